@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 
 from eventflink.entrypoint.guardian import line_of
+from eventflink.events.effects import LeaderDeath
 from eventflink.model.configuration import Configuration
 from eventflink.processes.guardian_process import RESTART_INTERVAL_S, GuardianProcess
+from eventflink.processes.shared_note import SharedNote
 
 _logger = logging.getLogger(__name__)
 
@@ -20,13 +22,19 @@ class GuardianLink:
         self._is_needed = is_needed
         arguments = ["--bootstrap", bootstrap, "--cluster-id", configuration.cluster_id]
         arguments += ["--process-id", str(os.getpid()), "--timeout-ms", str(configuration.lease_timeout_ms)]
-        self._guardian = GuardianProcess("eventflink.entrypoint.guardian", arguments, self._known)
-        self._will = b""
+        self._note = SharedNote.make()
+        arguments += ["--note", str(self._note.descriptor)]
+        self._guardian = GuardianProcess("eventflink.entrypoint.guardian", arguments, self._known, descriptors=(self._note.descriptor,))
+        self._will: LeaderDeath | None = None
 
-    def leave_will(self, value: bytes) -> None:
-        """Have it produce this record of `leadership` when the master ends; empty: none."""
-        self._will = value
-        self._guardian.write(line_of(value))
+    def leave_will(self, will: LeaderDeath | None) -> None:
+        """Have it say this when the master ends; None: nothing."""
+        self._will = will
+        self._guardian.write(line_of(will))
+
+    def note_deciding(self, name: str) -> None:
+        """Let it know what the master decides now; empty: nothing. It costs a copy within memory."""
+        self._note.write(name)
 
     def _known(self) -> Iterator[bytes]:
         yield line_of(self._will)
@@ -49,3 +57,4 @@ class GuardianLink:
             self._guardian.let_go()
         else:
             self._guardian.close()
+        self._note.close()

@@ -139,7 +139,7 @@ class MasterProcess:
             is_delivered = await asyncio.to_thread(self._effects.close, EFFECTS_CLOSE_TIMEOUT_S)
             await _end(guarding)
             if self._life.has_resigned and is_delivered:
-                self._guardian.leave_will(b"")
+                self._guardian.leave_will(None)
             await asyncio.to_thread(self._guardian.close)
         if step.is_failure:
             raise MasterFailed(str(step.cause)) from step.cause

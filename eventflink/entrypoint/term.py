@@ -21,6 +21,7 @@ from eventflink.entrypoint.guardian_link import GuardianLink
 from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.tail import Tail, nothing
 from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
+from eventflink.events.effects import LeaderDeath
 from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.master_life import Deregister, MasterLife, Step
@@ -193,9 +194,13 @@ class Term:
         stamp("produced", topic, key)
         self._effects.produce(topic, key, value, partition)
 
-    def leave_will(self, value: bytes) -> None:
+    def leave_will(self, will: LeaderDeath | None) -> None:
         """Leave it with the guardian."""
-        self._guardian.leave_will(value)
+        self._guardian.leave_will(will)
+
+    def note_deciding(self, name: str) -> None:
+        """Leave word with the guardian."""
+        self._guardian.note_deciding(name)
 
     def poll(self) -> None:
         """Serve the delivery reports; raises `AppendFailed`, `TailFailed`."""

@@ -182,6 +182,16 @@ class LeaderDeath:
 
     epoch: int
     leader_id: str
+    deciding: str = ""
+
+
+@dataclass(slots=True)
+class LeaderHang:
+    """The leader is at one input for half a lease; from its guardian, before somebody else leads and comes to the same input (P10)."""
+
+    epoch: int
+    leader_id: str
+    deciding: str
 
 
 @dataclass(slots=True, kw_only=True)

@@ -96,6 +96,7 @@ class InputsAttempted(LogEvent):
     topic: str
     first_offset: int
     last_offset: int
+    deaths: int = 0
 
 
 @dataclass(slots=True)
@@ -103,3 +104,4 @@ class InternalInputsAttempted(LogEvent):
     """The leader is about to decide a follow-up, or timers: leaders before it ended soon after they began, perhaps at one of them (P10)."""
 
     names: tuple[str, ...]
+    deaths: int = 0

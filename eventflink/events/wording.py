@@ -63,9 +63,9 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.InputsLost():
             return f"partition {event.partition}, from offset {event.from_offset} to before {event.to_offset}"
         case e.InputsAttempted():
-            return f"from offset {event.first_offset} to {event.last_offset}"
+            return _joined(f"from offset {event.first_offset} to {event.last_offset}", _deaths(event))
         case e.InternalInputsAttempted():
-            return ", ".join(event.names)
+            return _joined(", ".join(event.names), _deaths(event))
         case e.RequestAccepted():
             return _request(event)
         case e.RequestRejected():
@@ -212,6 +212,10 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case _:
             told = (*_SUBJECTS, "vertex_id", "subtask_index", "attempt")
             return _joined(*[f"{f.name} {getattr(event, f.name)}" for f in dataclasses.fields(event) if f.name not in told])
+
+
+def _deaths(event: e.InputsAttempted | e.InternalInputsAttempted) -> str:
+    return f"at which {_count(event.deaths, 'leader')} died" if event.deaths else ""
 
 
 def _joined(*parts: str, by: str = ", ") -> str:

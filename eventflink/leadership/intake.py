@@ -48,6 +48,11 @@ class InboundRecord:
         """Return what it weighs in bytes."""
         return len(self.value or b"") + len(self.key or b"")
 
+    @property
+    def name(self) -> str:
+        """Return what it is called where it is suspected (P10)."""
+        return f"{self.topic}@{self.offset}"
+
 
 @dataclass(slots=True)
 class PartitionInbox:

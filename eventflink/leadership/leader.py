@@ -8,7 +8,7 @@ internal input is parked. What cannot be applied costs one, and the last decisio
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -28,9 +28,10 @@ from eventflink.leadership.recovery import RecoveryMode
 from eventflink.leadership.refusals import Refusals
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.effects import DeadLetterOrder, Effect, effects_of
-from eventflink.master.inputs import AttemptInputs, AttemptInternalInputs, FollowUp, InternalInput, MasterInput, UnreadableInput
+from eventflink.master.inputs import AttemptInputs, FollowUp, InternalInput, MasterInput, UnreadableInput
 from eventflink.master.parking import name_of, parking_of
 from eventflink.master.requests import refused
+from eventflink.master.suspects import label
 from eventflink.model.statuses import IllegalTransition
 
 _logger = logging.getLogger(__name__)
@@ -140,6 +141,8 @@ class Leader:
     settings: ParticipantSettings
     clock: LogClock
     observer: Observer = field(default_factory=Observer)
+    note_deciding: Callable[[str], None] = lambda _name: None
+    """Leaves word of the input that is being decided, for whoever asks at what this leader died (P10)."""
     unconfirmed: deque[Unconfirmed] = field(default_factory=deque)
     timers: deque[MasterInput] = field(default_factory=deque)
     """Internal inputs that wait to be decided: what was due (`master/timers.py`), and what this master noticed or its threads have done."""
@@ -173,6 +176,18 @@ class Leader:
         """
         if self.failure is not None or len(self.unconfirmed) >= self.settings.window_size or self._lags(monotonic_ms):
             return None
+        value = self._decide_in_turn(now_ms, monotonic_ms)
+        self.note_deciding("")
+        return value
+
+    def may_ask(self, name: str) -> bool:
+        """Tell whether it may be looked whether the internal input of this name is due, before it is announced; leave word of that."""
+        if self.recovery.is_watching or name == self.recovery.suspect:
+            return False
+        self.note_deciding(name)
+        return True
+
+    def _decide_in_turn(self, now_ms: int, monotonic_ms: int) -> bytes | None:
         if not self.recovery.may_decide(self.unconfirmed[0].sequence if self.unconfirmed else None, monotonic_ms):
             return None
         if self._opening and (value := self._decide_timer(now_ms, monotonic_ms)) is not None:
@@ -243,11 +258,13 @@ class Leader:
         return self._decide((cause,), inbound.actor, [value for _, value in batch], now_ms, monotonic_ms, [each for each, _ in batch])
 
     def _read_ahead(self, record: InboundRecord) -> Inbound | None:
-        """Return what a record says that waits behind others; None if it is poison, and has to be decided alone."""
-        return self._read(record, None) if self.recovery.poison_of(record) is None else None
+        """Return what a record says that waits behind others; None if it has to be decided alone."""
+        is_alone = self.recovery.poison_of(record) is not None or self.recovery.is_to_be_announced(record)
+        return None if is_alone else self._read(record, None)
 
     def _read(self, record: InboundRecord, poison: str | None) -> Inbound:
         """Return what a record says, or why it is refused."""
+        self.note_deciding(record.name)
         inbound = self._checked(record, self._decoded(record, poison))
         if inbound.inputs:
             return inbound
@@ -284,7 +301,7 @@ class Leader:
         """Say in the log which internal inputs are next, if they are watched, and come back to this turn when that was read back."""
         if not (names := self.recovery.unannounced(values)):
             return None
-        self._turn, attempt = turn, AttemptInternalInputs(names)
+        self._turn, attempt = turn, self.recovery.internal_announcement(names)
         value = self._decide((TimerCause(type(attempt).__name__),), "", (attempt,), now_ms, monotonic_ms)
         self.recovery.announces(names, self._sequence)
         return value
@@ -355,6 +372,8 @@ class Leader:
             # A decision that raised the level is written at the one before: what is newer waits for the next.
             if not draft.event_names or head is None or draft.size >= INLINE_BYTES or draft.level < master.upkeep.feature_level:
                 return
+            if self.recovery.awaits_announcement(head):
+                return
             if not self._step(draft, head):
                 return
 
@@ -365,7 +384,7 @@ class Leader:
         """
         master = self.fold.master
         try:
-            self.recovery.check(value)
+            self._note(draft, value)
             # Of what a record says so much fits that its refusal fits behind it.
             room = MAX_DECISION_BYTES // REFUSAL_SHARE if draft.record is not None and not isinstance(value, FollowUp) else 0
             block, events = self._encoded(master.decide(value, draft.at_ms, self.fold.acceptance.leader_id), draft, room)
@@ -393,6 +412,15 @@ class Leader:
         if events:
             draft.say(block, events, effects)
         return True
+
+    def _note(self, draft: _Draft, value: MasterInput) -> None:
+        """Leave word of what is decided now; raise `LeadersCrashed` if so many leaders died at it that it is parked instead."""
+        if isinstance(value, InternalInput):
+            name = label(*name_of(value))
+            self.note_deciding(name)
+            self.recovery.check(name)
+        elif draft.record is not None:
+            self.note_deciding(draft.record.name)
 
     def _repeat(self, draft: _Draft, value: InternalInput) -> None:
         """Decide an input again, as long as that leads to something, and is small; and what follows first, which may change what is due."""

@@ -250,6 +250,8 @@ class MasterLife:
 
     def _ended(self, error: Exception, participant: Participant, now_ms: int) -> Step:
         self.has_more = False
+        if self._wires is not None:
+            self._wires.note_deciding("")  # It ended, and was survived.
         if not isinstance(error, _ANNOUNCED):
             # A defect of ours. The state is doubtful, and a master that went on without its turns would lead without deciding.
             fold, where = participant.fold, traceback.extract_tb(error.__traceback__)[-1]

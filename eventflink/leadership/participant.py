@@ -13,7 +13,7 @@ from typing import Final
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.decision import Decision, InputCause
-from eventflink.events.effects import LeaderDeath, LeaderHeartbeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderDeath, LeaderHang, LeaderHeartbeat, MasterPresence, Resignation
 from eventflink.events.log_events import InputsBound
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.acceptance import is_grant
@@ -41,6 +41,7 @@ TURN_MS: Final = 5
 
 TIMERS_INTERVAL_MS: Final = 100
 MAX_TIMERS: Final = 10_000
+MAX_DEATHS: Final = 16
 PRESENCES_PER_LEASE: Final = 2
 
 WATCH_LEASES: Final = 2
@@ -106,6 +107,8 @@ class Participant:
     """Since when a standby saw an input wait, at its last tick."""
     _resigned: str = ""
     """The candidacy that last resigned: the leader after it needs no recovery mode."""
+    _died_at: dict[str, str] = field(default_factory=dict)
+    """By candidacy, the input at which it hangs or died, by its guardian's word (P10); the last ones that were heard."""
     _grant: bytes = b""
     _campaigned_ms: int = 0
     _campaigned_wall_ms: int = 0
@@ -177,6 +180,11 @@ class Participant:
                 self._stalls.leader_log_offset = payload.log_offset
             case Resignation():
                 self._resigned = payload.leader_id
+            case LeaderHang():
+                self._suspect(payload)
+                return ""
+            case LeaderDeath():
+                self._suspect(payload)
             case MasterPresence():
                 self.peers.hear(payload, now_ms)
                 if payload.incarnation == self.settings.incarnation:
@@ -184,6 +192,14 @@ class Participant:
         if isinstance(payload, MasterPresence) or (self._is_of_the_accepted(payload) and self._may_be_true(payload)):
             self.election.heard(payload, now_ms)
         return ""
+
+    def _suspect(self, said: LeaderHang | LeaderDeath) -> None:
+        """Remember at which input a leader hangs, or died, in case that this master leads next (P10)."""
+        self._died_at.pop(said.leader_id, None)
+        if said.deciding:
+            self._died_at[said.leader_id] = said.deciding
+            if len(self._died_at) > MAX_DEATHS:
+                del self._died_at[next(iter(self._died_at))]
 
     def _is_of_the_accepted(self, said: LeaderHeartbeat | Resignation | LeaderDeath) -> bool:
         """Tell whether it is said of the leadership that the log accepted last: whoever writes to `leadership` may name any other (L2)."""
@@ -250,7 +266,7 @@ class Participant:
                     self._hear_grant(now_ms)
                     self._begin_to_lead(released, now_ms)
                 case Followed(decision) if is_grant(decision):
-                    self.wires.leave_will(b"")
+                    self.wires.leave_will(None)
                     self._hear_grant(now_ms)
                 case _:
                     pass
@@ -277,7 +293,7 @@ class Participant:
                 self.leader = None
                 self._become(Role.DEPOSED)
                 if isinstance(error, Deposed):
-                    self.wires.leave_will(b"")
+                    self.wires.leave_will(None)
                 raise
             if released is not None:
                 self.sightings.followed(fold.acceptance, now_ms)
@@ -297,8 +313,9 @@ class Participant:
         if not is_own_grant:
             return Followed(decision)
         clock = LogClock(max(decided_at_ms, decision.decided_at_ms) + silence_ms, now_ms)
-        self.leader = Leader(fold, self.decoder, self.intake.inboxes, self.settings, clock, self.observer)
+        self.leader = Leader(fold, self.decoder, self.intake.inboxes, self.settings, clock, self.observer, self.wires.note_deciding)
         if predecessor not in ("", self._resigned):
+            self.leader.recovery.suspect = self._died_at.get(predecessor, "")
             high_offsets = {topic: found.high_offset for topic, found in self.intake.topics.items()}
             self.leader.recovery.enter_recovery(self.settings.window_size, high_offsets)
             watch_ms = self.settings.loss_timeout_ms + WATCH_LEASES * self.settings.lease_timeout_ms
@@ -524,7 +541,7 @@ class Participant:
         """Become a candidate; return the grant to append."""
         self._become(Role.CANDIDATE)
         leader_id = self.mint_leader_id()
-        self.wires.leave_will(self._codec.encode(LeaderDeath(self.fold.acceptance.epoch + 1, leader_id)))
+        self.wires.leave_will(LeaderDeath(self.fold.acceptance.epoch + 1, leader_id))
         self._grant = grant_of(self.fold, self.settings.master_id, leader_id, self.settings.blob_address, wall_ms)
         self._campaigned_ms, self._campaigned_wall_ms = now_ms, wall_ms
         return self._grant
@@ -562,7 +579,8 @@ class Participant:
         log_now_ms = leader.clock.read(now_ms, wall_ms)
         if master.shutdown.is_over:  # It was parked at promotion, and is tried again.
             leader.timers.append(StartCluster())
-        leader.timers.extend(self.due(leader, log_now_ms, may_be=leader.recovery.is_watching))
+        leader.timers.extend(self.due(leader, log_now_ms))
+        self.wires.note_deciding("")
         leader.timers.extend(self._liveness.overdue(master, self.fold.acceptance.leader_id, now_ms))
         if (level := self._common_feature_level(now_ms)) > master.upkeep.feature_level:
             leader.timers.append(RaiseFeatureLevel(level))
@@ -571,11 +589,11 @@ class Participant:
         for archive in due_archives(master, log_now_ms):
             self.wires.archive(archive)
 
-    def due(self, leader: Leader, log_now_ms: int, *, may_be: bool = False) -> Iterator[MasterInput]:
+    def due(self, leader: Leader, log_now_ms: int) -> Iterator[MasterInput]:
         """Yield what is due, or may be, at a time of the log, by the state and by what waits to be decided."""
         master = self.fold.master
         until_ms = self._progress.look(master.requests.cursors, log_now_ms)
-        return master.due(log_now_ms, leader.clock.began_ms, until_ms, may_be=may_be)
+        return master.due(log_now_ms, leader.clock.began_ms, until_ms, leader.may_ask)
 
     def _common_feature_level(self, now_ms: int) -> int:
         """Return the level that every master that is there or may come back can read; 0 before all had their time to be heard (P19)."""

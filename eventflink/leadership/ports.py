@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from eventflink.events.effects import LeaderDeath
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, Effect, WorkerOrder
@@ -53,8 +54,11 @@ class Wires(Protocol):
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
         """Produce a record of an outbound topic: at least once, in order."""
 
-    def leave_will(self, value: bytes) -> None:
-        """Have the guardian produce this record of `leadership` when the process ends, and none before it; empty: produce none."""
+    def leave_will(self, will: LeaderDeath | None) -> None:
+        """Have the guardian say this on `leadership` when the process ends, and nothing that was left before; None: nothing."""
+
+    def note_deciding(self, name: str) -> None:
+        """Leave word with the guardian of the input that is being decided, for it to add to the will; empty: none. Called at each."""
 
     def clean_up(self, order: CleanUp) -> None:
         """Remove the intermediate data of an ended job; the outcome comes back as an input."""

@@ -1,8 +1,8 @@
 """The recovery mode of a new leader whose predecessor did not resign (P10): it may have crashed at some input.
 
 What waited at promotion is announced in the log, and that read back, before it is decided: many inputs at once, but each alone where a
-leader crashed after announcing several. An input that two leaders in a row announced alone and did not answer is refused. Here is what is
-known and which inputs are next; the leader decides.
+leader crashed after announcing several, and the one at which the leader before died, if its guardian said which. An input that two leaders
+in a row announced alone and did not answer, or died at, is refused. Here is what is known and which inputs are next; the leader decides.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ from typing import Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import InboundRecord, PartitionInbox
-from eventflink.master.inputs import AttemptInputs, InternalInput, MasterInput
+from eventflink.master.inputs import AttemptInputs, AttemptInternalInputs, InternalInput, MasterInput
 from eventflink.master.parking import name_of
 from eventflink.master.suspects import MAX_CRASHES, label
 
@@ -40,6 +40,9 @@ class RecoveryMode:
     """What was announced and is not decided yet: by topic, up to which offset."""
     _announcement: int = 0
     """The sequence of the decision that says so."""
+    suspect: str = ""
+    """The input at which the leader before died, by its guardian's word, until it is decided; empty: none is known."""
+    _is_suspect_decided: bool = False
     is_watching: bool = False
     """Internal inputs are announced as well, and each is decided for itself."""
     _watches_until_ms: int = 0
@@ -92,7 +95,9 @@ class RecoveryMode:
 
     def is_to_be_announced(self, record: InboundRecord) -> bool:
         """Tell whether an input may not be decided before it was announced."""
-        return self.remaining > 0 and not self.has_announced(record) and record.offset <= self._until.get(record.topic, -1)
+        if self.has_announced(record):
+            return False
+        return record.name == self.suspect or (self.remaining > 0 and record.offset <= self._until.get(record.topic, -1))
 
     def has_announced(self, record: InboundRecord) -> bool:
         """Tell whether this leader has announced the input."""
@@ -106,16 +111,26 @@ class RecoveryMode:
     def announcement(self, record: InboundRecord, sequence: int) -> AttemptInputs:
         """Name the inputs that are next, the first of them `record`, for the decision of that sequence."""
         earlier = self.fold.master.requests.attempts.get(record.topic)
-        is_suspect = earlier is not None and earlier.holds(record.offset)
-        last = min(record.offset + (0 if is_suspect else ANNOUNCED_INPUTS - 1), self._until[record.topic])
-        last = min(last, self.inboxes[record.topic].last_waiting_offset)
+        was_alone = earlier is not None and earlier.is_single and earlier.first_offset == record.offset
+        deaths = self._deaths_at(record.name, is_counted=was_alone)
+        last = record.offset
+        if not deaths and (earlier is None or not earlier.holds(record.offset)):
+            last = min(record.offset + ANNOUNCED_INPUTS - 1, self._until[record.topic], self.inboxes[record.topic].last_waiting_offset)
+            if record.offset < (suspected := self._suspected_offset(record.topic)) <= last:
+                last = suspected - 1
         self._announced[record.topic], self._announcement = last, sequence
-        return AttemptInputs(record.topic, record.offset, last)
+        return AttemptInputs(record.topic, record.offset, last, deaths)
+
+    def _suspected_offset(self, topic: str) -> int:
+        """Return which record of a topic is the suspect; -1: none is. Without a cluster secret anybody may have named it."""
+        named, _, offset = self.suspect.partition("@")
+        return int(offset) if named == topic and offset.isascii() and offset.isdecimal() else -1
 
     def decides(self, record: InboundRecord) -> None:
         """Take note that an input is being decided."""
         if record.offset >= self._announced.get(record.topic, record.offset):
             self._announced.pop(record.topic, None)
+        self._is_suspect_decided = bool(self.suspect) and record.name == self.suspect
         self.remaining = max(0, self.remaining - 1)
 
     # -- internal inputs -------------------------------------------------------------------------------------------
@@ -126,18 +141,32 @@ class RecoveryMode:
         One at which a leader may have ended is announced alone, and one that is parked for that is not decided.
         """
         names: list[str] = []
-        if not self.is_watching:
+        if not self.is_watching and not self.suspect:
             return ()
         suspects = self.fold.master.suspects
-        for value in islice(values, ANNOUNCED_INPUTS):
+        for value in islice(values, ANNOUNCED_INPUTS if self.is_watching else 1):
             name = label(*name_of(value)) if isinstance(value, InternalInput) else ""
-            is_suspect = name in suspects.crashes
+            if not self.is_watching and name != self.suspect:
+                break
+            is_suspect = name in suspects.crashes or name == self.suspect
             if not name or suspects.is_poison(name) or name in self._attempted or (is_suspect and names):
                 break
             names.append(name)
             if is_suspect:
                 break
         return tuple(names)
+
+    def internal_announcement(self, names: tuple[str, ...]) -> AttemptInternalInputs:
+        """Name the internal inputs that are next."""
+        return AttemptInternalInputs(names, self._deaths_at(names[0], is_counted=self.fold.master.suspects.crashes.get(names[0], 0) > 0))
+
+    def _deaths_at(self, name: str, *, is_counted: bool) -> int:
+        """Return how many leaders died at an input, by their guardians' word, that the log does not count already."""
+        return int(name == self.suspect and not is_counted)
+
+    def awaits_announcement(self, value: InternalInput) -> bool:
+        """Tell whether an internal input may not be decided along with its cause, because the leader before died at it."""
+        return bool(self.suspect) and label(*name_of(value)) == self.suspect
 
     def announces(self, names: tuple[str, ...], sequence: int) -> None:
         """Take note that internal inputs were announced, in the decision of that sequence."""
@@ -146,9 +175,11 @@ class RecoveryMode:
     def says(self) -> None:
         """Take note of a decision: what was announced before it and is not decided is announced again."""
         self._attempted = ()
+        if self._is_suspect_decided:
+            self.suspect, self._is_suspect_decided = "", False
 
-    def check(self, value: MasterInput) -> None:
-        """Raise `LeadersCrashed` if so many leaders ended at an internal input that it is parked instead."""
-        suspects = self.fold.master.suspects
-        if suspects.crashes and isinstance(value, InternalInput) and suspects.is_poison(label(*name_of(value))):
+    def check(self, name: str) -> None:
+        """Raise `LeadersCrashed` if so many leaders ended at the internal input of this name that it is parked instead."""
+        self._is_suspect_decided = self._is_suspect_decided or name == self.suspect
+        if self.fold.master.suspects.is_poison(name):
             raise LeadersCrashed(f"{MAX_CRASHES} leaders in a row crashed when they were about to decide it")

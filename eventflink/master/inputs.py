@@ -56,6 +56,8 @@ class AttemptInputs(InternalInput):
     topic: str
     first_offset: int
     last_offset: int
+    deaths: int = 0
+    """So many leaders died at the first of them, by their guardians' word, and had not announced it alone."""
 
 
 @dataclass(slots=True)
@@ -63,6 +65,8 @@ class AttemptInternalInputs(InternalInput):
     """A leader after some that ended early is about to decide these internal inputs (P10)."""
 
     names: tuple[str, ...]
+    deaths: int = 0
+    """As of `AttemptInputs`."""
 
 
 @dataclass(slots=True)

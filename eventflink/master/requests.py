@@ -82,7 +82,7 @@ class Attempt:
     last_offset: int
     """The first again: it was announced alone."""
     leaders: int
-    """How many leaders in a row announced the first of them alone."""
+    """How many leaders in a row announced the first of them alone, or died at it by their guardians' word."""
     suspect_until: int
     """Up to here inputs were announced by a leader that crashed: the next one announces each alone."""
 
@@ -161,7 +161,7 @@ class Requests:
 
     def decide_attempt_inputs(self, value: AttemptInputs) -> list[LogEvent]:
         """Say which inputs are decided next."""
-        return [InputsAttempted(value.topic, value.first_offset, value.last_offset)]
+        return [InputsAttempted(value.topic, value.first_offset, value.last_offset, value.deaths)]
 
     def advance(self, topic: str, first_offset: int, last_offset: int) -> None:
         """Move a cursor behind inputs that an accepted decision answers.
@@ -187,7 +187,7 @@ class Requests:
         cursor, before = self.cursors.get(event.topic), self.attempts.get(event.topic)
         if cursor is None or not cursor.next_offset <= event.first_offset <= event.last_offset:
             raise IllegalTransition(f"{event} does not fit the cursor {cursor}")
-        leaders, until = int(event.first_offset == event.last_offset), event.last_offset
+        leaders, until = int(event.first_offset == event.last_offset) + event.deaths, event.last_offset
         if before is not None and before.holds(event.first_offset):
             leaders += before.leaders if before.first_offset == event.first_offset else 0
             until = max(until, before.suspect_until)

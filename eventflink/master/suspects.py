@@ -24,7 +24,10 @@ class Suspects:
     attempted: tuple[str, ...] = ()
     """What the leader was about to decide: as soon as it says anything else, it has survived that."""
     crashes: dict[str, int] = field(default_factory=dict)
-    """By name, how many leaders in a row announced it alone and said nothing after; 0: one did that announced it among others."""
+    """By name, how many leaders in a row announced it alone and said nothing after, or died at it by their guardians' word.
+
+    0: one said nothing after it had announced it among others.
+    """
     began_at_ms: int = 0
     """How far the log's clock was when the leader was granted to."""
 
@@ -34,7 +37,7 @@ class Suspects:
 
     def decide_attempt_internal_inputs(self, value: AttemptInternalInputs) -> list[LogEvent]:
         """Say what is decided next."""
-        return [InternalInputsAttempted(value.names)]
+        return [InternalInputsAttempted(value.names, value.deaths)]
 
     def survive(self) -> None:
         """Clear what was announced: the leader has said something after it, of whatever."""
@@ -45,6 +48,8 @@ class Suspects:
     def apply_internal_inputs_attempted(self, event: InternalInputsAttempted) -> None:
         """Take note of it."""
         self.attempted = event.names
+        if event.deaths:
+            self.crashes[event.names[0]] = self.crashes.pop(event.names[0], 0) + event.deaths
 
     def apply_leadership_granted(self, _event: LeadershipGranted, at_ms: int) -> None:
         """Suspect what the leader before was about to decide when it ended."""

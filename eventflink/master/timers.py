@@ -34,9 +34,10 @@ def due(
     context: Context,
     leading_since_ms: int,
     decided_until_ms: int,
-    decide: Callable[[MasterInput], list[LogEvent]] | None,
+    decide: Callable[[MasterInput], list[LogEvent]],
+    may_ask: Callable[[str], bool],
 ) -> Iterator[MasterInput]:
-    """Yield the internal inputs that are due; where nothing is to `decide` that, all that may be.
+    """Yield the internal inputs that are due; and those of which, by their names, it may not be asked (P10).
 
     That goes by the state, the settings, the time, since when this master leads, and until when all requests that were there are decided.
     Of what is parked nothing is asked: leaders may end at it.
@@ -45,9 +46,10 @@ def due(
     jobs, parked = state.dispatcher, state.follow_ups.parked
 
     def is_due(value: i.InternalInput) -> bool:
-        if parked and name_of(value) in parked:
+        name = name_of(value)
+        if parked and name in parked:
             return False
-        if decide is None or (state.suspects.crashes and state.suspects.is_poison(label(*name_of(value)))):
+        if state.suspects.is_poison(label(*name)) or not may_ask(label(*name)):
             return True
         try:
             return bool(decide(value))

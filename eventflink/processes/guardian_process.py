@@ -9,6 +9,7 @@ and its successor is told everything again.
 import contextlib
 import logging
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ LINE_LIMIT_BYTES: Final = 4096
 
 RESTART_INTERVAL_S: Final = 1.0
 _GOODBYE_TIMEOUT_S: Final = 2.0
+_READ_BYTES: Final = 64 * 1024
 
 
 class GuardianProcess:
@@ -38,15 +40,18 @@ class GuardianProcess:
         known: Callable[[], Iterable[bytes]],
         log_path: Path | None = None,
         lock: FileLock | None = None,
+        descriptors: tuple[int, ...] = (),
     ) -> None:
         """Prepare to run a module; `known` returns the lines that a new guardian is to be told.
 
-        What it has to say goes to the file `log_path`, or to where the owner's goes; it holds the lock, too, as long as it lives.
+        What it has to say goes to the file `log_path`, or to where the owner's goes; it holds the lock, too, as long as it lives, and
+        inherits the descriptors.
         """
         self._command = [sys.executable, "-m", module, *arguments]
         self._known = known
         self._log_path = log_path
         self._lock = lock
+        self._descriptors = descriptors
         self._process: subprocess.Popen[bytes] | None = None
         self._started_s = -RESTART_INTERVAL_S
 
@@ -102,7 +107,7 @@ class GuardianProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=stack.enter_context(self._log_path.open("ab")) if self._log_path is not None else None,
-                pass_fds=self._lock.descriptors if self._lock is not None else (),
+                pass_fds=(*self._descriptors, *(self._lock.descriptors if self._lock is not None else ())),
                 start_new_session=True,  # A signal to the owner's group is not for its guardian.
             )
         assert self._process.stdin is not None  # noqa: S101 - for the type checker: a pipe was asked for
@@ -117,9 +122,20 @@ class GuardianProcess:
                 self._process.stdin.close()
 
 
-def read_owner() -> Iterator[bytes]:
-    """Be a guardian: yield the lines that the owner writes until it has ended, which is the only thing that ends this process."""
+def read_owner(interval_s: float | None = None) -> Iterator[bytes]:
+    """Be a guardian: yield the lines that the owner writes until it has ended, which is the only thing that ends this process.
+
+    Where an interval is given, an empty line is yielded whenever nothing was written for so long.
+    """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    yield from sys.stdin.buffer
+    descriptor, rest = sys.stdin.fileno(), b""
+    while True:
+        if not select.select([descriptor], [], [], interval_s)[0]:
+            yield b""
+            continue
+        if not (read := os.read(descriptor, _READ_BYTES)):
+            return
+        *lines, rest = (rest + read).split(b"\n")
+        yield from lines

@@ -8,6 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from eventflink.events.topics import Topic
+from eventflink.gateways.errors import RequestRefused
 from eventflink.leadership.fold import Fold
 from tests.support.quitting_driver import order_of
 from tests.support.running_cluster import RunningCluster, descendants, is_alive, kill_9, running_cluster, wait_until
@@ -99,6 +101,27 @@ def test_without_its_guardian_the_leader_is_followed_after_the_lease(cluster: Ru
     assert "told=True" in cluster.output("first")
     cluster.start_standby("third")
     assert cluster.state().acceptance.epoch == 2
+
+
+@pytest.mark.parametrize(("job_id", "line"), [("deadly", "LeaderDeathReported"), ("hanging", "LeaderHangReported")])
+def test_an_input_at_which_masters_die_or_hang_costs_two_of_them_and_is_refused_by_the_third(
+    bootstrap: str, tmp_path: Path, job_id: str, line: str
+) -> None:
+    """P10: their guardians say at which input that was, and kill those that hang, which would never come back."""
+    driver = {"resourcemanager.driver": "tests.support.deadly_driver:DeadlyDriver"}
+    with running_cluster(bootstrap, tmp_path, **driver) as cluster:
+        cluster.start_master("first")
+        for name in ("second", "third"):
+            cluster.start_standby(name)
+        with pytest.raises(RequestRefused, match=r"2 leaders in a row crashed .* \(InternalError\)"):
+            cluster.submit(cluster.graph({"id": "v", "sql": "SELECT 1 AS one"}), job_id)
+        said = [name for name in ("first", "second", "third") if f"deciding={Topic.SUBMISSIONS}@0" in cluster.output(name)]
+        assert len(said) == 2
+        for name in said:
+            assert line in cluster.output(name)
+            assert cluster.processes.pop(name).wait(60) == -signal.SIGKILL
+        [left] = {"first", "second", "third"} - set(said)
+        assert cluster.stop(left) == 0
 
 
 def test_a_master_that_ends_in_order_leaves_no_guardian_and_none_speaks(cluster: RunningCluster) -> None:

@@ -6,10 +6,11 @@ master can be frozen, or its records held back; a term that ends is followed by 
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from eventflink.events.codec import PayloadCodec
+from eventflink.events.effects import LeaderDeath
 from eventflink.events.inputs import Command
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import INBOUND, Topic
@@ -17,7 +18,7 @@ from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.election import Election, LogElection, Peers, Said
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.intake import InboundRecord, InboundTopic, Intake
+from eventflink.leadership.intake import HEARD_BACK_RECORDS, InboundRecord, InboundTopic, Intake
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.log_clock import LogSightings
 from eventflink.leadership.participant import Participant
@@ -71,8 +72,10 @@ class ListWires:
     archives: list[ArchiveJob] = field(default_factory=list)
     drill_steps: list[DrillOrder] = field(default_factory=list)
     worker_orders: list[tuple[WorkerOrder, int]] = field(default_factory=list)
-    will: bytes = b""
+    will: LeaderDeath | None = None
     """What its guardian says when it dies."""
+    deciding: str = ""
+    """What its guardian knows that it decides."""
     calls: list[tuple[str, str]] = field(default_factory=list)
 
     def append_decision(self, value: bytes) -> None:
@@ -86,8 +89,11 @@ class ListWires:
         elif topic is Topic.HEARTBEATS:
             self.world.heartbeats.append(value)
 
-    def leave_will(self, value: bytes) -> None:
-        self.will = value
+    def leave_will(self, will: LeaderDeath | None) -> None:
+        self.will = will
+
+    def note_deciding(self, name: str) -> None:
+        self.deciding = name
 
     def clean_up(self, order: CleanUp) -> None:
         self.clean_ups.append(order)
@@ -143,7 +149,8 @@ class Node:
     def __post_init__(self) -> None:
         self.wires = ListWires(self.world, self.master_id)
         self.intake = Intake(self.topics, self.capacity, self.wires.pause, self.wires.resume)
-        self.positions = {"log": len(self.world.log), "leadership": len(self.world.leadership), "heartbeats": len(self.world.heartbeats)}
+        said = max(0, len(self.world.leadership) - HEARD_BACK_RECORDS)
+        self.positions = {"log": len(self.world.log), "leadership": said, "heartbeats": len(self.world.heartbeats)}
         fold = self._replayed()
         for topic in INBOUND:
             cursor, found = fold.master.requests.cursors.get(topic), self.topics[topic]
@@ -307,8 +314,8 @@ class World:
     def kill(self, node: Node, *, is_guarded: bool = False) -> None:
         """Let a process vanish; its guardian may survive it, and say so."""
         del self.nodes[node.master_id]
-        if is_guarded and node.wires.will:
-            self.leadership.append(node.wires.will)
+        if is_guarded and node.wires.will is not None:
+            self.leadership.append(LEADERSHIP.encode(replace(node.wires.will, deciding=node.wires.deciding)))
 
     def step(self) -> None:
         """Let a little time pass, in which every master acts."""

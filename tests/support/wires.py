@@ -1,5 +1,6 @@
 """Wires of a participant that lead nowhere: a test keeps what it asks for, by overriding."""
 
+from eventflink.events.effects import LeaderDeath
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.intake import InboundTopic, Intake
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
@@ -14,8 +15,11 @@ class SilentWires:
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
         """It is lost."""
 
-    def leave_will(self, value: bytes) -> None:
+    def leave_will(self, will: LeaderDeath | None) -> None:
         """Nobody guards it."""
+
+    def note_deciding(self, name: str) -> None:
+        """As above."""
 
     def clean_up(self, order: CleanUp) -> None:
         """There is nothing to clean up."""

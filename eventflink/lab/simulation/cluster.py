@@ -6,6 +6,7 @@ from random import Random
 from typing import Final
 
 from eventflink.events.codec import PayloadCodec
+from eventflink.events.effects import LeaderDeath, LeaderHang
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
 from eventflink.lab.simulation.broker import Broker, Link
@@ -66,7 +67,7 @@ class Cluster:
         self.disks = Disks(settings.seed)
         self.streams = Streams(settings.seed)
         self.savepoints = Savepoints(settings.seed)
-        self.defects = Defects(settings.seed)
+        self.defects = Defects(settings.seed, may_hang=self.guardians.are_there)
         self.scheduler = Scheduler()
         self.transcript = Transcript(self.scheduler)
         self.master_settings = MasterSettings(
@@ -159,18 +160,19 @@ class Cluster:
             seat.host = None
             self._later(self.lifecycles.restart_in_ms(), partial(self.start, seat))
 
-    def _tell_death(self, seat: Seat, will: bytes) -> None:
-        """Have the guardian of a dead process say what it was left with, unless it has died as well."""
+    def _tell_death(self, seat: Seat, said: LeaderDeath | LeaderHang) -> None:
+        """Have the guardian of a process that is dead, or hangs, say so, unless it has died as well."""
         delay_ms = self.guardians.tells_in_ms()
-        if not will or delay_ms is None:
+        if delay_ms is None:
             return
+        value = PayloadCodec("LeadershipEnvelope", seal=self.broker.seals.of(Topic.LEADERSHIP)).encode(said)
         timeout_ms = self.settings.lease_timeout_ms
         process = Process(f"{seat.master_id}'s guardian", self.scheduler, seat.clock)
         producer = SimulatedProducer(self.broker, process, seat.link, self.rng, timeout_ms, is_idempotent=False)
 
         def tell() -> None:
-            self.transcript.note(process.name, "says that it has died")
-            producer.produce(Topic.LEADERSHIP, b"leader", will)
+            self.transcript.note(process.name, f"says {type(said).__name__} deciding={said.deciding}")
+            producer.produce(Topic.LEADERSHIP, b"leader", value)
             process.after(timeout_ms, producer.close)
 
         process.after(delay_ms, tell)

@@ -1,6 +1,6 @@
 """Defects of ours in some runs: inputs at which deciding fails, or says too much, or says what cannot be applied (P10).
 
-In some other runs masters die when they decide a timer or a follow-up, if only to see whether it is due.
+In some other runs masters die, or hang for ever, when they decide a timer, if only to see whether it is due, a follow-up or a submission.
 
 Which inputs these are depends on the seed, on their kind and on what they are about: so every master fails at the same ones. Those that
 let a job begin stay broken for ever, and their job fails; what else is broken is mended when the faults end, and then operators try again
@@ -15,6 +15,7 @@ from typing import Final
 from eventflink.events import log_events as e
 from eventflink.events.inputs import CancelJob, JobSubmission
 from eventflink.events.topics import MAX_DECISION_BYTES
+from eventflink.lab.simulation.violations import Invariant, ViolationFound
 from eventflink.master.inputs import Blamed, FollowUp, InternalInput, MasterInput
 from eventflink.master.master import Master
 from eventflink.master.parking import name_of
@@ -27,7 +28,9 @@ _BROKEN_SHARE: Final = 0.12
 """Of the inputs of such a run, by what they are and what they are about."""
 _LASTING: Final = ("SCHEDULE_TASKS", "RESTART_TASKS", "RestartsDue", "MATCH_SLOTS", "JobSubmission")
 _DEADLY_SHARE: Final = 0.1
-"""Of the runs, and in such a run of the timers and follow-ups."""
+"""Of the runs, and in such a run of the timers, follow-ups and submissions."""
+_HANGING_SHARE: Final = 0.4
+"""Of those."""
 _SPARED: Final = ("BindInputs", "AttemptInputs", "RaiseFeatureLevel", "UnreadableInput", "InputTooOld", "PoisonedInput", "FAIL_JOB")
 """What a leader needs to begin, what refuses an input, and what ends a job of which something is parked."""
 _NEVER_DEADLY: Final = (*_SPARED, "MATCH_SLOTS", "AttemptInternalInputs")
@@ -36,6 +39,10 @@ _NEVER_DEADLY: Final = (*_SPARED, "MATCH_SLOTS", "AttemptInternalInputs")
 
 class LeaderDies(BaseException):
     """The process dies: nothing can catch that."""
+
+
+class LeaderHangs(LeaderDies):
+    """The process lives, and does nothing any more until somebody kills it."""
 
 
 class Defect(Enum):
@@ -49,11 +56,15 @@ class Defect(Enum):
 class Defects:
     """What is broken in a run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, may_hang: bool) -> None:
+        """Say whether masters may hang: where nobody kills them, none may."""
         self._seed = seed
+        self._may_hang = may_hang
         self.are_there = Random(f"{seed} defects").random() < _SHARE  # noqa: S311 - a run has to be repeatable, not secret
         self.are_deadly = not self.are_there and Random(f"{seed} deadly").random() < _DEADLY_SHARE  # noqa: S311 - as above
         self.is_mended = False
+        self._twice: set[str] = set()
+        """Where a master died that had been told that the one before it did."""
 
     def of(self, value: MasterInput) -> Defect | None:
         """Return what happens at an input; None: nothing."""
@@ -72,14 +83,30 @@ class Defects:
         rng = Random(f"{self._seed} {kind} {subject}")  # noqa: S311 - as above
         return rng.choice(tuple(Defect)) if rng.random() < _BROKEN_SHARE else None
 
-    def is_deadly(self, value: MasterInput) -> bool:
-        """Tell whether masters die at an input."""
-        if not self.are_deadly or not isinstance(value, InternalInput):
-            return False
-        kind, subject = name_of(value)
+    def end_at(self, value: MasterInput) -> type[LeaderDies] | None:
+        """Return how masters end at an input; None: they do not."""
+        if not self.are_deadly or not isinstance(value, InternalInput | JobSubmission):
+            return None
+        kind, subject = name_of(value) if isinstance(value, InternalInput) else (type(value).__name__, value.job_id)
         if kind in _NEVER_DEADLY or (self.is_mended and kind not in _LASTING):
-            return False
-        return Random(f"{self._seed} {kind} {subject} deadly").random() < _DEADLY_SHARE  # noqa: S311 - as above
+            return None
+        rng = Random(f"{self._seed} {kind} {subject} deadly")  # noqa: S311 - as above
+        if rng.random() >= _DEADLY_SHARE:
+            return None
+        return LeaderHangs if self._may_hang and rng.random() < _HANGING_SHARE else LeaderDies
+
+    def check_end_of(self, name: str, suspect: str) -> None:
+        """Check that of those who knew that the one before them died at the same input, one has tried it at most.
+
+        Raises:
+            ViolationFound: a second one has.
+
+        """
+        if name != suspect or self.is_mended:  # Operators have it tried again then.
+            return
+        if name in self._twice:
+            raise ViolationFound(Invariant.FEW_LEADERSHIPS, f"a third leader ended at {name}")
+        self._twice.add(name)
 
     def master_of(self, settings: MasterSettings) -> Master:
         """Return a master with these defects, which has folded nothing."""
@@ -100,8 +127,9 @@ class DefectiveMaster(Master):
 
     def decide(self, value: MasterInput, now_ms: int, leader_id: str = "") -> list[e.LogEvent]:
         """Decide, unless it is broken."""
-        if self._defects.is_deadly(value):
-            raise LeaderDies(repr(value))
+        is_answered = isinstance(value, JobSubmission) and value.request_id in self.requests.answers
+        if not is_answered and (end := self._defects.end_at(value)) is not None:
+            raise end(repr(value)[:200])
         if isinstance(value, FollowUp) and value.follow_up_type is FollowUpType.MATCH_SLOTS:
             self._match()
             return super().decide(value, now_ms, leader_id)

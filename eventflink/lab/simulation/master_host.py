@@ -9,10 +9,11 @@ from functools import partial
 from random import Random
 from typing import Final
 
+from eventflink.events.effects import LeaderDeath, LeaderHang
 from eventflink.events.topics import Topic
 from eventflink.lab.simulation.broker import Broker, Link
 from eventflink.lab.simulation.consumer import SimulatedTail
-from eventflink.lab.simulation.defects import Defects, LeaderDies
+from eventflink.lab.simulation.defects import Defects, LeaderDies, LeaderHangs
 from eventflink.lab.simulation.effects_check import EffectsCheck
 from eventflink.lab.simulation.observer import Observer, summary_of
 from eventflink.lab.simulation.process import Process
@@ -45,6 +46,8 @@ _TICK_LATENESS_MS: Final = 40
 """By how much a tick may come late: the loop of a process is busy with other things."""
 
 _EFFECTS_TIMEOUT_MS: Final = 30_000
+_HANG_LEASES: Final = 10
+"""As `entrypoint/guardian.py`: until then a leader that hangs is not killed."""
 _EXIT_MS: Final = 300
 _OUTSIDE_FAILS: Final = 0.1
 
@@ -128,9 +131,11 @@ class MasterHost:
         self.on_drill_step: Callable[[DrillOrder], None] = lambda _order: None
         self.on_end: Callable[[], None] = lambda: None
         """Called when it ends of itself, and is to be started again."""
-        self._will = b""
-        self.on_death: Callable[[bytes], None] = lambda _will: None
-        """Called with the will of a process that has ended."""
+        self._will: LeaderDeath | None = None
+        self._decided = ""
+        """What it decides."""
+        self.on_death: Callable[[LeaderDeath | LeaderHang], None] = lambda _said: None
+        """Called with what the guardian says of a process that has ended, or that hangs."""
         reports = SimulatedProducer(broker, self.process, link, rng, _EFFECTS_TIMEOUT_MS)
         self._snapshotter = Snapshotter(self.name, master_id, broker, reports, rng, master_settings, transcript)
         transcript.note(self.name, "starts")
@@ -155,18 +160,22 @@ class MasterHost:
         """Kill -9."""
         self._transcript.note(self.name, "is killed")
         self._exit()
-        self.on_death(self._will)
+        self._leave()
 
     def _end(self) -> None:
         self._exit()
         if not self._life.has_resigned:
-            self.on_death(self._will)
+            self._leave()
 
     def _exit(self) -> None:
         self.process.kill()
         self._effects.close()
         self._close_appender()
         self._close_tail()
+
+    def _leave(self) -> None:
+        if self._will is not None:
+            self.on_death(self._will)
 
     def _close_appender(self) -> None:
         if self._appender is not None:
@@ -296,10 +305,11 @@ class MasterHost:
             return
         try:
             step = call()
-        except LeaderDies as death:
-            self._transcript.note(self.name, f"dies at {death}")
-            self.kill()
-            self.on_end()
+        except LeaderDies as end:
+            self._transcript.note(self.name, f"{'hangs' if isinstance(end, LeaderHangs) else 'dies'} at {self._decided}: {end}")
+            if participant.leader is not None:
+                self._defects.check_end_of(self._decided, participant.leader.recovery.suspect)
+            self._end_at_input(end)
             return
         error = step.cause if isinstance(step, Rebuild | Exit) else None
         if error is not None:
@@ -309,6 +319,19 @@ class MasterHost:
             leader = participant.leader
             self._observer.compare(self.name, participant.fold, is_whole=leader is None or not leader.unconfirmed)
         self._carry_out(step)
+
+    def _end_at_input(self, end: LeaderDies) -> None:
+        """End as somebody who was deciding; that one hangs is said by its guardian before the lease is over, which kills it after some."""
+        self._exit()  # One that hangs does no more than one that is dead.
+        will, scheduler = self._will, self._broker.scheduler
+        kills_in_us = _HANG_LEASES * self._settings.lease_timeout_ms * MILLISECOND if isinstance(end, LeaderHangs) else 0
+        if will is not None:
+            death = replace(will, deciding=self._decided)
+            if kills_in_us:
+                hang = LeaderHang(will.epoch, will.leader_id, self._decided)
+                scheduler.after(self._settings.lease_timeout_ms * MILLISECOND // 2, lambda: self.on_death(hang))
+            scheduler.after(kills_in_us, lambda: self.on_death(death))
+        scheduler.after(kills_in_us, self.on_end)
 
     def _judge(self, error: Exception, fold: Fold) -> None:
         """Tell how a term may end from what is a violation.
@@ -380,9 +403,13 @@ class MasterHost:
         self._check.on_produce(self.name, topic, value)
         self._effects.produce(topic, key.encode(), value, partition)
 
-    def leave_will(self, value: bytes) -> None:
+    def leave_will(self, will: LeaderDeath | None) -> None:
         """Leave it with the guardian."""
-        self._will = value
+        self._will = will
+
+    def note_deciding(self, name: str) -> None:
+        """Leave word with the guardian."""
+        self._decided = name
 
     def clean_up(self, order: CleanUp) -> None:
         """Remove the data of a job, most of the time with success."""

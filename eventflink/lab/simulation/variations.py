@@ -77,7 +77,7 @@ class Guardians:
 
     def __init__(self, seed: int) -> None:
         self._rng = Random(f"{seed} guardians")  # noqa: S311 - a run has to be repeatable, not secret
-        self._are_there = self._rng.random() < _GUARDIANS_SHARE
+        self.are_there = self._rng.random() < _GUARDIANS_SHARE
         self.are_forged = self._rng.random() < _FORGERS_SHARE
         """Somebody says of leaders that they have died."""
         self._leaderships: list[LeaderDeath] = []
@@ -85,7 +85,7 @@ class Guardians:
 
     def tells_in_ms(self) -> float | None:
         """Return how long it takes until a death is told; None: it is not told."""
-        if not self._are_there or self._rng.random() < _SILENT_GUARDIANS:
+        if not self.are_there or self._rng.random() < _SILENT_GUARDIANS:
             return None
         return self._rng.random() * (4_000 if self._rng.random() < _LATE_GUARDIANS else 50)
 

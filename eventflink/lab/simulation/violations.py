@@ -29,6 +29,7 @@ class Invariant(StrEnum):
     RECORDS_COMPLETE = "a stream that has finished has committed every record that was there when its last attempt began"
     LOST_WAS_SILENT = "an instance is declared lost by silence only if none of its heartbeats arrived for the loss timeout"
     EFFECT_OF_ACCEPTED = "whatever leaves a master follows from a decision that was accepted"
+    FEW_LEADERSHIPS = "an input at which a leader died, by its guardian's word, costs one more leader at most"
     BOUNDED_DECISION = "a decision has at most its limit of bytes and of inline consequences"
     READ_OFFSET = "a read says which offset it reflects, and is no older than its question"
     TIME_FORWARD = "the log's time never goes back"

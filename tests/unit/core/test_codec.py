@@ -60,7 +60,13 @@ PAYLOADS = {
     "DeploymentEnvelope": typing.get_args(effects.DeploymentPayload),
     "ReplyEnvelope": (RequestAccepted, RequestRejected),
     "HeartbeatEnvelope": (inputs.Heartbeat, inputs.Canary),
-    "LeadershipEnvelope": (effects.LeaderHeartbeat, effects.Resignation, effects.MasterPresence, effects.LeaderDeath),
+    "LeadershipEnvelope": (
+        effects.LeaderHeartbeat,
+        effects.Resignation,
+        effects.MasterPresence,
+        effects.LeaderDeath,
+        effects.LeaderHang,
+    ),
     "SnapshotEnvelope": (snapshot_records.SnapshotChunk, snapshot_records.SnapshotManifest),
     "DeadLetterEnvelope": (effects.DeadLetter,),
 }
@@ -198,7 +204,7 @@ def test_a_record_is_written_with_the_oldest_release_that_says_it() -> None:
     """A reader of an older version misses what is new in a topic, and nothing that it knows."""
     envelope, today = "LeadershipEnvelope", inlined(schema_directory(), "LeadershipEnvelope")
     older = copy.deepcopy(today)
-    heartbeat, _, presence, _ = older["fields"][0]["type"]
+    heartbeat, _, presence, *_ = older["fields"][0]["type"]
     presence["fields"].pop()
     older["fields"][0]["type"] = [heartbeat, presence]
     registry, maker = feature_levels.registry(envelope, older, today), ValueMaker(seed=3)

@@ -15,7 +15,7 @@ def _grants(world: World) -> int:
 
 
 def _will(node: Node) -> LeaderDeath | None:
-    return LEADERSHIP.decode(node.wires.will)[0] if node.wires.will else None
+    return node.wires.will
 
 
 def _started(world: World, *master_ids: str) -> Node:
@@ -71,7 +71,7 @@ class TestStandbys:
         late.is_blind = late.is_deaf = True
         world.kill(leader, is_guarded=True)
         world.run_until(lambda: world.nodes["b"].role is Role.LEADER)
-        late.participant.on_leadership(leader.wires.will, world.now_ms)
+        late.participant.on_leadership(LEADERSHIP.encode(leader.wires.will), world.now_ms)
         world.run_until(lambda: late.role is Role.CANDIDATE)
         late.is_blind = late.is_deaf = False
         world.run(2 * LEASE_MS)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from eventflink.events.decision import InputCause
+from eventflink.events.effects import LeaderDeath, LeaderHang
 from eventflink.events.inputs import Disconnection
 from eventflink.events.log_events import (
     FollowUpDecided,
@@ -24,6 +25,7 @@ from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.inbound import InboundDecoder
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.leader import Leader
+from eventflink.leadership.master_life import MasterLife
 from eventflink.leadership.recovery import ANNOUNCED_INPUTS
 from eventflink.master.inputs import BindInputs, CleanupFailed, InternalInput, MasterInput
 from eventflink.master.master import Master
@@ -31,7 +33,7 @@ from eventflink.master.parking import name_of
 from eventflink.master.suspects import MAX_CRASHES
 from eventflink.model.statuses import JobStatus, Role
 from tests.support.cluster import CODEC, REPORTS, START_MS, ScriptedCluster, dead_letters, graph, replies, vertex
-from tests.support.participants import LEASE_MS, World
+from tests.support.participants import LEADERSHIP, LEASE_MS, World
 
 
 def _causes(value: bytes) -> list[tuple[str, int]]:
@@ -426,6 +428,135 @@ class TestWhatHasNotArrived:
         assert not standby.participant.leader.recovery.remaining
 
 
+class TestGuardiansWord:
+    """Where guardians say at which input their masters died, it costs two leaderships, and nothing else is announced for it."""
+
+    def _lead_until(self, world: World, condition: Callable[[], bool], end: str = "dies") -> int:
+        """Let masters follow each other that die or hang, and of which each has a guardian; return how many did."""
+        for number in range(10):
+            world.start(f"m{number}", election=SingleMaster())
+            try:
+                world.run_until(condition)
+            except _ProcessDiesError:
+                node = world.nodes.pop(f"m{number}")
+                assert node.wires.will is not None
+                epoch, leader_id, deciding = node.wires.will.epoch, node.wires.will.leader_id, node.wires.deciding
+                if end == "hangs":
+                    world.leadership.append(LEADERSHIP.encode(LeaderHang(epoch, leader_id, deciding)))
+                if end != "hangs" or number == 0:  # It is killed, which may be told late.
+                    world.leadership.append(LEADERSHIP.encode(LeaderDeath(epoch, leader_id, deciding)))
+            else:
+                return number
+        raise AssertionError("leaders crash for ever")
+
+    @pytest.mark.parametrize("end", ["dies", "hangs"])
+    @pytest.mark.parametrize("method", ["decode", "decide"])
+    def test_an_input_at_which_a_leader_died_by_its_guardian_s_word_costs_one_more_and_is_refused(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, method: str, end: str
+    ) -> None:
+        crashes: list[str] = []
+        decode, decide = InboundDecoder.decode, Master.decide
+
+        def decode_or_die(self: InboundDecoder, record: InboundRecord) -> Any:
+            if method == "decode" and (record.topic, record.offset) == ("commands", 40):
+                crashes.append("decode")
+                raise _ProcessDiesError
+            return decode(self, record)
+
+        def decide_or_die(self: Master, value: MasterInput, now_ms: int, leader_id: str = "") -> list[LogEvent]:
+            if method == "decide" and getattr(value, "request_id", "") == "r40" and type(value).__name__ == "CancelJob":
+                crashes.append("decide")
+                raise _ProcessDiesError
+            return decide(self, value, now_ms, leader_id)
+
+        monkeypatch.setattr(InboundDecoder, "decode", decode_or_die)
+        monkeypatch.setattr(Master, "decide", decide_or_die)
+        for number in range(50):
+            world.command(f"r{number}")
+        died = self._lead_until(world, lambda: len(world.events(RequestRejected)) == 50, end)
+        assert died == len(crashes) == 2
+        codes = {event.request_id: event.code for event in world.events(RequestRejected)}
+        assert codes == {f"r{number}": "InternalError" if number == 40 else "UnknownJob" for number in range(50)}
+        alone = [(e.first_offset, e.last_offset, e.deaths) for e in world.events(InputsAttempted) if e.deaths]
+        assert alone == [(40, 40, 1)]
+        assert not world.events(InternalInputsAttempted), "it is known that it was none of those"
+        world.check()
+
+    def test_a_follow_up_at_which_a_leader_died_by_its_guardian_s_word_costs_one_more_and_is_parked(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        crashes = TestInternalInputs.crashing(monkeypatch, ("SCHEDULE_TASKS", "bad"))
+        world.submit(graph(vertex("a")), "bad")
+        world.submit(graph(vertex("a")), "good")
+        died = self._lead_until(world, lambda: len(world.events(InputParked)) > 0 and len(world.events(JobSubmitted)) > 1)
+        assert died == len(crashes) == 2
+        [parked] = world.events(InputParked)
+        assert (parked.input_type, parked.subject, parked.job_id) == ("SCHEDULE_TASKS", "bad", "bad")
+        assert "2 leaders in a row crashed" in parked.reason
+        assert [(e.names, e.deaths) for e in world.events(InternalInputsAttempted) if e.deaths] == [(("SCHEDULE_TASKS bad",), 1)]
+        world.check()
+
+    def test_a_timer_at_which_a_leader_died_by_its_guardian_s_word_is_not_looked_at_before_it_is_announced(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        crashes = TestInternalInputs.crashing(monkeypatch, ("UnblockTaskManagers", ""))
+        died = self._lead_until(world, lambda: len(world.events(InputParked)) > 0)
+        assert died == len(crashes) == 2
+        world.run(3 * LEASE_MS)
+        assert len(crashes) == 2
+        world.check()
+
+    def test_what_is_survived_after_a_death_is_suspected_no_more(self, world: World) -> None:
+        """It was killed by something else, just then."""
+        leader = world.start("a", election=SingleMaster())
+        world.run(50)
+        world.command("r0")
+        leader.wires.note_deciding("commands@0")
+        world.kill(leader, is_guarded=True)
+        for number in range(2):
+            node = world.start(f"b{number}", election=SingleMaster())
+            world.run(100)
+            assert node.participant.leader is not None
+            assert not node.participant.leader.recovery.suspect
+            world.kill(node, is_guarded=True)
+        assert [(e.first_offset, e.last_offset, e.deaths) for e in world.events(InputsAttempted)] == [(0, 0, 1)]
+        assert [event.code for event in world.events(RequestRejected)] == ["UnknownJob"]
+        assert not world.accepted().master.requests.attempts
+
+    def test_after_a_turn_that_failed_nothing_is_said_to_be_decided(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The leadership is over, the process lives; when it dies one day, that was not at this input."""
+        node = world.start("a", election=SingleMaster())
+        world.run(50)
+        life = MasterLife(
+            node.participant.settings,
+            node.election,
+            node.peers,
+            InboundDecoder(),
+            world.mint_leader_id,
+            participant=node.participant,
+            _wires=node.wires,
+        )
+        monkeypatch.setattr(Leader, "_decoded", lambda *_: 1 // 0)
+        world.command("r0")
+        node.receive()
+        life.turn(lambda: world.now_ms, world.wall_ms)
+        assert life.participant is None
+        assert not node.wires.deciding
+
+    @pytest.mark.parametrize(
+        "name", ["commands@", "commands@x", "commands@²", "commands@-1", "commands@1@2", "@", "x" * 1000, "RestartsDue"]
+    )
+    def test_whatever_a_forged_death_says_was_decided_nothing_is_refused_for_it(self, world: World, name: str) -> None:
+        leader = world.start("a", election=SingleMaster())
+        world.run(50)
+        world.command("r0")
+        leader.wires.note_deciding(name)
+        world.kill(leader, is_guarded=True)
+        world.start("b", election=SingleMaster())
+        world.run(100)
+        assert [event.code for event in world.events(RequestRejected)] == ["UnknownJob"]
+
+
 class _ProcessDiesError(BaseException):
     """What a crash is to a leader: nothing can catch it."""
 
@@ -444,7 +575,8 @@ def test_the_clock_of_an_announcement_is_the_logs(world: World) -> None:
 class TestInternalInputs:
     """A follow-up or a timer at which leaders crash is parked, and everything else goes on."""
 
-    def _crashing(self, monkeypatch: pytest.MonkeyPatch, name: tuple[str, str]) -> list[str]:
+    @staticmethod
+    def crashing(monkeypatch: pytest.MonkeyPatch, name: tuple[str, str]) -> list[str]:
         """Have every leader die that decides the input, if only to see whether it is due; return a list that counts them."""
         crashes: list[str] = []
         decide = Master.decide
@@ -473,7 +605,7 @@ class TestInternalInputs:
     def test_a_follow_up_at_which_leaders_crash_is_parked_its_job_fails_and_the_rest_goes_on(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        crashes = self._crashing(monkeypatch, ("SCHEDULE_TASKS", "bad"))
+        crashes = self.crashing(monkeypatch, ("SCHEDULE_TASKS", "bad"))
         world.submit(graph(vertex("a")), "bad")
         world.submit(graph(vertex("a")), "good")
         died = self._lead_until_at_rest(world, lambda: len(world.events(InputParked)) > 0 and len(world.events(JobSubmitted)) > 1)
@@ -491,7 +623,7 @@ class TestInternalInputs:
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """They crash when they look whether it is."""
-        crashes = self._crashing(monkeypatch, ("UnblockTaskManagers", ""))
+        crashes = self.crashing(monkeypatch, ("UnblockTaskManagers", ""))
         died = self._lead_until_at_rest(world, lambda: len(world.events(InputParked)) > 0)
         assert died == len(crashes) <= 3 + MAX_CRASHES, "two before they were watched, one that announced all, two that announced it alone"
         [parked] = world.events(InputParked)
