@@ -22,9 +22,19 @@ _BEGINNING: Final = bytes([2, 2 * SEAL_BYTES])
 _TAIL_BYTES: Final = len(_BEGINNING) + SEAL_BYTES
 
 SEALED: Final = frozenset(
-    {Topic.LOG, Topic.LEADERSHIP, Topic.DEPLOYMENTS, Topic.REPLIES, Topic.SNAPSHOTS, Topic.HEARTBEATS, Topic.TASKMANAGERS, Topic.COMMANDS}
+    {
+        Topic.LOG,
+        Topic.LEADERSHIP,
+        Topic.DEPLOYMENTS,
+        Topic.REPLIES,
+        Topic.SNAPSHOTS,
+        Topic.HEARTBEATS,
+        Topic.TASKMANAGERS,
+        Topic.COMMANDS,
+        Topic.SUBMISSIONS,
+    }
 )
-"""The topics to which masters and TaskExecutors write; on `commands` only what masters say is sealed."""
+"""The topics to which the cluster's own processes write. Clients write to two of them too: a seal there proves who asks (L6)."""
 
 
 class Seal:

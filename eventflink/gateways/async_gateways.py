@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack
 
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted, FileUploaded
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.gateways.dispatcher_gateway import DispatcherMethods
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.follow import await_checkpoint, await_upload
@@ -55,12 +56,15 @@ T = TypeVar("T")
 class AsyncConnection:
     """One event loop's connection to one cluster. At most `max_under_way` calls are under way; others wait for their turn."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, request_timeout_s: float, max_under_way: int = MAX_UNDER_WAY) -> None:
+    def __init__(
+        self, bootstrap: str, cluster_id: str, request_timeout_s: float, max_under_way: int = MAX_UNDER_WAY, seals: Seals = NO_SEALS
+    ) -> None:
         self.bootstrap = bootstrap
         self.cluster_id = cluster_id
         self.reads = MasterReads(cluster_id, request_timeout_s)
         self._request_timeout_s = request_timeout_s
         self._max_under_way = max_under_way
+        self._seals = seals
         self._room = asyncio.Semaphore(max_under_way)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gateway")
         self._closing = threading.Event()
@@ -166,6 +170,7 @@ class AsyncConnection:
                     self.cluster_id,
                     request_timeout_s=self._request_timeout_s,
                     max_pending=self._max_under_way,
+                    seals=self._seals,
                 )
             )
         # A call that is cancelled meanwhile leaves the connection to the others, or to `close`.
@@ -201,6 +206,8 @@ class AsyncOptions(TypedDict, total=False):
     """More calls than this wait for their turn."""
     connection: AsyncConnection | None
     """Another gateway's, which is closed there; None: one of its own."""
+    seals: Seals
+    """Of a process that knows who asks: its requests are sealed with them, and their actors stand in the log as proven (L6)."""
 
 
 class AsyncGateway(Gateway):
@@ -218,12 +225,13 @@ class AsyncGateway(Gateway):
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         max_under_way: int = MAX_UNDER_WAY,
         connection: AsyncConnection | None = None,
+        seals: Seals = NO_SEALS,
     ) -> None:
         """Prepare; nothing is connected before the first call. More calls than `max_under_way` wait for their turn.
 
-        A `connection` is another gateway's, and is closed there.
+        A `connection` is another gateway's, and is closed there. `seals` are of a process that knows who asks, as a REST process does.
         """
-        self._connection = connection or AsyncConnection(bootstrap, cluster_id, request_timeout_s, max_under_way)
+        self._connection = connection or AsyncConnection(bootstrap, cluster_id, request_timeout_s, max_under_way, seals)
         self._owns_connection = connection is None
         super().__init__(self._connection.reads)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from eventflink.events.inputs import Command, Request
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.gateways.errors import GatewayError, RequestTimedOut, refusal_of
 from eventflink.gateways.request_channel import (
     MAX_REPEAT_AFTER_S,
@@ -40,10 +41,12 @@ class _Pending:
 class PipelinedClient:
     """Sends without waiting. Any thread may send; close it, or use it as a context manager."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, *, request_timeout_s: float = 30.0, max_pending: int = MAX_PENDING) -> None:
+    def __init__(
+        self, bootstrap: str, cluster_id: str, *, request_timeout_s: float = 30.0, max_pending: int = MAX_PENDING, seals: Seals = NO_SEALS
+    ) -> None:
         """Connect and start the thread that reads the answers; raises as `RequestChannel` does."""
         self._request_timeout_s = request_timeout_s
-        self._channel = RequestChannel(bootstrap, cluster_id)
+        self._channel = RequestChannel(bootstrap, cluster_id, seals=seals)
         self._pending: dict[str, _Pending] = {}
         self._lock = threading.Lock()
         self._room = threading.BoundedSemaphore(max_pending)

@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.inputs import NO_REPLY, Request
 from eventflink.events.log_events import RequestAccepted
-from eventflink.events.seal import seals_of
+from eventflink.events.seal import NO_SEALS, Seals, seals_of
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
 from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
@@ -96,9 +96,17 @@ class RequestChannel:
     """Sends requests and receives answers. `send` is for any thread, `receive` for one."""
 
     def __init__(
-        self, bootstrap: str, cluster_id: str, *, pipelined: bool = True, connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        *,
+        pipelined: bool = True,
+        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
+        seals: Seals = NO_SEALS,
     ) -> None:
         """Connect, choose a partition of `replies` and stand at its end.
+
+        Whoever gives `seals` says that he knows who asks: requests are sealed with them, and their actors stand in the log as proven (L6).
 
         A channel that is not `pipelined` has one request in flight at a time: order is then no question, a record that is delivered
         twice is answered again (P8), and the first one goes out at once.
@@ -112,7 +120,10 @@ class RequestChannel:
         self._bootstrap = bootstrap
         self._denials: list[Refused] = []
         """What Kafka did not let in, by those that sent it."""
-        self._requests = {Topic.SUBMISSIONS: PayloadCodec("SubmissionEnvelope"), Topic.COMMANDS: PayloadCodec("CommandEnvelope")}
+        self._requests = {
+            Topic.SUBMISSIONS: PayloadCodec("SubmissionEnvelope", seal=seals.of(Topic.SUBMISSIONS)),
+            Topic.COMMANDS: PayloadCodec("CommandEnvelope", seal=seals.of(Topic.COMMANDS)),
+        }
         self._replies = PayloadCodec("ReplyEnvelope", seal=seals_of(cluster_id).of(Topic.REPLIES))
         self._reader = PartitionReader(bootstrap, cluster_id, Topic.REPLIES, connect_timeout_s=connect_timeout_s)
         try:

@@ -4,13 +4,12 @@ It is decided by the rules that a leader decides by, on a state of its own, whic
 encoded, nothing leaves, and no time passes: what a timer, a report or another request would lead to is not in it.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from eventflink.events.inputs import Request
 from eventflink.events.log_events import LogEvent
 from eventflink.leadership.fold import Fold
-from eventflink.model.actors import declared
 
 if TYPE_CHECKING:
     from eventflink.master.inputs import MasterInput
@@ -30,13 +29,13 @@ class DryRun:
 
 
 def dry_run(fold: Fold, request: Request) -> DryRun:
-    """Return what the request would lead to; `fold` becomes what the state would be then.
+    """Return what the request would lead to, with its actor as the log would have it; `fold` becomes what the state would be then.
 
     The time is that of the last decision. What waited in the queue of follow-ups is decided behind the request, as a leader would.
     """
     master, now_ms, leader_id = fold.master, fold.last_decided_at_ms, fold.acceptance.leader_id
     events: list[LogEvent] = []
-    value: MasterInput | None = replace(request, actor=declared(request.actor))  # As a client's record has it.
+    value: MasterInput | None = request
     for _ in range(MAX_STEPS):
         if value is None:
             break

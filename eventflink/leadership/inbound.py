@@ -32,7 +32,7 @@ from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.senders import Sender, sender_of
 from eventflink.master.inputs import MasterInput, PoisonedInput, UnreadableInput
-from eventflink.model.actors import declared
+from eventflink.model.actors import named
 from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_fields import did_you_mean
@@ -79,37 +79,38 @@ class InboundDecoder:
     def __init__(self, registry_schema: RegistrySchema = no_registry, seals: Seals = NO_SEALS) -> None:
         self._codecs = {Topic.SUBMISSIONS: PayloadCodec("SubmissionEnvelope"), Topic.COMMANDS: PayloadCodec("CommandEnvelope")}
         self._reports = ReportsCodec("TaskManagerEnvelope", seal=seals.of(Topic.TASKMANAGERS))
-        self._masters_seal = seals.of(Topic.COMMANDS)
+        self._seals = {topic: seals.of(topic) for topic in self._codecs}
         self._registry_schema = registry_schema
 
     def decode(self, record: InboundRecord) -> Inbound:
         """Return the inputs of a record; a record that cannot be read is an input as well."""
-        topic = Topic(record.topic)
+        topic, is_proven = Topic(record.topic), False
         try:
             value = _checked_value(record)
             if topic is Topic.TASKMANAGERS:
                 return Inbound(self._reports.decode(value))
+            is_proven = self._is_proven(topic, value)
             request = self._request(topic, value, record)
-            self._check_speaker(request, value)
-            request.actor = self._actor_of(request)
+            self._check_speaker(request, is_proven=is_proven)
+            request.actor = named(request.actor, is_proven=is_proven)
         except UndecodableRecord as error:
-            return _refusal(record, "UndecodableRecord", InvalidRequest(str(error)))
+            return _refusal(record, "UndecodableRecord", InvalidRequest(str(error)), is_proven=is_proven)
         except InvalidRequest as error:
-            return _refusal(record, "InvalidRequest", error)
+            return _refusal(record, "InvalidRequest", error, is_proven=is_proven)
         return Inbound((request,), request.actor)
 
-    def _check_speaker(self, request: Request, value: bytes) -> None:
+    def _is_proven(self, topic: Topic, value: bytes) -> bool:
+        """Tell whether one of the cluster's own processes says who asks (L6)."""
+        seal = self._seals[topic]
+        return seal is not None and seal.is_genuine(value)
+
+    def _check_speaker(self, request: Request, *, is_proven: bool) -> None:
         """Check that a master says what masters alone say (P3a)."""
-        if isinstance(request, MASTERS_COMMANDS) and self._masters_seal is not None and not self._masters_seal.is_genuine(value):
+        if isinstance(request, MASTERS_COMMANDS) and self._seals[request.topic] is not None and not is_proven:
             fields = {"request_id": request.request_id, "reply_partition": request.reply_partition}
             raise InvalidRequest(
                 f"{type(request).__name__} is said by masters alone, and the record has no valid seal of this cluster", fields
             )
-
-    def _actor_of(self, request: Request) -> str:
-        """Return who asks: masters seal what they say; who else asks has only declared a name."""
-        is_proven = isinstance(request, MASTERS_COMMANDS) and self._masters_seal is not None  # Its seal was checked.
-        return request.actor if is_proven else declared(request.actor)
 
     @staticmethod
     def poisoned(record: InboundRecord, error: str, value: MasterInput | None = None) -> PoisonedInput:
@@ -256,7 +257,7 @@ def _checked(cls: type[Request], fields: Fields, record: InboundRecord) -> Reque
 # -- refusals -------------------------------------------------------------------------------------------------------
 
 
-def _refusal(record: InboundRecord, code: str, error: InvalidRequest) -> Inbound:
+def _refusal(record: InboundRecord, code: str, error: InvalidRequest, *, is_proven: bool) -> Inbound:
     """Return the refusal; whom it concerns is taken from what can be read, else from the record's key, where that is an id.
 
     A request id that is guessed from the key is answered on every partition: such an answer is not remembered (P8).
@@ -269,7 +270,7 @@ def _refusal(record: InboundRecord, code: str, error: InvalidRequest) -> Inbound
     request_id = request_id or key
     subject = _text_of(fields, error.subject_field, MAX_ID_LENGTH) or key
     message = f"{record.topic}@{record.offset}: {error}"
-    actor = declared(_text_of(fields, "actor", MAX_ACTOR_LENGTH))
+    actor = named(_text_of(fields, "actor", MAX_ACTOR_LENGTH), is_proven=is_proven)
     return Inbound((UnreadableInput(code, message, subject, request_id, partition),), actor)
 
 

@@ -22,12 +22,13 @@ from eventflink.master.inputs import UnblockTaskManagers
 from eventflink.master.requests import accepted, rejected
 from eventflink.master.resource_manager import ResourceManager
 from eventflink.master.settings import Context
+from eventflink.model.actors import TASK_EXECUTOR
 from eventflink.model.statuses import IllegalTransition
 
 MAX_BLOCKED: Final = 10_000
 EXPIRY_BATCH: Final = 256
 TIME_IS_OVER: Final = "its time was over"
-ITSELF: Final = "TaskExecutor"
+ITSELF: Final = TASK_EXECUTOR
 """The actor of a block that the TaskManager's own report led to."""
 MAX_FAULT_LENGTH: Final = 512
 

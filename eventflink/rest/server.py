@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
+from eventflink.events.seal import seals_of
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.leadership.configured_settings import master_settings
 from eventflink.model.configuration import Configuration
@@ -56,8 +57,9 @@ async def _run(configuration: Configuration, bootstrap: str, face: _Face, announ
     cluster_id = configuration.cluster_id
     state = ObservedState()
     async with AsyncExitStack() as at_the_end:
-        dispatcher = await at_the_end.enter_async_context(AsyncDispatcherGateway(bootstrap, cluster_id))
-        resource_manager = await at_the_end.enter_async_context(AsyncResourceManagerGateway(bootstrap, cluster_id))
+        proof = face.protection.admission.proof(seals_of(cluster_id))
+        dispatcher = await at_the_end.enter_async_context(AsyncDispatcherGateway(bootstrap, cluster_id, seals=proof))
+        resource_manager = await at_the_end.enter_async_context(AsyncResourceManagerGateway(bootstrap, cluster_id, seals=proof))
         history = HistoryProcess(LogToRead(bootstrap, cluster_id, master_settings(configuration)))
         services = Services(
             configuration,
@@ -67,6 +69,7 @@ async def _run(configuration: Configuration, bootstrap: str, face: _Face, announ
             resource_manager,
             _archives(configuration),
             admission=face.protection.admission,
+            proof=proof,
             history=history,
             jars=_jars(configuration),
         )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from eventflink.blob.job_archives import JobArchives
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.model.configuration import Configuration
 from eventflink.rest.access.guard import Admission
@@ -36,6 +37,8 @@ class Services:
     answers: Answers = field(default_factory=Answers)
     results: ResultReads = field(default_factory=ResultReads)
     admission: Admission = field(default_factory=Admission)
+    proof: Seals = NO_SEALS
+    """What the gateways seal requests with: who asks is proven by it."""
     turns: Turns = field(default_factory=Turns)
     """Of uploads."""
     jars: JarStore = field(default_factory=lambda: JarStore(None))

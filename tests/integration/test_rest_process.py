@@ -13,10 +13,12 @@ from typing import Any
 
 import psutil
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from eventflink.cli.job_waiting import wait_for_end_after
 from eventflink.cli.session import Session
-from eventflink.events.log_events import JobCancellationRequested
+from eventflink.events.log_events import JobCancellationRequested, RequestRepeated
+from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.administration import trim_log
 from eventflink.model.statuses import JobStatus
@@ -170,6 +172,20 @@ def test_a_port_that_is_taken_is_passed_over_or_named(cluster: RunningCluster) -
     assert several.poll() is None
 
 
+def write_again(cluster: RunningCluster, topic: Topic) -> None:
+    """Write the last record of a topic once more, as whoever may read and write it can."""
+    name, settings = topic_name(cluster.cluster_id, topic), {"bootstrap.servers": cluster.bootstrap}
+    consumer = Consumer({**settings, "group.id": "nobody", "enable.auto.commit": False})
+    _, end = consumer.get_watermark_offsets(TopicPartition(name, 0))
+    consumer.assign([TopicPartition(name, 0, end - 1)])
+    message = consumer.poll(30)
+    consumer.close()
+    assert message is not None
+    producer = Producer(settings)
+    producer.produce(name, message.value(), message.key())
+    assert not producer.flush(30)
+
+
 def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(cluster: RunningCluster, tmp_path: Path) -> None:
     tokens, certificates = tokens_of_three(tmp_path), Certificates(tmp_path / "tls")
     protected: dict[str, Any] = {
@@ -192,7 +208,18 @@ def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(c
     assert get(cancel, end, tls, **tokens.headers(Role.VIEWER))[::2] == (403, says)
     assert get(cancel, end, tls, **tokens.headers(Role.OPERATOR))[::2] == (202, {})
     [cancelled] = [event for event in cluster.events_of(job_id) if isinstance(event, JobCancellationRequested)]
-    assert cancelled.actor == "oscar (declared)"
+    assert cancelled.actor == "oscar", "its token has proven the name, and the secret of the cluster says so to the master"
+    write_again(cluster, Topic.COMMANDS)
+    again = cluster.wait_for(
+        lambda _: [decision for _, decision in cluster.decisions() if any(isinstance(e, RequestRepeated) for e in decision.events)],
+        "the copy answered",
+    )
+    assert [len(decision.events) for decision in again] == [1], "a copy of what is proven changes nothing"
+    submission = json.dumps({"document": {"name": "by oscar", "vertices": [NO_SLOT]}}).encode()
+    headers = {"Content-Type": "application/json", **tokens.headers(Role.OPERATOR)}
+    submit = urllib.request.Request(f"{url}/eventflink/v1/jobs", submission, headers)
+    with urllib.request.urlopen(submit, timeout=30, context=tls) as answer:
+        assert cluster.job(json.load(answer)["job_id"]).actor == "oscar"
     with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
         get(f"{url}/jobs", tls=ssl.create_default_context())
     with pytest.raises(ConnectionError), urllib.request.urlopen(url.replace("https", "http"), timeout=30):

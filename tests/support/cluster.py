@@ -271,9 +271,10 @@ class ScriptedCluster:
         self.put(Topic.COMMANDS, json.dumps({"reply_partition": partition, "actor": "test", **document}).encode())
         return self.settle()
 
-    def send(self, request: Request) -> list[Effect]:
-        """Produce a request as the gateways and the masters themselves do, in Avro, and settle."""
-        self.put(request.topic, REQUESTS[request.topic].encode(request, sent_at_ms=self.wall_ms))
+    def send(self, request: Request, seals: Seals = NO_SEALS) -> list[Effect]:
+        """Produce a request as the gateways and the masters themselves do, in Avro, and settle; with `seals`, as who knows who asks."""
+        codec = PayloadCodec(REQUESTS[request.topic].registry.name, seal=seals.of(request.topic))
+        self.put(request.topic, codec.encode(request, sent_at_ms=self.wall_ms))
         return self.settle()
 
     def cancel(self, job_id: str = "job", request_id: str = "") -> list[Effect]:

@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.events.log_events import RequestAccepted
+from eventflink.events.seal import NO_SEALS
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncGateway, AsyncResourceManagerGateway
 from eventflink.gateways.errors import refusal_of
 from eventflink.gateways.request_channel import Accepted
@@ -86,8 +87,10 @@ def services_with(
     history: History | None = None,
 ) -> Services:
     """Return what the routes work with, over a state that a test moves; the past is that of the dispatcher's cluster, if it has one."""
-    configuration = load_configuration(None, overrides)
+    configuration, proof = load_configuration(None, overrides), NO_SEALS
+    admission = configured_admission(configuration, configuration.rest_bind_address, configured_tokens(configuration))
     if isinstance(dispatcher, ScriptedDispatcher):
+        dispatcher.proof = proof = admission.proof(dispatcher.cluster.seals)
         resource_manager: AsyncResourceManagerGateway = ScriptedResourceManager(dispatcher.cluster, state)
         history = history or ListHistory(dispatcher.cluster.log, dispatcher.cluster.timestamps)
     else:
@@ -99,7 +102,8 @@ def services_with(
         dispatcher=dispatcher,
         resource_manager=resource_manager,
         archives=archives,
-        admission=configured_admission(configuration, configuration.rest_bind_address, configured_tokens(configuration)),
+        admission=admission,
+        proof=proof,
         history=history or NoHistory(),
     )
 
@@ -139,6 +143,7 @@ class _Scripted(AsyncGateway):
         super().__init__(NOWHERE, "nobody", request_timeout_s=1)
         self.cluster = cluster
         self.state = state
+        self.proof = NO_SEALS
 
     async def run(self, steps: Steps[T]) -> T:
         return await drive_async(steps, self._perform)
@@ -150,7 +155,7 @@ class _Scripted(AsyncGateway):
             return str(await asyncio.to_thread(step.call))
         assert isinstance(step, Ask), step
         request = dataclasses.replace(step.request, request_id=step.request.request_id or uuid.uuid4().hex, reply_partition=0)
-        [reply] = [each for each in replies(self.cluster.send(request)) if each.request_id == request.request_id]
+        [reply] = [each for each in replies(self.cluster.send(request, self.proof)) if each.request_id == request.request_id]
         asyncio.get_running_loop().call_soon(self.follow)
         payload, offset = reply.payload, len(self.cluster.log) - 1
         if isinstance(payload, RequestAccepted):

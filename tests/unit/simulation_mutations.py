@@ -38,7 +38,7 @@ from eventflink.events.effects import (
 )
 from eventflink.events.inputs import CheckpointAcknowledgement, SlotReport
 from eventflink.events.schemas import MARKER
-from eventflink.events.seal import Seal
+from eventflink.events.seal import Seal, has_seal
 from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.attempts_check import AttemptsCheck
@@ -994,7 +994,12 @@ def clients_write_the_log(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("L6", "a name that a sender declares is taken for proven")
 def declared_names_are_believed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(inbound, "declared", lambda name: name)
+    patch.setattr(inbound, "named", lambda name, *, is_proven: name)  # noqa: ARG005 - that is what is broken
+
+
+@breaks("L6", "any seal proves who asks, whoever has made it")
+def any_seal_proves_a_name(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(inbound.InboundDecoder, "_is_proven", lambda _decoder, _topic, value: has_seal(value))
 
 
 @breaks("L6", "the settings of a Kafka go to whichever is asked")
@@ -1124,6 +1129,7 @@ FOUND_BY_TEST = {
     "late_answers_count": "test_a_stale_late_double_or_foreign_answer_is_skipped_by_name",
     "clients_write_the_log": "test_only_masters_write_what_masters_say",
     "declared_names_are_believed": "test_a_name_that_a_sender_declares_is_marked_and_no_sender_takes_the_mark_away",
+    "any_seal_proves_a_name": "test_a_name_that_a_seal_proves_has_no_mark_and_no_other_seal_takes_it_away",
     "settings_go_to_every_kafka": "test_the_settings_of_one_kafka_go_to_no_other",
     "secrets_are_written_down": "test_what_is_wrong_is_told_before_anything_starts_and_without_the_secret",
     "jobs_write_secrets_down": "test_a_secret_that_is_written_down_is_refused_before_it_is_in_the_log_and_not_repeated",

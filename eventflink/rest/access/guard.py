@@ -15,6 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.model.configuration import Configuration
 from eventflink.rest.access.authentication import Asked, Authentication, unauthorized
 from eventflink.rest.access.browsers import HEADERS, refuse_foreign_order, refuse_foreign_read
@@ -53,6 +54,10 @@ class Admission:
     rates: Rates | None = None
     """None: nobody asks too often."""
     max_upload_bytes: int = MAX_BODY_BYTES
+
+    def proof(self, seals: Seals) -> Seals:
+        """Return what requests are sealed with, of the seals of the cluster: nothing, where nobody has to show who he is (L6)."""
+        return seals if self.authentication.needs_tokens else NO_SEALS
 
 
 def configured_admission(configuration: Configuration, bind_address: str, tokens: Tokens | None) -> Admission:

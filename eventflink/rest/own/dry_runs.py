@@ -8,9 +8,11 @@ from pydantic import Field
 
 from eventflink.audit.dry_runs import dry_run_view
 from eventflink.events.inputs import Request as MasterRequest
+from eventflink.model.actors import named
 from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
 from eventflink.rest.own.requests import COMMAND_BODY, command_of, submission_of
+from eventflink.rest.reading import ServicesOfRequest
 
 router = APIRouter()
 
@@ -50,9 +52,9 @@ class DryRun(OwnShape):
 
 
 @router.post("/dry-run", openapi_extra=COMMAND_BODY)
-async def dry_run(request: Request, moments: MomentsOfRequest, identity: IdentityOfRequest) -> Moment[DryRun]:
+async def dry_run(request: Request, moments: MomentsOfRequest, identity: IdentityOfRequest, services: ServicesOfRequest) -> Moment[DryRun]:
     """Say what a command would lead to, or a submission: `{"type": "SubmitJob", "document": …, "job_id": …}`."""
-    wanted = _request_of(await request.body(), identity.name)
+    wanted = _request_of(await request.body(), named(identity.name, is_proven=bool(services.proof.secrets)))
     return await moments.spend(dry_run_view, wanted)
 
 

@@ -1,6 +1,7 @@
 """A dry run says what the leader then decides, event by event, and leaves no trace."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from eventflink.events.inputs import (
 )
 from eventflink.events.log_events import RequestRejected
 from eventflink.leadership.dry_run import dry_run
+from eventflink.model.actors import declared
 from eventflink.model.job_graph_document import check_job_graph
 from tests.support.cluster import ScriptedCluster, graph, replay, stream, vertex
 
@@ -59,7 +61,7 @@ def test_what_a_dry_run_says_is_what_the_leader_decides(name: str) -> None:
     request.request_id, request.actor = "ask-1", "ann"
     length, digest = len(cluster.log), cluster.master.digest()
     fold = replay(cluster.log, timestamps=cluster.timestamps)
-    predicted = dry_run(fold, request)
+    predicted = dry_run(fold, replace(request, actor=declared("ann")))
     assert predicted.is_whole
     assert (len(cluster.log), cluster.master.digest()) == (length, digest)
     cluster.send(request)

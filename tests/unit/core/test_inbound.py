@@ -19,6 +19,7 @@ from eventflink.events.inputs import (
     ConfirmSnapshot,
     DrillStep,
     JobSubmission,
+    Request,
     RequestFileUpload,
     ShutDownCluster,
     SlotReport,
@@ -26,15 +27,17 @@ from eventflink.events.inputs import (
     TaskManagerRegistration,
     UnblockTaskManager,
 )
-from eventflink.events.log_events import JobSuspensionRequested
+from eventflink.events.log_events import JobSuspensionRequested, RequestRepeated
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import INBOUND, MAX_INBOUND_BYTES, Topic
 from eventflink.leadership.inbound import Inbound, InboundDecoder
 from eventflink.leadership.intake import InboundRecord, PartitionInbox
 from eventflink.leadership.senders import sender_of
 from eventflink.master.blocklist import ITSELF
+from eventflink.master.canonical import to_plain
 from eventflink.master.inputs import UnreadableInput
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
-from eventflink.model.actors import declared, is_called
+from eventflink.model.actors import TASK_EXECUTOR, declared, is_called
 from eventflink.model.attempts import AttemptStatus, SlotStatus
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
@@ -43,6 +46,7 @@ from tests.support.cluster import REPORTS, ScriptedCluster, graph, vertex
 SUBMISSIONS, COMMANDS = PayloadCodec("SubmissionEnvelope"), PayloadCodec("CommandEnvelope")
 GRAPH = parse_job_graph(graph(vertex("a", 2), vertex("b"), edges=[("a", "b", "hash")], code_archives=["a" * 64]), "test")
 DECODER = InboundDecoder()
+SEALS, OTHERS = Seals((b"the secret of this cluster, 32 chars",)), Seals((b"the secret of other people, 32 chars",))
 
 VALID = {
     Topic.SUBMISSIONS: SUBMISSIONS.encode(JobSubmission(job_id="job", request_id="r", job_graph=GRAPH), sent_at_ms=5),
@@ -364,6 +368,55 @@ def test_a_name_that_a_sender_declares_is_marked_and_no_sender_takes_the_mark_aw
     said = [event.actor for event in cluster.events(JobSuspensionRequested)]
     assert said == list(names.values())
     assert [is_called(actor, "ann") for actor in (*said, "ann", "anna")] == [False, True, False, False, True, False]
+
+
+ANNS = (CancelJob(job_id="job", request_id="r", actor="ann"), JobSubmission(job_id="job", request_id="r", actor="ann", job_graph=GRAPH))
+
+
+def _sealed(request: Request, seals: Seals, topic: Topic | None = None) -> bytes:
+    name = {Topic.SUBMISSIONS: "SubmissionEnvelope", Topic.COMMANDS: "CommandEnvelope"}[request.topic]
+    return PayloadCodec(name, seal=seals.of(topic or request.topic)).encode(request, sent_at_ms=5)
+
+
+@pytest.mark.parametrize("asked", ANNS)
+def test_a_name_that_a_seal_proves_has_no_mark_and_no_other_seal_takes_it_away(asked: CancelJob | JobSubmission) -> None:
+    topic, proven = asked.topic, _sealed(asked, SEALS)
+    decoder = InboundDecoder(seals=SEALS)
+    assert _decode(topic, proven, decoder=decoder) == Inbound((asked,), "ann")
+    other = next(each.topic for each in ANNS if each.topic is not topic)
+    forged = [_sealed(asked, NO_SEALS), _sealed(asked, OTHERS), _sealed(asked, SEALS, topic=other)]
+    forged += [proven[:-1] + bytes([proven[-1] ^ 1]), proven.replace(b"ann", b"amy"), json.dumps({"seal": "x", "actor": "ann"}).encode()]
+    said = [_decode(topic, value, decoder=decoder).actor for value in forged]
+    assert said == ["ann (declared)"] * 4 + ["amy (declared)", "ann (declared)"]
+    assert _decode(topic, proven).actor == "ann (declared)", "who has no secret cannot tell"
+    impossible = dataclasses.replace(asked, job_id="a/b")
+    assert _decode(topic, _sealed(impossible, SEALS), decoder=decoder).actor == "ann", "refused, and known"
+    for name in ("", TASK_EXECUTOR):
+        unnamed = _sealed(dataclasses.replace(asked, actor=name), SEALS)
+        assert _decode(topic, unnamed, decoder=decoder).actor == declared(name), "nobody who asks is taken for a TaskExecutor"
+
+
+def test_a_sealed_request_that_is_written_again_changes_nothing() -> None:
+    cluster = ScriptedCluster(seals=SEALS)
+    requests: tuple[Request, ...] = (
+        JobSubmission(job_id="job", request_id="submit", actor="ann", job_graph=GRAPH),
+        SuspendJob(job_id="job", request_id="suspend", actor="ann"),
+        SuspendJob(job_id="nobody", request_id="refused", actor="ann"),
+        BlockTaskManager(task_manager_id="tm", request_id="block", actor="ann"),
+    )
+    for request in requests:
+        cluster.send(request, SEALS)
+    cluster.resume("job")
+    cluster.unblock("tm")
+    for _ in range(2):
+        length, jobs = len(cluster.log), to_plain(cluster.master.dispatcher)
+        for request in requests:
+            cluster.send(request, SEALS)
+        decided = [event for decision in list(cluster.decisions())[length:] for event in decision.events]
+        assert decided == [RequestRepeated(request_id=request.request_id, reply_partition=-1) for request in requests]
+        assert (to_plain(cluster.master.dispatcher), cluster.master.blocklist.task_managers) == (jobs, {})
+        cluster.fail_over()
+    cluster.check()
 
 
 class TestConfluentWireFormat:

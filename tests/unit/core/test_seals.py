@@ -86,9 +86,8 @@ class TestSeal:
         assert codec.decode(_sealed())[0] == HEARTBEAT
         assert codec.encode(HEARTBEAT) == _sealed(OTHERS)
 
-    def test_dead_letters_and_submissions_are_for_everybody(self) -> None:
+    def test_dead_letters_are_for_everybody(self) -> None:
         assert SEALS.of(Topic.DEAD_LETTERS) is None
-        assert SEALS.of(Topic.SUBMISSIONS) is None
 
 
 class TestLog:

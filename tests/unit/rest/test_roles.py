@@ -9,7 +9,10 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import iter_route_contexts
 from fastapi.testclient import TestClient
 
+from eventflink.events.log_events import JobSubmitted
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.upkeep_events import ClusterShutdownRequested
+from eventflink.events.wording import details_of, subject_of
 from eventflink.rest.access.identity import Role
 from eventflink.rest.access.roles import PUBLIC, ROLES, RouteWithoutRole
 from eventflink.rest.application import OWN_PREFIX, assemble
@@ -20,6 +23,8 @@ from tests.support.cluster import ScriptedCluster
 from tests.support.rest_client import commanding_client
 from tests.support.rest_tokens import NAMES, TokensOfThree, tokens_of_three
 
+SEALS = Seals((b"the secret of this cluster, 32 chars",))
+DOCUMENT = "name: one\nvertices: [{id: only, sql: SELECT 1}]"
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -130,8 +135,25 @@ def test_what_is_no_route_of_an_api_cannot_be_served_either() -> None:
         assemble((router,), (), lambda *_: pytest.fail("nobody reads"))
 
 
-def test_the_actor_of_a_command_is_whose_token_it_is(tmp_path: Path) -> None:
-    tokens, cluster = tokens_of_three(tmp_path), ScriptedCluster()
+@pytest.mark.parametrize(("seals", "actor"), [(SEALS, "ada"), (NO_SEALS, "ada (declared)")])
+def test_the_actor_of_a_command_is_whose_token_it_is_and_the_secret_proves_it(tmp_path: Path, seals: Seals, actor: str) -> None:
+    tokens, cluster = tokens_of_three(tmp_path), ScriptedCluster(seals=seals)
     with commanding_client(cluster, **tokens.configuration) as client:
+        stop = {"type": "ShutDownCluster", "actor": "somebody else"}
+        foreseen = client.post("/eventflink/v1/dry-run", json=stop, headers=tokens.headers(Role.ADMIN)).json()["body"]["events"]
+        assert client.post("/eventflink/v1/jobs", json={"document": DOCUMENT}, headers=tokens.headers(Role.ADMIN)).status_code == 200
         assert client.delete("/cluster", headers=tokens.headers(Role.ADMIN)).status_code == 200
-    assert [event.actor for event in cluster.events(ClusterShutdownRequested)] == ["ada (declared)"]
+    assert [event.actor for event in cluster.events(JobSubmitted)] == [actor]
+    [ended] = cluster.events(ClusterShutdownRequested)
+    assert ended.actor == actor
+    assert {"type": "ClusterShutdownRequested", "subject": subject_of(ended), "details": details_of(ended)} in foreseen
+    assert [decision.actor for decision in cluster.decisions() if decision.actor] == [actor, actor]
+
+
+def test_where_nobody_shows_a_token_the_secret_of_the_cluster_proves_no_name() -> None:
+    cluster = ScriptedCluster(seals=SEALS)
+    with commanding_client(cluster) as client:
+        foreseen = client.post("/eventflink/v1/dry-run", json={"type": "ShutDownCluster"}).json()["body"]["events"]
+        assert any("by rest (declared)" in event["details"] for event in foreseen)
+        assert client.delete("/cluster").status_code == 200
+    assert [event.actor for event in cluster.events(ClusterShutdownRequested)] == ["rest (declared)"]
