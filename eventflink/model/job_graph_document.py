@@ -428,13 +428,17 @@ def graph_digest(graph: JobGraph) -> str:
 
 
 def _without_defaults(value: Any) -> Any:
+    if isinstance(value, str | int):  # Most of what a graph holds: asked first, for a graph has up to a hundred thousand such values.
+        return value
     if isinstance(value, tuple):
         return [_without_defaults(item) for item in value]
-    defaults = _defaults_of(value.__class__)
-    if defaults is None:
+    if (defaults := _defaults_of(value.__class__)) is None:
         return value
-    fields = [(name, getattr(value, name), default) for name, default in defaults]
-    return {name: _without_defaults(inner) for name, inner, default in fields if inner != default}
+    said = {}
+    for name, default in defaults:
+        if (inner := getattr(value, name)) != default:
+            said[name] = inner if isinstance(inner, str | int) else _without_defaults(inner)
+    return said
 
 
 @functools.cache

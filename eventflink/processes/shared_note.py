@@ -60,7 +60,7 @@ class SharedNote:
 
     def write(self, text: str) -> None:
         """Write a text in the place of the one before; what is too long is cut."""
-        data = text.encode()[:MAX_BYTES]
+        data = text.encode(errors="replace")[:MAX_BYTES]
         self._count += 1
         self._memory[: _HEADER.size + len(data)] = _HEADER.pack(self._count, len(data)) + data
 
