@@ -579,7 +579,7 @@ class Participant:
         log_now_ms = leader.clock.read(now_ms, wall_ms)
         if master.shutdown.is_over:  # It was parked at promotion, and is tried again.
             leader.timers.append(StartCluster())
-        leader.timers.extend(self.due(leader, log_now_ms))
+        leader.timers.extend(self.due(leader, log_now_ms, leader.may_ask))
         self.wires.note_deciding("")
         leader.timers.extend(self._liveness.overdue(master, self.fold.acceptance.leader_id, now_ms))
         if (level := self._common_feature_level(now_ms)) > master.upkeep.feature_level:
@@ -589,11 +589,11 @@ class Participant:
         for archive in due_archives(master, log_now_ms):
             self.wires.archive(archive)
 
-    def due(self, leader: Leader, log_now_ms: int) -> Iterator[MasterInput]:
-        """Yield what is due, or may be, at a time of the log, by the state and by what waits to be decided."""
+    def due(self, leader: Leader, log_now_ms: int, may_ask: Callable[[str], bool] = lambda _name: True) -> Iterator[MasterInput]:
+        """Yield what is due at a time of the log, or may not be asked, by the state and by what waits to be decided."""
         master = self.fold.master
         until_ms = self._progress.look(master.requests.cursors, log_now_ms)
-        return master.due(log_now_ms, leader.clock.began_ms, until_ms, leader.may_ask)
+        return master.due(log_now_ms, leader.clock.began_ms, until_ms, may_ask)
 
     def _common_feature_level(self, now_ms: int) -> int:
         """Return the level that every master that is there or may come back can read; 0 before all had their time to be heard (P19)."""
