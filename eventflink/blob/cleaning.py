@@ -6,6 +6,8 @@ it can still be read. A later run brings it back if a job refers to it by then, 
 meet do no harm: an upload writes to the blob's place and a deletion only takes what lies aside, and what was moved aside in the very moment
 of the upload is as young as that. A transient blob expires a fixed time after its upload; its key was never used before, so nothing meets.
 
+That a blob was uploaded for a job is forgotten once the blob is gone.
+
 All ages are differences of the storage's own clock. What has no date is never taken away.
 """
 
@@ -14,13 +16,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from eventflink.blob.store import BlobEntry, BlobStore, Place
+from eventflink.blob.store import BlobEntry, BlobStore, Place, blob_of
 
 MAX_STEPS: Final = 10_000
 """How many files one run touches; the next run continues."""
 
 ABANDONED_AFTER_MS: Final = 3_600_000
-"""An upload that is still incoming after this long has been given up: a request is bounded far below it."""
+"""An upload that is still incoming after this long has been given up, an owner without a blob lost it: a request is bounded far below."""
 
 
 class CleaningAction(StrEnum):
@@ -62,8 +64,14 @@ def plan_cleaning(
     """
     removals: list[CleaningStep] = []
     condemned: list[BlobEntry] = []
+    owners: list[BlobEntry] = []
+    present: set[str] = set()
     in_place: set[str] = set()
     for entry in entries:
+        if entry.place is Place.OWNER:
+            owners.append(entry)
+            continue
+        present.add(entry.key)
         if entry.key in referred:
             if entry.place is Place.PERMANENT:
                 in_place.add(entry.key)
@@ -73,15 +81,16 @@ def plan_cleaning(
             action = CleaningAction.CONDEMN if entry.place is Place.PERMANENT else CleaningAction.DELETE
             removals.append(CleaningStep(action, entry))
     # A copy that lies aside of a blob that is at its place is left until nobody refers to the blob: of two copies none is in the way.
+    lost = [CleaningStep(CleaningAction.DELETE, o) for o in owners if blob_of(o.key) not in present and _is_over(o, now_ms, rules)]
     restored = [CleaningStep(CleaningAction.RESTORE, entry) for entry in condemned if entry.key not in in_place]
-    return [*restored, *removals][:max_steps]
+    return [*restored, *removals, *lost][:max_steps]
 
 
 def _is_over(entry: BlobEntry, now_ms: int, rules: CleaningRules) -> bool:
     """Tell whether a file that nobody refers to has had its time."""
     if entry.modified_ms is None:
         return False
-    lifetimes = {Place.TRANSIENT: rules.transient_lifetime_ms, Place.INCOMING: ABANDONED_AFTER_MS}
+    lifetimes = {Place.TRANSIENT: rules.transient_lifetime_ms, Place.INCOMING: ABANDONED_AFTER_MS, Place.OWNER: ABANDONED_AFTER_MS}
     return now_ms - entry.modified_ms >= lifetimes.get(entry.place, rules.grace_period_ms)
 
 

@@ -12,6 +12,7 @@ import json
 import random
 import ssl
 import time
+import urllib.parse
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -38,13 +39,15 @@ def put_blob(
     data: bytes | memoryview,
     *,
     kind: BlobKind = BlobKind.PERMANENT,
+    job_id: str = "",
     tls: TlsFiles | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     attempts: int = DEFAULT_ATTEMPTS,
 ) -> str:
-    """Upload bytes to the server at `address` (host:port), which speaks TLS if `tls` is given; return their key.
+    """Upload bytes to the server at `address` (host:port), which speaks TLS if `tls` is given, in the room of a job; return their key.
 
     Raises:
+        BlobsFull: there is no room for them, in all or for this job.
         BlobTooLarge: the server takes no blob of this size.
         BlobRefused: the server refuses the request for another reason, or its certificate is not to be trusted.
         BlobDamaged: the server stored other bytes than these.
@@ -52,7 +55,8 @@ def put_blob(
         TlsUnusable: a file of `tls` is not usable.
 
     """
-    path = "/blobs" if kind is BlobKind.PERMANENT else f"/blobs?kind={kind}"
+    query = ({} if kind is BlobKind.PERMANENT else {"kind": kind}) | ({"job": job_id} if job_id else {})
+    path = f"/blobs?{urllib.parse.urlencode(query)}" if query else "/blobs"
     body = _request(_Server.at(address, tls, timeout_s), "PUT", path, data, attempts)
     try:
         key = str(json.loads(body)["key"])

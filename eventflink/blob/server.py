@@ -1,6 +1,6 @@
 """The blob store behind HTTP or HTTPS, inside a master's event loop.
 
-    PUT    /blobs        the body is the blob; 201 {"key": ..., "size": ...}; ?kind=transient for one that expires
+    PUT    /blobs        the body is the blob; 201 {"key": ..., "size": ...}; ?kind=transient for one that expires, ?job=ID for a job's
     GET    /blobs/{key}  its bytes; HEAD its size; 400 no key, 404 no blob, 500 damaged
     DELETE /blobs/{key}  removes a transient blob: 204; 404 no blob, 405 a permanent one: those are removed when no job needs them
 
@@ -26,8 +26,9 @@ from aiohttp import web
 from eventflink.blob import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobsFull, BlobStorageFailed, BlobTooLarge, InvalidBlobKey
 from eventflink.blob.keys import BlobKind, kind_of
 from eventflink.blob.quota import Quota
-from eventflink.blob.store import CHUNK_BYTES, BlobStore, BlobWriter, StoredBlob
+from eventflink.blob.store import CHUNK_BYTES, NO_JOB, BlobStore, BlobWriter, StoredBlob
 from eventflink.blob.tls import TlsFiles, server_context
+from eventflink.model.job_graph_document import is_valid_job_id
 from eventflink.model.port_range import ports_of
 from eventflink.processes.disk import FAULTS, describe
 from eventflink.processes.http_log import HTTP_LOGGER
@@ -65,6 +66,7 @@ class BlobServerSettings:
     """As `blob.server.port` is written."""
     max_bytes: int = 512 * 1024 * 1024
     max_total_bytes: int = 16 * 1024 * 1024 * 1024
+    max_bytes_per_job: int = 4 * 1024 * 1024 * 1024
     max_transfers: int = 50
     backlog: int = 1000
     tls: TlsFiles | None = None
@@ -118,7 +120,7 @@ class BlobServer:
     def __init__(self, store: BlobStore, settings: BlobServerSettings) -> None:
         self._store = store
         self._settings = settings
-        self._quota = Quota(settings.max_total_bytes, store.count_bytes)
+        self._quota = Quota(settings.max_total_bytes, settings.max_bytes_per_job, store.usage)
         self._runner: web.AppRunner | None = None
         self._threads = ThreadPoolExecutor(max_workers=FILE_THREADS, thread_name_prefix="blob")
         self._turns = asyncio.Semaphore(settings.max_transfers)
@@ -203,11 +205,14 @@ class BlobServer:
         kind = request.query.get("kind", BlobKind.PERMANENT)
         if kind not in set(BlobKind):
             raise BlobRefused(f"'{kind[:80]}' is not a valid kind of blob: permanent or transient is expected")
+        job_id = request.query.get("job", NO_JOB)
+        if job_id != NO_JOB and not is_valid_job_id(job_id):
+            raise BlobRefused(f"'{job_id[:128]}' is not a valid id of a job")
         if (request.content_length or 0) > self._settings.max_bytes:
             raise BlobTooLarge(f"the blob has {request.content_length} bytes; {self._settings.max_bytes} are taken (blob.max-size)")
         async with self._turn():
-            stored = await self._receive(request, BlobKind(kind))
-        logger.info("BlobStored key=%s size_bytes=%d peer=%s", stored.key, stored.size_bytes, request.remote)
+            stored = await self._receive(request, BlobKind(kind), job_id)
+        logger.info("BlobStored key=%s size_bytes=%d job=%s peer=%s", stored.key, stored.size_bytes, job_id or "-", request.remote)
         return web.json_response({"key": stored.key, "size": stored.size_bytes}, status=201)
 
     async def _delete(self, request: web.Request) -> web.Response:
@@ -225,7 +230,7 @@ class BlobServer:
         """Where what comes in is written first."""
         return self._store.storage.spool or Path(tempfile.gettempdir())
 
-    async def _receive(self, request: web.Request, kind: BlobKind) -> StoredBlob:
+    async def _receive(self, request: web.Request, kind: BlobKind, job_id: str) -> StoredBlob:
         taken, stored = 0, None
         try:
             writer = await self._in_thread(self._store.begin, self._settings.max_bytes, kind)
@@ -234,9 +239,9 @@ class BlobServer:
                     async with asyncio.timeout(CHUNK_TIMEOUT_S):
                         chunk = await request.content.read(CHUNK_BYTES)
                     if not chunk:
-                        stored = await self._in_thread(writer.commit)
+                        stored = await self._in_thread(self._commit, writer, job_id)
                         return stored
-                    await self._in_thread(self._write, writer, chunk)
+                    await self._in_thread(self._write, writer, chunk, job_id)
                     taken += len(chunk)
             finally:
                 # Not through the pool: a cancelled upload must not leave its file because the pool is shutting down.
@@ -246,15 +251,20 @@ class BlobServer:
                 raise BlobsFull(f"no blob can be written: {describe(error, self._spool)}") from error
             raise
         finally:
-            if stored is None:
-                self._quota.give_back(taken)
+            (self._quota.give_back if stored is None else self._quota.store)(taken, job_id)
 
-    def _write(self, writer: BlobWriter, chunk: bytes) -> None:
-        self._quota.take(len(chunk))
+    def _commit(self, writer: BlobWriter, job_id: str) -> StoredBlob:
+        stored = writer.commit()
+        if job_id != NO_JOB:
+            self._store.note_owner(stored.key, job_id)
+        return stored
+
+    def _write(self, writer: BlobWriter, chunk: bytes, job_id: str) -> None:
+        self._quota.take(len(chunk), job_id)
         try:
             writer.write(chunk)
         except BaseException:
-            self._quota.give_back(len(chunk))
+            self._quota.give_back(len(chunk), job_id)
             raise
 
     async def _get(self, request: web.Request) -> web.StreamResponse:

@@ -7,6 +7,7 @@ be read and comes back if somebody refers to it after all, and deleted later.
     ab/<key>              a permanent blob; `ab` are its first two digits
     transient/ab/<key>    a transient one
     condemned/ab/<key>    a permanent one that is about to be deleted
+    owners/ab/<key>~<job> an empty file: a blob of this key was uploaded for this job
     incoming/             what is still being written
 """
 
@@ -14,6 +15,7 @@ import hashlib
 import logging
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
 from io import BufferedReader
@@ -24,9 +26,12 @@ from eventflink.blob import BlobDamaged, BlobNotFound, BlobTooLarge
 from eventflink.blob.keys import BlobKind, blob_key, check_key, digest_of, is_key, key_for, kind_of
 from eventflink.blob.storage import INCOMING, Storage
 
-__all__ = ["CHUNK_BYTES", "BlobEntry", "BlobStore", "BlobWriter", "Place", "StoredBlob", "blob_key", "check_key"]
+__all__ = ["CHUNK_BYTES", "BlobEntry", "BlobStore", "BlobWriter", "Place", "StoredBlob", "Usage", "blob_key", "check_key"]
 
 CHUNK_BYTES: Final = 256 * 1024
+NO_JOB: Final = ""
+_OWNED_BY: Final = "~"
+"""Neither in a key nor in the id of a job."""
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +42,7 @@ class Place(StrEnum):
     PERMANENT = "permanent"
     TRANSIENT = "transient"
     CONDEMNED = "condemned"
+    OWNER = "owners"
     INCOMING = "incoming"
 
 
@@ -47,8 +53,18 @@ class StoredBlob(NamedTuple):
     size_bytes: int
 
 
+class Usage(NamedTuple):
+    """How many bytes a storage holds in all, and of these how many were uploaded for each job; '' has what was uploaded for none."""
+
+    total_bytes: int
+    bytes_by_job: Counter[str]
+
+
 class BlobEntry(NamedTuple):
-    """A file of the store: its key, or its name if it is still incoming; when it was written by the storage's clock, in milliseconds."""
+    """A file of the store: its key (of an owner's, and of an incoming one, its name), and when it was written, in milliseconds.
+
+    The time is that of the storage's clock.
+    """
 
     key: str
     place: Place
@@ -64,8 +80,13 @@ def name_of(key: str, place: Place) -> str:
     """
     if place is Place.INCOMING:
         return f"{INCOMING}/{key}"
-    shard = f"{digest_of(key)[:2]}/{key}"
+    shard = f"{digest_of(blob_of(key) if place is Place.OWNER else key)[:2]}/{key}"
     return shard if place is Place.PERMANENT else f"{place}/{shard}"
+
+
+def blob_of(name: str) -> str:
+    """Return the key of the blob that an owner's file is about; that of a blob's file is its own."""
+    return name.partition(_OWNED_BY)[0]
 
 
 def _entry_of(name: str, modified_ms: int | None) -> BlobEntry | None:
@@ -73,6 +94,9 @@ def _entry_of(name: str, modified_ms: int | None) -> BlobEntry | None:
     *folders, last = name.split("/")
     if folders == [INCOMING]:
         return BlobEntry(last, Place.INCOMING, modified_ms)
+    if folders[:1] == [Place.OWNER]:
+        is_one = is_key(blob_of(last)) and name == name_of(last, Place.OWNER)
+        return BlobEntry(last, Place.OWNER, modified_ms) if is_one else None
     place = Place(folders[0]) if folders and folders[0] in (Place.TRANSIENT, Place.CONDEMNED) else Place.PERMANENT
     if not is_key(last) or name != name_of(last, place) or (kind_of(last) is BlobKind.TRANSIENT) != (place is Place.TRANSIENT):
         return None
@@ -214,9 +238,36 @@ class BlobStore:
         """
         return self.storage.modified_ms(name_of(entry.key, entry.place))
 
-    def count_bytes(self) -> int:
-        """Return how much all that is in the storage takes, also what is no blob."""
-        return sum(file.size_bytes for file in self.storage.list())
+    def note_owner(self, key: str, job_id: str) -> None:
+        """Note that a blob was uploaded for a job: in the storage, so that every master counts it, also after this one."""
+        descriptor, name = tempfile.mkstemp(dir=self.storage.spool, prefix="blob-")
+        os.close(descriptor)
+        try:
+            self.storage.place(Path(name), name_of(f"{key}{_OWNED_BY}{job_id}", Place.OWNER))
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    def usage(self) -> Usage:
+        """Return how much all that is in the storage takes, also what is no blob, and how much the blobs of each job.
+
+        A blob that was uploaded for several jobs is one of each.
+        """
+        total = 0
+        sizes: Counter[str] = Counter()
+        owners: dict[str, list[str]] = {}
+        for file in self.storage.list():
+            total += file.size_bytes
+            entry = _entry_of(file.name, file.modified_ms)
+            if entry is None or entry.place is Place.INCOMING:
+                continue
+            if entry.place is Place.OWNER:
+                owners.setdefault(blob_of(entry.key), []).append(entry.key.partition(_OWNED_BY)[2])
+            else:
+                sizes[entry.key] += file.size_bytes
+        by_job: Counter[str] = Counter()
+        for key, size in sizes.items():
+            by_job.update(dict.fromkeys(owners.get(key, [NO_JOB]), size))
+        return Usage(total, by_job)
 
     def entries(self) -> Iterator[BlobEntry]:
         """Yield every file of the store; files that are not its own are left out."""

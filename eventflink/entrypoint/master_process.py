@@ -261,6 +261,7 @@ async def _open_blobs(configuration: Configuration) -> tuple[BlobStore, BlobServ
         ports=configuration.blob_port,
         max_bytes=configuration.blob_max_bytes,
         max_total_bytes=configuration.blob_max_total_bytes,
+        max_bytes_per_job=configuration.blob_max_bytes_per_job,
         max_transfers=configuration.blob_max_transfers,
         backlog=configuration.blob_backlog,
         tls=tls_files(configuration),

@@ -61,17 +61,17 @@ class Submitting:
         if savepoint_path is not None or graph.restore is not None:
             graph = await _begun_in_savepoint(graph, savepoint_path, allow_non_restored_state=allow_non_restored_state)
         if write_code is not None:
-            graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, await self._upload(write_code)))
+            graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, await self._upload(write_code, submission.job_id)))
         return await self._commands.decided(self._commands.dispatcher.run(ask(dataclasses.replace(submission, job_graph=graph))))
 
-    async def _upload(self, write_code: WriteCode) -> str:
+    async def _upload(self, write_code: WriteCode, job_id: str) -> str:
         """Put the code into the leader's blob store; return its key."""
         leader = await self._services.state.read(lambda fold: fold.master.leader.blob_address, timeout_s=READ_TIMEOUT_S)
         if not leader.value:
             raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, "nobody leads, so nobody takes the code: try again later")
         try:
             async with asyncio.timeout(STEP_TIMEOUT_S):
-                return await asyncio.to_thread(_put, leader.value, write_code, tls_files(self._services.configuration))
+                return await asyncio.to_thread(_put, leader.value, write_code, job_id, tls_files(self._services.configuration))
         except (BlobError, TimeoutError) as error:
             message = f"the code cannot be stored: {error or f'not within {STEP_TIMEOUT_S:g} s'}"
             raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
@@ -84,13 +84,13 @@ async def _submitting_of(commands: CommandsOfRequest, services: ServicesOfReques
 SubmittingOfRequest = Annotated[Submitting, Depends(_submitting_of)]
 
 
-def _put(address: str, write_code: WriteCode, tls: TlsFiles | None) -> str:
+def _put(address: str, write_code: WriteCode, job_id: str, tls: TlsFiles | None) -> str:
     """Upload an archive from a file, which is mapped: what is not being sent is not in memory."""
     with tempfile.TemporaryFile(prefix="eventflink-code-") as file:
         write_code(file)
         file.flush()
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
-            return put_blob(address, data, tls=tls)
+            return put_blob(address, data, job_id=job_id, tls=tls)
 
 
 async def _begun_in_savepoint(graph: JobGraph, path: str | None, *, allow_non_restored_state: bool) -> JobGraph:

@@ -78,7 +78,15 @@ class FileUploader:
 
     def _upload(self, order: UploadOrder, blob_address: str) -> str:
         data = self._read_of_task(order) if isinstance(order, FileUploadOrder) else self._read_own(order)
-        return put_blob(blob_address, data, kind=BlobKind.TRANSIENT, tls=self._tls, timeout_s=_UPLOAD_TIMEOUT_S, attempts=_UPLOAD_ATTEMPTS)
+        return put_blob(
+            blob_address,
+            data,
+            kind=BlobKind.TRANSIENT,
+            job_id=order.job_id if isinstance(order, FileUploadOrder) else "",
+            tls=self._tls,
+            timeout_s=_UPLOAD_TIMEOUT_S,
+            attempts=_UPLOAD_ATTEMPTS,
+        )
 
     def _read_of_task(self, order: FileUploadOrder) -> bytes:
         attempt = AttemptId(order.job_id, order.vertex_id, order.subtask_index, order.attempt)

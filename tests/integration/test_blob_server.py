@@ -357,6 +357,38 @@ def test_what_has_no_room_is_refused_at_once_and_what_was_broken_off_takes_none(
         put_blob(server.address, b"z" * 100)
 
 
+def test_a_job_cannot_take_the_room_of_others_also_after_its_master(tmp_path: Path) -> None:
+    with serving(LocalStorage(tmp_path), max_bytes_per_job=1_000) as server:
+        put_blob(server.address, b"x" * 900, job_id="greedy")
+        put_blob(server.address, b"y" * 100, job_id="greedy", kind=BlobKind.TRANSIENT)
+        refusal = r"507 the blobs of job 'greedy' have 1000 bytes; 1000 are taken for each job \(blob.job.max-size\)"
+        for kind in BlobKind:
+            with pytest.raises(BlobsFull, match=refusal):
+                put_blob(server.address, b"z", job_id="greedy", kind=kind)
+        put_blob(server.address, b"z" * 1_000, job_id="other")
+        put_blob(server.address, b"z" * 999)
+    with serving(LocalStorage(tmp_path), max_bytes_per_job=1_000) as server:
+        with pytest.raises(BlobsFull, match=refusal):
+            put_blob(server.address, b"z", job_id="greedy")
+        put_blob(server.address, b"a" * 999, job_id="third")
+        with pytest.raises(BlobRefused, match=r"'\.\./x' is not a valid id of a job"):
+            put_blob(server.address, b"z", job_id="../x")
+
+
+def test_uploads_of_one_job_at_once_share_its_room(tmp_path: Path) -> None:
+    def upload(number: int) -> bool:
+        try:
+            put_blob(server.address, bytes([number]) * 400_000, job_id="greedy")
+        except BlobsFull:
+            return False
+        return True
+
+    with serving(LocalStorage(tmp_path), max_bytes_per_job=1_000_000) as server, ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(upload, range(8))) <= 2
+        assert server.store.usage().bytes_by_job["greedy"] <= 1_000_000
+        put_blob(server.address, b"z" * 200_000, job_id="greedy")
+
+
 ON_A_FULL_DISK = """
 import asyncio
 from pathlib import Path

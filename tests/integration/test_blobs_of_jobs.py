@@ -1,5 +1,6 @@
 """What becomes of a job's code on a running cluster: it stays while a job needs it, over failovers, and goes when none does."""
 
+import os
 import time
 import uuid
 from collections.abc import Iterator
@@ -11,11 +12,14 @@ import pytest
 from eventflink.blob import BlobNotFound, BlobUnavailable
 from eventflink.blob.client import get_blob, put_blob
 from eventflink.blob.keys import BlobKind, kind_of
+from eventflink.blob.open_storage import open_storage
+from eventflink.blob.store import BlobStore
 from eventflink.cli.failures import ExitCode
 from eventflink.events.log_events import FileUploaded
 from eventflink.gateways.leader import find_leader
 from eventflink.jobs.archive import build_archive
 from eventflink.log.administration import delete_topics
+from eventflink.model.configuration import load_configuration
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import USER_TASKS, RunningCluster, running_cluster, wait_until
 from tests.support.tls_files import Certificates
@@ -101,11 +105,15 @@ def test_an_ended_job_s_code_goes_and_what_another_job_needs_stays_also_after_a_
 
 
 def test_a_cluster_speaks_tls_with_everyone_who_needs_its_blobs(bootstrap: str, tmp_path: Path) -> None:
-    """`submit` uploads the code, a task fetches it, the TaskExecutor uploads a log and `logs` fetches that: all with certificates."""
+    """`submit` uploads the code, a task fetches it, the TaskExecutor uploads a log and `logs` fetches that: all with certificates.
+
+    Both uploads are counted for the job, and what is too much for one is refused.
+    """
     name = f"test-{uuid.uuid4().hex[:12]}"
     files = Certificates(tmp_path / "tls").server
     keys = {"enabled": "true", "certificate": files.certificate, "key": files.key, "ca": files.ca}
-    running = RunningCluster(bootstrap, name, tmp_path, **{f"security.ssl.internal.{key}": value for key, value in keys.items()})
+    tls = {f"security.ssl.internal.{key}": value for key, value in keys.items()}
+    running = RunningCluster(bootstrap, name, tmp_path, **tls, **{"blob.job.max-size": "1000000"})
     try:
         running.start_master()
         running.start_task_executor()
@@ -120,6 +128,13 @@ def test_a_cluster_speaks_tls_with_everyone_who_needs_its_blobs(bootstrap: str, 
         assert kind_of(uploaded.blob_key) is BlobKind.TRANSIENT
         with pytest.raises(BlobUnavailable):
             get_blob(address_of(running), uploaded.blob_key, attempts=1)
+        usage = BlobStore(open_storage(load_configuration(None, running.overrides).blob_location)).usage()
+        assert usage.bytes_by_job == {"secret": usage.total_bytes}
+        (tmp_path / "large").write_bytes(os.urandom(1_000_001))
+        submit = ("submit", str(document), "--code", str(tmp_path / "large"), "--job-id", "greedy")
+        assert running.start("refused", *submit).wait(60) == ExitCode.NEGATIVE
+        assert "the blobs of job 'greedy' have " in running.output("refused")
+        assert "1000000 are taken for each job (blob.job.max-size)" in running.output("refused")
     finally:
         running.processes = {name: process for name, process in running.processes.items() if process.poll() is None}
         running.close()

@@ -61,6 +61,13 @@ def test_a_transient_blob_is_no_job_s_even_if_its_bytes_are() -> None:
     assert plan_cleaning([found], {A}, NOW, RULES) == [CleaningStep(CleaningAction.DELETE, found)]
 
 
+def test_that_a_blob_was_a_job_s_is_forgotten_once_it_is_gone_and_not_before() -> None:
+    owners = [entry(f"{key}~job", Place.OWNER, ABANDONED_AFTER_MS) for key in (A, B, TRANSIENT, C)]
+    owners += [entry(f"{C}~young", Place.OWNER, ABANDONED_AFTER_MS - 1), entry(f"{C}~undated", Place.OWNER, None)]
+    blobs = [entry(A, Place.PERMANENT, 0), entry(B, Place.CONDEMNED, 0), entry(TRANSIENT, Place.TRANSIENT, 0)]
+    assert plan_cleaning([*owners, *blobs], (), NOW, RULES) == [CleaningStep(CleaningAction.DELETE, owners[3])]
+
+
 def test_a_run_is_bounded_and_brings_back_first() -> None:
     entries = [entry(blob_key(bytes([n])), Place.PERMANENT, 5000) for n in range(20)] + [entry(A, Place.CONDEMNED, 5000)]
     plan = plan_cleaning(entries, {A}, NOW, RULES, max_steps=5)
@@ -108,6 +115,13 @@ def test_a_blob_goes_in_two_runs_and_a_third_finds_nothing(store: BlobStore) -> 
     with pytest.raises(BlobNotFound):
         store.get(key)
     assert run(store) == []
+
+
+def test_nothing_is_left_of_a_blob_that_was_a_job_s(store: BlobStore) -> None:
+    store.note_owner(upload(store), "job")
+    grow_old(store, ABANDONED_AFTER_MS)
+    assert [run(store) for _ in range(4)] == [["condemn"], ["delete"], ["delete"], []]
+    assert list(store.storage.list()) == []
 
 
 def test_a_submission_between_the_two_runs_brings_the_blob_back(store: BlobStore) -> None:

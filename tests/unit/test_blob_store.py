@@ -172,10 +172,22 @@ def test_a_condemned_blob_is_read_until_it_is_deleted_and_can_be_brought_back(st
 
 
 def test_the_bytes_of_all_files_are_counted(store: BlobStore) -> None:
-    assert store.count_bytes() == 0
+    assert store.usage() == (0, {})
     for _ in range(2):
         put(store)
-    assert store.count_bytes() == len(DATA)
+    assert store.usage() == (len(DATA), {"": len(DATA)})
+
+
+def test_the_bytes_of_each_job_s_blobs_are_counted_wherever_they_lie_and_by_every_master(store: BlobStore) -> None:
+    shared, transient = put(store), put(store, b"log", kind=BlobKind.TRANSIENT)
+    put(store, b"nobody's")
+    for job_id in ("a", "b.c_d-1", "a"):
+        store.note_owner(shared, job_id)
+    store.note_owner(transient, "a")
+    assert BlobStore(store.storage).usage() == (len(DATA) + 3 + 8, {"a": len(DATA) + 3, "b.c_d-1": len(DATA), "": 8})
+    store.condemn(shared)
+    store.delete(transient)
+    assert store.usage().bytes_by_job == {"a": len(DATA), "b.c_d-1": len(DATA), "": 8}
 
 
 def test_an_upload_is_dated_by_the_clock_of_the_storage(store: BlobStore) -> None:
@@ -205,8 +217,16 @@ def test_uploading_again_begins_the_age_anew(local: BlobStore) -> None:
 def test_the_listing_says_what_each_file_is_and_leaves_strangers_out(local: BlobStore, tmp_path: Path) -> None:
     permanent, transient, condemned = put(local), put(local, kind=BlobKind.TRANSIENT), put(local, b"old")
     local.condemn(condemned)
+    local.note_owner(permanent, "job")
     (tmp_path / "blobs" / "incoming" / "blob-half").write_bytes(b"half")
-    for stranger in ("README", "ab/cd", f"transient/{permanent[:2]}/{permanent}", f"zz/{permanent}", f"condemned/{transient}"):
+    for stranger in (
+        "README",
+        "ab/cd",
+        f"transient/{permanent[:2]}/{permanent}",
+        f"zz/{permanent}",
+        f"condemned/{transient}",
+        f"owners/zz/{permanent}~job",
+    ):
         path = tmp_path / "blobs" / stranger
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"?")
@@ -214,6 +234,7 @@ def test_the_listing_says_what_each_file_is_and_leaves_strangers_out(local: Blob
         (permanent, Place.PERMANENT),
         (transient, Place.TRANSIENT),
         (condemned, Place.CONDEMNED),
+        (f"{permanent}~job", Place.OWNER),
         ("blob-half", Place.INCOMING),
     }
 

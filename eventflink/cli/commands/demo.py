@@ -144,7 +144,7 @@ def _prepare(session: Session, cluster: LocalCluster, job_id: str) -> dict[str, 
     with resources.as_file(resources.files("eventflink.cli.demo_job")) as folder:
         graph = yaml.safe_load((folder / "flight_delays.yaml").read_text(encoding="utf-8"))
         archive = build_archive([folder / "flight_delays.py"])
-        graph["code_archives"] = [put_blob(leader.blob_address, archive, tls=tls_files(session.configuration))]
+        graph["code_archives"] = [put_blob(leader.blob_address, archive, job_id=job_id, tls=tls_files(session.configuration))]
     return {"job_id": job_id, "actor": actor_name(), "job_graph": graph}
 
 

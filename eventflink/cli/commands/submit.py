@@ -15,7 +15,7 @@ from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
-from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
 from eventflink.jobs.archive import build_archive
@@ -118,7 +118,8 @@ def _submit(session: Session, graph: JobGraph, archive: bytes | None, job_id: st
     with DispatcherGateway(session.bootstrap, session.cluster_id, **patience) as gateway:
         if archive is not None:
             leader = gateway.find_leader(patience.get("connect_timeout_s", DEFAULT_CONNECT_TIMEOUT_S))
-            key = put_blob(leader.blob_address, archive, tls=tls_files(session.configuration))
+            job_id = job_id or new_job_id()
+            key = put_blob(leader.blob_address, archive, job_id=job_id, tls=tls_files(session.configuration))
             graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
         return gateway.submit_job(graph, job_id, actor=actor_name())
 

@@ -31,6 +31,12 @@ class BlobKeys(Keys):
         ge=1024,
         description="How much all blobs of the cluster may take, in bytes; one more is refused.",
     )
+    blob_max_bytes_per_job: int = Field(
+        4 * 1024 * 1024 * 1024,
+        alias="blob.job.max-size",
+        ge=1024,
+        description="How much the blobs of one job may take, in bytes, and those that name no job together; one more is refused.",
+    )
     blob_max_transfers: int = Field(
         50, alias="blob.fetch.num-concurrent", ge=1, le=1000, description="How many blobs a master receives and sends at once."
     )
