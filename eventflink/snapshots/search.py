@@ -46,7 +46,8 @@ class SnapshotSearch:
         """Look for snapshots of this log that are `wanted`, others are skipped silently; with a `seal`, for those that have it."""
         self._log = log
         self._wanted = wanted
-        self._codec = PayloadCodec(ENVELOPE, seal=seal)
+        self._codec = PayloadCodec(ENVELOPE)
+        self._seal = seal
         self._seen: set[str] = set()
         self._candidates: dict[str, Candidate] = {}
         """Those that may still be used, the newest first."""
@@ -54,13 +55,18 @@ class SnapshotSearch:
         """What was passed over, and why; an older one than what is found is not looked at."""
 
     def read_record(self, key: str, value: bytes | None) -> None:
-        """Look at a record, older than all before; of records with one key only the newest counts."""
+        """Look at a record, older than all before; of records with one key only the newest counts of those that are to be believed."""
         if key in self._seen:
+            return
+        snapshot_id, name = split_key(key)
+        if value is not None and self._seal is not None and not self._seal.is_genuine(value):
+            # Anybody may write under the key of a snapshot: what is there stays the newest.
+            if name == MANIFEST:
+                self.skipped.append(f"snapshot {snapshot_id}: its record {name} has no valid seal")
             return
         self._seen.add(key)
         if value is None:
             return
-        snapshot_id, name = split_key(key)
         candidate = self._candidates.get(snapshot_id)
         if name != MANIFEST and (candidate is None or candidate.fault):
             return

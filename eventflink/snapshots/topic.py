@@ -83,6 +83,8 @@ def list_snapshots(bootstrap: str, cluster_id: str) -> list[StoredSnapshot]:
         low, high = topic.bounds()
         for key, value in topic.read(low, high) if high > low else ():
             snapshot_id, name = split_key(key)
+            if value is not None and key in live and codec.seal is not None and not codec.seal.is_genuine(value):
+                continue  # It takes nothing from the record before it, as in `SnapshotSearch`.
             live.pop(key, None)
             if value is not None:
                 live[key] = (snapshot_id, value if name == MANIFEST else None)

@@ -23,6 +23,7 @@ from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics, log_topic_id, trim_log
 from eventflink.log.replay import consumer_settings, log_bounds, new_fold, replay
+from eventflink.model.cluster_secret import MIN_LENGTH, VARIABLE, use_secret
 from eventflink.model.configuration import build_configuration
 from eventflink.snapshots.keeper import SnapshotTask, starter
 from eventflink.snapshots.loading import LogTrimmed, find_snapshot, load_fold, read_state
@@ -288,6 +289,20 @@ def test_stale_snapshots_are_removed_but_never_the_newest_confirmed_nor_one_in_t
     remove_snapshots(*cell.reach, list_snapshots(*cell.reach))
     assert list_snapshots(*cell.reach) == []
     assert find_snapshot(*cell.reach) is None
+
+
+def test_what_has_no_seal_takes_no_snapshot_out_of_the_list(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not listed as whole is removed."""
+    monkeypatch.setenv("SECRET_OF_THE_CELL", "s" * MIN_LENGTH)
+    monkeypatch.setenv(VARIABLE, "{}")
+    use_secret(cell.cluster_id, "${env:SECRET_OF_THE_CELL}")
+    manifest, chunks = take_snapshot(new_fold(), "sealed", "master-1", "")
+    write_snapshot(*cell.reach, manifest, chunks)
+    for name in (0, MANIFEST):
+        cell.put(record_key("sealed", name), PayloadCodec(ENVELOPE).encode(manifest))
+    [found] = list_snapshots(*cell.reach)
+    assert found.is_whole
+    assert found.manifest == manifest
 
 
 def test_a_snapshot_is_confirmed_by_another_who_folded_the_log_without_it(cell: Cell) -> None:

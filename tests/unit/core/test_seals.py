@@ -263,6 +263,22 @@ class TestSnapshots:
         assert found.manifest.snapshot_id == "real"
         assert "no valid seal" in " ".join(search.skipped)
 
+    @pytest.mark.parametrize("seals", [Seals(), OTHERS])
+    def test_what_is_written_without_a_seal_under_the_keys_of_a_snapshot_takes_nothing_from_it(self, seals: Seals) -> None:
+        fold = _cluster().fold
+        manifest, taken = take_snapshot(fold, "real", "master-1", "id")
+        chunks = list(taken)
+        written = [(record_key("real", chunk.chunk_index), chunk) for chunk in chunks]
+        ours, theirs = (PayloadCodec(ENVELOPE, seal=each.of(Topic.SNAPSHOTS)) for each in (SEALS, seals))
+        records = [(key, ours.encode(payload)) for key, payload in [*written, (record_key("real", MANIFEST), manifest)]]
+        records += [(key, theirs.encode(manifest)) for key, _ in records]
+        search = SnapshotSearch(LogRange("id", 0, 100), seal=SEALS.of(Topic.SNAPSHOTS))
+        for key, value in reversed(records):
+            search.read_record(key, value)
+        found = search.pop_newest(at_the_beginning=True)
+        assert found is not None
+        assert len(found.chunks) == len(chunks)
+
 
 class TestSecret:
     @pytest.fixture(autouse=True)
