@@ -46,6 +46,10 @@ RECENT_REPLIES = 4_096
 """Answers of the last decisions, which a new leader resends: its predecessor may have crashed before it sent them."""
 
 
+MOST_OF_AN_ERROR = 1_000
+"""Characters of what is wrong with a record that its error says: it may quote the record."""
+
+
 class LogUnusable(Exception):
     """A record of the log cannot be folded; the message names offset, epoch, sequence and event type."""
 
@@ -147,7 +151,8 @@ class Fold:
                     replay(event, at_ms)
         except (IllegalTransition, InvariantBroken, LookupError, TypeError, ValueError, AttributeError) as error:
             name = type(event).__name__
-            raise LogUnusable(f"log@{offset} epoch={decision.epoch} sequence={decision.sequence} event={name}: {error!r}") from error
+            what = f"{error!r:.{MOST_OF_AN_ERROR}}"
+            raise LogUnusable(f"log@{offset} epoch={decision.epoch} sequence={decision.sequence} event={name}: {what}") from error
 
     def confirm(self, offset: int, timestamp_ms: int, epoch: int, sequence: int, leader_id: str, decided_at_ms: int, value: bytes) -> None:
         """Take note of an accepted record whose events are applied (a leader applies its own before it appends them)."""

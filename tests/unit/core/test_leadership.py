@@ -152,6 +152,14 @@ class TestDensity:
         with pytest.raises(LogUnusable, match=r"log@4 epoch=1 sequence=4 event=JobCleanedUp: .*job 'none' is not dirty"):
             fold.fold_record(4, 0, broken)
 
+    def test_what_is_wrong_with_a_decision_is_said_in_short_whatever_it_holds(self) -> None:
+        fold = replay(ScriptedCluster().log)
+        acceptance = fold.acceptance
+        broken = _decision(acceptance.epoch, acceptance.sequence + 1, acceptance.leader_id, fold, JobCleanedUp("x" * 100_000))
+        with pytest.raises(LogUnusable, match="log@4") as caught:
+            fold.fold_record(4, 0, broken)
+        assert len(str(caught.value)) < 2_000
+
 
 class TestRole:
     def test_a_master_is_standby_candidate_and_leader_in_turn(self) -> None:
