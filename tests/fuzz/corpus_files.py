@@ -41,6 +41,8 @@ class Message:
     to: str
     value: bytes
     key: bytes | None = None
+    sealed_by: str = ""
+    """Who seals it before it is read, where there is a secret: `sealing.py:Sealer`."""
 
 
 def encode_case(case: Sequence[Message], why: str) -> str:
@@ -54,7 +56,7 @@ def read_case(path: Path) -> list[Message]:
 
 
 def _document_of(message: Message) -> dict[str, Any]:
-    document = {"to": message.to, **_text_of("key", message.key)}
+    document = {"to": message.to, **_text_of("key", message.key)} | ({"sealed_by": message.sealed_by} if message.sealed_by else {})
     tree = tree_of(ENVELOPES[message.to], message.value) if message.to in ENVELOPES else None
     if tree is not None and value_of(ENVELOPES[message.to], tree) == message.value:
         return {**document, "record": _plain(tree)}
@@ -62,10 +64,10 @@ def _document_of(message: Message) -> dict[str, Any]:
 
 
 def _message_of(document: dict[str, Any]) -> Message:
-    key = _bytes_of(document, "key")
+    key, sealed_by = _bytes_of(document, "key"), document.get("sealed_by", "")
     if "record" in document:
-        return Message(document["to"], value_of(ENVELOPES[document["to"]], _tree(document["record"])), key)
-    return Message(document["to"], _bytes_of(document, "value") or b"", key)
+        return Message(document["to"], value_of(ENVELOPES[document["to"]], _tree(document["record"])), key, sealed_by)
+    return Message(document["to"], _bytes_of(document, "value") or b"", key, sealed_by)
 
 
 def _text_of(name: str, value: bytes | None) -> dict[str, str]:

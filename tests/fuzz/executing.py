@@ -1,7 +1,8 @@
 """What a TaskExecutor reads: `deployments`. Its real main loop, and a real leader that hears it and whom it has to obey.
 
 The law: whatever came on `deployments`, from whomever, nothing runs but in its slots, and it goes on obeying its leader: a job that is
-submitted then finishes on it. Only its processes are left out: an attempt ends soon after it was launched, as a process would.
+submitted then finishes on it. With a secret nothing is heard that has no valid seal. Only its processes are left out: an attempt ends soon
+after it was launched, as a process would.
 """
 
 import itertools
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.effects import LeaderChanged, TaskDeployment
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import Topic
 from eventflink.leadership.leader import Released
 from eventflink.leadership.release import Releaser
@@ -40,10 +42,10 @@ from eventflink.taskexecutor.protocol.actions import EndForkServer, ProtocolSett
 from eventflink.taskexecutor.protocol.records import TaskExecutorCodecs, is_for
 from tests.fuzz.corpus_files import ENVELOPES, Message
 from tests.fuzz.generation import Avro, recorded
+from tests.fuzz.sealing import as_written, is_believed, name_of, sealed_messages
 from tests.support.cluster import ScriptedCluster, graph, location_of, stream, vertex
 from tests.support.wires import SilentWires
 
-CODECS: Final = TaskExecutorCodecs()
 NAME: Final = "tm"
 SLOTS: Final = 2
 STEP_MS: Final = 50
@@ -71,10 +73,11 @@ class _Wires(SilentWires):
 class Obeyed:
     """A TaskExecutor and its leader, moved step by step."""
 
-    def __init__(self) -> None:
-        self.cluster = ScriptedCluster(check_digests=False, check_states=False)
+    def __init__(self, seals: Seals) -> None:
+        self.codecs = TaskExecutorCodecs(seals)
+        self.cluster = ScriptedCluster(check_digests=False, check_states=False, seals=seals)
         self.wires = _Wires()
-        self.releaser = Releaser(self.wires, "master-1", 1)
+        self.releaser = Releaser(self.wires, "master-1", 1, seals)
         self.released = 0
         self.now_ms = 1_000
         self.ids = itertools.count(1)
@@ -112,7 +115,7 @@ class Obeyed:
             return
         self.heard.append(value)
         try:
-            envelope = CODECS.decode_deployment(value)
+            envelope = self.codecs.decode_deployment(value)
         except UndecodableRecord:
             return
         self.inputs.append(partial(self.loop.protocol.on_deployment, envelope))
@@ -182,7 +185,7 @@ class Obeyed:
     def _send(self, action: DriverAction) -> None:
         match action:
             case SendReports():
-                for reports, value in CODECS.encode_reports(action.reports):
+                for reports, value in self.codecs.encode_reports(action.reports):
                     self.cluster.put(Topic.TASKMANAGERS, value, NAME.encode())
                     self.inputs.append(partial(self.loop.protocol.on_reports_delivered, reports))
             case SendHeartbeat():
@@ -219,12 +222,15 @@ def _outputs_of(deployment: TaskDeployment) -> tuple[OutputLocation, ...]:
 class TaskExecutor:
     """A TaskExecutor that hears what anybody writes to `deployments`."""
 
-    name = "taskexecutor"
     bursts = 4
+
+    def __init__(self, seals: Seals = NO_SEALS) -> None:
+        self.name = name_of("taskexecutor", seals)
+        self._seals = seals
 
     def messages(self) -> st.SearchStrategy[Message]:
         """Return records of `deployments`, with what its own leader says of its own instances and attempts among them."""
-        pair = Obeyed()
+        pair = Obeyed(self._seals)
         for number in range(4):
             pair.submit(f"job{number}")
             pair.run_until_finished(f"job{number}")
@@ -234,16 +240,17 @@ class TaskExecutor:
             pair.step()
         others = [value for _, value in recorded()[Topic.DEPLOYMENTS]][::4]
         values = Avro(ENVELOPES[Topic.DEPLOYMENTS], [*dict.fromkeys(pair.heard), *others]).records()
-        return st.builds(
-            Message, st.just(str(Topic.DEPLOYMENTS)), values, st.sampled_from([NAME.encode(), NAME.encode(), b"", b"other", None])
-        )
+        keys = st.sampled_from([NAME.encode(), NAME.encode(), b"", b"other", None])
+        return sealed_messages(st.builds(Message, st.just(str(Topic.DEPLOYMENTS)), values, keys), self._seals)
 
     def check(self, case: Sequence[Message]) -> None:
         """Let it hear the case while a job runs; then another job has to finish."""
-        pair = Obeyed()
+        pair = Obeyed(self._seals)
         pair.submit("job0")
-        for message in case:
+        for message in as_written(case, self._seals):
+            waiting = len(pair.inputs)
             pair.hear(message.key, message.value)
+            assert is_believed(message, self._seals) or len(pair.inputs) == waiting, "what has no valid seal is heard"
             pair.step()
         pair.submit("job1")
         pair.run_until_finished("job1")

@@ -2,7 +2,8 @@
 
 The laws of a leader: each record of the inbound topics is answered by a decision (P7), none is too much for the master itself (P10), it
 leads on, the state keeps its invariants and is that of a cold replay, and the next job runs. The laws of two masters that hear each other:
-one leads, decides what comes, and is followed when it is killed.
+one leads, decides what comes, and is followed when it is killed. With a secret: what has no valid seal is refused where it is answered, and
+elsewhere the log is, byte for byte, what it is without it.
 """
 
 from collections.abc import Sequence
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 
 from eventflink.events.inputs import TaskManagerRegistration
 from eventflink.events.log_events import InputParked, RequestRejected
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import INBOUND, MAX_DECISION_BYTES, Topic
 from eventflink.model.statuses import JobStatus
 from tests.fuzz.corpus_files import ENVELOPES, Message
 from tests.fuzz.generation import ODD_JSON, Avro, changed_documents, json_bytes, mutated, recorded
-from tests.support.cluster import ScriptedCluster, graph, replay, stream, vertex
+from tests.fuzz.sealing import as_written, is_believed, name_of, sealed_messages
+from tests.support.cluster import ScriptedCluster, graph, new_fold, replay, stream, vertex
 from tests.support.participants import World
 from tests.support.scenarios import busy_cluster
 
@@ -63,24 +66,27 @@ def _records(topic: Topic) -> st.SearchStrategy[Message]:
 class Leader:
     """A leader of a cluster in which everything is under way."""
 
-    name = "leader"
     bursts = 12
 
-    def __init__(self) -> None:
-        self._base = busy_cluster()
+    def __init__(self, seals: Seals = NO_SEALS) -> None:
+        self.name = name_of("leader", seals)
+        self._seals = seals
+        self._base = busy_cluster(seals)
 
     def messages(self) -> st.SearchStrategy[Message]:
         """Return records of every topic that a leader reads."""
         recorded_here = [(topic, [(r.key, r.value or b"") for r in records]) for topic, records in self._base.inbound.items()]
         known = [st.sampled_from([Message(topic, value, key) for key, value in records]) for topic, records in recorded_here]
         topics = (Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS, Topic.TASKMANAGERS, *SOFT)
-        return st.one_of(*map(_records, topics), *known)
+        return sealed_messages(st.one_of(*map(_records, topics), *known), self._seals)
 
     def check(self, case: Sequence[Message]) -> None:
         """Have a new leader over the same log decide what comes."""
-        cluster = self._new_leader()
-        for message in case:
-            self._read(cluster, message)
+        case = as_written(case, self._seals)
+        cluster = self._led(case)
+        heard = [message for message in case if message.to not in SOFT or is_believed(message, self._seals)]
+        if len(heard) < len(case):
+            assert self._led(heard).log == cluster.log, "what has no valid seal had an effect"
         leader, master = cluster.leader, cluster.master
         assert leader.failure is None
         for topic in INBOUND:
@@ -92,11 +98,21 @@ class Leader:
         assert not failed, failed
         master.validate()
         self._run_a_job(cluster)
-        cold = replay(cluster.log, timestamps=cluster.timestamps)
+        cold = replay(cluster.log, timestamps=cluster.timestamps, seals=self._seals)
         assert cold.master.digest() == master.digest(), "a cold replay leads to another state"
 
+    def _led(self, case: Sequence[Message]) -> ScriptedCluster:
+        cluster = self._new_leader()
+        for message in case:
+            end = len(cluster.log)
+            self._read(cluster, message)
+            if message.to == Topic.TASKMANAGERS and not is_believed(message, self._seals):
+                said = [event for decision in cluster.decisions_from(end) for event in decision.events]
+                assert all(isinstance(event, RequestRejected) for event in said), f"a report without a seal counts: {said}"
+        return cluster
+
     def _new_leader(self) -> ScriptedCluster:
-        cluster = ScriptedCluster(self._base.settings, check_digests=False, check_states=False)
+        cluster = ScriptedCluster(self._base.settings, check_digests=False, check_states=False, seals=self._seals)
         cluster.terms = self._base.terms
         cluster.log, cluster.timestamps = list(self._base.log), list(self._base.timestamps)
         cluster.inbound = {topic: list(records) for topic, records in self._base.inbound.items()}
@@ -131,36 +147,56 @@ class Leader:
 class Masters:
     """Two masters, of which one leads, and everything that both hear."""
 
-    name = "masters"
     bursts = 2
+
+    def __init__(self, seals: Seals = NO_SEALS) -> None:
+        self.name = name_of("masters", seals)
+        self._seals = seals
 
     def messages(self) -> st.SearchStrategy[Message]:
         """Return records of `leadership`, with what these very masters would say among them, and some of `heartbeats` and inputs."""
-        world = _new_world()
+        world = self._new_world()
         world.run(300)
         world.kill(world.leader(), is_guarded=True)
         world.leader()
         own = Avro(ENVELOPES[Topic.LEADERSHIP], world.leadership).records()
         said = st.builds(Message, st.just(str(Topic.LEADERSHIP)), own)
-        return st.one_of(said, said, _records(Topic.LEADERSHIP), _records(Topic.HEARTBEATS), _records(Topic.TASKMANAGERS))
+        others = map(_records, (Topic.LEADERSHIP, Topic.HEARTBEATS, Topic.TASKMANAGERS))
+        return sealed_messages(st.one_of(said, said, *others), self._seals)
 
     def check(self, case: Sequence[Message]) -> None:
         """Let them hear it while time passes; then the leader is killed."""
-        world = _new_world()
+        case = as_written(case, self._seals)
+        world = self._hearing(case)
+        heard = [None if message.to in SOFT and not is_believed(message, self._seals) else message for message in case]
+        if None in heard:
+            assert self._hearing(heard).log == world.log, "what has no valid seal had an effect"
+        self._decide(world, "first")
+        world.kill(world.leader())
+        self._decide(world, "second")
+        world.run(50)
+        world.check()
+
+    def _hearing(self, case: Sequence[Message | None]) -> World:
+        world = self._new_world()
         world.leader()
         for message in case:
-            if message.to == Topic.LEADERSHIP:
+            if message is None:
+                pass  # Nothing is said, while time passes as if there were something.
+            elif message.to == Topic.LEADERSHIP:
                 world.leadership.append(message.value)
             elif message.to == Topic.HEARTBEATS:
                 world.heartbeats.append(message.value)
             else:
                 world.put(Topic(message.to), message.value, message.key)
             world.run(60)
-        self._decide(world, "first")
-        world.kill(world.leader())
-        self._decide(world, "second")
-        world.run(50)
-        world.check()
+        return world
+
+    def _new_world(self) -> World:
+        world = World(seals=self._seals, new_fold=lambda settings: new_fold(settings, self._seals))
+        world.start("m1")
+        world.start("m2")
+        return world
 
     @staticmethod
     def _decide(world: World, request_id: str) -> None:
@@ -169,10 +205,3 @@ class Masters:
 
     def close(self) -> None:
         """Nothing was started."""
-
-
-def _new_world() -> World:
-    world = World()
-    world.start("m1")
-    world.start("m2")
-    return world

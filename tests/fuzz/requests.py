@@ -15,7 +15,7 @@ QUERY_PATHS: Final = (
     *("/cluster", "/overview", "/jobs", "/jobs/{}", "/jobs/{}/exceptions", "/jobs/{}/checkpoints", "/jobs/{}/status", "/job-statuses"),
     *("/taskmanagers", "/taskmanagers/{}", "/metrics-address"),
 )
-BLOB_PATHS: Final = ("/blobs", "/blobs/{}", "/blobs/{}/{}", "/blobs?kind={}")
+BLOB_PATHS: Final = ("/blobs", "/blobs/{}", "/blobs/{}/{}", "/blobs?kind={}", "/blobs?job={}", "/blobs?kind=transient&job={}")
 HEADERS: Final = (
     *(
         "Host: localhost",

@@ -215,7 +215,10 @@ class ScriptedCluster:
         return fresh
 
     def decisions(self) -> Iterator[Decision]:
-        return map(CODEC.decode, self.log)
+        return self.decisions_from(0)
+
+    def decisions_from(self, offset: int) -> Iterator[Decision]:
+        return map(CODEC.decode, self.log[offset:])
 
     def events(self, *kinds: type[EventType]) -> list[EventType]:
         """Return the events of these classes in the whole log."""

@@ -14,6 +14,7 @@ from eventflink.events.inputs import (
     TaskStateReport,
 )
 from eventflink.events.log_events import LogEvent
+from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import Topic
 from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RequestWorkers, StartCluster, WorkerTerminated
 from eventflink.master.settings import Context, MasterSettings, WorkerSettings
@@ -62,9 +63,9 @@ def confirmation(report: ReportSnapshot, confirmed_by: str = "master-2") -> Conf
     )
 
 
-def busy_cluster() -> ScriptedCluster:
+def busy_cluster(seals: Seals = NO_SEALS) -> ScriptedCluster:
     """Return a cluster with something in every store: jobs of every status, slots of every state, requests, uploads, snapshots."""
-    cluster = ScriptedCluster(MasterSettings(job_store_capacity=2, archives=True, drills_allowed=True))
+    cluster = ScriptedCluster(MasterSettings(job_store_capacity=2, archives=True, drills_allowed=True), seals=seals)
     cluster.register("tm1", slots=6)
     cluster.register("tm2", slots=2, profile=ResourceProfile(500, 512 << 20))
     for number in range(4):

@@ -27,7 +27,9 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
 
 
 def test_a_law_holds_for_every_case_of_the_corpus(target: Target) -> None:
-    cases = [path for path in CASES if path.parent.name == target.name]
+    # What is a case without a secret is one with it: nobody has sealed that.
+    names = (target.name, target.name.removeprefix("sealed_"))
+    cases = [path for path in CASES if path.parent.name in names]
     assert cases
     for path in cases:
         check(target, read_case(path))
@@ -39,7 +41,7 @@ def test_a_law_holds_whatever_is_written(target: Target) -> None:
 
 
 def test_the_corpus_is_of_targets_alone_and_its_files_are_small() -> None:
-    assert {path.parent.name for path in CORPUS.glob("*/*")} == set(TARGETS)
+    assert {path.parent.name for path in CORPUS.glob("*/*")} <= set(TARGETS)
     assert max(path.stat().st_size for path in CASES) < 64 * 1024
 
 
@@ -66,6 +68,6 @@ def test_what_breaks_a_law_is_told_with_its_seed_its_smallest_case_and_how_to_ru
     assert "--target impatient --seed 7" in text
     assert "the smallest case, of 2 messages" in text
     written = tmp_path / "case.json"
-    case = [Message("commands", b"\xff\0", b"key"), Message("log", b"text")]
+    case = [Message("commands", b"\xff\0", b"key"), Message("log", b"text", sealed_by="stranger")]
     written.write_text(encode_case(case, "why"), encoding="utf-8")
     assert read_case(written) == case
