@@ -183,10 +183,9 @@ def _read_body(read: Callable[[io.BytesIO], AvroFields], value: bytes, start: in
     try:
         fields = read(stream)
     except (EOFError, IndexError, ValueError, TypeError, KeyError, OverflowError, UnicodeDecodeError, MemoryError) as error:
-        message = (
-            f"the record is not a whole {name}: decoding stopped at byte {stream.tell()} of {len(value)} ({type(error).__name__}: {error})"
-        )
-        raise UndecodableRecord(message) from error
+        reason = str(error).partition(f" from {stream!r}")[0]  # Where the stream is in memory differs from reader to reader.
+        at = f"decoding stopped at byte {stream.tell()} of {len(value)} ({type(error).__name__}: {reason})"
+        raise UndecodableRecord(f"the record is not a whole {name}: {at}") from error
     if stream.tell() != len(value):
         message = f"the record has {len(value) - stream.tell()} bytes after the end of its {name}"
         raise UndecodableRecord(message)

@@ -177,6 +177,14 @@ def test_a_count_of_events_that_is_none_is_named(count: bytes, message: str) -> 
         CODEC.decode(whole[:-1] + count)
 
 
+def test_why_a_record_cannot_be_read_is_the_same_for_every_reader() -> None:
+    whole = CODEC.encode(_decision(tuple(ValueMaker(seed=13).record(kind) for kind in EVENT_CLASSES)))
+    for end in range(len(whole)):
+        with pytest.raises(UndecodableRecord) as caught:
+            CODEC.decode(whole[:end])
+        assert " at 0x" not in str(caught.value)
+
+
 def test_a_decision_without_events_survives() -> None:
     assert CODEC.decode(CODEC.encode(_decision(()))) == _decision(())
 
