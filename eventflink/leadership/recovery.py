@@ -111,8 +111,8 @@ class RecoveryMode:
     def announcement(self, record: InboundRecord, sequence: int) -> AttemptInputs:
         """Name the inputs that are next, the first of them `record`, for the decision of that sequence."""
         earlier = self.fold.master.requests.attempts.get(record.topic)
-        was_alone = earlier is not None and earlier.is_single and earlier.first_offset == record.offset
-        deaths = self._deaths_at(record.name, is_counted=was_alone)
+        is_counted = earlier is not None and earlier.first_offset == record.offset and earlier.leaders > 0
+        deaths = self._deaths_at(record.name, is_counted=is_counted)
         last = record.offset
         if not deaths and (earlier is None or not earlier.holds(record.offset)):
             last = min(record.offset + ANNOUNCED_INPUTS - 1, self._until[record.topic], self.inboxes[record.topic].last_waiting_offset)

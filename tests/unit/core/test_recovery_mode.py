@@ -482,6 +482,27 @@ class TestGuardiansWord:
         assert not world.events(InternalInputsAttempted), "it is known that it was none of those"
         world.check()
 
+    def test_a_death_counts_also_where_the_input_is_the_last_that_is_left_of_several_that_were_announced(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Then the log has it as announced alone, but by nobody."""
+        _first_falls(world)
+        for number in range(3):
+            world.command(f"r{number}")
+        crashes: list[str] = []
+        decode = InboundDecoder.decode
+
+        def decode_or_die(self: InboundDecoder, record: InboundRecord) -> Any:
+            if (record.topic, record.offset) == ("commands", 2):
+                crashes.append("decode")
+                raise _ProcessDiesError
+            return decode(self, record)
+
+        monkeypatch.setattr(InboundDecoder, "decode", decode_or_die)
+        died = self._lead_until(world, lambda: len(world.events(RequestRejected)) == 3)
+        assert died == len(crashes) == 2
+        assert [(e.first_offset, e.last_offset, e.deaths) for e in world.events(InputsAttempted)] == [(0, 2, 0), (2, 2, 1)]
+
     def test_a_follow_up_at_which_a_leader_died_by_its_guardian_s_word_costs_one_more_and_is_parked(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
