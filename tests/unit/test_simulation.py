@@ -20,7 +20,7 @@ from tests.unit.simulation_mutations import MUTATIONS
 
 pytestmark = pytest.mark.slow
 SEEDS = range(40)
-STREAM_SEEDS = (10, 26, 34, 64)
+STREAM_SEEDS = (8, 10, 64)
 _DIGESTS = "from eventflink.lab.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
 
 
