@@ -187,6 +187,8 @@ class Requests:
         cursor, before = self.cursors.get(event.topic), self.attempts.get(event.topic)
         if cursor is None or not cursor.next_offset <= event.first_offset <= event.last_offset:
             raise IllegalTransition(f"{event} does not fit the cursor {cursor}")
+        if event.deaths and (event.deaths < 0 or event.first_offset != event.last_offset):
+            raise IllegalTransition(f"{event} says of what is not alone that {event.deaths} leaders died at it")
         leaders, until = int(event.first_offset == event.last_offset) + event.deaths, event.last_offset
         if before is not None and before.holds(event.first_offset):
             leaders += before.leaders if before.first_offset == event.first_offset else 0

@@ -9,6 +9,7 @@ from typing import Final
 from eventflink.events.log_events import InputParked, InternalInputsAttempted, LeadershipGranted, LogEvent
 from eventflink.master.canonical import require
 from eventflink.master.inputs import AttemptInternalInputs
+from eventflink.model.statuses import IllegalTransition
 
 MAX_CRASHES: Final = 2
 """An input that so many leaders in a row announced alone and did not answer is not decided any more."""
@@ -47,17 +48,23 @@ class Suspects:
 
     def apply_internal_inputs_attempted(self, event: InternalInputsAttempted) -> None:
         """Take note of it."""
+        if event.deaths and (event.deaths < 0 or len(event.names) != 1):
+            raise IllegalTransition(f"{event} says of what is not alone that {event.deaths} leaders died at it")
         self.attempted = event.names
         if event.deaths:
-            self.crashes[event.names[0]] = self.crashes.pop(event.names[0], 0) + event.deaths
+            self._suspect(event.names[0], event.deaths)
 
     def apply_leadership_granted(self, _event: LeadershipGranted, at_ms: int) -> None:
         """Suspect what the leader before was about to decide when it ended."""
         for name in self.attempted:
-            self.crashes[name] = self.crashes.pop(name, 0) + (len(self.attempted) == 1)
-        for name in list(self.crashes)[: max(0, len(self.crashes) - MAX_SUSPECTS)]:
-            del self.crashes[name]
+            self._suspect(name, int(len(self.attempted) == 1))
         self.attempted, self.began_at_ms = (), at_ms
+
+    def _suspect(self, name: str, leaders: int) -> None:
+        """Count leaders that ended at an input, as the newest suspect."""
+        self.crashes[name] = self.crashes.pop(name, 0) + leaders
+        if len(self.crashes) > MAX_SUSPECTS:
+            del self.crashes[next(iter(self.crashes))]
 
     def apply_input_parked(self, event: InputParked) -> None:
         """Suspect it no more: an operator has it tried again."""

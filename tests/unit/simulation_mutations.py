@@ -1071,7 +1071,7 @@ FOUND_BY = {
     "full_disks_take_tasks": 17,
     "orphans_are_left": 3,
     "busy_workers_are_released": 10,
-    "checkpoints_go_back": 31,
+    "checkpoints_go_back": 3,
     "broken_checkpoints_stay": 8,
     "written_batches_are_written_again": 13,
     "marks_are_not_sent": 3,

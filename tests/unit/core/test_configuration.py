@@ -157,7 +157,7 @@ LAUGHS = b"a0: &a0 [x]\n" + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*
         (b"a: 2020-99-99", "cannot be read: month must be in 1..12"),
         (b"a: !!int x", "cannot be read: invalid literal for int"),
         (b"a: &a {b: *a}", "cannot be read: the alias 'a' stands for nothing, or for what it is in"),
-        (b"[" * 5_000, "cannot be read: nested more than 100 levels deep"),
+        (b"[" * 900, "cannot be read: nested more than 100 levels deep"),  # Newer versions of libyaml themselves refuse a thousand.
         (LAUGHS, "cannot be read: its aliases stand for more than 1048576 characters"),
         (b"a: 1\nb: [", "in line 3, column 1"),
         (b"nonsense: 1", "unknown configuration key 'nonsense'"),

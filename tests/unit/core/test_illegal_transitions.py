@@ -46,7 +46,6 @@ NEVER_MISFIT = {
     e.TaskManagerRegistrationRefused,
     e.DrillStepOrdered,
     e.InputParked,  # the way out where nothing else fits
-    e.InternalInputsAttempted,
     e.TaskManagerBlocked,  # by its id, registered or not; the newest word counts
 }
 """Events that fit every state: they change nothing, or only what is remembered of requests."""
@@ -233,6 +232,11 @@ MISFITS: list[LogEvent] = [
     e.InputsAttempted("no such topic", 0, 0),
     e.InputsAttempted("submissions", 0, 0),
     e.InputsAttempted("submissions", -1, 0),
+    e.InputsAttempted("submissions", 10**6, 10**6 + 1, 1),
+    e.InputsAttempted("submissions", 10**6, 10**6, -1),
+    e.InternalInputsAttempted((), 1),
+    e.InternalInputsAttempted(("EvictJobs", "UploadsOverdue"), 1),
+    e.InternalInputsAttempted(("EvictJobs",), -1),
     e.FeatureLevelRaised(FEATURE_LEVEL - 1, FEATURE_LEVEL),
     e.FeatureLevelRaised(FEATURE_LEVEL, FEATURE_LEVEL),
     e.FeatureLevelRaised(FEATURE_LEVEL, FEATURE_LEVEL - 1),
