@@ -59,8 +59,10 @@ class Partition:
             listener()
 
     def stretch(self, first_offset: int) -> Stretch:
-        """Answer who asks what is there from this offset on."""
-        present = (record.offset for record in self.records[max(first_offset, self.low_offset) :] if not record.is_marker)
+        """Answer who asks what is there from this offset on; of what was trimmed nobody can tell whether it was there."""
+        if first_offset < self.low_offset:
+            return Stretch(first_offset, first_offset, frozenset())
+        present = (record.offset for record in self.records[first_offset:] if not record.is_marker)
         return Stretch(first_offset, self.end_offset, frozenset(present))
 
     def read(self, first_offset: int, count: int) -> list[BrokerRecord]:
