@@ -358,6 +358,13 @@ def test_that_an_instance_is_forgotten_counts_whatever_epoch_was_named_before() 
     assert is_in(harness, Phase.NEW)
 
 
+def test_that_an_instance_is_to_stop_counts_whatever_epoch_was_named_before() -> None:
+    """A cluster that ends answers no registration, so nothing else would ever be believed: it would stay when its cluster begins again."""
+    harness = registered()
+    harness.effect(LeaderChanged("nobody", "blob:9", 1), epoch=2**62)
+    assert Stopped("the cluster is shut down", failed=False) in harness.effect(StopTaskManager("the cluster is shut down"), epoch=1)
+
+
 def test_an_epoch_in_an_effect_for_another_means_nothing() -> None:
     harness = registered()
     harness.effect(deployment(), epoch=9, task_manager_id="other", instance_id="x")
@@ -372,7 +379,7 @@ def test_an_epoch_that_was_never_granted_is_asked_about_and_the_leader_obeyed_ag
     asked = harness.effect(LeaderChanged("nobody", "blob:9", 1), epoch=2**62)
     [number] = registrations(asked)
     assert orders(harness.effect(deployment(), epoch=1)) == []
-    harness.effect(StopTaskManager("the cluster is shut down"), epoch=1)
+    harness.effect(StopTaskManager("the cluster is shut down"), epoch=1, instance_id="an older one")
     assert is_in(harness, Phase.REGISTERED)
     assert said(harness.accept(number, epoch=1)) == ["SlotReport"]
     assert harness.machine.blob_address == "blob:1"

@@ -145,7 +145,8 @@ class TaskExecutorProtocol:
             return []
         elif isinstance(payload, StopTaskManager):
             # Whichever instance is named: the successor of one that was cut off meanwhile is to end with its process as well.
-            if self._believes(envelope.epoch, 0, now_ms):
+            # Whichever leader was accepted that said it of this one: it is final, as that an instance is gone.
+            if envelope.instance_id == self.instance_id or self._believes(envelope.epoch, 0, now_ms):
                 self._begin_stop(now_ms, payload.reason, failed=False)
         elif envelope.instance_id == self.instance_id and self.phase in (Phase.REGISTERING, Phase.REGISTERED):
             if isinstance(payload, InstanceForgotten):
