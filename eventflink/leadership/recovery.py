@@ -20,6 +20,10 @@ ANNOUNCED_INPUTS: Final = 32
 """So many inputs are announced at once, as long as no leader crashed after announcing them: one round trip for all."""
 
 
+MOST_DIGITS: Final = 19
+"""Of an offset of Kafka, which is a signed number of 64 bits."""
+
+
 class LeadersCrashed(Exception):
     """Nothing else is known of what is wrong with an internal input."""
 
@@ -124,7 +128,8 @@ class RecoveryMode:
     def _suspected_offset(self, topic: str) -> int:
         """Return which record of a topic is the suspect; -1: none is. Without a cluster secret anybody may have named it."""
         named, _, offset = self.suspect.partition("@")
-        return int(offset) if named == topic and offset.isascii() and offset.isdecimal() else -1
+        is_offset = len(offset) <= MOST_DIGITS and offset.isascii() and offset.isdecimal()
+        return int(offset) if named == topic and is_offset else -1
 
     def decides(self, record: InboundRecord) -> None:
         """Take note that an input is being decided."""

@@ -565,7 +565,8 @@ class TestGuardiansWord:
         assert not node.wires.deciding
 
     @pytest.mark.parametrize(
-        "name", ["commands@", "commands@x", "commands@²", "commands@-1", "commands@1@2", "@", "x" * 1000, "RestartsDue"]
+        "name",
+        ["commands@", "commands@x", "commands@²", "commands@-1", "commands@1@2", "commands@" + "9" * 5_000, "@", "x" * 1000, "RestartsDue"],
     )
     def test_whatever_a_forged_death_says_was_decided_nothing_is_refused_for_it(self, world: World, name: str) -> None:
         leader = world.start("a", election=SingleMaster())
