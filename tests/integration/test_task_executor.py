@@ -280,7 +280,11 @@ def test_a_life_from_registration_to_disconnection(cell: Cell) -> None:
     report = cell.wait_for_report(SlotReport, lambda r: bool(r.attempts))
     assert [s.allocation_id for s in report.slots] == [f"allocation-{attempt(5)}", None]
     assert [(a.attempt, a.execution_state) for a in report.attempts] == [(5, ExecutionState.RUNNING)]
-    cell.effect(InstanceForgotten("by a leader of the past"), epoch=1)
+    cell.effect(TaskCancellation(*attempt(5), "by a leader of the past"), epoch=1)
+    cell.effect(FileUploadOrder("upload-3", *attempt(9), TaskFile.LOG))
+    cell.wait_for_report(FileUploadCompleted, lambda r: r.request_id == "upload-3")
+    assert "attempt=job/v[0]#5 process_id=" in cell.read_log()
+    assert "TaskProcessEnded attempt=job/v[0]#5" not in cell.read_log()
 
     family = cell.family()
     cell.process.terminate()

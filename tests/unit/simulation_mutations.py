@@ -1057,7 +1057,7 @@ FOUND_BY = {
     "consequences_do_not_wait": 4,
     "deployments_are_not_divided": 0,
     "canaries_are_not_waited_for": 48,
-    "promotion_gives_no_grace": 22,
+    "promotion_gives_no_grace": 5,
     "instances_do_not_wait_for_tasks": 66,
     "spark_is_not_waited_for": 1,
     "restarts_do_not_wait": 17,

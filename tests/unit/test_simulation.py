@@ -14,8 +14,17 @@ from click.testing import CliRunner
 
 from eventflink.cli.commands import simulate as simulate_command
 from eventflink.cli.main import cli
+from eventflink.events.codec import PayloadCodec
+from eventflink.events.inputs import Heartbeat
+from eventflink.events.log_events import TaskManagerLost
+from eventflink.events.seal import NO_SEALS, Seals
+from eventflink.events.topics import Topic
+from eventflink.lab.simulation.broker import BrokerRecord
+from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
 from eventflink.lab.simulation.run import RunResult, simulate, simulate_many
+from eventflink.lab.simulation.scheduler import MILLISECOND, Scheduler
 from eventflink.lab.simulation.variations import Lifecycles
+from eventflink.lab.simulation.violations import ViolationFound
 from tests.unit.simulation_mutations import MUTATIONS
 
 pytestmark = pytest.mark.slow
@@ -42,6 +51,28 @@ def test_a_fixed_set_of_seeds_holds_every_invariant() -> None:
     assert sum(r.leaderships for r in results) > 2 * len(SEEDS)
     assert sum(r.jobs for r in results) > 3 * len(SEEDS)
     assert sum(r.log_records for r in results) > 50 * len(SEEDS)
+
+
+def test_a_loss_is_held_against_the_newest_heartbeats_alone_where_copies_cannot_pass_for_them() -> None:
+    """A heartbeat that was overtaken or copied arrives late: a leader that can tell does not count it."""
+
+    def check(seals: Seals) -> None:
+        scheduler, codec = Scheduler(), PayloadCodec("HeartbeatEnvelope", seal=seals.of(Topic.HEARTBEATS))
+        heartbeats = HeartbeatsCheck(scheduler, 1_000, 500, 0, seals)
+        for now_ms, sequence in ((500, 2), (900, 1)):
+            scheduler.now_us = now_ms * MILLISECOND
+            value = codec.encode(Heartbeat("tm-1", "tm-1.1", sequence, 0, 2))
+            heartbeats.on_heartbeat(BrokerRecord(sequence, 0, None, value))
+        scheduler.now_us = 1_600 * MILLISECOND
+        heartbeats.on_lost(TaskManagerLost("tm-1", "tm-1.1", "no heartbeat for 1100 ms"), 7)
+
+    check(Seals((b"a secret of the cluster, 32 bytes",)))
+    with pytest.raises(ViolationFound, match="at most 700 ms apart"):
+        check(NO_SEALS)
+
+
+def test_a_log_that_loses_its_end_while_snapshots_are_taken_ends_no_run() -> None:
+    assert not simulate(671).invariant
 
 
 def test_runs_suspend_jobs_and_shut_clusters_down_and_all_of_it_goes_on() -> None:

@@ -90,7 +90,7 @@ class Cluster:
         self.driver = SimulatedDriver(self.scheduler, settings, self._worker, self.task_executors, self.transcript)
         self.master_settings = replace(self.master_settings, workers=self.driver.settings)
         seals = seals_of_run(settings.seed)
-        heartbeats = HeartbeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm)
+        heartbeats = HeartbeatsCheck(self.scheduler, settings.loss_timeout_ms, settings.lease_timeout_ms, settings.drift_ppm, seals)
         log_time = LogTimeCheck(self.scheduler, settings.drift_ppm)
         self.observer = Observer(self.master_settings, heartbeats, log_time, self.transcript, seals)
         self.storage = StreamStorage(settings.seed, self.scheduler, self.observer.ledger, self.transcript)
