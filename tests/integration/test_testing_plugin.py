@@ -41,6 +41,13 @@ def eventflink_settings() -> MiniClusterSettings:
     return MiniClusterSettings(masters=2, slots=2)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def cluster_ends_with_its_tests(eventflink_cluster: MiniCluster) -> Iterator[None]:
+    """No other file uses it: idle until the end of the session, it would take processor time from all others."""
+    yield
+    eventflink_cluster.close()
+
+
 class Waiting:
     """A job of two subtasks that publishes the numbers up to COUNT when it is let."""
 

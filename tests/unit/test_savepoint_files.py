@@ -97,6 +97,8 @@ def test_before_the_first_batch_there_is_nothing_but_the_query(tmp_path: Path) -
     put(tmp_path, metadata="{}")
     assert names(tmp_path, -1, with_next_batch=True) == {"metadata"}
     assert read_batch_note(tmp_path, -1) == BatchNote({}, 0, ())
+    with pytest.raises(FileNotFoundError):  # No savepoint is taken of a batch that is done where what it reads was lost.
+        read_batch_note(tmp_path, 0)
     assert list(state_operators(tmp_path)) == []
 
 
