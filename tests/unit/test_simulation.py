@@ -72,7 +72,12 @@ def test_a_loss_is_held_against_the_newest_heartbeats_alone_where_copies_cannot_
 
 
 @pytest.mark.parametrize(
-    "seed", [pytest.param(671, id="a snapshot of a log that lost its end"), pytest.param(1927, id="a batch that is done and not begun")]
+    "seed",
+    [
+        pytest.param(671, id="a snapshot of a log that lost its end"),
+        pytest.param(1927, id="a batch that is done and not begun"),
+        pytest.param(3107, id="a loss that is looked at between the longest back-offs"),
+    ],
 )
 def test_what_a_run_once_got_wrong_it_gets_right(seed: int) -> None:
     assert not simulate(seed).invariant

@@ -14,13 +14,15 @@ from eventflink.events.topics import INBOUND, Topic
 from eventflink.lab.simulation.cluster import Cluster
 from eventflink.lab.simulation.scheduler import MILLISECOND
 from eventflink.lab.simulation.violations import Invariant, ViolationFound
+from eventflink.leadership.master_life import MAX_BACKOFF_MS, TRUNCATED_LOOKS
 
 _LEADERSHIP: Final = PayloadCodec("LeadershipEnvelope")
 _SHARE: Final = 0.35
 _LOG_SHARE: Final = 0.6
 _MOST_LOST: Final = 12
 _RESTART_MS: Final = 800
-_NOTICED_WITHIN_MS: Final = 30_000
+_NOTICED_WITHIN_MS: Final = (TRUNCATED_LOOKS + 1) * MAX_BACKOFF_MS
+"""Each look may be behind the longest back-off: of a master that could not reach Kafka for long."""
 
 
 def truncate(cluster: Cluster, lasting: str) -> None:
