@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from eventflink.events.log_events import StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.gateways.errors import CheckpointFailed
+from eventflink.gateways.errors import CheckpointFailed, RequestRefused
 from eventflink.gateways.results import CompletedCheckpoint
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.model.job_graph import StreamSource
@@ -34,7 +34,7 @@ from tests.support.topics import CommittedReader, create_topic, feed
 pytestmark = pytest.mark.slow
 
 SPARK_TIMEOUT_S = 180
-DECLINES = 5
+NOT_READY = "StreamsNotReady"
 SCHEMA = "key STRING, number BIGINT, at TIMESTAMP"
 
 
@@ -148,14 +148,19 @@ class Work:
         wait_until(started, f"{count} queries started", SPARK_TIMEOUT_S)
 
     def take(self, take: Callable[[], CompletedCheckpoint]) -> CompletedCheckpoint:
-        """Take a savepoint; one that a stream declines, because it has just failed, is taken again when the stream runs."""
-        for _ in range(DECLINES):
+        """Take a savepoint; one that a stream declines, or is not ready for, because it has just failed, is taken again when it runs."""
+        deadline = time.monotonic() + SPARK_TIMEOUT_S
+        while True:
             try:
                 return take()
             except CheckpointFailed:
-                time.sleep(1)
-                self.cluster.wait_for_running(self.job_id)
-        return take()
+                if time.monotonic() > deadline:
+                    raise
+            except RequestRefused as error:
+                if error.code != NOT_READY or time.monotonic() > deadline:
+                    raise
+            time.sleep(1)
+            self.cluster.wait_for_running(self.job_id)
 
     def has_topic(self) -> bool:
         return self.topic in AdminClient({"bootstrap.servers": self.cluster.bootstrap}).list_topics(timeout=15).topics
