@@ -355,7 +355,9 @@ class MasterHost:
 
     def _snapshot_later(self) -> None:
         def work() -> None:
-            if self.link.can_receive(Topic.LOG) and self.link.can_receive(Topic.SNAPSHOTS):
+            can_read = self.link.can_receive(Topic.LOG) and self.link.can_receive(Topic.SNAPSHOTS)
+            # A snapshotter of a log that has lost records says so, and does nothing: a process of its own, nobody waits for it.
+            if can_read and not self._observer.has_lost:
                 self._snapshotter.work()
             self._snapshot_later()
 

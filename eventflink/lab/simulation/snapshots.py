@@ -116,12 +116,8 @@ class Snapshotter:
         self._commands = PayloadCodec("CommandEnvelope", seal=broker.seals.of(Topic.COMMANDS))
 
     def work(self) -> None:
-        """Take a snapshot, confirm one, or trim the log: whatever is to be done first; nothing of a log that has lost records."""
-        try:
-            fold = replay(self._broker, load_fold(self._broker, self._settings))
-        except LogTruncated as error:
-            self._transcript.note(self._name, f"takes no snapshot: {error}")
-            return
+        """Take a snapshot, confirm one, or trim the log: whatever is to be done first."""
+        fold = replay(self._broker, load_fold(self._broker, self._settings))
         upkeep = fold.master.upkeep
         unconfirmed = [s for s, record in upkeep.snapshots.items() if not record.confirmed_by and record.taken_by != self._master_id]
         confirmed = upkeep.newest_confirmed()
