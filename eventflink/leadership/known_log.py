@@ -62,19 +62,31 @@ class KnownLog:
 
 
 def heard_offset(acceptance: Acceptance, said: Iterable[bytes | None], seal: Seal | None = None) -> int:
-    """Return the last record that the leader which was accepted last has read, by what masters said on `leadership`; -1: not known.
+    """Return the last record that the leader which was accepted last has read, by what masters said on `leadership`; -1: not known."""
+    heartbeat = _last_heartbeat(acceptance, said, seal)
+    return -1 if heartbeat is None else heartbeat.log_offset
 
-    Only heartbeats of that leadership count: what any other one has read says nothing of this log's end.
+
+def _last_heartbeat(acceptance: Acceptance, said: Iterable[bytes | None], seal: Seal | None) -> LeaderHeartbeat | None:
+    """Return the heartbeat that says most of this log's end.
+
+    Only those of the leadership that was accepted last count: what any other one has read says nothing of it. Where that has said nothing,
+    the epoch before counts: a standby that has not noticed a loss yet may bid for the next epoch behind it, and would hide it so.
     """
-    codec, granted, offset = PayloadCodec("LeadershipEnvelope", seal=seal), (acceptance.epoch, acceptance.leader_id), -1
+    codec, granted = PayloadCodec("LeadershipEnvelope", seal=seal), (acceptance.epoch, acceptance.leader_id)
+    newest: LeaderHeartbeat | None = None
     for value in said:
         try:
             payload, _ = codec.decode(value or b"")
         except UndecodableRecord:
             continue
-        if isinstance(payload, LeaderHeartbeat) and (payload.epoch, payload.leader_id) == granted:
-            offset = max(offset, payload.log_offset)
-    return offset
+        if not isinstance(payload, LeaderHeartbeat):
+            continue
+        is_before = 0 < payload.epoch == acceptance.epoch - 1
+        is_newer = newest is None or (payload.epoch, payload.log_offset) > (newest.epoch, newest.log_offset)
+        if is_newer and (is_before or (payload.epoch, payload.leader_id) == granted):
+            newest = payload
+    return newest
 
 
 def check_heard(fold: Fold, said: Iterable[bytes | None], seal: Seal | None = None) -> None:
@@ -84,10 +96,10 @@ def check_heard(fold: Fold, said: Iterable[bytes | None], seal: Seal | None = No
         LogTruncated: the leader had read more.
 
     """
-    acceptance, offset = fold.acceptance, heard_offset(fold.acceptance, said, seal)
-    if offset > fold.last_offset:
-        who = f"the leader {acceptance.leader_id} of epoch {acceptance.epoch}"
-        raise LogTruncated(Topic.LOG, f"{missing(fold.last_offset + 1, offset)}, which {who} said to have read")
+    heartbeat = _last_heartbeat(fold.acceptance, said, seal)
+    if heartbeat is not None and heartbeat.log_offset > fold.last_offset:
+        who = f"the leader {heartbeat.leader_id} of epoch {heartbeat.epoch}"
+        raise LogTruncated(Topic.LOG, f"{missing(fold.last_offset + 1, heartbeat.log_offset)}, which {who} said to have read")
 
 
 def place_inbound(topic: str, cursor: Cursor | None, found: InboundTopic, *, may_rebind: bool) -> tuple[InboundTopic, int]:

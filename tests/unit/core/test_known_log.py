@@ -98,6 +98,18 @@ def test_a_log_that_ends_before_what_its_last_leader_said_to_have_read_is_refuse
         check_heard(fold, [heartbeat(fold, 99), heartbeat(fold, fold.last_offset)])
 
 
+def test_a_grant_behind_a_loss_does_not_hide_what_the_leader_before_had_read(cluster: ScriptedCluster) -> None:
+    """Until the leadership that it grants says itself how far it has read: an operator may have accepted the end meanwhile."""
+    fold = replay(cluster.log)
+    before, end = fold.acceptance.epoch, fold.last_offset
+    fold.acceptance.advance(before + 1, 0, "a standby that had not noticed the loss")
+    with pytest.raises(
+        LogTruncated, match=rf"the records {end + 1} to 99 are missing, which the leader m of epoch {before} said to have read"
+    ):
+        check_heard(fold, [heartbeat(fold, 99, epoch=before, leader_id="m")])
+    check_heard(fold, [heartbeat(fold, 99, epoch=before, leader_id="m"), heartbeat(fold, end)])
+
+
 def test_what_anybody_else_says_to_have_read_proves_nothing(cluster: ScriptedCluster) -> None:
     fold = replay(cluster.log)
     others = [{"epoch": fold.acceptance.epoch + 1}, {"epoch": 2**62}, {"leader_id": "somebody"}, {"epoch": 0}]
