@@ -71,7 +71,7 @@ def _last_heartbeat(acceptance: Acceptance, said: Iterable[bytes | None], seal: 
     """Return the heartbeat that says most of this log's end.
 
     Only those of the leadership that was accepted last count: what any other one has read says nothing of it. Where that has said nothing,
-    the epoch before counts: a standby that has not noticed a loss yet may bid for the next epoch behind it, and would hide it so.
+    the epoch before counts if its words are sealed: a standby that has not noticed a loss yet may bid behind it, and would hide it so.
     """
     codec, granted = PayloadCodec("LeadershipEnvelope", seal=seal), (acceptance.epoch, acceptance.leader_id)
     newest: LeaderHeartbeat | None = None
@@ -82,7 +82,7 @@ def _last_heartbeat(acceptance: Acceptance, said: Iterable[bytes | None], seal: 
             continue
         if not isinstance(payload, LeaderHeartbeat):
             continue
-        is_before = 0 < payload.epoch == acceptance.epoch - 1
+        is_before = seal is not None and payload.epoch == acceptance.epoch - 1
         is_newer = newest is None or (payload.epoch, payload.log_offset) > (newest.epoch, newest.log_offset)
         if is_newer and (is_before or (payload.epoch, payload.leader_id) == granted):
             newest = payload

@@ -77,6 +77,7 @@ def test_a_loss_is_held_against_the_newest_heartbeats_alone_where_copies_cannot_
         pytest.param(671, id="a snapshot of a log that lost its end"),
         pytest.param(1927, id="a batch that is done and not begun"),
         pytest.param(3485, id="a grant behind a loss that its candidate had not noticed"),
+        pytest.param(8668, id="a forged heartbeat of the epoch before"),
         pytest.param(6519, id="a confirmation that is lost, of a snapshot before which the log was trimmed"),
         pytest.param(3107, id="a loss that is looked at between the longest back-offs"),
     ],

@@ -4,6 +4,7 @@ import pytest
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderHeartbeat
+from eventflink.events.seal import Seals
 from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import InboundTopic, TopicReplaced
@@ -103,11 +104,13 @@ def test_a_grant_behind_a_loss_does_not_hide_what_the_leader_before_had_read(clu
     fold = replay(cluster.log)
     before, end = fold.acceptance.epoch, fold.last_offset
     fold.acceptance.advance(before + 1, 0, "a standby that had not noticed the loss")
-    with pytest.raises(
-        LogTruncated, match=rf"the records {end + 1} to 99 are missing, which the leader m of epoch {before} said to have read"
-    ):
-        check_heard(fold, [heartbeat(fold, 99, epoch=before, leader_id="m")])
-    check_heard(fold, [heartbeat(fold, 99, epoch=before, leader_id="m"), heartbeat(fold, end)])
+    seal = Seals((b"the secret of this cluster, 32 chars",)).of(Topic.LEADERSHIP)
+    sealed = PayloadCodec("LeadershipEnvelope", seal=seal)
+    old, own = (sealed.encode(LeaderHeartbeat(e, fold.acceptance.leader_id, "m", "m:1", o)) for e, o in ((before, 99), (before + 1, end)))
+    with pytest.raises(LogTruncated, match=rf"the records {end + 1} to 99 are missing, which the leader .* of epoch {before} said"):
+        check_heard(fold, [old], seal)
+    check_heard(fold, [old, own], seal)
+    check_heard(fold, [old])  # Without a secret anybody could have said it.
 
 
 def test_what_anybody_else_says_to_have_read_proves_nothing(cluster: ScriptedCluster) -> None:
