@@ -9,7 +9,7 @@ from typing import Final
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.inputs import Heartbeat
 from eventflink.events.log_events import TaskManagerLost, TaskManagerRegistered
-from eventflink.events.seal import NO_SEALS, Seals
+from eventflink.events.seal import Seals
 from eventflink.events.topics import Topic
 from eventflink.lab.simulation.broker import BrokerRecord
 from eventflink.lab.simulation.scheduler import MILLISECOND, Scheduler
@@ -23,7 +23,7 @@ _DECIDED_WITHIN_MS: Final = 4_000
 class HeartbeatsCheck:
     """When each instance was registered, and when its heartbeats arrived."""
 
-    def __init__(self, scheduler: Scheduler, loss_timeout_ms: int, lease_timeout_ms: int, drift_ppm: int, seals: Seals = NO_SEALS) -> None:
+    def __init__(self, scheduler: Scheduler, loss_timeout_ms: int, lease_timeout_ms: int, drift_ppm: int, seals: Seals) -> None:
         self._scheduler = scheduler
         self._codec = PayloadCodec("HeartbeatEnvelope", seal=seals.of(Topic.HEARTBEATS))
         self._least_silence_us = loss_timeout_ms * MILLISECOND * (1_000_000 - 2 * drift_ppm) // 1_000_000
