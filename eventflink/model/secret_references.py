@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from eventflink.model.secret_values import holds_secret
+from eventflink.model.secret_values import holds_secret, key_below
 
 MAX_SECRETS: Final = 64
 """Different ones, in the parameters of a vertex or the settings of a stream."""
@@ -57,7 +57,7 @@ def _leaves(values: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, A
     while waiting:
         place, key, value = waiting.pop()
         if isinstance(value, Mapping) and reference_name(value) is None:
-            waiting += [(f"{place}.{inner}", str(inner), each) for inner, each in value.items()]
+            waiting += [(f"{place}.{inner}", key_below(key, str(inner)), each) for inner, each in value.items()]
         elif isinstance(value, list):
             waiting += [(f"{place}[{number}]", key, each) for number, each in enumerate(value)]
         else:

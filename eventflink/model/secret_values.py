@@ -70,12 +70,17 @@ def holds_secret(key: str) -> bool:
     return _is_found(key, at_its_end=True)
 
 
+def key_below(key: str, name: str) -> str:
+    """Return by which key to judge what stands under `name` in a mapping that itself stands under `key`: a secret may have parts."""
+    return key if holds_secret(key) or (is_hidden(key) and not holds_secret(name)) else name
+
+
 def without_secrets(key: str, value: object) -> object:
     """Return the value of a key as it may be shown; what is empty has nothing to hide."""
     if value is None or value == "":
         return value
     if isinstance(value, Mapping):
-        return {name: without_secrets(name, inner) for name, inner in value.items()}
+        return {name: without_secrets(key_below(key, name), inner) for name, inner in value.items()}
     if is_hidden(key):
         return HIDDEN
     return _CREDENTIALS.sub(HIDDEN, value) if isinstance(value, str) else value

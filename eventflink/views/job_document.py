@@ -12,7 +12,7 @@ from typing import Any, Final
 from eventflink.leadership.fold import Fold
 from eventflink.model.job_graph_document import to_document
 from eventflink.model.secret_references import reference_name
-from eventflink.model.secret_values import without_secrets
+from eventflink.model.secret_values import key_below, without_secrets
 from eventflink.views.plain import View, iso_time
 from eventflink.views.queries import job_of
 
@@ -44,7 +44,7 @@ def shown(value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
         if key != _PARAMETERS and reference_name(value) is not None:
             return dict(value)  # It only says which secret.
-        return {name: shown(each, name) for name, each in value.items()}
+        return {name: shown(each, key_below(key, name)) for name, each in value.items()}
     if isinstance(value, list):
         return [shown(each, key) for each in value]
     if key.endswith(_IN_JSON) and isinstance(value, str):
