@@ -7,7 +7,7 @@ begins there, that is an error and never an empty state.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,19 +16,22 @@ from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold, LogUnusable
 from eventflink.leadership.intake import HEARD_BACK_RECORDS
-from eventflink.leadership.known_log import KnownLog, check_heard
+from eventflink.leadership.known_log import KnownLog, LogTruncated, check_heard
 from eventflink.log.administration import check_was_never_written, log_topic_id
-from eventflink.log.replay import log_bounds, new_fold, not_collecting, replay
+from eventflink.log.replay import log_bounds, log_codec, new_fold, not_collecting, read_log, replay
 from eventflink.log.stored_topic import StoredTopic, read_last
 from eventflink.master.settings import MasterSettings
 from eventflink.snapshots.search import Candidate, SnapshotSearch
-from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, restore_snapshot
+from eventflink.snapshots.snapshot import ANY_LOG, LogRange, SnapshotUnusable, check_history, check_reached, restore_snapshot
 from eventflink.snapshots.topic import list_snapshots
 
 _logger = logging.getLogger(__name__)
 
 _FIRST_WINDOW: Final = 64
 """Records that are looked at first: 32 MiB of chunks, more than most snapshots have."""
+
+_FIRST_LOOK: Final = 8
+"""Records of the log that are looked at first for the decision at which a snapshot stands: nearly always it is the last one."""
 
 _WINDOW_GROWTH: Final = 2
 _MAX_WINDOW: Final = 256
@@ -58,10 +61,11 @@ def find_snapshot(
 ) -> LoadedSnapshot | None:
     """Return the newest snapshot of the log (`log`, or what Kafka has) that is whole and `wanted`, loaded; None if there is none.
 
-    Each one that cannot be used is passed over with a warning that names it and says why.
+    Each one that cannot be used is passed over with a warning that names it and says why. Of `ANY_LOG` it is not asked whether it has the
+    records of which the snapshot was taken.
 
     Raises:
-        LogTruncated: the newest ones were taken of more than the log has now, or of another one.
+        LogTruncated: the newest ones were taken of more than the log has now, or of other records.
         KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
 
     """
@@ -80,11 +84,44 @@ def find_snapshot(
             end, window = start, min(window * _WINDOW_GROWTH, _MAX_WINDOW)
             while (candidate := search.pop_newest(at_the_beginning=end <= low)) is not None:
                 _warn(search)
+                if log is not ANY_LOG:
+                    check_log_of(bootstrap, cluster_id, candidate.manifest, log)
                 fold = _load(cluster_id, candidate, settings, verify=verify)
                 if fold is not None:
                     return LoadedSnapshot(candidate.manifest, fold)
         _warn(search)
     return None
+
+
+def check_log_of(bootstrap: str, cluster_id: str, manifest: SnapshotManifest, log: LogRange) -> None:
+    """Check that Kafka has the records of the log of which a snapshot was taken, as far as they are left.
+
+    Raises:
+        LogTruncated: it has less, or others.
+        KafkaException, ReplayStalled: Kafka does not give them.
+
+    """
+    check_reached(manifest, log)
+    check_history(manifest, log, _backwards(bootstrap, cluster_id, log.first_offset, manifest.log_offset + 1), log_codec(cluster_id))
+
+
+def is_log_of(bootstrap: str, cluster_id: str, manifest: SnapshotManifest, log: LogRange) -> bool:
+    """Tell whether the log has the records of which a snapshot was taken; raises as `check_log_of` where Kafka does not give them."""
+    try:
+        check_log_of(bootstrap, cluster_id, manifest, log)
+    except LogTruncated:
+        return False
+    return True
+
+
+def _backwards(bootstrap: str, cluster_id: str, first_offset: int, end_offset: int) -> Iterator[tuple[int, bytes]]:
+    """Yield (offset, value) of the log's records before `end_offset`, the newest first."""
+    window = _FIRST_LOOK
+    while end_offset > first_offset:
+        start = max(first_offset, end_offset - window)
+        records = [(offset, value) for offset, _, value in read_log(bootstrap, cluster_id, start, end_offset)]
+        yield from reversed(records)
+        end_offset, window = start, _MAX_WINDOW
 
 
 def find_oldest_snapshot(bootstrap: str, cluster_id: str) -> LoadedSnapshot | None:

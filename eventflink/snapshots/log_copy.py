@@ -15,8 +15,8 @@ from eventflink.events.topics import Topic
 from eventflink.log.administration import log_topic_id, trim_log
 from eventflink.log.patient_producer import PatientProducer
 from eventflink.log.replay import log_bounds, read_log
-from eventflink.snapshots.loading import LoadedSnapshot, find_snapshot
-from eventflink.snapshots.snapshot import LogRange, is_reached, take_snapshot
+from eventflink.snapshots.loading import LoadedSnapshot, find_snapshot, is_log_of
+from eventflink.snapshots.snapshot import LogRange, take_snapshot
 from eventflink.snapshots.topic import write_snapshot
 
 SAY_EVERY: Final = 100_000
@@ -70,7 +70,7 @@ def copy_log(bootstrap: str, source: str, target: str, say: Callable[[str], None
     copied = LogRange(log_topic_id(bootstrap, source), first_offset, end_offset)
     if log_bounds(bootstrap, target) != (0, 0):
         raise CopyFailed(f"the log of '{target}' is not empty")
-    snapshot = find_snapshot(bootstrap, source, wanted=lambda manifest: is_reached(manifest, copied), log=copied)
+    snapshot = find_snapshot(bootstrap, source, wanted=lambda manifest: is_log_of(bootstrap, source, manifest, copied), log=copied)
     if first_offset:
         if snapshot is None:
             raise CopyFailed(f"the log of '{source}' begins at offset {first_offset}, and no snapshot that can be used reaches there")

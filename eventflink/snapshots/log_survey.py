@@ -19,8 +19,8 @@ from eventflink.log.administration import check_was_never_written
 from eventflink.log.replay import ReplayStalled, new_fold, read_log
 from eventflink.log.stored_topic import read_last
 from eventflink.log.topic_checks import DURABLE_TOPICS
-from eventflink.snapshots.loading import LoadedSnapshot, find_snapshot
-from eventflink.snapshots.snapshot import ANY_LOG, LogRange, check_reached, is_reached
+from eventflink.snapshots.loading import LoadedSnapshot, check_log_of, find_snapshot, is_log_of
+from eventflink.snapshots.snapshot import ANY_LOG, LogRange
 from eventflink.snapshots.topic import list_snapshots
 
 
@@ -102,7 +102,7 @@ def survey_log(bootstrap: str, cluster_id: str) -> LogSurvey:
     survey.findings += [Finding(topic, "the topic is missing") for topic in absent]
     if manifests:
         furthest = max(manifests, key=lambda manifest: manifest.log_offset)
-        survey.hold(Topic.LOG, lambda: check_reached(furthest, survey.log))
+        survey.hold(Topic.LOG, lambda: check_log_of(bootstrap, cluster_id, furthest, survey.log))
         survey.snapshot = find_snapshot(bootstrap, cluster_id, verify=True, log=ANY_LOG)
     if Topic.LOG in survey.topics:
         if not survey.log.end_offset:
@@ -134,7 +134,7 @@ def _fold_log(survey: LogSurvey, bootstrap: str, cluster_id: str) -> None:
     if not log.first_offset:
         survey.fold = new_fold(cluster_id=cluster_id)
     else:
-        loaded = find_snapshot(bootstrap, cluster_id, wanted=lambda manifest: is_reached(manifest, log), verify=True, log=log)
+        loaded = find_snapshot(bootstrap, cluster_id, wanted=lambda m: is_log_of(bootstrap, cluster_id, m, log), verify=True, log=log)
         if loaded is None:
             raise LogUnusable(f"it begins at offset {log.first_offset}, and no snapshot that can be used reaches to there")
         survey.fold = loaded.fold

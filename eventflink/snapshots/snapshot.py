@@ -7,14 +7,16 @@ Kafka. The rule: a snapshot is used whole and unharmed or not at all, and its da
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from eventflink.events.codec import DecisionCodec, UndecodableRecord
 from eventflink.events.columns import ColumnsUnreadable
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
 from eventflink.events.topics import MAX_SNAPSHOT_CHUNK_BYTES, Topic
-from eventflink.leadership.fold import Fold
+from eventflink.leadership.acceptance import is_grant
+from eventflink.leadership.fold import Fold, next_hash
 from eventflink.leadership.known_log import LogTruncated, missing
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.master import Master
@@ -121,13 +123,41 @@ def check_reached(manifest: SnapshotManifest, log: LogRange) -> None:
         raise LogTruncated(Topic.LOG, f"{missing(log.end_offset, manifest.log_offset)}, {what}")
 
 
-def is_reached(manifest: SnapshotManifest, log: LogRange) -> bool:
-    """Tell whether the log still has the record at which a snapshot of it stands."""
-    try:
-        check_reached(manifest, log)
-    except LogTruncated:
-        return False
-    return True
+def check_history(manifest: SnapshotManifest, log: LogRange, newest_first: Iterable[tuple[int, bytes]], codec: DecisionCodec) -> None:
+    """Check that the log has the decision at which the snapshot stands: it may have lost its end, and have grown past the snapshot since.
+
+    `newest_first` is what the log has from the snapshot's offset backwards, (offset, value); it is read as far as is needed. No two
+    decisions have the same epoch, sequence and leader. Behind the one at which the snapshot stands nothing was accepted. A bid for the
+    next epoch would have been, and leaders decide nothing before they have read their grant: so such a bid, or a decision of a later
+    leadership or of another one in the same epoch, is of another log. A trimmed log in which nothing of this is left is believed.
+
+    Raises:
+        LogTruncated: the log has other records.
+
+    """
+    if not manifest.leader_id:
+        return  # Nothing was accepted before it.
+    for offset, value in newest_first:
+        if codec.is_foreign(offset, value):
+            continue
+        try:
+            decision = codec.decode(value)
+        except UndecodableRecord:
+            continue  # Whoever folds the log says so.
+        is_bid = is_grant(decision)
+        if (decision.epoch, decision.sequence, decision.leader_id) == (manifest.epoch, manifest.sequence, manifest.leader_id):
+            # What stands in a bid as the hash before it is what the candidate had read, not what came before it.
+            if is_bid or next_hash(decision.previous_hash, value) == manifest.running_hash:
+                return
+            break
+        is_later = decision.epoch >= manifest.epoch and decision.leader_id != manifest.leader_id
+        if decision.epoch == manifest.epoch + 1 if is_bid else is_later:
+            break
+    else:
+        if log.first_offset:
+            return
+    what = f"than those of which the snapshot {manifest.snapshot_id} was taken"
+    raise LogTruncated(Topic.LOG, f"up to the record {manifest.log_offset} it has other records {what}")
 
 
 def _find_fault(manifest: SnapshotManifest) -> str:

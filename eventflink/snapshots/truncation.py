@@ -9,14 +9,15 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.administration import log_topic_id
 from eventflink.log.replay import log_bounds
-from eventflink.snapshots.snapshot import LogRange, is_reached
+from eventflink.snapshots.loading import is_log_of
+from eventflink.snapshots.snapshot import LogRange
 from eventflink.snapshots.topic import list_snapshots, remove_snapshots
 
 _logger = logging.getLogger(__name__)
 
 
 def accept_log_end(bootstrap: str, cluster_id: str, end_offset: int) -> bool:
-    """Let the log count if it ends at this offset: remove the snapshots of what it does not have. Tell whether it ends there.
+    """Let the log count if it ends at this offset: remove the snapshots of records that it does not have. Tell whether it ends there.
 
     Raises:
         LogTruncated: it is empty, so that there is nothing to go on from.
@@ -31,7 +32,9 @@ def accept_log_end(bootstrap: str, cluster_id: str, end_offset: int) -> bool:
     if first_offset == end_offset:
         raise LogTruncated(Topic.LOG, "it is empty: there is nothing to go on from")
     log = LogRange(log_topic_id(bootstrap, cluster_id), first_offset, end_offset)
-    beyond = [snapshot for snapshot in stored if snapshot.manifest is not None and not is_reached(snapshot.manifest, log)]
+    manifests = {snapshot.snapshot_id: snapshot.manifest for snapshot in stored if snapshot.manifest is not None}
+    gone = {name for name, manifest in manifests.items() if not is_log_of(bootstrap, cluster_id, manifest, log)}
+    beyond = [snapshot for snapshot in stored if snapshot.snapshot_id in gone]
     remove_snapshots(bootstrap, cluster_id, beyond)
     _logger.warning("LogEndAccepted cluster=%s end=%d snapshots_removed=%d", cluster_id, end_offset, len(beyond))
     return True

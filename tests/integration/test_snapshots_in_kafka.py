@@ -35,7 +35,7 @@ from eventflink.snapshots.snapshot import encode_fold, take_snapshot
 from eventflink.snapshots.snapshotter import DONE, FAILED, REFUTED, NotConfirmed, SnapshotRefuted, confirm, main, take, trim
 from eventflink.snapshots.topic import list_snapshots, remove_snapshots, write_snapshot
 from eventflink.snapshots.truncation import accept_log_end
-from tests.support.cluster import CODEC, EventType, graph, vertex
+from tests.support.cluster import CODEC, EventType, ScriptedCluster, graph, vertex
 from tests.support.running_cluster import wait_until
 from tests.support.scenarios import eventful_cluster
 
@@ -208,6 +208,24 @@ def test_a_snapshot_of_records_that_are_gone_stops_every_reader_until_an_operato
     assert accept_log_end(*cell.reach, cell.appended)
     cell.check()
     cell.take()
+
+
+def test_a_snapshot_of_other_records_stops_every_reader_until_an_operator_accepts_the_end(cell: Cell, second_id: str) -> None:
+    """The log has lost its end, and has grown past the snapshot since."""
+    lost = ScriptedCluster()
+    lost.register()
+    lost.submit(graph(vertex("a")), job_id="lost")
+    lost.settle()
+    manifest, chunks = take_snapshot(lost.fold, "lost", "master-1", log_topic_id(*cell.reach))
+    assert manifest.log_offset < cell.appended
+    write_snapshot(*cell.reach, manifest, chunks)
+    reason = f"up to the record {manifest.log_offset} it has other records than those of which the snapshot lost was taken"
+    with pytest.raises(LogTruncated, match=reason):
+        read_state(*cell.reach)
+    assert reason in [finding.reason for finding in survey_log(*cell.reach).findings]
+    assert repair_log(*cell.reach, second_id, 1, lambda _: None).end_offset == cell.appended
+    assert accept_log_end(*cell.reach, cell.appended)
+    cell.check()
 
 
 def test_a_survey_of_a_whole_cluster_finds_nothing_and_the_state_at_its_end(cell: Cell) -> None:

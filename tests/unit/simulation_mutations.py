@@ -311,6 +311,12 @@ def snapshots_beyond_the_end_are_no_evidence(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("eventflink.snapshots.search.check_manifest", pass_over)
 
 
+@breaks("P5a", "a master starts with a snapshot of records that the log has lost, and follows what was written in their place")
+def snapshots_of_other_records_are_believed(patch: pytest.MonkeyPatch) -> None:
+    for module in ("snapshots.snapshot", "snapshots.loading", "lab.simulation.snapshots"):
+        patch.setattr(f"eventflink.{module}.check_history", lambda *_: None)
+
+
 @breaks("P5a", "a master waits at its cursor for an inbound topic that ends before it")
 def cursors_may_be_beyond_the_end(patch: pytest.MonkeyPatch) -> None:
     place = known_log.place_inbound
@@ -1097,6 +1103,7 @@ FOUND_BY_TEST = {
     "copies_of_heartbeats_count": "test_neither_a_forged_heartbeat_nor_a_copy_keeps_a_dead_leader_alive",
     "durability_is_not_checked": "test_every_durability_fault_is_found",
     "snapshots_beyond_the_end_are_no_evidence": "test_a_search_goes_no_further_back_than_a_snapshot_of_what_is_gone",
+    "snapshots_of_other_records_are_believed": "test_a_snapshot_of_records_that_are_gone_shows_it_however_long_the_log_is_by_now",
     "replaced_topics_are_not_bound_again": "test_a_rebound_topic_is_decided_from_its_first_record",
     "suspects_are_not_announced": ("test_after_a_crash_what_waited_is_announced_and_that_read_back_before_it_is_decided"),
     "batches_are_not_cut_by_bytes": "test_long_reasons_for_many_jobs_fit_into_decisions_whatever_they_are_written_in",

@@ -4,7 +4,7 @@ What `snapshots/snapshotter.py` does with Kafka in a process of its own is done 
 takes a snapshot folds the log by itself, who confirms one computes the state without it, and nothing is trimmed that is not confirmed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Final
 
@@ -12,7 +12,7 @@ from eventflink.events.codec import DecisionCodec, PayloadCodec
 from eventflink.events.inputs import ConfirmSnapshot, ReportSnapshot
 from eventflink.events.snapshot_records import SnapshotManifest, SnapshotPayload
 from eventflink.events.topics import Topic
-from eventflink.lab.simulation.broker import Broker
+from eventflink.lab.simulation.broker import Broker, Partition
 from eventflink.lab.simulation.defects import NewMaster
 from eventflink.lab.simulation.producer import SimulatedProducer
 from eventflink.lab.simulation.transcript import Transcript
@@ -23,7 +23,7 @@ from eventflink.leadership.known_log import KnownLog, LogTruncated
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.snapshots.search import ENVELOPE, MANIFEST, SnapshotSearch, record_key
-from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, encode_fold, restore_snapshot, take_snapshot
+from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, check_history, encode_fold, restore_snapshot, take_snapshot
 
 _DAMAGED_SHARE: Final = 0.15
 _UNFINISHED_SHARE: Final = 0.15
@@ -46,17 +46,19 @@ def load_fold(
     """Return the fold of the newest usable snapshot, or of nothing; records of the log come on top.
 
     Raises:
-        LogTruncated: a snapshot was taken of more than the log has.
+        LogTruncated: a snapshot was taken of more than the log has, or of other records.
         ViolationFound: there is none, and the log does not begin at its beginning any more.
 
     """
     log = broker.partition(Topic.LOG)
-    search = SnapshotSearch(LogRange(_LOG_ID, log.low_offset, log.end_offset), wanted, broker.seals.of(Topic.SNAPSHOTS))
+    log_range = LogRange(_LOG_ID, log.low_offset, log.end_offset)
+    search = SnapshotSearch(log_range, wanted, broker.seals.of(Topic.SNAPSHOTS))
     records = broker.partition(Topic.SNAPSHOTS).records
     for number, record in enumerate(reversed(records), 1):
         search.read_record((record.key or b"").decode(), record.value)
         while (found := search.pop_newest(at_the_beginning=number == len(records))) is not None:
             fold = Fold(new_master(settings), log_codec(broker))
+            check_history(found.manifest, log_range, _backwards(log, found.manifest.log_offset), log_codec(broker))
             try:
                 restore_snapshot(found.manifest, found.chunks, fold, verify=verify)
             except SnapshotUnusable:
@@ -65,6 +67,12 @@ def load_fold(
     if log.low_offset:
         raise ViolationFound(Invariant.LOG_READABLE, f"the log begins at {log.low_offset}, and no snapshot before it can be used")
     return Fold(new_master(settings), log_codec(broker))
+
+
+def _backwards(log: Partition, offset: int) -> Iterator[tuple[int, bytes]]:
+    while offset >= log.low_offset:
+        yield offset, log.records[offset].value or b""
+        offset -= 1
 
 
 def replay(broker: Broker, fold: Fold, end_offset: int | None = None, known: KnownLog | None = None) -> Fold:

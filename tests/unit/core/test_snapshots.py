@@ -17,6 +17,7 @@ from eventflink.events.codec import PayloadCodec
 from eventflink.events.columns import ColumnsUnreadable
 from eventflink.events.log_events import RegionRestarted
 from eventflink.events.record_columns import Columns, NotStorable
+from eventflink.events.schemas import MARKER
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import RECENT_REPLIES, Fold, LogDiverged
@@ -31,9 +32,17 @@ from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.statuses import FailoverStrategy
 from eventflink.snapshots import snapshot as snapshot_module
 from eventflink.snapshots.search import ENVELOPE, MANIFEST, Candidate, SnapshotSearch, record_key
-from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, check_manifest, encode_fold, restore_snapshot, take_snapshot
+from eventflink.snapshots.snapshot import (
+    LogRange,
+    SnapshotUnusable,
+    check_history,
+    check_manifest,
+    encode_fold,
+    restore_snapshot,
+    take_snapshot,
+)
 from eventflink.snapshots.state_codec import FORMAT_VERSION, StateCodec, document_of, restore_fold
-from tests.support.cluster import START_MS, ScriptedCluster, new_fold, replay
+from tests.support.cluster import START_MS, ScriptedCluster, graph, new_fold, replay, vertex
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 
 SCENARIOS: dict[str, Callable[[], ScriptedCluster]] = {
@@ -597,3 +606,74 @@ def test_records_that_are_none_are_named_and_passed_over() -> None:
 def test_a_search_goes_no_further_back_than_a_snapshot_of_what_is_gone() -> None:
     with pytest.raises(LogTruncated, match="it ends at 59, and the record 59 is missing, of which the snapshot new was taken"):
         _find([*_records("old", 30), *_records("new", 60)], log=LogRange("topic-id", 0, 59))
+
+
+# -- whether it is of this log ---------------------------------------------------------------------------------------
+
+
+def _histories() -> tuple[ScriptedCluster, ScriptedCluster]:
+    """Return a cluster, and what became of it after its log had lost the end: its next leader had not read that."""
+    lost = ScriptedCluster()
+    lost.register()
+    lost.submit(graph(vertex("a")), job_id="lost")
+    lost.settle()
+    other = ScriptedCluster()
+    other.log, other.timestamps = lost.log[:-3], lost.timestamps[:-3]
+    other.participant = other.new_participant(replay(other.log, timestamps=other.timestamps))
+    other.lead()
+    for number in range(4):
+        other.submit(graph(vertex("b")), job_id=f"other-{number}")
+        other.settle()
+    return lost, other
+
+
+def _held_against(manifest: SnapshotManifest, log: list[bytes], first_offset: int = 0) -> None:
+    newest_first = ((offset, log[offset]) for offset in range(manifest.log_offset, first_offset - 1, -1))
+    check_history(manifest, LogRange(LOG.topic_id, first_offset, len(log)), newest_first, new_fold().codec)
+
+
+@pytest.mark.parametrize("first_offset", [0, 1])
+def test_a_snapshot_of_records_that_are_gone_shows_it_however_long_the_log_is_by_now(first_offset: int) -> None:
+    lost, other = _histories()
+    for length in range(len(lost.log) - 2, len(lost.log) + 1):
+        manifest, _ = _take(replay(lost.log[:length], timestamps=lost.timestamps))
+        check_manifest(manifest, LogRange(LOG.topic_id, 0, len(other.log)))
+        with pytest.raises(LogTruncated, match=f"up to the record {length - 1} it has other records than those of which the snapshot one"):
+            _held_against(manifest, other.log, first_offset)
+
+
+def test_a_later_leadership_of_which_the_log_lost_all_is_missed_as_well() -> None:
+    """Its snapshot has a higher epoch than everything that the log has now."""
+    lost, other = _histories()
+    for _ in range(2):
+        lost.participant = lost.new_participant(replay(lost.log, timestamps=lost.timestamps))
+        lost.lead()
+        lost.settle()
+    manifest, _ = _take(replay(lost.log, timestamps=lost.timestamps))
+    assert manifest.epoch > replay(other.log, timestamps=other.timestamps).acceptance.epoch
+    assert manifest.log_offset < len(other.log)
+    with pytest.raises(LogTruncated, match="it has other records"):
+        _held_against(manifest, other.log)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_snapshot_of_this_log_is_never_taken_for_one_of_another(name: str) -> None:
+    log = list(_log(name))
+    fold = new_fold()
+    for offset, value in enumerate(log):
+        fold.fold_record(offset, START_MS, value)
+        manifest, _ = _take(fold)
+        for first_offset in (0, offset, offset + 1):
+            _held_against(manifest, log, first_offset)
+
+
+def test_what_nobody_accepts_may_stand_behind_the_decision_of_a_snapshot() -> None:
+    lost, other = _histories()
+    late = lost.log[-3:]  # Of a leader that is fenced by now.
+    log = [*other.log, *late, b"garbage", MARKER + bytes(40)]
+    fold = replay(log[:-1], timestamps=[*other.timestamps, *([START_MS] * 4)])
+    fold.last_offset += 1
+    assert fold.rejected_count >= len(late)
+    manifest, _ = _take(fold)
+    _held_against(manifest, log)
+    _held_against(manifest, log, len(other.log))
