@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
     """The cluster did not answer: no Kafka, no leader, no answer in time."""
 
     ENVIRONMENT = 4
-    """This machine lacks something: Java, the network, a free port, disk space."""
+    """This machine lacks something, or a master cannot use the topics as they are."""
 
     INTERNAL = 5
     """A fault of eventflink itself; -v shows where."""

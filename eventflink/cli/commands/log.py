@@ -1,6 +1,10 @@
-"""`eventflink log verify` and `repair`: whether a cluster's topics hold what they are known to have held, and a new cluster of the rest."""
+"""`eventflink log verify` and `repair`: whether topics hold what they are known to have held, and a new cluster of the rest (P5a).
+
+Both read the topics and ask no master; the topics of the cluster that they are asked about stay as they are.
+"""
 
 import dataclasses
+import shlex
 from typing import Any
 
 import click
@@ -57,7 +61,8 @@ def repair(session: Session, target: str, *, as_json: bool) -> int:
     with session.working("reading what is left"):
         done = repair_log(session.bootstrap, session.cluster_id, target, session.configuration.replication_factor, lambda _: None)
     rebind = " ".join(f"--rebind {topic}" for topic in INBOUND)
-    command = f"eventflink --cluster-id {target} master {rebind}"
+    options = session.program_arguments({"cluster.id": target})[len(session.program) :]
+    command = f"{shlex.join(['eventflink', *options])} master {rebind}"
     if as_json:
         session.print_json({**dataclasses.asdict(done), "cluster_id": target, "start": command})
         return ExitCode.OK

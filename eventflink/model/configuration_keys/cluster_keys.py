@@ -44,8 +44,8 @@ class ClusterKeys(Keys):
     redaction_keys: str = Field(
         DEFAULT_KEYS,
         alias="redaction.keys",
-        description="Parts of the keys whose values nobody is shown, in the configuration, in documents of jobs and in events; a job that "
-        "has such a value is refused.",
+        description="Parts of the keys whose values nobody is shown, in the configuration, in documents of jobs and in events; a job with "
+        "a text under a key that ends so is refused.",
     )
     data_directory: Path = Field(
         Path("~/.local/share/eventflink"), alias="data.directory", description="Everything this host writes, unless said otherwise."

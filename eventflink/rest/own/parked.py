@@ -1,4 +1,4 @@
-"""The page of what is parked."""
+"""What could not be decided and waits for an operator (P10), as a page. It is read here; tried again or dropped it is by commands."""
 
 from fastapi import APIRouter
 
