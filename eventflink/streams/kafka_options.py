@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from eventflink.model.kafka_settings import mechanism_of, settings_of
-from eventflink.model.references import reference_of
+from eventflink.model.references import SecretMissing, reference_of
 
 _PROVIDERS: Final = {
     "config.providers": "env,directory",
@@ -73,8 +73,10 @@ def _sasl(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _value(value: str) -> str:
-    """Return a value as it is, or the reference to it as Kafka's Java clients write it."""
+    """Return a value as it is, or the reference to it as Kafka's Java clients write it; raises `SecretMissing` where they have none."""
     kind, place = reference_of(value)
+    if kind == "provider":
+        raise SecretMissing("kafka.*: Spark reads ${file:/path} and ${env:NAME} alone; what refers to a provider, streams cannot have")
     return _content(place) if kind == "file" else value
 
 

@@ -4,31 +4,21 @@ Nothing here runs anywhere else, and nothing keeps a value: it is in what the ta
 rule it keeps: what is raised names the secret, the TaskManager and where was looked, never a value, nor what a provider says of one.
 """
 
-import importlib
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any
 
 from eventflink.model.secret_files import MAX_SECRET_BYTES, SecretUnreadable, read_secret
+from eventflink.model.secret_providers import ask_provider
 from eventflink.model.secret_references import is_secret_name, with_secrets
 from eventflink.taskexecutor.failure_causes import TaskUnusable
 from eventflink.taskexecutor.secret_masks import hide
 
-PROVIDER_TIMEOUT_S: Final = 30.0
-
 
 class SecretUnavailable(TaskUnusable):
     """A secret that the job names is not to be had here."""
-
-
-class SecretProvider(Protocol):
-    """What `secrets.provider` names is called without arguments, and makes one of these."""
-
-    def get(self, name: str) -> str | None:
-        """Return the value of a secret; None: it has none of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +85,7 @@ class TaskSecrets:
             variable = settings.environment_prefix + name
             places[f"variable {variable} in its environment"] = partial(_from_environment, settings.process_id, variable)
         if settings.provider:
-            places[f"such secret of {settings.provider}"] = partial(_from_provider, settings.provider, name)
+            places[f"such secret of {settings.provider}"] = partial(ask_provider, settings.provider, name)
         return places
 
 
@@ -123,29 +113,3 @@ def _from_environment(process_id: int, variable: str) -> str | None:
         return found.decode() if found is not None else None
     except UnicodeDecodeError:
         raise SecretUnreadable(f"variable {variable} is no text") from None
-
-
-def _from_provider(provider: str, name: str) -> str | None:
-    """Ask the operator's class, in a thread that is given up when it does not answer; what it raises may have a value in it."""
-    answers: list[object] = []
-
-    def ask() -> None:
-        try:
-            module, _, factory = provider.partition(":")
-            made: SecretProvider = getattr(importlib.import_module(module), factory)()
-            answers.append(made.get(name))
-        except BaseException as error:  # noqa: BLE001 - the operator's code may raise anything
-            answers.append(SecretUnreadable(f"{provider} raised {type(error).__name__}"))
-
-    thread = threading.Thread(target=ask, name="secret-provider", daemon=True)
-    thread.start()
-    thread.join(PROVIDER_TIMEOUT_S)
-    match answers:
-        case [SecretUnreadable() as error]:
-            raise error
-        case [str() | None as answer]:
-            return answer
-        case [other]:
-            raise SecretUnreadable(f"{provider} returned a {type(other).__name__} for a str")
-        case _:
-            raise SecretUnreadable(f"{provider} gave no answer within {PROVIDER_TIMEOUT_S:g} s")

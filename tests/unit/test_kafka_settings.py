@@ -3,10 +3,11 @@
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -70,6 +71,7 @@ def test_a_role_has_the_settings_of_all_and_over_them_its_own() -> None:
         ({"kafka.taskmanager.ssl.key.password": SECRET}, "kafka.taskmanager.ssl.key.password: a secret is named"),
         ({"kafka.sasl.oauthbearer.client.secret": SECRET}, "a secret is named"),
         ({"kafka.sasl.password": "${file:relative}"}, "the path of a file is absolute"),
+        ({"kafka.sasl.password": "${provider:module:name}"}, "whom to ask for which secret is said so"),
         ({"kafka.sasl.username": "me-${env:X}"}, "a reference is the whole value"),
         ({"kafka.acks": "0"}, "kafka.acks: eventflink sets 'acks' itself"),
         ({"kafka.jobmanager.isolation.level": "read_uncommitted"}, "eventflink sets 'isolation.level' itself"),
@@ -122,6 +124,42 @@ def test_a_secret_that_cannot_be_read_is_named_with_its_place(tmp_path: Path, mo
             resolve("kafka.sasl.password", place)
         assert says in str(caught.value)
         assert SECRET not in str(caught.value)
+
+
+class Vault:
+    """An operator's own: what `${provider:…}` names."""
+
+    asked: ClassVar[list[str]] = []
+
+    def get(self, name: str) -> object:
+        """Return what the test wants of a name."""
+        self.asked.append(name)
+        if name == "broken":
+            raise RuntimeError(SECRET)
+        return {"kafka/master": SECRET, "empty": "", "number": 7}.get(name)
+
+
+PROVIDER = f"{__name__}:Vault"
+
+
+def test_a_provider_is_asked_for_a_secret_and_not_for_each_client_again() -> None:
+    reference = f"${{provider:{PROVIDER}:kafka/master}}"
+    use_settings(KAFKA, configured(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="me", sasl_password=reference))
+    assert SECRET not in os.environ[kafka_settings.VARIABLE]
+    assert [client_settings(KAFKA)["sasl.password"] for _ in range(3)] == [SECRET] * 3
+    assert Vault.asked == ["kafka/master"]
+    with pytest.raises(SecretMissing, match="Spark reads"):
+        spark_options(KAFKA)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("none", "has no secret 'none'"), ("empty", "has no secret"), ("number", "returned a int"), ("broken", "raised RuntimeError")],
+)
+def test_what_a_provider_does_not_have_is_told_without_what_it_said(name: str, says: str) -> None:
+    with pytest.raises(SecretMissing, match=rf"^kafka\.sasl\.password: {re.escape(PROVIDER)} {says}") as caught:
+        resolve("kafka.sasl.password", f"${{provider:{PROVIDER}:{name}}}")
+    assert SECRET not in str(caught.value)
 
 
 def test_spark_gets_the_same_settings_by_the_names_of_java_and_references_in_place_of_secrets(secret: str) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from eventflink.model import secret_providers
 from eventflink.model.configuration import ConfigurationError, build_configuration
 from eventflink.model.secret_files import MAX_SECRET_BYTES
-from eventflink.taskexecutor import secret_masks, task_secrets
+from eventflink.taskexecutor import secret_masks
 from eventflink.taskexecutor.failure_causes import cause_of
 from eventflink.taskexecutor.secret_masks import MaskingFormatter, hide, masked
 from eventflink.taskexecutor.task_secrets import SecretSettings, SecretUnavailable, TaskSecrets
@@ -130,7 +131,7 @@ def test_what_cannot_be_read_is_looked_for_nowhere_else_and_said_without_a_value
         assert says in refusal_of(name, provider=PROVIDER)
     assert "raised ModuleNotFoundError" in refusal_of("db", provider="no_such_module:Provider")
     assert "cannot be read: No such file" in refusal_of("db", environment_prefix="SECRET_", process_id=2**22 + 1)
-    monkeypatch.setattr(task_secrets, "PROVIDER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(secret_providers, "PROVIDER_TIMEOUT_S", 0.05)
     assert "gave no answer within" in refusal_of("slow", provider=PROVIDER)
 
 

@@ -24,13 +24,15 @@ class ClusterKeys(Keys):
         {},
         alias="kafka.*",
         description="Settings of every Kafka client, by librdkafka's names: `kafka.security.protocol`. Those of masters, of TaskExecutors "
-        "and of `rest` alone are below `kafka.jobmanager.`, `kafka.taskmanager.` and `kafka.rest.`. Secrets are `${file:…}` or `${env:…}`.",
+        "and of `rest` alone are below `kafka.jobmanager.`, `kafka.taskmanager.` and `kafka.rest.`. Secrets are `${file:…}`, `${env:…}` or "
+        "`${provider:…}`.",
     )
     cluster_secret: str = Field(
         "",
         alias="security.cluster-secret",
-        description="By which masters and TaskExecutors know each other's records: `${file:…}` or `${env:…}`, or `off`. Default: the file "
-        "`secrets/<cluster.id>.cluster-secret` below data.directory, if there is one; `up`, `cluster start` and `demo` make it.",
+        description="By which masters and TaskExecutors know each other's records: `${file:…}`, `${env:…}`, `${provider:…}`, or `off`. "
+        "Default: the file `secrets/<cluster.id>.cluster-secret` below data.directory, if there is one; "
+        "`up`, `cluster start` and `demo` make it.",
     )
     sealed_from_offset: int = Field(
         0,
