@@ -14,18 +14,11 @@ from dataclasses import dataclass, field
 from eventflink.master.canonical import require
 from eventflink.master.slot_requests import SlotRequest
 from eventflink.master.slots import Allocation, TaskManagerSlots
+from eventflink.model.allocations import Age, age_of
 from eventflink.model.attempts import AttemptId
 
 GroupKey = tuple[str, str]
 """(job, slot sharing group)."""
-
-Age = tuple[int, str]
-"""What allocations are ordered by: ids count, so the shorter one is the older one."""
-
-
-def age_of(allocation_id: str) -> Age:
-    """Return what an allocation is ordered by."""
-    return len(allocation_id), allocation_id
 
 
 def is_open(allocation: Allocation, task_managers: Mapping[str, TaskManagerSlots]) -> bool:

@@ -92,6 +92,7 @@ from eventflink.taskexecutor.process_events import Finished, Outcome, ReleaseSpa
 from eventflink.taskexecutor.protocol import TaskExecutorProtocol
 from eventflink.taskexecutor.protocol.actions import Action, ProtocolSettings
 from eventflink.taskexecutor.protocol.attempts import AttemptTable, KnownAttempt
+from eventflink.taskexecutor.protocol.forgotten import ForgottenAttempts
 from eventflink.taskexecutor.secret_masks import masked
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -665,6 +666,11 @@ def other_allocations_are_answered_for(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AttemptTable, "deploy", answer)
 
 
+@breaks("P16", "what an instance does not know it has never heard of, however much it has forgotten")
+def forgotten_attempts_are_new(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ForgottenAttempts, "may_have", lambda _self, _attempt, _allocation_id: False)
+
+
 @breaks("P17", "all attempts of a subtask write to the same place")
 def attempts_share_a_place(patch: pytest.MonkeyPatch) -> None:
     def shared(working_path: Path, attempt: AttemptId, output: str) -> Path:
@@ -1117,6 +1123,7 @@ FOUND_BY_TEST = {
     "any_answer_is_new": "test_an_answer_is_as_old_as_the_registration_that_it_names_however_often_that_was_repeated",
     "tombstones_are_not_kept": "test_a_cancellation_before_its_deployment_leaves_a_tombstone",
     "other_allocations_are_answered_for": "test_an_attempt_that_is_known_under_another_allocation_is_refused_by_the_one_that_is_named",
+    "forgotten_attempts_are_new": "test_what_is_forgotten_is_never_started_again",
     "attempts_share_a_place": "test_each_attempt_has_places_of_its_own",
     "absences_are_not_waited_for": "test_it_is_not_raised_while_an_older_master_may_come_back",
     "unused_fields_are_written": "test_what_a_later_version_added_is_in_no_digest_and_no_snapshot_before_it_is_used",

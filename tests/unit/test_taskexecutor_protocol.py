@@ -765,6 +765,102 @@ def test_memory_of_what_ended_is_bounded() -> None:
     assert said(harness.effect(deployment(A._replace(attempt=29)))) == ["CANCELED"]
 
 
+# ---- what is forgotten (P16) ----
+
+
+def numbered(number: int, attempt: AttemptId = A, slot_index: int = 0) -> TaskDeployment:
+    return replace(deployment(attempt, slot_index), allocation_id=f"allocation-{number}")
+
+
+def finish(harness: Harness, order: TaskDeployment) -> None:
+    [launch] = orders(harness.effect(order))
+    assert isinstance(launch, LaunchTask)
+    harness.event(TaskLaunched(order.attempt_id, 1))
+    harness.event(TaskInitialized(order.attempt_id))
+    assert said(harness.end(Finished(OUTPUTS), order.attempt_id)) == ["FINISHED"]
+
+
+def finish_all(harness: Harness, numbers: range, slot_index: int = 0) -> None:
+    for number in numbers:
+        finish(harness, numbered(number, AttemptId("another job", "v", number, 1), slot_index))
+
+
+def forgetful() -> Harness:
+    return registered(replace(SETTINGS, ended_attempt_limit=10))
+
+
+def assert_refused(harness: Harness, order: TaskDeployment) -> None:
+    known = dict(harness.machine._table._ended)
+    actions = harness.effect(order)
+    assert orders(actions) == []
+    [refusal] = reports(actions)
+    assert isinstance(refusal, SlotOfferRefusal)
+    named = (refusal.vertex_id, refusal.subtask_index, refusal.attempt)
+    assert (refusal.allocation_id, *named) == (order.allocation_id, *order.attempt_id[1:])
+    assert "forgotten" in refusal.reason
+    assert harness.machine._table._ended == known, "a copy takes the place of what is known"
+
+
+def test_what_is_forgotten_is_never_started_again() -> None:
+    """Whoever keeps a deployment can write it once more at any time."""
+    harness = forgetful()
+    finish_all(harness, range(1, 12))
+    first = numbered(1, AttemptId("another job", "v", 1, 1))
+    assert_refused(harness, first)
+    finish_all(harness, range(12, 40))
+    for _ in range(20):
+        assert_refused(harness, first)
+    assert said(harness.effect(numbered(30, AttemptId("another job", "v", 30, 1)))) == WHOLE_PATH, "the newest are still answered"
+
+
+def test_a_deployment_that_was_overtaken_is_taken_however_much_is_forgotten() -> None:
+    harness = forgetful()
+    finish_all(harness, range(1, 19))
+    finish_all(harness, range(20, 25))
+    assert len(harness.machine._table._ended) == 10
+    finish(harness, numbered(19))
+    assert said(harness.effect(numbered(19))) == WHOLE_PATH
+
+
+def test_what_was_refused_and_is_forgotten_is_refused_again() -> None:
+    harness = forgetful()
+    harness.effect(numbered(1, B))
+    assert said(harness.effect(numbered(2))) == ["SlotOfferRefusal"]
+    harness.event(TaskLaunched(B, 1))
+    harness.end(Finished(OUTPUTS), B)
+    finish_all(harness, range(3, 20), slot_index=1)
+    assert_refused(harness, numbered(2))
+
+
+def test_what_was_cancelled_before_its_deployment_and_is_forgotten_is_not_started() -> None:
+    harness = forgetful()
+    harness.effect(cancellation())
+    assert said(harness.effect(numbered(5))) == ["CANCELED"]
+    finish_all(harness, range(6, 8))
+    for number in range(1, 11):
+        harness.effect(cancellation(B._replace(attempt=number)))
+    assert_refused(harness, numbered(5))
+
+
+def test_an_old_allocation_is_joined_as_long_as_it_has_its_slot_and_nothing_of_it_is_started_again() -> None:
+    harness = forgetful()
+    harness.effect(numbered(1, THIRD))
+    finish(harness, numbered(1, A))
+    finish(harness, numbered(1, A._replace(attempt=3)))
+    finish_all(harness, range(2, 20), slot_index=1)
+    for attempt in (A, A._replace(attempt=2), A._replace(attempt=3)):
+        assert_refused(harness, numbered(1, attempt))
+    for attempt in (A._replace(attempt=4), B, OTHER):
+        finish(harness, numbered(1, attempt))
+    # The leader gives the slot to nobody else before it has read that the last one in it has ended.
+    harness.end(Killed(9), THIRD)
+    assert_refused(harness, numbered(1, A._replace(attempt=3)))
+    finish(harness, numbered(1, A._replace(attempt=5)))
+    finish_all(harness, range(20, 40))
+    assert_refused(harness, numbered(1, A._replace(attempt=5)))
+    assert_refused(harness, numbered(1, A._replace(attempt=6)))
+
+
 # ---- Spark (P15) ----
 
 

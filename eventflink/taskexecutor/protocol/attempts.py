@@ -1,9 +1,9 @@
 """The attempts and slots of one instance of a TaskExecutor.
 
 A slot belongs to one allocation at a time, and is free when the last attempt of that has ended. An attempt that this instance has heard
-of is known until the instance ends: it is never started twice, and a deployment that is resent is answered with the whole path of its
-states. What ended stays in a bounded memory, cancellations that overtook their deployment (tombstones) and refusals among it. An attempt is
-terminal only when its process is reaped and its Spark session released (P15).
+of is never started twice, and a deployment that is resent is answered with the whole path of its states. What ended stays in a bounded
+memory, cancellations that overtook their deployment (tombstones) and refusals among it; what had to leave that is refused (`forgotten.py`).
+An attempt is terminal only when its process is reaped and its Spark session released (P15).
 """
 
 import signal
@@ -58,6 +58,7 @@ from eventflink.taskexecutor.process_events import (
 )
 from eventflink.taskexecutor.protocol.actions import Outbox, ProtocolSettings
 from eventflink.taskexecutor.protocol.counters import Counters
+from eventflink.taskexecutor.protocol.forgotten import ForgottenAttempts
 
 AttemptEvent = TaskLaunched | TaskInitialized | SparkOpened | StreamEvent | TaskProcessEnded | SparkReleased
 
@@ -76,6 +77,8 @@ class KnownAttempt:
 
     attempt: AttemptId
     allocation_id: str = ""
+    overtaken_id: str = ""
+    """Of a tombstone: the allocation of its deployment, once that has come."""
     slot_index: int = -1
     spark_session_id: str = ""
     refusal: str = ""
@@ -145,6 +148,7 @@ class AttemptTable:
         self._outbox = outbox
         self._live: dict[AttemptId, KnownAttempt] = {}
         self._ended: dict[AttemptId, KnownAttempt] = {}
+        self._forgotten = ForgottenAttempts()
         self._slots: list[dict[AttemptId, KnownAttempt]] = [{} for _ in range(settings.slot_count)]
         """Who is in each slot: of one allocation, and at most one attempt of each vertex."""
         self._slot_report_number = 0
@@ -180,12 +184,19 @@ class AttemptTable:
         known = self._live.get(attempt) or self._ended.get(attempt)
         if known is not None:
             if known.allocation_id in ("", deployment.allocation_id):
+                known.overtaken_id = deployment.allocation_id
                 self._outbox.add_reports(self._all_reports_of(known))
             else:  # One of the two was never decided; what is said of the other one's allocation answers nobody who decided this one.
                 reason = f"{attempt} is known here under the allocation {known.allocation_id}"
                 self._outbox.add_reports([self._refusal_of(attempt, deployment.allocation_id, reason)])
             return
-        known = KnownAttempt(attempt, deployment.allocation_id, deployment.slot_index, job_name=deployment.job_name, deployed_at_ms=now_ms)
+        if self._forgotten.may_have(attempt, deployment.allocation_id):  # Not remembered: a flood of copies would push out what is known.
+            self._counters.tasks_refused += 1
+            reason = f"{attempt} may have ended here before: {deployment.allocation_id} is not newer than what is forgotten"
+            self._outbox.add_reports([self._refusal_of(attempt, deployment.allocation_id, reason)])
+            return
+        allocation_id, slot_index = deployment.allocation_id, deployment.slot_index
+        known = KnownAttempt(attempt, allocation_id, slot_index=slot_index, job_name=deployment.job_name, deployed_at_ms=now_ms)
         known.refusal = refusal or self._find_refusal(deployment)
         if known.refusal:
             self._counters.tasks_refused += 1
@@ -196,7 +207,8 @@ class AttemptTable:
         known.spark_session_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self._instance_id}/{attempt}"))
         known.deadline_ms = now_ms + self._settings.launch_timeout_ms
         self._live[attempt] = known
-        self._slots[known.slot_index][attempt] = known
+        self._slots[slot_index][attempt] = known
+        self._forgotten.take_slot(slot_index, allocation_id)
         self._outbox.add_process_action(LaunchTask(deployment, known.spark_session_id, blob_address))
 
     def cancel(self, cancellation: TaskCancellation, now_ms: int) -> None:
@@ -424,7 +436,8 @@ class AttemptTable:
     def _remember(self, known: KnownAttempt) -> None:
         self._ended[known.attempt] = known
         while len(self._ended) > self._settings.ended_attempt_limit:
-            del self._ended[next(iter(self._ended))]
+            forgotten = self._ended.pop(next(iter(self._ended)))
+            self._forgotten.add(forgotten.attempt, forgotten.allocation_id or forgotten.overtaken_id)
 
     def _report_new_states(self, known: KnownAttempt) -> None:
         """Report the states that were not reported; with the first goes the offer of the slot."""
