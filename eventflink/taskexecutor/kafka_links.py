@@ -15,7 +15,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from eventflink.events.codec import UndecodableRecord
-from eventflink.events.effects import LeaderChanged
+from eventflink.events.effects import DeploymentEnvelope, LeaderChanged
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
 from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, deployment_partition, topic_name
@@ -121,7 +121,9 @@ class EffectsReader:
         self._partitions = 0
         """Among how many it chose its own; 0: it has not yet."""
         self._named_partitions = 0
-        """How many the last leader named that named others."""
+        """How many the last leader that the protocol obeys has named."""
+        self._is_named = threading.Event()
+        """Set by the main loop when it has named them anew."""
         self._inbox = inbox
         self._protocol = protocol
         self._codecs = TaskExecutorCodecs(seals_of(cluster_id))
@@ -153,6 +155,9 @@ class EffectsReader:
         self._position()
         self._inbox.put_input(self._protocol.on_positioned)
         while not self._closing.is_set():
+            if self._is_named.is_set():
+                self._is_named.clear()
+                self._choose_again()
             message = self._consumer.poll(_POLL_S)
             if message is None:
                 continue
@@ -207,6 +212,10 @@ class EffectsReader:
         self._partitions = named if 0 < named <= counted else counted
         return TopicPartition(self._topic, deployment_partition(self._task_manager_id, self._partitions))
 
+    def _choose_again(self) -> None:
+        if (named := self._named_partitions) != self._partitions:
+            self._skip_hole(f"the leader writes to {named} partitions, and this one was chosen among {self._partitions}")
+
     def _skip_hole(self, reason: str) -> None:
         _LOGGER.error("EffectsLost topic=%s reason=%s", self._topic, reason)
         self._position()
@@ -225,10 +234,15 @@ class EffectsReader:
                 where = f"topic={self._topic} offset={message.offset()} count={self._undecodable}"
                 _LOGGER.warning("EffectUndecodable %s reason=%s", where, error)
             return
-        self._inbox.put_input(lambda now_ms: self._protocol.on_deployment(envelope, now_ms))
-        if isinstance(envelope.payload, LeaderChanged) and envelope.payload.deployment_partitions != self._partitions:
+        self._inbox.put_input(lambda now_ms: self._hand_over(envelope, now_ms))
+
+    def _hand_over(self, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
+        """Have the protocol obey, in the main loop; it alone knows whose word on the partitions counts: not that of an older epoch (P4)."""
+        actions = self._protocol.on_deployment(envelope, now_ms)
+        if isinstance(envelope.payload, LeaderChanged) and envelope.epoch >= self._protocol.newest_epoch:
             self._named_partitions = envelope.payload.deployment_partitions
-            self._skip_hole(f"the leader writes to {self._named_partitions} partitions, and this one was chosen among {self._partitions}")
+            self._is_named.set()
+        return actions
 
 
 class _PolledProducer:
