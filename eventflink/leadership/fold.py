@@ -137,7 +137,7 @@ class Fold:
         self.foreign_count += 1
         self.unsealed_count += value.startswith(MARKER)
         if is_told(self.foreign_count):
-            _logger.warning("ForeignRecord topic=%s offset=%d bytes=%d count=%d", Topic.LOG, offset, len(value), self.foreign_count)
+            _logger.warning("ForeignRecord topic=%s offset=%d count=%d", Topic.LOG, offset, self.foreign_count)
 
     def _apply(self, offset: int, decision: Decision) -> None:
         replays, at_ms = self.master.replays, decision.decided_at_ms

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from eventflink.events.schemas import MARKER
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.fold import Fold, LogBehind
 from eventflink.leadership.log_lines import one_line
@@ -27,6 +28,9 @@ MAX_BYTES: Final = 32 * 1024 * 1024
 
 MAX_QUEUED_RECORDS: Final = 200_000
 """Records of the log that may wait while the state is rebuilt; beyond, a new tail is opened behind the rebuilt state."""
+
+MAX_QUEUED_BYTES: Final = 256 * 1024 * 1024
+"""What they may have: as much as 200,000 records of 1.3 KiB, or 512 of the largest decisions (P10a). Beyond, the same is done."""
 
 HEARD_BACK_RECORDS: Final = 64
 """So many records of `leadership` before its end a tail reads as well: the last leader's resignation or death may be among them (L2a)."""
@@ -159,7 +163,9 @@ class Intake:
     resume: Callable[[Topic], None]
     inboxes: dict[str, PartitionInbox] = field(init=False)
     log: deque[tuple[int, int, bytes]] = field(default_factory=deque)
-    """Records of the log that wait to be folded: offset, Kafka's timestamp, value."""
+    """Records of the log that wait to be folded: offset, Kafka's timestamp, value; of one that no master wrote (P3b) the offset will do."""
+    log_bytes: int = 0
+    """What they have."""
     is_paused: set[Topic] = field(default_factory=set)
     listener: Listener | None = None
     """The participant of the present term."""
@@ -175,10 +181,12 @@ class Intake:
     def on_record(self, topic: Topic, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None, now_ms: int) -> bool:
         """Take one record; tell whether a turn may have something to do for it."""
         if topic is Topic.LOG:
-            if len(self.log) >= MAX_QUEUED_RECORDS:
-                self._has_overflowed = True
+            self._has_overflowed = self._has_overflowed or len(self.log) >= MAX_QUEUED_RECORDS or self.log_bytes >= MAX_QUEUED_BYTES
+            if self._has_overflowed:
                 return False
-            self.log.append((offset, timestamp_ms, value or b""))
+            kept = value if value is not None and value.startswith(MARKER) else b""
+            self.log.append((offset, timestamp_ms, kept))
+            self.log_bytes += len(kept)
             return True
         if topic is Topic.HEARTBEATS:
             if self.listener is not None:
@@ -191,6 +199,12 @@ class Intake:
             return self.listener is not None and not self.listener.decides
         self.enqueue(InboundRecord(str(topic), offset, key, value))
         return self.listener is not None and self.listener.decides  # A standby only holds it.
+
+    def take_log_record(self) -> tuple[int, int, bytes]:
+        """Take out the first record of the log that waits."""
+        record = self.log.popleft()
+        self.log_bytes -= len(record[2])
+        return record
 
     def listen(self, listener: Listener, now_ms: int) -> None:
         """Hand the records that count only when they arrive to the participant of a term that begins, and what masters said before it."""
@@ -244,7 +258,8 @@ class Intake:
     def check(self) -> None:
         """Raise `TailFailed` if records of the log were left out."""
         if self._has_overflowed:
-            raise TailFailed(f"more than {MAX_QUEUED_RECORDS} records of the log arrived while the state was rebuilt")
+            limit = f"{MAX_QUEUED_RECORDS} records, or {MAX_QUEUED_BYTES} bytes,"
+            raise TailFailed(f"more than {limit} of the log arrived while the state was rebuilt")
 
     def _pause(self, topic: Topic) -> None:
         self.is_paused.add(topic)

@@ -259,7 +259,7 @@ class Participant:
         if self.reads.closed:  # The term is over: what arrives is for the next one.
             return False
         for _ in range(min(len(self.intake.log), RECORDS_PER_TURN)):
-            match self.on_record(*self.intake.log.popleft(), now_ms):
+            match self.on_record(*self.intake.take_log_record(), now_ms):
                 case Released() as released:
                     self._release(released)
                 case Promoted(released):

@@ -63,7 +63,7 @@ class Hand:
     def read_back(self) -> None:
         """Read back whatever was appended, all of it at once."""
         for value in self.wires.appended:
-            self.participant.intake.log.append((len(self.log), START_MS, value))
+            self.participant.intake.on_record(Topic.LOG, len(self.log), START_MS, None, value, self.now_ms)
             self.log.append(value)
         self.wires.appended.clear()
         self.participant.read_back(self.now_ms)

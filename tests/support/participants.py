@@ -215,7 +215,7 @@ class Node:
         self.positions["heartbeats"] = len(world.heartbeats)
         if not self.is_blind:
             for offset in range(self.positions["log"], len(world.log)):
-                self.intake.log.append((offset, world.timestamps[offset], world.log[offset]))
+                self.intake.on_record(Topic.LOG, offset, world.timestamps[offset], None, world.log[offset], world.now_ms)
             self.positions["log"] = len(world.log)
         for topic in INBOUND if self.reads_inputs else ():
             for record in [r for r in world.inbound[topic] if r.offset >= self.positions[topic]]:

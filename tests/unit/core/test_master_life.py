@@ -302,10 +302,13 @@ class TestTheEndOfATerm:
         [refused] = [e for value in driver.log for e in CODEC.decode(value).events if isinstance(e, RequestRejected)]
         assert "it cannot be applied" in refused.message
 
-    def test_a_tail_that_left_records_of_the_log_out_while_the_state_was_rebuilt_is_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("bound", ["MAX_QUEUED_RECORDS", "MAX_QUEUED_BYTES"])
+    def test_a_tail_that_left_records_of_the_log_out_while_the_state_was_rebuilt_is_closed(
+        self, bound: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Otherwise a standby that missed only the last records would follow on, and not know."""
-        log = _ended_log()[:3]
-        monkeypatch.setattr(intake, "MAX_QUEUED_RECORDS", 2)
+        log = [*_ended_log()[:3], b""]  # Whatever is shorter has to stay out as well: it would stand behind a hole.
+        monkeypatch.setattr(intake, bound, 2 if bound == "MAX_QUEUED_RECORDS" else len(log[0]) + 1)
         driver = Driver()
         for offset, value in enumerate(log):
             driver.intake.on_record(Topic.LOG, offset, START_MS, None, value, driver.now_ms)
@@ -315,6 +318,21 @@ class TestTheEndOfATerm:
         assert isinstance(step, Rebuild)
         assert isinstance(step.cause, TailFailed)
         assert step.closes_tail
+
+    def test_what_waits_of_the_log_weighs_nothing_when_it_is_taken_and_what_no_master_wrote_never_does(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        record, garbage = _ended_log()[0], bytes(1024)
+        monkeypatch.setattr(intake, "MAX_QUEUED_BYTES", 2 * len(record))
+        queue = Driver().intake
+        for offset in range(0, 100, 2):
+            assert queue.on_record(Topic.LOG, offset, START_MS, None, garbage, 0)
+            assert queue.on_record(Topic.LOG, offset + 1, START_MS, None, record, 0)
+            assert [queue.take_log_record() for _ in range(2)] == [(offset, START_MS, b""), (offset + 1, START_MS, record)]
+        for offset in range(100, 1_100):
+            assert queue.on_record(Topic.LOG, offset, START_MS, None, garbage, 0)
+        assert [offset for offset, _, _ in queue.log] == list(range(100, 1_100))
+        queue.check()
 
     def test_a_master_that_no_longer_hears_itself_opens_a_new_tail(self) -> None:
         driver = Driver()

@@ -79,7 +79,8 @@ class TestBounds:
         leader.act()
         leader.is_frozen = True
         standby.positions["log"] = len(world.log)
-        standby.intake.log.clear()
+        while standby.intake.log:
+            standby.intake.take_log_record()
         for number in range(1_000):
             world.command(f"more{number}")
         standby.begin()
