@@ -142,7 +142,10 @@ def _find_by_id(bootstrap: str, cluster_id: str, snapshot_id: str) -> LoadedSnap
 def _warn(search: SnapshotSearch) -> None:
     for reason in search.skipped:
         _logger.warning("SnapshotSkipped %s", reason)
+    if search.untold:
+        _logger.warning("SnapshotSkipped more=%d", search.untold)
     search.skipped.clear()
+    search.untold = 0
 
 
 def _load(cluster_id: str, candidate: Candidate, settings: MasterSettings | None, *, verify: bool) -> Fold | None:

@@ -2,7 +2,7 @@
 
 A manifest comes after its chunks, so going backwards it is met first, and chunks without one are dropped at once: an unfinished
 snapshot is skipped silently. Records of several snapshots may be interleaved. What else is skipped is noted, with the reason, for the
-caller to report.
+caller to report: a few of them, in short, and how many more there were, for whoever may write to the topic may write there without end.
 """
 
 from collections.abc import Callable
@@ -12,10 +12,18 @@ from typing import Final
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.seal import Seal
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
+from eventflink.leadership.log_lines import one_line
+from eventflink.model.texts import is_told
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable, check_manifest
 
 ENVELOPE: Final = "SnapshotEnvelope"
 MANIFEST: Final = "manifest"
+
+MAX_KEY_CHARACTERS: Final = 256
+"""No snapshotter writes a longer key: it has an offset, twelve digits and the index of a chunk."""
+
+MAX_SKIPPED: Final = 32
+"""Reasons that are held until they are reported."""
 
 
 def record_key(snapshot_id: str, name: object) -> str:
@@ -52,17 +60,23 @@ class SnapshotSearch:
         self._candidates: dict[str, Candidate] = {}
         """Those that may still be used, the newest first."""
         self.skipped: list[str] = []
-        """What was passed over, and why; an older one than what is found is not looked at."""
+        """What was passed over, and why, at most `MAX_SKIPPED`; an older one than what is found is not looked at."""
+        self.untold = 0
+        """How much more was."""
+        self._foreign_count = 0
 
     def read_record(self, key: str, value: bytes | None) -> None:
         """Look at a record, older than all before; of records with one key only the newest counts of those that are to be believed."""
+        if len(key) > MAX_KEY_CHARACTERS:
+            self._skip_foreign(f"a record with a key of {len(key)} characters")
+            return
         if key in self._seen:
             return
         snapshot_id, name = split_key(key)
         if value is not None and self._seal is not None and not self._seal.is_genuine(value):
             # Anybody may write under the key of a snapshot: what is there stays the newest.
             if name == MANIFEST:
-                self.skipped.append(f"snapshot {snapshot_id}: its record {name} has no valid seal")
+                self._skip_foreign(f"snapshot {snapshot_id}: its record {name} has no valid seal")
             return
         self._seen.add(key)
         if value is None:
@@ -82,10 +96,24 @@ class SnapshotSearch:
         else:
             self._condemn(snapshot_id, f"snapshot {snapshot_id}: its record {name} is a {type(payload).__name__} of {payload.snapshot_id}")
 
+    def _skip(self, reason: str) -> None:
+        if len(self.skipped) < MAX_SKIPPED:
+            self.skipped.append(one_line(reason))
+        else:
+            self.untold += 1
+
+    def _skip_foreign(self, reason: str) -> None:
+        """Skip what no snapshotter wrote: few of many are told, so that there is room for what is wrong with a snapshot."""
+        self._foreign_count += 1
+        if is_told(self._foreign_count):
+            self._skip(reason)
+        else:
+            self.untold += 1
+
     def _condemn(self, snapshot_id: str, fault: str) -> None:
         candidate = self._candidates.get(snapshot_id)
         if candidate is None:
-            self.skipped.append(fault)
+            self._skip(fault)
         else:
             candidate.fault, candidate.chunks = fault, {}
 
@@ -103,7 +131,7 @@ class SnapshotSearch:
         """Take out the newest candidate, once all its chunks are there or no older record is left; None: read on."""
         for snapshot_id, candidate in list(self._candidates.items()):
             if candidate.fault:
-                self.skipped.append(self._candidates.pop(snapshot_id).fault)
+                self._skip(self._candidates.pop(snapshot_id).fault)
             elif at_the_beginning or len(candidate.chunks) >= candidate.manifest.chunk_count:
                 return self._candidates.pop(snapshot_id)
             else:

@@ -23,7 +23,7 @@ from eventflink.model.cluster_secret import OFF, VARIABLE, mint_secret, secret_p
 from eventflink.model.configuration import ConfigurationError, build_configuration
 from eventflink.model.references import SecretMissing
 from eventflink.model.statuses import Role
-from eventflink.snapshots.search import ENVELOPE, MANIFEST, SnapshotSearch, record_key
+from eventflink.snapshots.search import ENVELOPE, MANIFEST, MAX_SKIPPED, SnapshotSearch, record_key
 from eventflink.snapshots.snapshot import LogRange, take_snapshot
 from eventflink.taskexecutor.protocol.records import TaskExecutorCodecs
 from tests.support.cluster import CODEC, REPORTS, ScriptedCluster, graph, new_fold, replay, vertex
@@ -278,6 +278,24 @@ class TestSnapshots:
         found = search.pop_newest(at_the_beginning=True)
         assert found is not None
         assert len(found.chunks) == len(chunks)
+
+    def test_however_much_strangers_write_there_little_of_it_is_held_and_told_and_a_damaged_snapshot_still_is(self) -> None:
+        ours = PayloadCodec(ENVELOPE, seal=SEALS.of(Topic.SNAPSHOTS))
+        manifest, taken = take_snapshot(_cluster().fold, "real", "master-1", "id")
+        search = SnapshotSearch(LogRange("id", 0, 100), seal=SEALS.of(Topic.SNAPSHOTS))
+        for number in range(1_000):
+            search.read_record(record_key("real", MANIFEST), b"\xc3\x01")
+            search.read_record(record_key(f"{number}\n" + "x" * 10_000, MANIFEST), b"\xc3\x01")
+            search.read_record(record_key(f"{number}" + "x" * 10_000, 0), None)
+        search.read_record(record_key("real", MANIFEST), ours.encode(manifest))
+        search.read_record(record_key("real", 0), ours.encode(manifest))
+        assert list(taken)
+        assert search.pop_newest(at_the_beginning=True) is None
+        assert len(search.skipped) <= MAX_SKIPPED
+        assert len(search.skipped) + search.untold >= 2_000
+        assert "is a SnapshotManifest" in search.skipped[-1]
+        assert all(len(line) < 2_000 and line.isprintable() for line in search.skipped)
+        assert sum(map(len, search._seen)) < 1_000
 
 
 class TestSecret:
