@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -138,7 +139,22 @@ def test_the_cluster_is_described(cluster: LocalCluster) -> None:
     assert (status["epoch"], status["slots"]) == (1, 0)
     assert "epoch 1" in cluster.run("status").stdout
     assert {row["topic"] for row in cluster.json("topics")} >= {"log", "submissions"}
-    assert {f["name"]: f["verdict"] for f in cluster.json("doctor")}["leader"] == "ok"
+    findings = {f["name"]: f for f in cluster.json("doctor")}
+    assert findings["leader"]["verdict"] == "ok"
+    [secret] = (cluster.directory / "data" / "secrets").iterdir()  # Nobody was asked for one.
+    assert findings["cluster secret"] == {"name": "cluster secret", "verdict": "ok", "detail": f"${{file:{secret}}}"}
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
+    without = {f["name"]: f for f in json.loads(cluster.run("-D", "security.cluster-secret=off", "doctor", "--json").stdout)}
+    assert without["cluster secret"]["verdict"] == "warning"
+
+
+def test_what_is_parked_is_listed_and_what_is_not_can_neither_be_tried_again_nor_dropped(cluster: LocalCluster) -> None:
+    assert cluster.json("parked", "list")["parked"] == []
+    assert cluster.run("parked", "list").stdout.strip() == "nothing is parked"
+    for command in ("retry", "drop"):
+        refused = cluster.run("parked", command, "no-such-input")
+        assert refused.returncode == 1
+        assert "no-such-input" in refused.stderr
 
 
 def test_a_second_cluster_on_the_same_directory_is_refused(cluster: LocalCluster) -> None:

@@ -12,6 +12,7 @@ from eventflink.cli.main import run
 from eventflink.cli.transactions import transaction_findings
 from eventflink.events.topics import SPECIFICATIONS, Topic, topic_name
 from eventflink.leadership.known_log import LogTruncated
+from eventflink.log import administration
 from eventflink.log.admin_connection import AdminConnection, Watermarks
 from eventflink.log.administration import (
     AdministrationError,
@@ -211,7 +212,10 @@ def test_an_open_transaction_is_found_with_whose_it_is_and_ended_and_no_other_is
     elsewhere.commit_transaction(10)
 
 
-def test_a_broker_that_lets_transactions_hang_for_long_is_named_and_ours_does_not(bootstrap: str) -> None:
+def test_a_broker_that_lets_transactions_hang_for_long_is_named_and_ours_does_not(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_transaction_bound(bootstrap) == []
+    monkeypatch.setattr(administration, "TRANSACTION_MAX_TIMEOUT_MS", 59_999)
+    [warning] = check_transaction_bound(bootstrap)
+    assert warning.startswith("broker 1: transaction.max.timeout.ms is 60000; ")
     assert AdminConnection(bootstrap).read_broker_value("transaction.max.timeout.ms") == {1: "60000"}
     assert AdminConnection(bootstrap).read_broker_value("no.such.key") == {1: None}
