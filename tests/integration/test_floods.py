@@ -33,6 +33,8 @@ from tests.support.running_cluster import RunningCluster, running_cluster, wait_
 pytestmark = pytest.mark.slow
 GARBAGE = 2_000
 """On each of four topics."""
+LARGE = 100
+"""One in so many has 900 kB, more than any inbound record may have."""
 FLAPS = 200
 REPORTS = ReportsCodec("TaskManagerEnvelope")
 HEARTBEATS = PayloadCodec("HeartbeatEnvelope")
@@ -91,7 +93,7 @@ def test_amid_garbage_on_every_topic_each_good_job_is_accepted_and_each_refused_
     kinds = (b"\xc3\x01garbage %d", b'{"type": "Nonsense%d"}', b"%d" + b"\0" * 4_000, b'{"job_graph": [%d]}')
     for number in range(GARBAGE):
         for topic in (*offsets, Topic.HEARTBEATS):
-            put(producer, cluster, topic, kinds[number % len(kinds)] % number)
+            put(producer, cluster, topic, bytes(900_000) if number % LARGE == 0 else kinds[number % len(kinds)] % number)
         producer.poll(0)
     accepted = [cluster.submit(idle_graph(parallelism=1), f"good-{number}") for number in range(5)]
     assert producer.flush(60) == 0
