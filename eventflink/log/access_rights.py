@@ -113,11 +113,15 @@ def rights_of(role: Role, cluster_id: str, *, trims_log: bool = False) -> tuple[
             Right(ResourceKind.TRANSACTIONAL_ID, f"{cluster_id}/", (_WRITE,), is_prefix=True),
         ]
     elif role is Role.MASTER:
-        rights.append(Right(ResourceKind.TOPIC, edges, ("Delete", "Describe"), is_prefix=True))
+        rights += [
+            Right(ResourceKind.TOPIC, edges, ("Delete", "Describe"), is_prefix=True),
+            Right(ResourceKind.CLUSTER, _KAFKA, ("DescribeConfigs",)),  # Whether brokers bound transactions is looked up at each start.
+        ]
     elif role is Role.OPERATOR:
         rights += [
-            Right(ResourceKind.TRANSACTIONAL_ID, "*", ("Describe",)),
-            Right(ResourceKind.CLUSTER, _KAFKA, ("Describe", "Alter")),
+            # Who may Alter the Kafka cluster could grant itself the Write: it is here so that ending a transaction works at once.
+            Right(ResourceKind.TRANSACTIONAL_ID, "*", ("Describe", _WRITE)),
+            Right(ResourceKind.CLUSTER, _KAFKA, (*_LOOK, "Alter")),
         ]
     return tuple(rights)
 

@@ -5,6 +5,7 @@ asks `find_refusal`. The rule: nothing here is needed as long as Kafka answers.
 """
 
 import logging
+import shlex
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -49,7 +50,15 @@ def is_denied(error: KafkaError) -> bool:
     return error.code() in _RESOURCES
 
 
-def explain(error: KafkaError, bootstrap: str, operation: str, topic: str, settings: Mapping[str, str] | None = None) -> str:
+def explain(
+    error: KafkaError,
+    bootstrap: str,
+    operation: str,
+    topic: str = "",
+    settings: Mapping[str, str] | None = None,
+    *,
+    transactional_id: str = "",
+) -> str:
     """Return what an error says; of a refusal who may not do what, and what would grant it.
 
     Args:
@@ -58,6 +67,7 @@ def explain(error: KafkaError, bootstrap: str, operation: str, topic: str, setti
         operation: what was to be done, as Kafka names it: `Read`, `Write`, `Describe`.
         topic: its full name; empty: the cluster itself.
         settings: those of the client, where this process does not have them for that Kafka.
+        transactional_id: the one that the client used.
 
     """
     if not is_denied(error):
@@ -65,13 +75,17 @@ def explain(error: KafkaError, bootstrap: str, operation: str, topic: str, setti
         return text
     principal = principal_of(settings_of(bootstrap) if settings is None else settings)
     who, grantee = principal or "who connects with these settings", principal or "User:NAME"
+    if transactional_id and error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        what, option = f"transactional id '{transactional_id}'", f"--transactional-id {shlex.quote(transactional_id)}"
+    elif topic:
+        what, option = f"{_RESOURCES[error.code()]} '{topic}'", f"--topic {topic}"
+    else:
+        what, option = "the Kafka cluster", "--cluster"
     if grant := find_grant(topic, operation):
         cluster_id, role = grant
         command = f"eventflink --bootstrap {bootstrap} --cluster-id {cluster_id} topics --acls --apply --principal {role}={grantee}"
     else:
-        of_what = f"--topic {topic}" if topic else "--cluster"
-        command = f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal {grantee} --operation {operation} {of_what}"
-    what = f"{_RESOURCES[error.code()]} '{topic}'" if topic else "the Kafka cluster"
+        command = f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal {grantee} --operation {operation} {option}"
     return f"{who} may not {operation} {what} at {bootstrap}; what grants it is: {command}"
 
 

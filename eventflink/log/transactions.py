@@ -18,13 +18,16 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
 from confluent_kafka import KafkaException, Producer
 
-from eventflink.log.admin_connection import AdministrationError, KafkaUnreachable
+from eventflink.log.admin_connection import AccessRefused, AdministrationError, KafkaUnreachable
+from eventflink.log.refusals import explain, is_denied
 from eventflink.model.kafka_settings import client_settings, mechanism_of
 
 _client_logger: Final = logging.getLogger(__name__)
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # What fails is an error of ours, once.
 
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_NOT_HERE: Final = ("ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location")
+"""What librdkafka reads a client's certificate from, and Python does not."""
 _TAGS: Final = ("tags", TaggedFields)
 _UNFINISHED: Final = ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
 
@@ -153,6 +156,9 @@ def _connection(bootstrap: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         user, password = settings.get("sasl.username"), settings.get("sasl.password")
         found |= {"sasl_mechanism": mechanism, "sasl_plain_username": user, "sasl_plain_password": password}
     if protocol.endswith("SSL"):
+        if foreign := [key for key in _NOT_HERE if settings.get(key)]:
+            wanted = "with ssl.certificate.location and ssl.key.location it does"
+            raise AdministrationError(f"{bootstrap}: list transactions: not with kafka.{foreign[0]}; {wanted}")
         context = ssl.create_default_context(cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem"))
         context.check_hostname = settings.get("ssl.endpoint.identification.algorithm", "https") != "none"
         if certificate := settings.get("ssl.certificate.location"):
@@ -181,7 +187,8 @@ def abort_transaction(bootstrap: str, topics: Collection[str], transactional_id:
         What it was; None if no such transaction is open.
 
     Raises:
-        AdministrationError: Kafka refuses, or does not answer within `timeout_s`.
+        AccessRefused: a right to do that is missing.
+        AdministrationError: Kafka does not end it, or does not answer within `timeout_s`.
 
     """
     found = {each.transactional_id: each for each in find_open_transactions(bootstrap, topics, timeout_s)}
@@ -191,5 +198,8 @@ def abort_transaction(bootstrap: str, topics: Collection[str], transactional_id:
     try:
         Producer(settings, logger=_client_logger).init_transactions(timeout_s)  # Kafka aborts what its predecessor had begun.
     except KafkaException as error:
-        raise AdministrationError(f"{bootstrap}: abort the transaction '{transactional_id}': {error.args[0].str()}") from error
+        said = explain(error.args[0], bootstrap, "Write", transactional_id=transactional_id)
+        if is_denied(error.args[0]):
+            raise AccessRefused(said) from error
+        raise AdministrationError(f"{bootstrap}: abort the transaction '{transactional_id}': {said}") from error
     return found[transactional_id]

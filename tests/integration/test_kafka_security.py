@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
+from eventflink.cli.transactions import transaction_findings
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.access_rights import ResourceKind, Right, Role, rights_of
 from eventflink.log.admin_connection import AccessRefused, AdminConnection
-from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
+from eventflink.log.administration import AdministrationError, check_transaction_bound, delete_topics, ensure_topics
 from eventflink.model import kafka_settings
 from eventflink.model.kafka_settings import client_settings
 from eventflink.model.statuses import JobStatus
@@ -208,6 +209,49 @@ def test_only_an_operator_grants_rights(name: str, broker: SecuredBroker, topics
     with pytest.raises(AccessRefused, match=r"may not Alter"):
         AdminConnection(become(broker, name), 20).grant(rights, "User:bob")
     AdminConnection(become(broker, "operator"), 20).grant(rights, "User:bob")
+
+
+def test_a_transaction_that_hangs_is_named_and_ended_by_an_operator_and_not_hidden_from_a_client(
+    broker: SecuredBroker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kafka lists to nobody what its right does not show (P11)."""
+    cluster_id = f"hangs-{uuid.uuid4().hex[:12]}"
+    ensure_topics(broker.open, cluster_id)
+    for name, role in ROLES.items():
+        AdminConnection(broker.open).grant(rights_of(role, cluster_id), f"User:{name}")
+    submissions, transactional_id = topic_name(cluster_id, Topic.SUBMISSIONS), f"{cluster_id}-batch"
+    hanging = Producer({"bootstrap.servers": broker.open, "transactional.id": transactional_id})
+    hanging.init_transactions(30)
+    hanging.begin_transaction()
+    hanging.produce(submissions, b"half a thought")
+    assert hanging.flush(30) == 0
+
+    def arguments(name: str, *more: str) -> list[str]:
+        return options({"bootstrap.servers": broker.sasl, "cluster.id": cluster_id, **broker.options_of(name)}, "doctor", *more)
+
+    def found(name: str) -> list[tuple[str, str]]:
+        return [(verdict, detail) for _, verdict, detail in transaction_findings(become(broker, name), cluster_id)]
+
+    held = f"{submissions}: 1 records are held back by "
+    assert ("failed", f"{held}a transaction that User:alice may not see; Describe on its TransactionalId shows it") in found("alice")
+    assert ("failed", f"{held}an open transaction; kafka-transactions.sh shows it") in found("auditor"), "over OAUTHBEARER"
+    [(_, named)] = found("operator")
+    assert f"{submissions}: the transaction '{transactional_id}' of producer " in named
+    right = Right(ResourceKind.TRANSACTIONAL_ID, transactional_id, ("Describe",))
+    AdminConnection(broker.open).grant([right], "User:alice")
+    line = said(capsys, ExitCode.NEGATIVE, arguments("alice", "--abort-transaction", transactional_id))
+    assert f"User:alice may not Write transactional id '{transactional_id}' at {broker.sasl}; what grants it is: kafka-acls.sh" in line
+    assert run(arguments("operator", "--abort-transaction", transactional_id)) == ExitCode.OK
+    assert f"the transaction '{transactional_id}' of producer " in capsys.readouterr().out
+    with pytest.raises(KafkaException):
+        hanging.commit_transaction(30)
+    assert found("operator") == [("ok", "none is open on the cluster's topics")]
+    delete_topics(broker.open, cluster_id)
+
+
+def test_a_master_may_ask_whether_transactions_are_bounded(broker: SecuredBroker, topics_only: str) -> None:
+    assert topics_only
+    assert check_transaction_bound(become(broker, "master"), 20) == []
 
 
 @pytest.mark.parametrize("name", PEOPLE)

@@ -40,6 +40,16 @@ def test_only_masters_write_what_masters_say() -> None:
     assert may(Role.OPERATOR, "Write") == may(Role.CLIENT, "Write") == {Topic.SUBMISSIONS, Topic.COMMANDS}
 
 
+def test_only_who_needs_it_may_do_something_to_kafka_itself_or_to_transactions_of_others() -> None:
+    """Each master looks up whether brokers bound transactions; an operator ends one that hangs."""
+    of_all = [(role, right) for role in Role for right in rights_of(role, "c") if right.name in ("kafka-cluster", "*")]
+    assert {(role, str(right.kind)): set(right.operations) for role, right in of_all} == {
+        (Role.MASTER, "Cluster"): {"DescribeConfigs"},
+        (Role.OPERATOR, "Cluster"): {"Describe", "DescribeConfigs", "Alter"},
+        (Role.OPERATOR, "TransactionalId"): {"Describe", "Write"},
+    }
+
+
 def test_records_of_the_log_are_deleted_only_where_that_is_configured() -> None:
     assert not any(may(role, "Delete") for role in Role)
     deletes = {right.name for right in rights_of(Role.MASTER, "c", trims_log=True) if "Delete" in right.operations}

@@ -1,14 +1,23 @@
-"""A leader ends what it has seen open for the whole time on a topic that was held up all the while, and nothing else (P11)."""
+"""A leader ends what it has seen open for the whole time on a topic that was held up all the while, and nothing else (P11).
+
+`doctor` finds what holds a topic up, whether Kafka lists it or not.
+"""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
+from eventflink.cli import transactions as findings
+from eventflink.cli.finding import Verdict
 from eventflink.entrypoint import transaction_ender
 from eventflink.entrypoint.transaction_ender import MAX_ENDED, ROUND_MS, TransactionEnder
-from eventflink.log.admin_connection import AdministrationError
-from eventflink.log.transactions import OpenTransaction
+from eventflink.log import transactions
+from eventflink.log.admin_connection import AccessRefused, AdministrationError, Watermarks
+from eventflink.log.transactions import OpenTransaction, abort_transaction
 
 TOPIC = "c.submissions"
 HANGING = OpenTransaction("a", 7, 5, 60_000, (TOPIC,))
@@ -93,3 +102,103 @@ def test_a_round_ends_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka.open = [replace(HANGING, transactional_id=str(number)) for number in range(3 * MAX_ENDED)]
     kafka.look(AFTER_MS + ROUND_MS, TOPIC)
     assert len(kafka.ended) == MAX_ENDED
+
+
+# -- what doctor says ---------------------------------------------------------------------------------------------------
+
+
+class Asked:
+    """A Kafka as `doctor` asks it: what it lists, and where its inbound topics end, look by look (the last one stays)."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.listed: list[OpenTransaction] | AdministrationError = []
+        self.bound: list[str] | AdministrationError = []
+        self.committed: list[int] = [7]
+        self.end = 7
+        self.topics = {TOPIC, "c.commands", "c.taskmanagers"}
+        self.looks: list[tuple[list[str], bool]] = []
+        patch.setattr(findings, "find_open_transactions", lambda *_: self._say(self.listed))
+        patch.setattr(findings, "check_transaction_bound", lambda *_: self._say(self.bound))
+        patch.setattr(findings, "AdminConnection", lambda *_: self)
+        patch.setattr("eventflink.cli.transactions.time.sleep", lambda _: self.committed[1:] and self.committed.pop(0))
+
+    @staticmethod
+    def _say(answer: Any) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def find_topics(self) -> dict[str, None]:
+        return dict.fromkeys(self.topics)
+
+    def read_watermarks(self, partitions: Iterable[tuple[str, int]], *, is_committed: bool = False) -> dict[tuple[str, int], Watermarks]:
+        wanted = list(partitions)
+        self.looks.append(([topic for topic, _ in wanted], is_committed))
+        behind = self.committed[0] if is_committed else self.end
+        return {(topic, n): Watermarks(0, behind if topic == TOPIC else 3) for topic, n in wanted}
+
+    def said(self) -> list[tuple[Verdict, str]]:
+        return [(verdict, detail) for _, verdict, detail in findings.transaction_findings("broker", "c")]
+
+
+def test_open_transactions_are_listed_to_whom_brokers_do_not_tell_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = Asked(monkeypatch)
+    kafka.bound, kafka.listed = AccessRefused("User:a may not DescribeConfigs"), [HANGING]
+    (unknown, said), (failed, hangs) = kafka.said()
+    assert (unknown, said) == (Verdict.WARNING, "whether transactions are bounded is not known: User:a may not DescribeConfigs")
+    assert failed is Verdict.FAILED
+    assert hangs.startswith(f"{TOPIC}: the transaction 'a' of producer 7 is open since ")
+
+
+def test_what_a_transaction_holds_back_is_found_where_it_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = Asked(monkeypatch)
+    kafka.committed, kafka.end = [2], 7
+    held = f"{TOPIC}: 5 records are held back by a transaction that User:ANONYMOUS may not see; Describe on its TransactionalId shows it"
+    assert kafka.said() == [(Verdict.FAILED, held)]
+    inbound = ["c.commands", TOPIC, "c.taskmanagers"]
+    assert kafka.looks == [(inbound, False), (inbound, True), ([TOPIC], False), ([TOPIC], True)], "the end before the committed end"
+    kafka.listed = AdministrationError("not over OAUTHBEARER")
+    held = f"{TOPIC}: 5 records are held back by an open transaction; kafka-transactions.sh shows it"
+    assert kafka.said() == [(Verdict.WARNING, "not over OAUTHBEARER"), (Verdict.FAILED, held)]
+
+
+def test_a_transaction_that_goes_on_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two looks one ends and the next begins, or none is open any more."""
+    for looks, end in (([2, 5], 7), ([2, 7], 7)):
+        kafka = Asked(monkeypatch)
+        kafka.committed, kafka.end = looks, end
+        assert kafka.said() == [(Verdict.OK, "none is open on the cluster's topics")]
+
+
+def test_a_topic_is_looked_at_beside_those_that_are_listed_and_none_is_passed_over_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    kafka = Asked(monkeypatch)
+    kafka.listed, kafka.committed = [replace(HANGING, topics=("c.log",))], [2]
+    assert [verdict for verdict, _ in kafka.said()] == [Verdict.FAILED, Verdict.FAILED]
+    kafka.listed = [HANGING]
+    assert [verdict for verdict, _ in kafka.said()] == [Verdict.FAILED], "whose that is, is said already"
+    kafka.listed, kafka.committed, kafka.topics = [], [7], {TOPIC, "c.commands"}
+    assert kafka.said() == [(Verdict.WARNING, "c.taskmanagers: there is no such topic that User:ANONYMOUS may Describe")]
+
+
+@pytest.mark.parametrize("key", ["ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location"])
+def test_a_certificate_that_is_not_taken_is_named_with_what_is(key: str) -> None:
+    with pytest.raises(AdministrationError, match=rf"not with kafka\.{key}; with ssl\.certificate\.location and ssl"):
+        transactions._connection("k:1", {"security.protocol": "ssl", key: "x"})
+
+
+def test_who_may_not_end_a_transaction_is_told_what_grants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refused:
+        def __init__(self, *_: object, **__: object) -> None:
+            return
+
+        def init_transactions(self, _timeout_s: float) -> None:
+            raise KafkaException(KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+
+    monkeypatch.setattr(transactions, "find_open_transactions", lambda *_: [replace(HANGING, transactional_id="a b")])
+    monkeypatch.setattr(transactions, "Producer", Refused)
+    with pytest.raises(AccessRefused) as refused:
+        abort_transaction("k:1", (TOPIC,), "a b", 1)
+    assert str(refused.value) == (
+        "User:ANONYMOUS may not Write transactional id 'a b' at k:1; what grants it is: kafka-acls.sh --bootstrap-server k:1 "
+        "--add --allow-principal User:ANONYMOUS --operation Write --transactional-id 'a b'"
+    )
