@@ -21,7 +21,7 @@ import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.model.cluster_secret import use_secret
-from eventflink.model.kafka_settings import KafkaRole, settings_of_role, use_settings
+from eventflink.model.kafka_settings import KafkaRole, settings_of_role, use_role, use_settings
 from eventflink.model.secret_values import DEFAULT_KEYS, use_keys
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ class Session:
         from eventflink.model.configuration import load_configuration
 
         configuration = load_configuration(self.config, self.overrides)
+        use_role(self.role)
         if configuration.kafka:
             use_settings(configuration.bootstrap_servers, settings_of_role(configuration.kafka, self.role))
         _use_secret(configuration)

@@ -130,11 +130,14 @@ def _is_trimmed(role: Role, topic: Topic, trims_log: bool) -> bool:  # noqa: FBT
     return trims_log and role is Role.MASTER and topic is Topic.LOG
 
 
-def find_grant(topic: str, operation: str) -> tuple[str, Role] | None:
-    """Return of which cluster a topic is, and the first role that may do this to it; None: it is no topic of a cluster, or nobody may."""
+def find_grant(topic: str, operation: str, own: Role = Role.CLIENT) -> tuple[str, Role] | None:
+    """Return of which cluster a topic is, and which role may do this to it: the asker's own, or else the first.
+
+    None: it is no topic of a cluster, or nobody may.
+    """
     for known in Topic:
         if topic.endswith(f".{known}"):
             roles: Sequence[Role] = [role for role, topics in _BY_TOPIC.items() if operation in topics.get(known, ())]
-            return (topic.removesuffix(f".{known}"), roles[0]) if roles else None
+            return (topic.removesuffix(f".{known}"), own if own in roles else roles[0]) if roles else None
     cluster_id, is_edge, _ = topic.partition(".edge.")
     return (cluster_id, Role.TASKEXECUTOR) if is_edge else None

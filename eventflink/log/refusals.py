@@ -13,20 +13,22 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from eventflink.log.access_rights import find_grant
-from eventflink.model.kafka_settings import client_settings, principal_of, settings_of
+from eventflink.log.access_rights import Role, find_grant
+from eventflink.model.kafka_settings import KafkaRole, client_settings, own_role, principal_of, settings_of
 from eventflink.model.references import SecretMissing
 
 _PROBE_TIMEOUT_S: Final = 3.0
 _PLAIN_PROBE_TIMEOUT_S: Final = 0.5
 """Of a client without settings: all that it can learn is that others are wanted, and that is said at once."""
 _ASK_S: Final = 0.1
-_RESOURCES: Final = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED: "topic",
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "topic",  # An idempotent producer is refused so that may write to no topic at all.
-    KafkaError.GROUP_AUTHORIZATION_FAILED: "a consumer group for topic",
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "a transactional id for topic",
-}
+_DENIED: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+_ROLES: Final = {KafkaRole.JOBMANAGER: Role.MASTER, KafkaRole.TASKMANAGER: Role.TASKEXECUTOR}
+"""Whose rights a process needs; the others need those of clients."""
 _AUTHENTICATION: Final = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)  # noqa: SLF001 - its public name
 _UNSOUND: Final = (KafkaError._SSL, KafkaError._TRANSPORT)  # noqa: SLF001 - their public names
 _ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - its public name
@@ -47,7 +49,7 @@ def find_fault(bootstrap: str) -> str:
 
 def is_denied(error: KafkaError) -> bool:
     """Tell whether Kafka knows who asks, and refuses."""
-    return error.code() in _RESOURCES
+    return error.code() in _DENIED
 
 
 def explain(
@@ -57,6 +59,7 @@ def explain(
     topic: str = "",
     settings: Mapping[str, str] | None = None,
     *,
+    group: str = "",
     transactional_id: str = "",
 ) -> str:
     """Return what an error says; of a refusal who may not do what, and what would grant it.
@@ -67,7 +70,8 @@ def explain(
         operation: what was to be done, as Kafka names it: `Read`, `Write`, `Describe`.
         topic: its full name; empty: the cluster itself.
         settings: those of the client, where this process does not have them for that Kafka.
-        transactional_id: the one that the client used.
+        group: that of the client, where it is not one of those that each role has.
+        transactional_id: that of the client.
 
     """
     if not is_denied(error):
@@ -75,18 +79,29 @@ def explain(
         return text
     principal = principal_of(settings_of(bootstrap) if settings is None else settings)
     who, grantee = principal or "who connects with these settings", principal or "User:NAME"
-    if transactional_id and error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
-        what, option = f"transactional id '{transactional_id}'", f"--transactional-id {shlex.quote(transactional_id)}"
-    elif topic:
-        what, option = f"{_RESOURCES[error.code()]} '{topic}'", f"--topic {topic}"
-    else:
-        what, option = "the Kafka cluster", "--cluster"
-    if grant := find_grant(topic, operation):
+    grant = find_grant(topic, operation, _ROLES.get(own_role(), Role.CLIENT))
+    match error.code():
+        case KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            grant, operation, what = None, "Write", _name("transactional id", transactional_id, topic)
+            option = f"--transactional-id {shlex.quote(transactional_id or 'ID')}"
+        case KafkaError.GROUP_AUTHORIZATION_FAILED:
+            # Without a group of its own a client has one that comes with the role which may do this to the topic.
+            grant, operation, what = None if group else grant, "Read", _name("group", group, topic)
+            option = f"--group {shlex.quote(group or 'ID')}"
+        case KafkaError.CLUSTER_AUTHORIZATION_FAILED if operation != "Write" or not topic:
+            grant, what, option = None, "the Kafka cluster", "--cluster"
+        case _:  # An idempotent producer that may write to no topic at all is refused the cluster.
+            what, option = (f"topic '{topic}'", f"--topic {topic}") if topic else ("the Kafka cluster", "--cluster")
+    if grant is not None:
         cluster_id, role = grant
         command = f"eventflink --bootstrap {bootstrap} --cluster-id {cluster_id} topics --acls --apply --principal {role}={grantee}"
     else:
         command = f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal {grantee} --operation {operation} {option}"
     return f"{who} may not {operation} {what} at {bootstrap}; what grants it is: {command}"
+
+
+def _name(kind: str, name: str, topic: str) -> str:
+    return f"{kind} '{name}'" if name else f"a {kind} for topic '{topic}'"
 
 
 def find_refusal(bootstrap: str) -> str:

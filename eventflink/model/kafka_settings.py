@@ -17,6 +17,9 @@ from eventflink.model.references import SecretMissing, check_reference, resolve
 VARIABLE: Final = "EVENTFLINK_KAFKA"
 """In the environment: the settings by bootstrap servers, as JSON, with references in place of secrets."""
 
+ROLE_VARIABLE: Final = "EVENTFLINK_KAFKA_ROLE"
+"""In the environment: the role of this process and its children."""
+
 MAX_SETTINGS: Final = 100
 MAX_VALUE_LENGTH: Final = 4_096
 
@@ -110,6 +113,17 @@ def use_settings(bootstrap: str, settings: Mapping[str, str]) -> None:
     """Let every client that this process and its children make for this Kafka have these settings."""
     known = _known() | {bootstrap: dict(settings)}
     os.environ[VARIABLE] = json.dumps({servers: found for servers, found in known.items() if found}, sort_keys=True)
+
+
+def use_role(role: KafkaRole) -> None:
+    """Let this process and its children say of a right that they lack how this role gets it."""
+    os.environ[ROLE_VARIABLE] = role
+
+
+def own_role() -> KafkaRole:
+    """Return the role of this process; nobody named one: a client, as programs are."""
+    named = os.environ.get(ROLE_VARIABLE, "")
+    return next((role for role in KafkaRole if role == named), KafkaRole.CLIENT)
 
 
 def settings_of(bootstrap: str) -> dict[str, str]:

@@ -242,8 +242,15 @@ class KafkaSink:
                 )
             return SinkFenced(f"a newer attempt of {settings.writer_id} writes to '{settings.topic}': batch {batch_id} was not written")
         # That the transaction cannot go on says less than why.
-        refusal, connection = self._refusal or error, dict(settings.connection)
-        reason = explain(refusal, settings.bootstrap, "Write", self._refused_topic, connection)
+        reason = explain(
+            self._refusal or error,
+            settings.bootstrap,
+            "Write",
+            self._refused_topic,
+            dict(settings.connection),
+            group=settings.writer_id,
+            transactional_id=settings.transactional_id,
+        )
         return SinkUnavailable(f"Kafka at {settings.bootstrap} did not take batch {batch_id} for topic '{self._refused_topic}': {reason}")
 
 

@@ -53,6 +53,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(kafka_settings.VARIABLE, "{}")
+    monkeypatch.setenv(kafka_settings.ROLE_VARIABLE, "")
 
 
 def options(settings: dict[str, str], *more: str) -> list[str]:

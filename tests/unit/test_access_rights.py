@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -13,8 +14,17 @@ from eventflink.events.topics import Topic
 from eventflink.log.access_rights import ResourceKind, Role, find_grant, rights_of
 from eventflink.log.refusals import explain, find_refusal
 from eventflink.model import kafka_settings
+from eventflink.model.kafka_settings import KafkaRole
+from eventflink.streams.kafka_sink import KafkaSink
+from eventflink.streams.sink_protocol import KafkaSinkSettings
 
 OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(kafka_settings.VARIABLE, "{}")
+    monkeypatch.setenv(kafka_settings.ROLE_VARIABLE, "")
 
 
 def may(role: Role, operation: str) -> set[str]:
@@ -89,6 +99,64 @@ def test_the_page_says_who_may_do_what() -> None:
 )
 def test_a_missing_right_has_a_role(topic: str, operation: str, grant: tuple[str, Role] | None) -> None:
     assert find_grant(topic, operation) == grant
+
+
+@pytest.mark.parametrize(
+    ("topic", "operation", "own", "role"),
+    [
+        ("c.log", "Read", Role.MASTER, Role.MASTER),
+        ("c.log", "Read", Role.TASKEXECUTOR, Role.CLIENT),
+        ("c.submissions", "Write", Role.MASTER, Role.CLIENT),
+        ("c.heartbeats", "Write", Role.MASTER, Role.MASTER),
+        ("c.edge.job.reader.input", "Write", Role.MASTER, Role.TASKEXECUTOR),
+    ],
+)
+def test_a_missing_right_is_granted_to_the_role_of_who_lacks_it_if_that_has_it(topic: str, operation: str, own: Role, role: Role) -> None:
+    assert find_grant(topic, operation, own) == ("c", role)
+
+
+@pytest.mark.parametrize(("process", "role"), [(KafkaRole.JOBMANAGER, "master"), (KafkaRole.REST, "client"), (KafkaRole.CLIENT, "client")])
+def test_a_process_says_which_role_of_its_own_lacks_a_right(process: KafkaRole, role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master that was told to become a client would also be let write submissions, and lack the next right."""
+    monkeypatch.setenv(kafka_settings.ROLE_VARIABLE, process)
+    denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    assert explain(denied, "k:1", "Read", "c.log").endswith(f"topics --acls --apply --principal {role}=User:ANONYMOUS")
+    assert explain(denied, "k:1", "Read", "c.deployments").endswith("--principal taskexecutor=User:ANONYMOUS")
+
+
+GROUP, IDS, CLUSTER = (
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "operation", "topic", "names", "says", "granted"),
+    [
+        (GROUP, "Write", "orders", {"group": "c/j"}, "Read group 'c/j'", "--operation Read --group c/j"),
+        (GROUP, "Read", "orders", {}, "Read a group for topic 'orders'", "--operation Read --group ID"),
+        (GROUP, "Read", "c.log", {}, "Read a group for topic 'c.log'", "--principal client=User:ANONYMOUS"),
+        (IDS, "Write", "orders", {"transactional_id": "a b"}, "Write transactional id 'a b'", "--operation Write --transactional-id 'a b'"),
+        (IDS, "Write", "c.log", {}, "Write a transactional id for topic 'c.log'", "--operation Write --transactional-id ID"),
+        (CLUSTER, "Write", "orders", {}, "Write topic 'orders'", "--operation Write --topic orders"),
+        (CLUSTER, "Write", "c.log", {}, "Write topic 'c.log'", "--principal master=User:ANONYMOUS"),
+        (CLUSTER, "Create", "c.log", {}, "Create the Kafka cluster", "--operation Create --cluster"),
+        (CLUSTER, "Alter", "", {}, "Alter the Kafka cluster", "--operation Alter --cluster"),
+    ],
+)
+def test_what_is_refused_is_what_the_command_grants(
+    code: int, operation: str, topic: str, names: dict[str, Any], says: str, granted: str
+) -> None:
+    said = explain(KafkaError(code), "k:1", operation, topic, **names)
+    assert said.startswith(f"User:ANONYMOUS may not {says} at k:1; what grants it is: ")
+    assert said.endswith(granted)
+
+
+def test_a_sink_names_the_group_and_the_transactional_id_that_it_may_not_use() -> None:
+    sink = KafkaSink(KafkaSinkSettings("k:1", "orders", "c/job/sink/0", 1, 1_000, "/nowhere"))
+    assert str(sink._explain(KafkaError(GROUP), 1)).endswith("--operation Read --group c/job/sink/0")
+    assert str(sink._explain(KafkaError(IDS), 1)).endswith("--operation Write --transactional-id c/job/sink/0")
 
 
 def test_a_refusal_is_one_sentence_that_names_who_what_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

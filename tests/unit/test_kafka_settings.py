@@ -13,9 +13,10 @@ import pytest
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
+from eventflink.cli.session import Session
 from eventflink.model import kafka_settings
 from eventflink.model.configuration import ConfigurationError, build_configuration
-from eventflink.model.kafka_settings import KafkaRole, client_settings, principal_of, settings_of_role, use_settings
+from eventflink.model.kafka_settings import KafkaRole, client_settings, own_role, principal_of, settings_of_role, use_settings
 from eventflink.model.references import SecretMissing, resolve
 from eventflink.model.secret_files import MAX_SECRET_BYTES
 from eventflink.streams.kafka_options import java_settings, spark_options
@@ -28,6 +29,7 @@ SOURCES = Path(kafka_settings.__file__).parents[1]
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(kafka_settings.VARIABLE, "{}")
+    monkeypatch.setenv(kafka_settings.ROLE_VARIABLE, "")
 
 
 @pytest.fixture
@@ -106,6 +108,15 @@ def test_a_child_process_connects_as_its_parent_does_and_is_told_no_secret(secre
     assert json.loads(told) == {KAFKA: {"sasl.password": secret, "sasl.username": "me"}}
     code = f"from eventflink.model.kafka_settings import client_settings; print(client_settings({KAFKA!r})['sasl.password'])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout.strip() == SECRET
+
+
+@pytest.mark.parametrize("keys", [{}, {"kafka.client.rack": "r1"}], ids=["no keys", "keys of its own"])
+def test_a_child_process_knows_the_role_of_its_parent(keys: dict[str, str]) -> None:
+    session = Session(None, {"bootstrap.servers": KAFKA, **keys}, verbose=False, role=KafkaRole.TASKMANAGER)
+    assert session.configuration.bootstrap_servers == KAFKA
+    code = "from eventflink.model.kafka_settings import own_role; print(own_role())"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert told.strip() == own_role() == KafkaRole.TASKMANAGER
 
 
 def test_a_secret_that_cannot_be_read_is_named_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
