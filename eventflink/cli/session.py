@@ -71,6 +71,15 @@ def _use_secret(configuration: "Configuration") -> None:
     use_secret(configuration.cluster_id, configuration.secret_reference, configuration.sealed_from_offset)
 
 
+def _not_written(path: Path, error: OSError | UnicodeDecodeError) -> CommandFailed:
+    """Return what to say of a cluster secret that cannot be kept: the disk is the machine's matter, the place the configuration's."""
+    from eventflink.processes.disk import FAULTS
+
+    is_disk = isinstance(error, OSError) and error.errno in FAULTS
+    why = error.strerror if isinstance(error, OSError) else error
+    return CommandFailed(ExitCode.ENVIRONMENT if is_disk else ExitCode.USAGE, f"the cluster secret cannot be written to {path}: {why}")
+
+
 def actor_name() -> str:
     """Return who asks, for the audit: user and host."""
     try:
@@ -126,7 +135,7 @@ class Session:
         try:
             mint_secret(path)
         except OSError as error:
-            raise CommandFailed(ExitCode.USAGE, f"the cluster secret cannot be written to {path}: {error.strerror}") from error
+            raise _not_written(path, error) from error
         _use_secret(configuration)
 
     def read_secret(self) -> str:
@@ -162,7 +171,7 @@ class Session:
             if not mint_secret(path, secret) and path.read_text(encoding="ascii") != secret:
                 raise CommandFailed(ExitCode.USAGE, f"{path} holds another secret than the cluster that is to be brought back")
         except (OSError, UnicodeDecodeError) as error:
-            raise CommandFailed(ExitCode.USAGE, f"the cluster secret cannot be written to {path}: {error}") from error
+            raise _not_written(path, error) from error
 
     def take_secret(self, secret: str) -> None:
         """Keep the cluster secret that the host has from which `cluster start` was called; one that is here already has to be the same.
@@ -177,7 +186,7 @@ class Session:
         try:
             mint_secret(path, secret)
         except OSError as error:
-            raise CommandFailed(ExitCode.USAGE, f"the cluster secret cannot be written to {path}: {error.strerror}") from error
+            raise _not_written(path, error) from error
         if self.read_secret() != secret:
             raise CommandFailed(ExitCode.USAGE, f"{path} holds another secret of this cluster than the host from which it is started")
         _use_secret(self.configuration)
@@ -200,6 +209,12 @@ class Session:
         in_file = dict.fromkeys(read_values(self.config) if self.config is not None else (), f"file {self.config}")
         return in_file | {key: self.sources.get(key, "-D") for key in self.overrides}
 
+    def _find_bootstrap(self) -> str:
+        """Return where Kafka is said to be, which is not asked; empty: nowhere."""
+        from eventflink.cli.announced_address import Announced, read
+
+        return self.configuration.bootstrap_servers or read(self.configuration.data_path, Announced.BROKER) or ""
+
     @cached_property
     def bootstrap(self) -> str:
         """The Kafka cluster: the configured one, or else the embedded broker that runs on this data directory.
@@ -209,9 +224,7 @@ class Session:
             ConfigurationError: no client can be made with the configured settings.
 
         """
-        from eventflink.cli.announced_address import Announced, read
-
-        found = self.configuration.bootstrap_servers or read(self.configuration.data_path, Announced.BROKER)
+        found = self._find_bootstrap()
         if not found:
             raise CommandFailed(
                 ExitCode.UNREACHABLE,
@@ -232,22 +245,16 @@ class Session:
         """Return `bootstrap`; where there is none yet, wait for an embedded broker that somebody is just starting.
 
         Raises:
-            CommandFailed: there is none within `timeout_s`.
+            CommandFailed, ConfigurationError: as of `bootstrap`; that there is none, after `timeout_s`.
 
         """
         deadline = time.monotonic() + timeout_s
-        is_told = False
-        while True:
-            try:
-                return self.bootstrap
-            except CommandFailed:
-                if time.monotonic() >= deadline:
-                    raise
-            if not is_told:
-                is_told = True
-                where = self.configuration.data_path
-                self.err.print(f"no broker runs on {where} and bootstrap.servers names none: waiting {timeout_s:g} s for one", markup=False)
+        if not self._find_bootstrap():
+            where = self.configuration.data_path
+            self.err.print(f"no broker runs on {where} and bootstrap.servers names none: waiting {timeout_s:g} s for one", markup=False)
+        while not self._find_bootstrap() and time.monotonic() < deadline:
             time.sleep(_BROKER_POLL_S)
+        return self.bootstrap
 
     @property
     def cluster_id(self) -> str:

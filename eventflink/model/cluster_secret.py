@@ -55,8 +55,12 @@ def mint_secret(path: Path, secret: str = "") -> bool:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     except FileExistsError:
         return False
-    with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123 - a descriptor, not a path
-        file.write(secret or secrets.token_hex(32))
+    try:
+        with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123 - a descriptor, not a path
+            file.write(secret or secrets.token_hex(32))
+    except OSError:
+        path.unlink()  # An empty file would be the secret of everybody who comes later.
+        raise
     return True
 
 

@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
+from eventflink.cli.session import Session
 from eventflink.cli.transactions import transaction_findings
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.access_rights import ResourceKind, Right, Role, rights_of
@@ -291,7 +292,9 @@ def said(capsys: pytest.CaptureFixture[str], code: ExitCode, arguments: list[str
         ("alice", {"ssl.ca.location": ""}, "takes no connection by kafka.security.protocol"),
     ],
 )
+@pytest.mark.parametrize("command", ["topics", "master", "taskexecutor"])
 def test_who_cannot_connect_is_told_why(
+    command: str,
     name: str,
     changed: dict[str, str],
     says: str,
@@ -300,8 +303,9 @@ def test_who_cannot_connect_is_told_why(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("WRONG", "hush")
+    monkeypatch.setattr(Session, "log_to_stderr", lambda *_: None)  # It is for a whole process.
     keys = {"bootstrap.servers": broker.address_of(name), **broker.options_of(name)} | {f"kafka.{key}": v for key, v in changed.items()}
-    line = said(capsys, ExitCode.UNREACHABLE, options({key: value for key, value in keys.items() if value}, "topics"))
+    line = said(capsys, ExitCode.UNREACHABLE, options({key: value for key, value in keys.items() if value}, command))
     assert f"Kafka at {broker.address_of(name)} {says}" in line
     assert "hush" not in line
 

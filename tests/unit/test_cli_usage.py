@@ -18,6 +18,7 @@ from eventflink.cli.main import COMMANDS, cli, run
 from eventflink.cli.session import Session
 from eventflink.gateways.kafka_clients import PartitionReader
 from tests.support.command_line import commands_of
+from tests.support.small_disk import run_on_small_disk
 
 GRAPH = {"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
 
@@ -126,6 +127,68 @@ def test_a_broker_that_nobody_starts_is_waited_for_within_bounds(tmp_path: Path)
     with pytest.raises(CommandFailed, match="which Kafka cluster") as failed:
         Session(None, {"data.directory": str(tmp_path)}, verbose=False).await_bootstrap(0.2)
     assert failed.value.exit_code is ExitCode.UNREACHABLE
+
+
+def test_who_is_refused_waits_for_no_other_broker(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[str] = []
+
+    def refuse(bootstrap: str) -> str:
+        asked.append(bootstrap)
+        return "does not accept User:me"
+
+    monkeypatch.setattr("eventflink.log.refusals.find_refusal", refuse)
+    monkeypatch.setenv("EVENTFLINK_KAFKA", "{}")
+    session = Session(None, {"bootstrap.servers": "127.0.0.1:9", "kafka.client.rack": "r1"}, verbose=False)
+    with pytest.raises(CommandFailed, match="does not accept User:me") as failed:
+        session.await_bootstrap()
+    assert failed.value.exit_code is ExitCode.UNREACHABLE
+    assert asked == ["127.0.0.1:9"]
+    assert capsys.readouterr().err == ""
+
+
+KEEP_A_SECRET = """
+from pathlib import Path
+from eventflink.cli.failures import CommandFailed
+from eventflink.cli.session import Session
+place = Path(sys.argv[1])
+def session(cluster_id):
+    return Session(None, {"data.directory": str(place), "cluster.id": cluster_id}, verbose=False)
+def keep():
+    for keep in (session("b").have_secret, lambda: session("c").take_secret(secret), lambda: known.share_secret("d")):
+        try:
+            keep()
+        except CommandFailed as error:
+            print(int(error.exit_code), error)
+known = session("a")
+known.have_secret()
+secret = known.read_secret()
+try:
+    with (place / "fill").open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+except OSError:
+    keep()
+(place / "fill").unlink()
+print(sorted(path.name for path in (place / "secrets").iterdir()))
+call("mount", b"none", place.as_posix().encode(), b"tmpfs", MS_REMOUNT | MS_RDONLY, b"size=64k")
+keep()
+"""
+
+
+def test_a_cluster_secret_that_the_disk_does_not_take_is_a_matter_of_the_machine_and_nothing_is_left_of_it(tmp_path: Path) -> None:
+    lines = run_on_small_disk(tmp_path, KEEP_A_SECRET)
+    full, left, read_only = lines[:3], lines[3], lines[4:]
+    for said, why in ((full, "No space left on device"), (read_only, "Read-only file system")):
+        place = f"{int(ExitCode.ENVIRONMENT)} the cluster secret cannot be written to {tmp_path}/secrets"
+        assert said == [f"{place}/{cluster_id}.cluster-secret: {why}" for cluster_id in "bcd"]
+    assert left == "['a.cluster-secret']"
+
+
+def test_a_cluster_secret_that_has_no_place_is_a_matter_of_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "secrets").write_text("a file")
+    with pytest.raises(CommandFailed, match="cannot be written to") as failed:
+        Session(None, {"data.directory": str(tmp_path)}, verbose=False).have_secret()
+    assert failed.value.exit_code is ExitCode.USAGE
 
 
 def test_verbose_shows_the_traceback_and_still_the_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
