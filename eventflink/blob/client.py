@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import http.client
 import json
+import math
 import random
 import ssl
 import time
@@ -22,6 +23,7 @@ from eventflink.blob.tls import TlsFiles, client_context
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 DEFAULT_ATTEMPTS: Final = 5
+_LEAST_TIMEOUT_S: Final = 0.1
 _FIRST_DELAY_S: Final = 0.1
 _MAX_DELAY_S: Final = 2.0
 _MAX_ERROR_BYTES: Final = 4096
@@ -43,6 +45,7 @@ def put_blob(
     tls: TlsFiles | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     attempts: int = DEFAULT_ATTEMPTS,
+    within_s: float = math.inf,
 ) -> str:
     """Upload bytes to the server at `address` (host:port), which speaks TLS if `tls` is given, in the room of a job; return their key.
 
@@ -51,13 +54,14 @@ def put_blob(
         BlobTooLarge: the server takes no blob of this size.
         BlobRefused: the server refuses the request for another reason, or its certificate is not to be trusted.
         BlobDamaged: the server stored other bytes than these.
-        BlobUnavailable: no answer after every attempt, each bounded by `timeout_s` per network operation.
+        BlobUnavailable: no answer after every attempt, each bounded by `timeout_s` per network operation; or none within `within_s`,
+            after which nothing more is begun.
         TlsUnusable: a file of `tls` is not usable.
 
     """
     query = ({} if kind is BlobKind.PERMANENT else {"kind": kind}) | ({"job": job_id} if job_id else {})
     path = f"/blobs?{urllib.parse.urlencode(query)}" if query else "/blobs"
-    body = _request(_Server.at(address, tls, timeout_s), "PUT", path, data, attempts)
+    body = _request(_Server.at(address, tls, timeout_s), "PUT", path, data, attempts, within_s=within_s)
     try:
         key = str(json.loads(body)["key"])
         digest = digest_of(key)
@@ -119,11 +123,12 @@ class _Server:
         """Return the URL of a path, for people."""
         return f"{'http' if self.context is None else 'https'}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}{path}"
 
-    def connect(self) -> http.client.HTTPConnection:
+    def connect(self, left_s: float) -> http.client.HTTPConnection:
         """Return a connection that is not open yet."""
+        timeout_s = max(_LEAST_TIMEOUT_S, min(self.timeout_s, left_s))
         if self.context is None:
-            return http.client.HTTPConnection(self.host, self.port, timeout=self.timeout_s)
-        return http.client.HTTPSConnection(self.host, self.port, timeout=self.timeout_s, context=self.context)
+            return http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
+        return http.client.HTTPSConnection(self.host, self.port, timeout=timeout_s, context=self.context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,18 +139,29 @@ class _Answer:
 
 
 def _request(
-    server: _Server, method: str, path: str, body: bytes | memoryview | None, attempts: int, expected_digest: str | None = None
+    server: _Server,
+    method: str,
+    path: str,
+    body: bytes | memoryview | None,
+    attempts: int,
+    expected_digest: str | None = None,
+    within_s: float = math.inf,
 ) -> bytes:
     """Repeat one request until it is answered for good."""
+    deadline, made = time.monotonic() + within_s, 0
     delay_s = _FIRST_DELAY_S
     reason = "no attempt was allowed"
     wanted_s, is_unreachable = 0.0, False
     for attempt in range(attempts):
         if attempt:
-            time.sleep(max(wanted_s, delay_s * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter, not a secret
+            pause_s = max(wanted_s, delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
+            if time.monotonic() + pause_s >= deadline:
+                break
+            time.sleep(pause_s)
             delay_s, wanted_s = min(2 * delay_s, _MAX_DELAY_S), 0.0
+        made += 1
         try:
-            answer = _exchange(server, method, path, body)
+            answer = _exchange(server, method, path, body, deadline - time.monotonic())
         except ssl.SSLCertVerificationError as error:
             raise BlobRefused(f"{method} {server.url(path)}: its certificate is not to be trusted: {error.verify_message}") from error
         except (OSError, http.client.HTTPException) as error:
@@ -162,13 +178,13 @@ def _request(
         else:
             reason = f"{answer.status} {_error_text(answer.body)}"
             wanted_s = answer.retry_after_s
-    failure = BlobUnavailable(f"{method} {server.url(path)} did not work in {attempts} attempts; the last one: {reason}")
+    failure = BlobUnavailable(f"{method} {server.url(path)} did not work in {made} attempts; the last one: {reason}")
     failure.is_unreachable = is_unreachable
     raise failure
 
 
-def _exchange(server: _Server, method: str, path: str, body: bytes | memoryview | None) -> _Answer:
-    connection = server.connect()
+def _exchange(server: _Server, method: str, path: str, body: bytes | memoryview | None, left_s: float) -> _Answer:
+    connection = server.connect(left_s)
     try:
         connection.connect()
         # A server that refuses an upload answers before it has read it all: its answer says more than the broken pipe.

@@ -1,6 +1,5 @@
 """Waiting for a job's end by following the log, with a live table for people or lines for everything else."""
 
-import math
 import time
 from collections.abc import Callable
 from typing import Final, Self
@@ -11,7 +10,9 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.job_progress import JobProgress
 from eventflink.cli.session import Session
 from eventflink.events.log_events import JobResultStored, JobSubmitted, LogEvent
+from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.follow import LogFollower, follow_request
 from eventflink.gateways.request_channel import Accepted
 from eventflink.model.attempts import FailureCause
@@ -46,7 +47,7 @@ def wait_for_end(
         LogUnreadable, ClusterUnreachable: the log cannot be followed.
 
     """
-    deadline = _deadline(timeout_s, began_s)
+    deadline = Deadline.after(timeout_s, began_s)
     progress = JobProgress(job_id)
     with _Display(session, quiet=quiet, hint=hint) as display:
         while progress.result is None:
@@ -54,15 +55,11 @@ def wait_for_end(
                 if progress.apply(event):
                     display.show(progress)
             display.pass_time(progress)
-            if deadline is not None and time.monotonic() > deadline:
+            if deadline.is_over():
                 seen = f"; its last failure: {progress.last_failure}" if progress.last_failure else ""
                 what = f"job {job_id} has not ended within {timeout_s:g} s ({progress.status}); it is still running{seen}"
                 raise CommandFailed(ExitCode.UNREACHABLE, what)
     return progress
-
-
-def _deadline(timeout_s: float | None, began_s: float | None) -> float | None:
-    return None if timeout_s is None else (time.monotonic() if began_s is None else began_s) + timeout_s
 
 
 def wait_for_end_after(session: Session, accepted: Accepted, *, timeout_s: float | None, began_s: float, quiet: bool) -> JobProgress:
@@ -74,13 +71,20 @@ def wait_for_end_after(session: Session, accepted: Accepted, *, timeout_s: float
     def is_submitted(event: LogEvent) -> bool:
         return isinstance(event, JobSubmitted) and event.job_id == accepted.job_id
 
-    with follow_request(session.bootstrap, session.cluster_id, accepted, is_submitted) as follower:
+    deadline = Deadline.after(timeout_s, began_s)
+    try:
+        follower = follow_request(session.bootstrap, session.cluster_id, accepted, is_submitted, deadline)
+    except ClusterUnreachable as error:
+        if not deadline.is_over():
+            raise
+        # With little left Kafka had no time to answer: that it does not would be too much said.
+        what = f"job {accepted.job_id} is accepted; what became of it is not known after {timeout_s:g} s: {error}"
+        raise CommandFailed(ExitCode.UNREACHABLE, what) from error
+    with follower:
         if not follower.is_trimmed:
             return wait_for_end(session, accepted.job_id, follower, timeout_s=timeout_s, began_s=began_s, quiet=quiet)
-    deadline = _deadline(timeout_s, began_s)
-    left_s = math.inf if deadline is None else max(0.0, deadline - time.monotonic())
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
-        ended = gateway.request_job_result(accepted.job_id, timeout_s=left_s)
+    with DispatcherGateway(session.bootstrap, session.cluster_id, deadline=deadline) as gateway:
+        ended = gateway.request_job_result(accepted.job_id, timeout_s=deadline.left_s())
     progress = JobProgress(accepted.job_id)
     cause = FailureCause(ended.cause.failure_type, ended.cause.message, ended.cause.stack_trace) if ended.cause is not None else None
     progress.apply(JobResultStored(job_id=ended.job_id, status=ended.status, cause=cause, net_run_time_ms=ended.net_run_time_ms))

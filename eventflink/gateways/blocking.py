@@ -9,6 +9,7 @@ from typing import Any, Self, TypedDict, TypeVar
 
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted, FileUploaded
+from eventflink.gateways.deadline import NEVER, Deadline
 from eventflink.gateways.errors import RequestTimedOut
 from eventflink.gateways.follow import await_checkpoint, await_upload
 from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
@@ -40,13 +41,19 @@ class BlockingConnection:
     """One thread's connection to one cluster."""
 
     def __init__(
-        self, bootstrap: str, cluster_id: str, request_timeout_s: float, connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        request_timeout_s: float,
+        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
+        deadline: Deadline = NEVER,
     ) -> None:
         self.bootstrap = bootstrap
         self.cluster_id = cluster_id
         self.reads = MasterReads(cluster_id, request_timeout_s)
         self._request_timeout_s = request_timeout_s
         self._connect_timeout_s = connect_timeout_s
+        self._deadline = deadline
         self._channel: RequestChannel | None = None
         self._performers: dict[type[Any], _Performer] = {
             Get: self._get,
@@ -63,7 +70,8 @@ class BlockingConnection:
     def connect(self) -> RequestChannel:
         """Return the way to the leader, opened with the first call; raises as `RequestChannel` does."""
         if self._channel is None:
-            self._channel = RequestChannel(self.bootstrap, self.cluster_id, pipelined=False, connect_timeout_s=self._connect_timeout_s)
+            connect_timeout_s = self._deadline.left_s(self._connect_timeout_s)
+            self._channel = RequestChannel(self.bootstrap, self.cluster_id, pipelined=False, connect_timeout_s=connect_timeout_s)
         return self._channel
 
     def run(self, steps: Steps[T]) -> T:
@@ -97,7 +105,7 @@ class BlockingConnection:
     def _ask(self, step: Ask) -> Accepted:
         channel = self.connect()
         encoded = channel.encode(step.request)
-        deadline = time.monotonic() + self._request_timeout_s
+        deadline = time.monotonic() + self._deadline.left_s(self._request_timeout_s)
         wait_s = REPEAT_AFTER_S
         while (now := time.monotonic()) < deadline:
             channel.send(encoded)
@@ -115,7 +123,7 @@ class BlockingConnection:
     def _tell(self, step: Tell) -> str:
         channel = self.connect()
         encoded = channel.encode(step.command, wants_reply=False)
-        channel.tell(encoded, self._request_timeout_s)
+        channel.tell(encoded, self._deadline.left_s(self._request_timeout_s))
         return encoded.request_id
 
     def close(self) -> None:
@@ -132,6 +140,8 @@ class BlockingOptions(TypedDict, total=False):
     """How long each request waits for its answer."""
     connect_timeout_s: float
     """How long Kafka may take to answer."""
+    deadline: Deadline
+    """Until when all commands together wait for Kafka and the leader."""
     connection: BlockingConnection | None
     """Another gateway's, which is closed there; None: one of its own."""
 
@@ -146,10 +156,11 @@ class BlockingGateway(Gateway):
         *,
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
+        deadline: Deadline = NEVER,
         connection: BlockingConnection | None = None,
     ) -> None:
         """Prepare; nothing is connected before the first call. A `connection` is another gateway's, and is closed there."""
-        self._connection = connection or BlockingConnection(bootstrap, cluster_id, request_timeout_s, connect_timeout_s)
+        self._connection = connection or BlockingConnection(bootstrap, cluster_id, request_timeout_s, connect_timeout_s, deadline)
         self._owns_connection = connection is None
         super().__init__(self._connection.reads)
 

@@ -6,7 +6,6 @@ replays the log from its beginning.
 
 import contextlib
 import copy
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final, Self
@@ -25,8 +24,9 @@ from eventflink.events.log_events import (
     TaskManagerFileUploadRequested,
 )
 from eventflink.events.topics import Topic
+from eventflink.gateways.deadline import NEVER, Deadline
 from eventflink.gateways.errors import LogUnreadable
-from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader
 from eventflink.gateways.request_channel import Accepted
 from eventflink.leadership.acceptance import Acceptance, LogNotDense, check_density, is_grant
 from eventflink.log.replay import log_codec
@@ -60,6 +60,7 @@ class LogFollower:
         from_offset: int,
         *,
         acceptance: Acceptance | None = None,
+        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
     ) -> None:
         """Connect and stand at the offset; raises as `PartitionReader` does."""
         self._codec = log_codec(cluster_id)
@@ -67,15 +68,16 @@ class LogFollower:
         self.is_trimmed = False
         """Whether it began at the first record of a log that has lost earlier ones."""
         self._last_offset = from_offset - 1
-        self._reader = PartitionReader(bootstrap, cluster_id, Topic.LOG)
+        self._reader = PartitionReader(bootstrap, cluster_id, Topic.LOG, connect_timeout_s=connect_timeout_s)
         self._reader.seek(0, from_offset)
 
     @classmethod
-    def at_the_beginning(cls, bootstrap: str, cluster_id: str) -> Self:
+    def at_the_beginning(cls, bootstrap: str, cluster_id: str, deadline: Deadline = NEVER) -> Self:
         """Stand at the first record that the log still has; raises as `PartitionReader` does."""
-        with contextlib.closing(PartitionReader(bootstrap, cluster_id, Topic.LOG)) as reader:
-            first_offset = reader.offsets(0)[0]
-        follower = cls(bootstrap, cluster_id, first_offset)
+        most_s = DEFAULT_CONNECT_TIMEOUT_S
+        with contextlib.closing(PartitionReader(bootstrap, cluster_id, Topic.LOG, connect_timeout_s=deadline.left_s(most_s))) as reader:
+            first_offset = reader.offsets(0, deadline.left_s(most_s))[0]
+        follower = cls(bootstrap, cluster_id, first_offset, connect_timeout_s=deadline.left_s(most_s))
         follower.is_trimmed = first_offset > 0
         return follower
 
@@ -144,19 +146,20 @@ class LogFollower:
 
 
 def follow_request(
-    bootstrap: str, cluster_id: str, accepted: Accepted, is_done: Callable[[LogEvent], bool], timeout_s: float = _FIRST_TIMEOUT_S
+    bootstrap: str, cluster_id: str, accepted: Accepted, is_done: Callable[[LogEvent], bool], deadline: Deadline = NEVER
 ) -> LogFollower:
     """Return a follower that stands where an accepted request was done, or at the log's beginning; raises as `LogFollower` does.
 
     The answer to a repeated request stands behind the first one, and perhaps behind what followed from it: then no event of its
     decision `is_done`, and the log is to be read from the first record that it still has.
     """
-    with LogFollower(bootstrap, cluster_id, accepted.log_offset) as follower:
-        first = follower.poll(min(timeout_s, _FIRST_TIMEOUT_S))[:1]
+    connect_timeout_s = deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S)
+    with LogFollower(bootstrap, cluster_id, accepted.log_offset, connect_timeout_s=connect_timeout_s) as follower:
+        first = follower.poll(deadline.left_s(_FIRST_TIMEOUT_S))[:1]
         is_here = any(is_done(event) for logged in first for event in logged.decision.events)
     if is_here:
-        return LogFollower(bootstrap, cluster_id, accepted.log_offset)
-    return LogFollower.at_the_beginning(bootstrap, cluster_id)
+        return LogFollower(bootstrap, cluster_id, accepted.log_offset, connect_timeout_s=deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S))
+    return LogFollower.at_the_beginning(bootstrap, cluster_id, deadline)
 
 
 class RequestTrimmed(LogUnreadable):
@@ -176,16 +179,16 @@ def await_upload(
         RequestTrimmed: the answer repeats an earlier one, and what followed from that is not in the log any more.
 
     """
-    deadline = time.monotonic() + timeout_s
+    deadline = Deadline.after(timeout_s)
     request_id = accepted.request_id
 
     def is_done(event: LogEvent) -> bool:
         return isinstance(event, FileUploadRequested | TaskManagerFileUploadRequested) and event.request_id == request_id
 
     was_seen = False
-    with follow_request(bootstrap, cluster_id, accepted, is_done, timeout_s) as follower:
-        while (left_s := deadline - time.monotonic()) > 0 and not stop():
-            for event in follower.accepted_events(min(left_s, _POLL_S)):
+    with follow_request(bootstrap, cluster_id, accepted, is_done, deadline) as follower:
+        while not deadline.is_over() and not stop():
+            for event in follower.accepted_events(deadline.left_s(_POLL_S)):
                 was_seen = was_seen or is_done(event)
                 if isinstance(event, FileUploaded) and event.request_id == request_id:
                     return event
@@ -204,15 +207,15 @@ def await_checkpoint(
         RequestTrimmed: the answer repeats an earlier one, and what followed from that is not in the log any more.
 
     """
-    deadline = time.monotonic() + timeout_s
+    deadline = Deadline.after(timeout_s)
     checkpoint: tuple[str, int] | None = None
 
     def is_done(event: LogEvent) -> bool:
         return isinstance(event, CheckpointTriggered) and event.request_id == accepted.request_id
 
-    with follow_request(bootstrap, cluster_id, accepted, is_done, timeout_s) as follower:
-        while (left_s := deadline - time.monotonic()) > 0 and not stop():
-            for event in follower.accepted_events(min(left_s, _POLL_S)):
+    with follow_request(bootstrap, cluster_id, accepted, is_done, deadline) as follower:
+        while not deadline.is_over() and not stop():
+            for event in follower.accepted_events(deadline.left_s(_POLL_S)):
                 if isinstance(event, CheckpointTriggered) and is_done(event):
                     checkpoint = (event.job_id, event.checkpoint_id)
                 elif isinstance(event, CheckpointCompleted | CheckpointAborted) and (event.job_id, event.checkpoint_id) == checkpoint:

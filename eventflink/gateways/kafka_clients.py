@@ -112,14 +112,14 @@ class PartitionReader:
             raise KafkaException(metadata.error)
         return metadata
 
-    def _ask(self, call: Callable[[float], T]) -> T:
+    def _ask(self, call: Callable[[float], T], timeout_s: float | None = None) -> T:
         """Return what a call of Kafka returns, asked again while it says that it is not ready: as for a topic that is just being made.
 
         Raises:
             ClusterUnreachable: Kafka did not answer in time, or with something else.
 
         """
-        deadline = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         while True:
             try:
                 return call(max(0.1, deadline - time.monotonic()))
@@ -132,15 +132,15 @@ class PartitionReader:
                     raise ClusterUnreachable(refusal or f"Kafka at {self._bootstrap} does not answer: {cause.str()}") from error
             time.sleep(_RETRY_S)
 
-    def offsets(self, partition: int) -> tuple[int, int]:
-        """Return the first offset that is kept and the one that the next record will get.
+    def offsets(self, partition: int, timeout_s: float | None = None) -> tuple[int, int]:
+        """Return the first offset that is kept and the one that the next record will get; None: as long as to connect.
 
         Raises:
             ClusterUnreachable: Kafka did not answer in time.
 
         """
         place = TopicPartition(self.topic, partition)
-        low, high = self._ask(lambda timeout_s: self._consumer.get_watermark_offsets(place, timeout=timeout_s, cached=False))
+        low, high = self._ask(lambda left_s: self._consumer.get_watermark_offsets(place, timeout=left_s, cached=False), timeout_s)
         return int(low), int(high)
 
     def seek(self, partition: int, offset: int) -> None:

@@ -15,6 +15,7 @@ from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import LeaderHeartbeat, Resignation
 from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic
+from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.errors import ClusterUnreachable, NoLeader
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.steps import Backoff, ListenForLeader, Pause, Step, Steps, drive
@@ -82,14 +83,14 @@ def listen_for_leader(
     bootstrap: str, cluster_id: str, step: ListenForLeader, *, stop: Callable[[], bool] = lambda: False
 ) -> LeaderHeartbeat | None:
     """Take one look: return the heartbeat of a living leader, or None; raises as `PartitionReader` does."""
-    deadline = time.monotonic() + step.timeout_s
+    deadline = Deadline.after(step.timeout_s)
     watch: LeaderWatch = step.watch
     reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP, connect_timeout_s=step.timeout_s)
     try:
-        low, high = reader.offsets(0)
+        low, high = reader.offsets(0, deadline.left_s())
         reader.seek(0, watch.start(low, high))
-        while (left_s := deadline - time.monotonic()) > 0 and not stop():
-            for message in reader.read(min(left_s, _POLL_S)):
+        while not deadline.is_over() and not stop():
+            for message in reader.read(deadline.left_s(_POLL_S)):
                 if (heartbeat := watch.see(message.offset() or 0, message.value() or b"")) is not None:
                     return heartbeat
     finally:

@@ -20,6 +20,7 @@ from eventflink.events.inputs import NO_REPLY, Request
 from eventflink.events.log_events import RequestAccepted
 from eventflink.events.seal import NO_SEALS, Seals, seals_of
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
+from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
 from eventflink.leadership.log_lines import one_line
@@ -125,10 +126,11 @@ class RequestChannel:
             Topic.COMMANDS: PayloadCodec("CommandEnvelope", seal=seals.of(Topic.COMMANDS)),
         }
         self._replies = PayloadCodec("ReplyEnvelope", seal=seals_of(cluster_id).of(Topic.REPLIES))
+        deadline = Deadline.after(connect_timeout_s)
         self._reader = PartitionReader(bootstrap, cluster_id, Topic.REPLIES, connect_timeout_s=connect_timeout_s)
         try:
             self.reply_partition = random.randrange(self._reader.partition_count)  # noqa: S311 - spreads load, hides nothing
-            self._reader.seek(self.reply_partition, self._reader.offsets(self.reply_partition)[1])
+            self._reader.seek(self.reply_partition, self._reader.offsets(self.reply_partition, deadline.left_s())[1])
             self._producer = make_producer(bootstrap, idempotent=pipelined)
         except BaseException:
             self._reader.close()

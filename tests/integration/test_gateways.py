@@ -1,6 +1,8 @@
 """The gateways against a real broker, with a scripted leader: it speaks the wire formats and says only what a test tells it."""
 
 import asyncio
+import contextlib
+import socket
 import threading
 import time
 import uuid
@@ -246,9 +248,9 @@ def test_without_topics_or_broker_the_error_says_which(bootstrap: str) -> None:
         DispatcherGateway("localhost:1", "nowhere", connect_timeout_s=0.5)
 
 
-def heartbeat(leader_id: str, epoch: int) -> bytes:
+def heartbeat(leader_id: str, epoch: int, blob_address: str = "h:1") -> bytes:
     return LEADERSHIP.encode(
-        LeaderHeartbeat(epoch=epoch, leader_id=leader_id, master_id=f"master-{leader_id}", blob_address="h:1", log_offset=5)
+        LeaderHeartbeat(epoch=epoch, leader_id=leader_id, master_id=f"master-{leader_id}", blob_address=blob_address, log_offset=5)
     )
 
 
@@ -369,6 +371,41 @@ def test_a_submission_waits_for_an_answer_no_longer_than_it_is_told(
     assert run([*where, "submit", str(tmp_path / "graph.json"), "--timeout", "0.5"]) == ExitCode.UNREACHABLE
     assert "answered request" in (said := capsys.readouterr().err)
     assert "within 0.5 s" in said
+
+
+def test_an_upload_is_waited_for_no_longer_than_the_submission_is_told(
+    bootstrap: str, leader: ScriptedLeader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A blob server that takes connections and says nothing: one attempt has all the time, and nothing is begun after it."""
+    uploads: list[socket.socket] = []
+    ended = threading.Event()
+    (tmp_path / "graph.json").write_text('{"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}')
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    uploads.append(mute.accept()[0])
+
+        def lead() -> None:
+            while not ended.wait(0.1):
+                leader.produce(Topic.LEADERSHIP, heartbeat("leader", 1, f"127.0.0.1:{mute.getsockname()[1]}"))
+
+        threads = [threading.Thread(target=each, daemon=True) for each in (accept, lead)]
+        for thread in threads:
+            thread.start()
+        where = ("--bootstrap", bootstrap, "--cluster-id", leader.cluster_id)
+        job = ("submit", str(tmp_path / "graph.json"), "--code", str(tmp_path / "graph.json"))
+        assert run([*where, *job, "--timeout", "4"]) == ExitCode.UNREACHABLE
+        ended.set()
+        threads[1].join()
+        mute.shutdown(socket.SHUT_RDWR)
+    threads[0].join()
+    for upload in uploads:
+        upload.close()
+    assert "did not work in 1 attempts" in capsys.readouterr().err
+    assert len(uploads) == 1
+    assert leader.seen == []
 
 
 def test_a_follower_passes_over_what_strangers_wrote_and_over_nothing_that_may_be_a_decision(

@@ -6,6 +6,8 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, TypeVar, Unpack
 
 import click
 import pytest
@@ -16,10 +18,14 @@ from eventflink.cli.examples import EXAMPLES
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.main import COMMANDS, cli, run
 from eventflink.cli.session import Session
+from eventflink.gateways.blocking import BlockingOptions
+from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.gateways.request_channel import Accepted
 from tests.support.command_line import commands_of
 from tests.support.small_disk import run_on_small_disk
 
+T = TypeVar("T")
 GRAPH = {"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
 
 
@@ -144,6 +150,51 @@ def test_who_is_refused_waits_for_no_other_broker(monkeypatch: pytest.MonkeyPatc
     assert failed.value.exit_code is ExitCode.UNREACHABLE
     assert asked == ["127.0.0.1:9"]
     assert capsys.readouterr().err == ""
+
+
+class Slow:
+    """A cluster of which each answer takes as long as is told, by a clock of its own; it keeps how long each was waited for."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, accepted: Accepted) -> None:
+        self.now_s = 0.0
+        self.waited_s: list[tuple[str, float]] = []
+        self._accepted = accepted
+        self._options: BlockingOptions = {}
+        clock = SimpleNamespace(monotonic=lambda: self.now_s)
+        patch.setattr("eventflink.gateways.deadline.time", clock)
+        patch.setattr("eventflink.cli.commands.submit.time", clock)
+        patch.setattr("eventflink.cli.commands.submit.DispatcherGateway", self._connect)
+        patch.setattr("eventflink.cli.commands.submit.put_blob", lambda *_, within_s, **__: self._take("upload", within_s, 4, "0" * 64))
+        patch.setattr("eventflink.cli.job_waiting.follow_request", self._follow)
+
+    def _take(self, step: str, at_most_s: float, takes_s: float, answer: T) -> T:
+        self.waited_s.append((step, at_most_s))
+        self.now_s += takes_s
+        return answer
+
+    def _connect(self, *_where: str, **options: Unpack[BlockingOptions]) -> "contextlib.AbstractContextManager[Slow]":
+        self._options = options
+        return contextlib.nullcontext(self._take("connect", options["deadline"].left_s(10), 2, self))
+
+    def find_leader(self, timeout_s: float) -> SimpleNamespace:
+        return self._take("leader", timeout_s, 3, SimpleNamespace(blob_address="h:1"))
+
+    def submit_job(self, *_: object, **__: object) -> Accepted:
+        return self._take("request", self._options["deadline"].left_s(self._options["request_timeout_s"]), 2, self._accepted)
+
+    def _follow(self, *given: Any) -> None:
+        self._take("follow", given[-1].left_s(10), 2, None)
+        raise ClusterUnreachable("the log is silent")
+
+
+def test_the_steps_of_a_submission_share_the_time_that_it_is_given(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = Slow(monkeypatch, Accepted("r", "job", 1, 1, "leader", 0))
+    arguments = ["--bootstrap", "h:1", "submit", str(here / "graph.json"), "--code", str(here / "graph.json"), "--timeout", "12"]
+    assert run(arguments) == ExitCode.UNREACHABLE
+    assert "job job is accepted; what became of it is not known after 12 s: the log is silent" in capsys.readouterr().err
+    assert slow.waited_s == [("connect", 10), ("leader", 10), ("upload", 7), ("request", 3), ("follow", 1)]
 
 
 KEEP_A_SECRET = """

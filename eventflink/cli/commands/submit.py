@@ -15,6 +15,7 @@ from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
@@ -42,7 +43,7 @@ _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
     "timeout_s",
     type=click.FloatRange(min=0.1),
     metavar="SECONDS",
-    help="Wait no longer for an answer and the end.",
+    help="Wait no longer, for the upload, the answer and the end together.",
 )
 @pass_session
 def submit(
@@ -66,7 +67,7 @@ def submit(
     archive = build_archive(code) if code else None
     began_s = time.monotonic()
     with session.working("submitting"):
-        accepted = _submit(session, graph, archive, job_id, timeout_s)
+        accepted = _submit(session, graph, archive, job_id, timeout_s, Deadline.after(timeout_s, began_s))
     report: dict[str, Any] = {
         "job_id": accepted.job_id,
         "name": graph.name,
@@ -110,16 +111,19 @@ def read_document(file: Path) -> str:
         raise CommandFailed(ExitCode.USAGE, f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
-def _submit(session: Session, graph: JobGraph, archive: bytes | None, job_id: str | None, timeout_s: float | None) -> Accepted:
-    """Submit the job; with a `timeout_s` neither Kafka nor the leader is waited for longer."""
-    patience: BlockingOptions = {}
+def _submit(
+    session: Session, graph: JobGraph, archive: bytes | None, job_id: str | None, timeout_s: float | None, deadline: Deadline
+) -> Accepted:
+    """Submit the job; neither Kafka, nor the leader, nor its blob server is waited for beyond the deadline, `timeout_s` after the start."""
+    patience: BlockingOptions = {"deadline": deadline}
     if timeout_s is not None:
-        patience = {"request_timeout_s": timeout_s, "connect_timeout_s": min(timeout_s, DEFAULT_CONNECT_TIMEOUT_S)}
+        patience["request_timeout_s"] = timeout_s
     with DispatcherGateway(session.bootstrap, session.cluster_id, **patience) as gateway:
         if archive is not None:
-            leader = gateway.find_leader(patience.get("connect_timeout_s", DEFAULT_CONNECT_TIMEOUT_S))
+            leader = gateway.find_leader(deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S))
             job_id = job_id or new_job_id()
-            key = put_blob(leader.blob_address, archive, job_id=job_id, tls=tls_files(session.configuration))
+            tls = tls_files(session.configuration)
+            key = put_blob(leader.blob_address, archive, job_id=job_id, tls=tls, within_s=deadline.left_s())
             graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
         return gateway.submit_job(graph, job_id, actor=actor_name())
 
