@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, Message
 from eventflink.entrypoint.clocks import monotonic_ms
 from eventflink.entrypoint.faust_application import FaustApplication
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
-from eventflink.entrypoint.transaction_ender import TransactionEnder
+from eventflink.entrypoint.transaction_aborter import TransactionAborter
 from eventflink.events.topics import INBOUND, Topic, topic_name
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.intake import HEARD_BACK_RECORDS, InboundTopic, Intake, TailFailed
@@ -45,7 +45,7 @@ class Tail:
         self._is_prompt = False
         self._held_back_since: dict[Topic, int] = {}
         self._next_held_back_check_ms = 0
-        self._ender = TransactionEnder(bootstrap, configuration.end_transactions_after_ms, monotonic_ms)
+        self._aborter = TransactionAborter(bootstrap, configuration.abort_transactions_after_ms, monotonic_ms)
         self._topics: dict[str, InboundTopic] = {}
         self._watch: asyncio.Task[None] | None = None
         self._replaced = ""
@@ -107,7 +107,7 @@ class Tail:
         held_back = self.held_back()
         listener = self.intake.listener
         leads = listener is not None and listener.decides
-        self._ender.look([topic_name(self._configuration.cluster_id, topic) for topic in held_back] if leads else [])
+        self._aborter.look([topic_name(self._configuration.cluster_id, topic) for topic in held_back] if leads else [])
         self._held_back_since = {topic: self._held_back_since.get(topic, now) for topic in held_back}
         for topic, since in self._held_back_since.items():
             if now - since >= HELD_BACK_ALARM_MS:
@@ -142,7 +142,7 @@ class Tail:
 
     async def stop(self) -> None:
         """Close every connection."""
-        self._ender.close()
+        self._aborter.close()
         if self._watch is not None:
             self._watch.cancel()
         if self._application is not None:

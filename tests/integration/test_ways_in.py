@@ -53,7 +53,7 @@ def registry() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, registry: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    settings = {"schema.registry.url": registry, "spark.remote": spark, "transactions.end-after": 3_000}
+    settings = {"schema.registry.url": registry, "spark.remote": spark, "transactions.abort-after": 3_000}
     with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster"), **settings) as running:
         running.start_master()
         running.start_task_executor(slots=4)
@@ -165,7 +165,7 @@ def test_a_transaction_that_holds_others_up_for_too_long_is_ended_by_the_leader(
     hanging.flush(10)
     produce(cluster, Topic.SUBMISSIONS, json.dumps({"job_id": job_ids[1], "job_graph": NOOP}).encode())
     cluster.wait_for_status(job_ids[1], JobStatus.FINISHED)
-    wait_until(lambda: "TransactionEnded" in cluster.output("master"), "the leader says what it did")
+    wait_until(lambda: "TransactionAborted" in cluster.output("master"), "the leader says what it did")
     with pytest.raises(KafkaException, match=r"(?i)fenced|epoch"):
         hanging.commit_transaction(30)
     assert job_ids[0] not in cluster.state().master.dispatcher.jobs

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.entrypoint.transaction_ender import TransactionEnder
+from eventflink.entrypoint.transaction_aborter import TransactionAborter
 from eventflink.events import log_events as e
 from eventflink.events import record_columns
 from eventflink.events.checkpoint_events import SavepointRequest
@@ -492,7 +492,7 @@ def uncommitted_records_are_read(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P11", "a leader leaves transactions open, however long they hold others up")
 def transactions_may_hang(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(TransactionEnder, "look", lambda _self, _topics: None)
+    patch.setattr(TransactionAborter, "look", lambda _self, _topics: None)
 
 
 @breaks("P8", "answers expire by their age alone, although a request waits that was there before")

@@ -29,11 +29,11 @@ class MasterKeys(Keys):
         0, alias="jobmanager.query.port", ge=0, le=65535, description="Where this master answers reads of the state; 0: any free port."
     )
     query_bind_host: str = Field("127.0.0.1", alias="jobmanager.query.bind-host", description="The interface on which it answers them.")
-    end_transactions_after_ms: int = Field(
+    abort_transactions_after_ms: int = Field(
         10_000,
-        alias="transactions.end-after",
+        alias="transactions.abort-after",
         ge=0,
-        description="For so long a client's open transaction may hold an inbound topic up, before the leader ends it; 0: it never does.",
+        description="For so long a client's open transaction may hold an inbound topic up, before the leader aborts it; 0: it never does.",
     )
     lease_timeout_ms: int = Field(
         1000, alias="high-availability.lease-timeout", ge=100, description="No decision may stay unconfirmed for longer."

@@ -13,8 +13,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from eventflink.cli import transactions as findings
 from eventflink.cli.finding import Verdict
-from eventflink.entrypoint import transaction_ender
-from eventflink.entrypoint.transaction_ender import MAX_ENDED, ROUND_MS, TransactionEnder
+from eventflink.entrypoint import transaction_aborter
+from eventflink.entrypoint.transaction_aborter import MAX_ABORTED, ROUND_MS, TransactionAborter
 from eventflink.log import transactions
 from eventflink.log.admin_connection import AccessRefused, AdministrationError, Watermarks
 from eventflink.log.transactions import OpenTransaction, abort_transaction
@@ -27,15 +27,15 @@ AFTER_MS = 10_000
 class Kafka:
     """What is open, and what was ended; a clock goes on from round to round."""
 
-    def __init__(self, patch: pytest.MonkeyPatch, end_after_ms: int = AFTER_MS) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch, abort_after_ms: int = AFTER_MS) -> None:
         self.open: list[OpenTransaction] = [HANGING]
         self.ended: list[str] = []
         self.asked = 0
         self.now_ms = 0
         self.failure = ""
-        patch.setattr(transaction_ender, "find_open_transactions", self._find)
-        patch.setattr(transaction_ender, "abort_transaction", self._abort)
-        self._ender = TransactionEnder("broker", end_after_ms, lambda: self.now_ms)
+        patch.setattr(transaction_aborter, "find_open_transactions", self._find)
+        patch.setattr(transaction_aborter, "abort_transaction", self._abort)
+        self._aborter = TransactionAborter("broker", abort_after_ms, lambda: self.now_ms)
 
     def _find(self, *_: object) -> list[OpenTransaction]:
         self.asked += 1
@@ -54,9 +54,9 @@ class Kafka:
 
         async def look() -> None:
             while self.now_ms < until_ms:
-                self._ender.look(topics)
-                if self._ender._round is not None:
-                    await self._ender._round
+                self._aborter.look(topics)
+                if self._aborter._round is not None:
+                    await self._aborter._round
                 self.now_ms += ROUND_MS
 
         asyncio.run(look())
@@ -70,7 +70,7 @@ def test_a_transaction_is_ended_when_it_was_seen_open_for_so_long_and_not_before
     assert kafka.ended == []
     kafka.look(AFTER_MS + 2 * ROUND_MS, TOPIC)
     assert kafka.ended == ["a"]
-    assert f"TransactionEnded topics={TOPIC} transactional_id=a producer_id=7 began_at_ms=5 seen_open_ms=10000" in caplog.messages
+    assert f"TransactionAborted topics={TOPIC} transactional_id=a producer_id=7 began_at_ms=5 seen_open_ms=10000" in caplog.messages
 
 
 def test_what_is_begun_anew_or_holds_nobody_up_in_between_is_as_young_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,14 +94,14 @@ def test_what_fails_is_said_and_tried_again_ever_more_seldom(monkeypatch: pytest
     kafka.failure = "no Write on TransactionalId a"
     kafka.look(60_000, TOPIC)
     assert kafka.asked == 5, "after 0, 2, 6, 14 and 30 seconds"
-    assert "TransactionsNotEnded topics=c.submissions retry_ms=2000 reason=no Write on TransactionalId a" in caplog.messages
+    assert "TransactionsNotAborted topics=c.submissions retry_ms=2000 reason=no Write on TransactionalId a" in caplog.messages
 
 
 def test_a_round_ends_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = Kafka(monkeypatch)
-    kafka.open = [replace(HANGING, transactional_id=str(number)) for number in range(3 * MAX_ENDED)]
+    kafka.open = [replace(HANGING, transactional_id=str(number)) for number in range(3 * MAX_ABORTED)]
     kafka.look(AFTER_MS + ROUND_MS, TOPIC)
-    assert len(kafka.ended) == MAX_ENDED
+    assert len(kafka.ended) == MAX_ABORTED
 
 
 # -- what doctor says ---------------------------------------------------------------------------------------------------

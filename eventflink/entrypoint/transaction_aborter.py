@@ -1,7 +1,7 @@
-"""The leader ends transactions of clients that hold an inbound topic up for too long (P11), as an operator does with `doctor`.
+"""The leader aborts transactions of clients that hold an inbound topic up for too long (P11), as an operator does with `doctor`.
 
 It works in a thread, one round after the other, and looks for transactions only while something is held up. The rule: a transaction is
-ended only if this process has seen it open for the whole time, by its own clock, on a topic that was held up all the while.
+aborted only if this process has seen it open for the whole time, by its own clock, on a topic that was held up all the while.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ ROUND_MS: Final = 1_000
 LONGEST_PAUSE_MS: Final = 300_000
 """Between rounds that fail; each pause is twice the one before."""
 
-MAX_ENDED: Final = 8
-"""Transactions that a round ends at most."""
+MAX_ABORTED: Final = 8
+"""Transactions that a round aborts at most."""
 
 _TIMEOUT_S: Final = 10.0
 _Key = tuple[str, int, int]
 
 
-class TransactionEnder:
-    """For one event loop; `end_after_ms` of 0: nothing is ever ended."""
+class TransactionAborter:
+    """For one event loop; `abort_after_ms` of 0: nothing is ever aborted."""
 
-    def __init__(self, bootstrap: str, end_after_ms: int, monotonic_ms: Callable[[], int]) -> None:
+    def __init__(self, bootstrap: str, abort_after_ms: int, monotonic_ms: Callable[[], int]) -> None:
         self._bootstrap = bootstrap
-        self._end_after_ms = end_after_ms
+        self._abort_after_ms = abort_after_ms
         self._monotonic_ms = monotonic_ms
         self._seen_ms: dict[_Key, int] = {}
         """Since when each is known to be open."""
@@ -41,12 +41,12 @@ class TransactionEnder:
 
     def look(self, topics: Collection[str]) -> None:
         """Begin a round, if one is due; `topics` are the names of those that are held up now."""
-        if not self._end_after_ms or (self._round is not None and not self._round.done()):
+        if not self._abort_after_ms or (self._round is not None and not self._round.done()):
             return
         if not topics:
             self._seen_ms.clear()
         elif self._monotonic_ms() >= self._next_ms:
-            self._round = asyncio.create_task(self._work(tuple(topics)), name="end-transactions")
+            self._round = asyncio.create_task(self._work(tuple(topics)), name="abort-transactions")
 
     def close(self) -> None:
         """Begin no more; a round that is under way ends by itself."""
@@ -58,25 +58,27 @@ class TransactionEnder:
             found = await asyncio.to_thread(find_open_transactions, self._bootstrap, topics, _TIMEOUT_S)
             now_ms = self._monotonic_ms()
             self._seen_ms = {key: self._seen_ms.get(key, now_ms) for key in map(_key_of, found)}
-            due = [each for each in found if now_ms - self._seen_ms[_key_of(each)] >= self._end_after_ms]
-            for each in due[:MAX_ENDED]:
-                await self._end(each, topics, now_ms - self._seen_ms[_key_of(each)])
+            due = [each for each in found if now_ms - self._seen_ms[_key_of(each)] >= self._abort_after_ms]
+            for each in due[:MAX_ABORTED]:
+                await self._abort(each, topics, now_ms - self._seen_ms[_key_of(each)])
         except AdministrationError as error:
             self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
-            _logger.warning("TransactionsNotEnded topics=%s retry_ms=%d reason=%s", ",".join(topics), self._pause_ms, one_line(str(error)))
+            _logger.warning(
+                "TransactionsNotAborted topics=%s retry_ms=%d reason=%s", ",".join(topics), self._pause_ms, one_line(str(error))
+            )
         else:
             self._pause_ms = ROUND_MS
         self._next_ms = self._monotonic_ms() + self._pause_ms
 
-    async def _end(self, transaction: OpenTransaction, topics: tuple[str, ...], open_ms: int) -> None:
-        ended = await asyncio.to_thread(abort_transaction, self._bootstrap, topics, transaction.transactional_id, _TIMEOUT_S)
-        if ended is not None:
+    async def _abort(self, transaction: OpenTransaction, topics: tuple[str, ...], open_ms: int) -> None:
+        aborted = await asyncio.to_thread(abort_transaction, self._bootstrap, topics, transaction.transactional_id, _TIMEOUT_S)
+        if aborted is not None:
             _logger.warning(
-                "TransactionEnded topics=%s transactional_id=%s producer_id=%d began_at_ms=%d seen_open_ms=%d",
-                ",".join(ended.topics),
-                one_line(ended.transactional_id),
-                ended.producer_id,
-                ended.began_at_ms,
+                "TransactionAborted topics=%s transactional_id=%s producer_id=%d began_at_ms=%d seen_open_ms=%d",
+                ",".join(aborted.topics),
+                one_line(aborted.transactional_id),
+                aborted.producer_id,
+                aborted.began_at_ms,
                 open_ms,
             )
 
