@@ -53,6 +53,7 @@ from eventflink.model.stream_document import (
     check_parameters,
     stream_document,
 )
+from eventflink.model.texts import beginning_of
 
 MAX_VERTICES: Final = 1_000
 MAX_PARALLELISM: Final = 4_096
@@ -60,8 +61,6 @@ MAX_SUBTASKS: Final = 10_000
 MAX_EDGE_PARTITIONS: Final = 1_000
 MAX_PROFILES: Final = 16
 """How many different resources the vertices of one job may ask for: matching costs by how many different ones wait."""
-_SHOWN: Final = 40
-"""How much of a number that is out of bounds is repeated."""
 _CALLABLE = re.compile(CALLABLE_PATTERN)
 
 
@@ -456,7 +455,7 @@ def describe_errors(error: ValidationError, known: Iterable[str] = ()) -> str:
         if problem["type"] == "string_too_long":
             message += f", not {len(problem['input'])}"
         elif problem["type"] in ("greater_than_equal", "less_than_equal"):
-            message += f", not {str(problem['input'])[:_SHOWN]}"
+            message += f", not {beginning_of(problem['input'])}"
         elif problem["type"] == "extra_forbidden":
             message += did_you_mean(problem["loc"][-1], known)
         lines.append((place + ": " if place else "") + message)

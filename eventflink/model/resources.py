@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Final
+
+from eventflink.model.texts import beginning_of
 
 MAX_AMOUNT: Final = 2**62
 """Of any size, amount or number of processors: every sum that is built of them fits into what Avro calls a long."""
@@ -21,7 +22,11 @@ MAX_EXTENDED_RESOURCES: Final = 16
 
 RESOURCE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._/-]{0,63}")
 
-_MEMORY_SIZE: Final = re.compile(r"\s*(\d{1,19})\s*([A-Za-z]*)\s*")
+_MAX_WRITTEN: Final = 64
+"""How long the text of an amount may be; what is longer is not looked into."""
+
+_MEMORY_SIZE: Final = re.compile(r"(\d{1,19})\s*([A-Za-z]*)")
+_CPU_CORES: Final = re.compile(r"(?=\.?\d)(\d{0,16})(?:\.(\d{0,3})0*)?")
 _UNITS: Final = {
     **dict.fromkeys(("", "b", "bytes"), 1),
     **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),
@@ -147,7 +152,7 @@ def profile_of(
     sizes = {"cpu": cpu_millicores, "task heap": task_heap_bytes, "task off-heap": task_off_heap_bytes, "managed": managed_bytes}
     for name, amount in {**sizes, **amounts}.items():
         if not 0 <= amount <= MAX_AMOUNT:
-            raise InvalidResources(f"{name}: {amount} is not between 0 and {MAX_AMOUNT}")
+            raise InvalidResources(f"{name}: {beginning_of(amount)} is not between 0 and {MAX_AMOUNT}")
     extended = tuple(ExtendedResource(name, amount) for name, amount in sorted(amounts.items()) if amount)
     if not any(sizes.values()) and not extended:
         return None
@@ -217,16 +222,24 @@ def parse_memory_size(value: object) -> int:
         InvalidResources: it is not one.
 
     """
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    match = _MEMORY_SIZE.fullmatch(value) if isinstance(value, str) else None
+    text = _written(value)
+    match = _MEMORY_SIZE.fullmatch(text)
     unit = _UNITS.get(match[2].lower()) if match is not None else None
     if match is None or unit is None:
-        raise InvalidResources(f"'{str(value)[:40]}' is not a size: a whole number with b, k, m, g or t behind it, such as 512m")
+        raise InvalidResources(f"'{beginning_of(value)}' is not a size: a whole number with b, k, m, g or t behind it, such as 512m")
     size = int(match[1]) * unit
     if size > MAX_AMOUNT:
-        raise InvalidResources(f"{value} is more than {MAX_AMOUNT} bytes")
+        raise InvalidResources(f"{text} is more than {MAX_AMOUNT} bytes")
     return size
+
+
+def _written(value: object) -> str:
+    """Return an amount as a text that is safe to look into; empty: it is none."""
+    if isinstance(value, str):
+        return value.strip() if len(value) <= _MAX_WRITTEN else ""
+    # Of a number with more digits than any amount no text is made: Python writes none of thousands of digits. NaN is between no two.
+    is_short = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 10 * MAX_AMOUNT
+    return str(value) if is_short else ""
 
 
 def format_memory_size(size: int) -> str:
@@ -244,16 +257,13 @@ def parse_cpu_cores(value: object) -> int:
         InvalidResources: it is not one, or has more than three decimals.
 
     """
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise InvalidResources(f"'{str(value)[:40]}' is not a number of processors, such as 2 or 0.5")
-    try:
-        millicores = Decimal(str(value).strip()) * _MILLI
-        whole = int(millicores)
-    except (InvalidOperation, ValueError, OverflowError) as error:
-        raise InvalidResources(f"'{str(value)[:40]}' is not a number of processors, such as 2 or 0.5") from error
-    if whole != millicores or not 0 <= whole <= MAX_AMOUNT:
-        raise InvalidResources(f"{str(value)[:40]} processors: at least 0, with at most three decimals")
-    return whole
+    match = _CPU_CORES.fullmatch(_written(value))
+    millicores = int(match[1] or "0") * _MILLI + int((match[2] or "").ljust(3, "0")) if match is not None else None
+    if millicores is None or millicores > MAX_AMOUNT:
+        raise InvalidResources(
+            f"'{beginning_of(value)}' is not a number of processors: at least 0, with at most three decimals, such as 2 or 0.5"
+        )
+    return millicores
 
 
 def cores_of(millicores: int) -> str:

@@ -1,5 +1,10 @@
 """How long texts may be, in bytes of UTF-8 as a record has them and not in characters (P10a); and how many lines a flood may write."""
 
+from typing import Final
+
+_SHOWN: Final = 40
+"""How much is repeated of a value that is wrong."""
+
 
 def cut_bytes(text: str, max_bytes: int) -> str:
     """Return the beginning of a text that has at most so many bytes, in whole characters; half a surrogate pair becomes `?`."""
@@ -11,3 +16,11 @@ def cut_bytes(text: str, max_bytes: int) -> str:
 def is_told(count: int) -> bool:
     """Tell whether the count-th of a kind gets a line: the first, the second, the fourth, the eighth …; so a flood writes few."""
     return count & (count - 1) == 0
+
+
+def beginning_of(value: object) -> str:
+    """Return the beginning of a value that is wrong, for a message."""
+    try:
+        return str(value)[:_SHOWN]
+    except (ValueError, RecursionError):  # Python writes no whole number of thousands of digits, and nothing that nests too deeply.
+        return f"a long {type(value).__name__}"

@@ -68,6 +68,10 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(vertices=[_vertex(sql="x" * 65_537)]), "f: vertices[0].sql: String should have at most 65536 characters"),
     (_graph(vertices=[_vertex(parallelism=0)]), "f: vertices[0].parallelism: Input should be greater than or equal to 1"),
     (_graph(vertices=[_vertex(parallelism=4097)]), "f: vertices[0].parallelism: Input should be less than or equal to 4096"),
+    (
+        _graph(vertices=[_vertex(parallelism=10**5_000)]),
+        "f: vertices[0].parallelism: Input should be less than or equal to 4096, not a long int",
+    ),
     (_graph(vertices=[_vertex(parallelism=129)]), "f: vertices[0]: parallelism 129 is above max_parallelism 128"),
     (_graph(vertices=[_vertex(max_parallelism=32_769)]), "f: vertices[0].max_parallelism: Input should be less than or equal to 32768"),
     (_graph(vertices=[_vertex(paralellism=2)]), "f: vertices[0].paralellism: Extra inputs are not permitted"),

@@ -1,6 +1,7 @@
 """What slots have and tasks ask for: sizes as people write them, profiles with one spelling, what has room for what."""
 
 import dataclasses
+import itertools
 import random
 from typing import Any
 
@@ -28,29 +29,73 @@ from tests.support.cluster import graph, vertex
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("0", 0), (7, 7), ("512m", 512 << 20), ("1 gb", 1 << 30), ("3KIBIBYTES", 3 << 10), (" 2t ", 2 << 40), ("12 b", 12), ("5 bytes", 5)],
+    [
+        ("0", 0),
+        (7, 7),
+        (MAX_AMOUNT, MAX_AMOUNT),
+        ("512m", 512 << 20),
+        ("1 gb", 1 << 30),
+        ("3KIBIBYTES", 3 << 10),
+        (" 2t ", 2 << 40),
+        ("12 b", 12),
+        ("5 bytes", 5),
+    ],
 )
 def test_sizes_are_read_as_flink_writes_them(text: str | int, size: int) -> None:
     assert parse_memory_size(text) == size
     assert parse_memory_size(format_memory_size(size)) == size
 
 
-@pytest.mark.parametrize("text", ["", "m", "-1", "1.5g", "1x", "1 2", True, None, 1.0, "9" * 30, "9999999t", -3])
+HUGE: list[object] = [1e300, -1e300, float("inf"), float("nan"), 10**5_000, -(10**5_000), "9" * 1_000_000, [[0]] * 100]
+"""What is no amount, in whatever type a document or a configuration may have it."""
+
+
+@pytest.mark.parametrize(
+    "text", ["", "m", "-1", "1.5g", "1x", "1 2", True, None, 1.0, "9" * 30, "9999999t", -3, MAX_AMOUNT + 1, *HUGE], ids=itertools.count()
+)
 def test_what_is_no_size_is_refused(text: object) -> None:
-    with pytest.raises(InvalidResources, match=r"is not a size|is more than"):
+    with pytest.raises(InvalidResources, match=r"is not a size|is more than") as caught:
+        parse_memory_size(text)
+    assert len(str(caught.value)) < 150
+
+
+@pytest.mark.parametrize("text", [f"1{' ' * 1_000_000}!", " " * 1_000_000, f"{' ' * 1_000_000}1m", "1" + "m" * 1_000_000], ids=range(4))
+def test_what_is_too_long_for_a_size_is_not_looked_into(text: str) -> None:
+    """Where a pattern tries each way to divide so many spaces, it is at that for hours."""
+    with pytest.raises(InvalidResources, match="is not a size"):
         parse_memory_size(text)
 
 
-@pytest.mark.parametrize(("text", "millicores"), [(2, 2000), ("0.5", 500), (0.125, 125), ("0", 0), (0.1, 100), ("16", 16000)])
+@pytest.mark.parametrize(
+    ("text", "millicores"),
+    [
+        (2, 2000),
+        ("0.5", 500),
+        (0.125, 125),
+        ("0", 0),
+        (0.1, 100),
+        ("16", 16000),
+        (" 1.5000 ", 1500),
+        (".25", 250),
+        ("3.", 3000),
+        (2.0, 2000),
+        (MAX_AMOUNT // 1000, MAX_AMOUNT // 1000 * 1000),
+    ],
+)
 def test_processors_are_counted_in_thousandths(text: object, millicores: int) -> None:
     assert parse_cpu_cores(text) == millicores
     assert parse_cpu_cores(cores_of(millicores)) == millicores
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", 0.0001, "nan", "inf", float("inf"), True, None, "1e300"])
+NO_PROCESSORS: list[object] = ["", "x", ".", "-1", 0.0001, "1.0000000000000000000000000000001", 1e-7, "nan", "inf", True, None, "1e300"]
+
+
+@pytest.mark.parametrize("text", [*NO_PROCESSORS, MAX_AMOUNT, "1e999990", "1e999999", "1e-999999", *HUGE], ids=itertools.count())
 def test_what_is_no_number_of_processors_is_refused(text: object) -> None:
-    with pytest.raises(InvalidResources, match="processors"):
+    """No number is made of a text before its digits are counted: a few characters of an exponent say a million of them."""
+    with pytest.raises(InvalidResources, match="is not a number of processors: at least 0") as caught:
         parse_cpu_cores(text)
+    assert len(str(caught.value)) < 150
 
 
 @pytest.mark.parametrize("text", ["gpu", "gpu=", "gpu=-1", "gpu=1.5", "a=b=1"])
@@ -153,6 +198,10 @@ def test_what_a_graph_asks_for_is_in_its_digest() -> None:
         ({"memory": "1g"}, r"vertices\[0\].resources.memory"),
         ({"task_heap_memory": "much"}, r"vertices\[0\].resources.task_heap_memory: 'much' is not a size"),
         ({"cpu_cores": -1}, "processors: at least 0"),
+        ({"cpu_cores": "1e999999"}, r"vertices\[0\].resources.cpu_cores: '1e999999' is not a number of processors"),
+        ({"cpu_cores": 10**5_000}, "'a long int' is not a number of processors"),
+        ({"managed_memory": 10**5_000}, "'a long int' is not a size"),
+        ({"extended_resources": {"gpu": 10**5_000}}, "gpu: a long int is not between"),
         ({"extended_resources": {"gpu": -1}}, "gpu: -1 is not between"),
         ({"extended_resources": {"gpu": "1"}}, "extended_resources.gpu"),
         ({"extended_resources": {"no name": 1}}, "'no name' is not a resource's name"),
