@@ -21,6 +21,9 @@ HIDDEN: Final = "******"
 _KEYS: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _MAX_KEYS: Final = 100
 
+MAX_KEY_LENGTH: Final = 256
+"""Of keys that are looked through. Documents have no longer one; what stands under one elsewhere is hidden."""
+
 _PLACES: Final = ("-file", "-provider", "secrets.directory", "secrets.environment-prefix", "secrets.provider")
 """How a key ends that says where secrets are, and has none itself."""
 
@@ -56,8 +59,15 @@ def _patterns(text: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _is_found(key: str, *, at_its_end: bool) -> bool:
-    pattern = _patterns(os.environ.get(VARIABLE, DEFAULT_KEYS))[at_its_end]
-    return pattern.search(_plain(key)) is not None and not key.endswith(_PLACES)
+    if len(key) > MAX_KEY_LENGTH:
+        return not at_its_end
+    return _is_found_by(os.environ.get(VARIABLE, DEFAULT_KEYS), key, at_its_end=at_its_end)
+
+
+@functools.lru_cache(1_024)
+def _is_found_by(text: str, key: str, *, at_its_end: bool) -> bool:
+    """Look through a key once: it is asked for again with each of the many values that may stand under it."""
+    return _patterns(text)[at_its_end].search(_plain(key)) is not None and not key.endswith(_PLACES)
 
 
 def is_hidden(key: str) -> bool:

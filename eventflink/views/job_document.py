@@ -6,17 +6,18 @@ A document may hold passwords: in the options of its sources and sinks, in param
 import json
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.model.job_graph_document import to_document
 from eventflink.model.secret_references import reference_name
-from eventflink.model.secret_values import key_below, without_secrets
+from eventflink.model.secret_values import HIDDEN, key_below, without_secrets
 from eventflink.views.plain import View, iso_time
 from eventflink.views.queries import job_of
 
-_ADDRESS: Final = re.compile(r"\w+://\S+")
+_ADDRESS: Final = re.compile(r"(?<=\w)://\S+")
+"""From behind its scheme on: who looked for the scheme first would look through a long word from each of its letters."""
+
 _CODE: Final = ("sql", "python")
 """Keys whose text is a program: of it only addresses have credentials."""
 
@@ -47,9 +48,18 @@ def shown(value: Any, key: str = "") -> Any:
         return {name: shown(each, key_below(key, name)) for name, each in value.items()}
     if isinstance(value, list):
         return [shown(each, key) for each in value]
-    if key.endswith(_IN_JSON) and isinstance(value, str):
-        with suppress(ValueError, RecursionError):  # Of a user's own key it may be any text.
-            return json.dumps(shown(json.loads(value), _PARAMETERS), ensure_ascii=False)
+    if key.endswith(_IN_JSON) and isinstance(value, str) and (inner := _shown_json(value)) is not None:
+        return inner
     if key in _CODE and isinstance(value, str):
         return _ADDRESS.sub(lambda found: str(without_secrets("", found[0])), value)
     return without_secrets(key, value)
+
+
+def _shown_json(text: str) -> str | None:
+    """Return a text that is JSON, without secrets; None: it is no JSON, as the text under a user's own key may be."""
+    try:
+        return json.dumps(shown(json.loads(text), _PARAMETERS), ensure_ascii=False)
+    except RecursionError:  # It nests too deeply for anybody to find its secrets.
+        return HIDDEN
+    except ValueError:
+        return None

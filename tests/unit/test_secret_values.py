@@ -10,6 +10,7 @@ import pytest
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import RequestRejected
+from eventflink.model import secret_values
 from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph
 from eventflink.model.secret_values import DEFAULT_KEYS, VARIABLE, use_keys, without_secrets
 from eventflink.rest.access.identity import Role
@@ -125,6 +126,54 @@ def test_the_configuration_says_which_keys_are_hidden_and_child_processes_go_by_
 def test_where_a_secret_is_may_be_shown() -> None:
     assert without_secrets("rest.tokens-file", "/etc/tokens") == "/etc/tokens"
     assert without_secrets("rest.token-provider", "my.module:Provider") == "my.module:Provider"
+
+
+@pytest.mark.parametrize(
+    ("code", "seen"),
+    [
+        ("SELECT * FROM jdbc('jdbc:x://me:hush@h/db', 'token=1')", "SELECT * FROM jdbc('jdbc:x://******@h/db', 'token=1')"),
+        ("sc://h/;token=hush;a=b x://me:hush@h", "sc://h/;token=******;a=b x://******@h"),
+        ("a://b://me:hush@h", "a://b://******@h"),
+        ("a://é:hush@h ä://me:hush@h", "a://******@h ä://******@h"),
+        ("://me:seen@h -://me:seen@h", "://me:seen@h -://me:seen@h"),
+        ("a:// me:seen@h", "a:// me:seen@h"),
+    ],
+)
+def test_of_a_program_the_credentials_in_its_addresses_are_hidden_and_nothing_else(code: str, seen: str) -> None:
+    assert shown({"sql": code, "python": code}) == {"sql": seen, "python": seen}
+
+
+@pytest.mark.parametrize("part", ["m", ":", "/", "://", "a://", "a://b@/", "a:// ", "token=", "a://b;key=;", "x:", "@", " "])
+def test_a_long_text_is_searched_for_credentials_once_and_not_from_each_of_its_letters(part: str) -> None:
+    """Searched from each letter, a word of so many is searched for hours."""
+    text = part * (500_000 // len(part))
+    for searched in (f"{text} x://me:hush@h", f"a://{text} x://me:hush@h"):
+        for key in ("sql", "python", "other"):
+            assert shown({key: searched})[key].endswith(" x://******@h")
+
+
+def test_a_key_is_looked_through_once_for_all_values_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    plain = secret_values._plain
+    monkeypatch.setattr(secret_values, "_plain", lambda key: (looked_at.append(key), plain(key))[1])
+    value = {"a_key_with_many_values": [0] * 10_000, "another_of_them": {f"name{n}": n for n in range(100)}}
+    assert shown(value) == value
+    assert looked_at.count("a_key_with_many_values") in (1, 2)
+    assert looked_at.count("another_of_them") in (1, 2)
+
+
+def test_a_key_that_is_too_long_to_look_through_hides_what_is_below_it() -> None:
+    """Looked through for each value, this one is looked through for hours."""
+    key = "k" * 1_000_000
+    assert shown({key: [1] * 100_000}) == {key: ["******"] * 100_000}
+    assert shown({"a_json": json.dumps({key: {"a": 1, "b": [{"c": "hush"}]}})}) == {
+        "a_json": json.dumps({key: {"a": "******", "b": [{"c": "******"}]}})
+    }
+
+
+def test_what_nests_too_deeply_to_be_searched_is_not_shown() -> None:
+    text = "[" * 100_000 + json.dumps({"password": "hush"}) + "]" * 100_000
+    assert shown({"a_json": text, "b_json": "no JSON"}) == {"a_json": "******", "b_json": "no JSON"}
 
 
 def test_nothing_that_is_read_shows_the_secrets_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
