@@ -8,11 +8,14 @@ from typing import Annotated, Final
 from pydantic import Field
 
 CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
-_NAME: Final = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+MAX_CALLABLE_LENGTH: Final = 512
+MAX_NAME_LENGTH: Final = 64
+_NAME: Final = rf"^[A-Za-z_][A-Za-z0-9_]{{0,{MAX_NAME_LENGTH - 1}}}$"
 _COMPARED: Final = 128
 """How much of a wrong name is compared with the right ones."""
 
 Name = Annotated[str, Field(pattern=_NAME)]
+Column = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 def canonical_json(value: object) -> str:

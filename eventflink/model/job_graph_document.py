@@ -27,7 +27,15 @@ from eventflink.model.avro_schema import Directory, with_schema_files
 from eventflink.model.bounded_yaml import InvalidYaml, load_yaml
 from eventflink.model.chaining import chain_streams
 from eventflink.model.configuration import ID_PATTERN
-from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
+from eventflink.model.document_fields import (
+    CALLABLE_PATTERN,
+    MAX_CALLABLE_LENGTH,
+    MAX_NAME_LENGTH,
+    Column,
+    Name,
+    canonical_json,
+    did_you_mean,
+)
 from eventflink.model.job_graph import (
     DEFAULT_OUTPUT,
     MAX_CHECKPOINT_TIME_MS,
@@ -105,7 +113,7 @@ class VertexDocument(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     id: Name
-    python: str | None = None
+    python: str | None = Field(None, max_length=MAX_CALLABLE_LENGTH)
     sql: str | None = Field(None, max_length=65_536)
     parallelism: int = Field(1, ge=1, le=MAX_PARALLELISM)
     max_parallelism: int = Field(128, ge=1, le=32_768)
@@ -151,17 +159,17 @@ class EdgeDocument(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    source: str = Field(alias="from")
-    target: str = Field(alias="to")
+    source: str = Field(alias="from", max_length=MAX_NAME_LENGTH)
+    target: str = Field(alias="to", max_length=MAX_NAME_LENGTH)
     output: Name = DEFAULT_OUTPUT
     name: Name | None = None
     ship: Literal["forward", "hash", "rebalance", "broadcast"] = "rebalance"
-    keys: list[str] = Field(default_factory=list, max_length=32)
+    keys: list[Column] = Field(default_factory=list, max_length=32)
     schema_: Annotated[str | None, Field(alias="schema", min_length=1, max_length=65_536)] = None
     """The columns of its rows, as Spark's DDL."""
     partitions: Annotated[int | None, Field(ge=1, le=MAX_EDGE_PARTITIONS)] = None
     """Of its topic; default: as many as the reader has subtasks."""
-    event_time: Annotated[str | None, Field(min_length=1, max_length=256)] = None
+    event_time: Column | None = None
     watermark_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
     chain: bool | None = None
     """Whether its ends become one query; default: where that is safe."""

@@ -8,10 +8,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from eventflink.model.secret_values import holds_secret, key_below
+from eventflink.model.secret_values import MAX_KEY_LENGTH, holds_secret, key_below
 
 MAX_SECRETS: Final = 64
 """Different ones, in the parameters of a vertex or the settings of a stream."""
+
+MAX_NESTING: Final = 100
+"""As in a document of YAML: whoever shows or resolves what nests deeper ends at Python's limit."""
+
+_SHOWN: Final = 512
+"""How much of a place is written out."""
 
 _KEY: Final = "secret"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -32,7 +38,8 @@ def check_references(values: Mapping[str, Any], where: str) -> bool:
     """Tell whether a secret is named anywhere below the keys of a document.
 
     Raises:
-        ValueError: a secret is written and not named, what is named is no name, or there are too many; with its place.
+        ValueError: a secret is written and not named, what is named is no name, or there are too many; or a key is too long, or something
+            nests too deeply; with its place.
 
     """
     names: set[str] = set()
@@ -40,28 +47,54 @@ def check_references(values: Mapping[str, Any], where: str) -> bool:
         name = reference_name(value)
         if name is not None and not is_secret_name(name):
             raise ValueError(
-                f"{place}: the name of a secret is letters, digits, '.', '_' and '-', at most 128, and begins with a letter, a digit or '_'"
+                f"{_written(place)}: the name of a secret is letters, digits, '.', '_' and '-', at most 128, "
+                "and begins with a letter, a digit or '_'"
             )
         if name is not None:
             names.add(name)
         elif value and isinstance(value, str) and holds_secret(key):
-            raise ValueError(f"{place}: a secret is named here, not written, for the log keeps for ever what it has: {{secret: NAME}}")
+            raise ValueError(
+                f"{_written(place)}: a secret is named here, not written, for the log keeps for ever what it has: {{secret: NAME}}"
+            )
     if len(names) > MAX_SECRETS:
         raise ValueError(f"{where}: {len(names)} secrets are named; at most {MAX_SECRETS} may be")
     return bool(names)
 
 
-def _leaves(values: Mapping[str, Any], where: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield references and what is neither a mapping nor a list: its place, the key that it stands under, itself."""
-    waiting = [(f"{where}.{key}", str(key), each) for key, each in values.items()]
+_Place = tuple[Any, ...]
+"""Within which place something is, and what it is called there. A message alone writes it out: a long one may be that of many values."""
+
+
+def _written(place: _Place) -> str:
+    parts = []
+    while place:
+        place, part = place
+        parts.append(part)
+    return "".join(reversed(parts))[:_SHOWN]
+
+
+def _leaves(values: Mapping[str, Any], where: str) -> Iterator[tuple[_Place, str, Any]]:
+    """Yield references and what is neither a mapping nor a list: its place, the key that it stands under, itself.
+
+    Raises:
+        ValueError: a key is too long, or something nests too deeply.
+
+    """
+    waiting: list[tuple[_Place, int, str, Any]] = [(((), where), 1, "", values)]
     while waiting:
-        place, key, value = waiting.pop()
-        if isinstance(value, Mapping) and reference_name(value) is None:
-            waiting += [(f"{place}.{inner}", key_below(key, str(inner)), each) for inner, each in value.items()]
-        elif isinstance(value, list):
-            waiting += [(f"{place}[{number}]", key, each) for number, each in enumerate(value)]
-        else:
+        place, depth, key, value = waiting.pop()
+        if not isinstance(value, Mapping | list) or (value is not values and reference_name(value) is not None):
             yield place, key, value
+        elif depth > MAX_NESTING:
+            raise ValueError(f"{where}: nested more than {MAX_NESTING} levels deep")
+        elif isinstance(value, list):
+            waiting += [((place, f"[{number}]"), depth + 1, key, each) for number, each in enumerate(value)]
+        else:
+            for name, each in value.items():
+                inner = str(name)
+                if len(inner) > MAX_KEY_LENGTH:
+                    raise ValueError(f"{_written(place)}: a key has {len(inner)} characters; at most {MAX_KEY_LENGTH} may be")
+                waiting.append(((place, f".{inner}"), depth + 1, key_below(key, inner), each))
 
 
 def with_secrets(values: Mapping[str, Any], resolve: Callable[[str], str]) -> dict[str, Any]:

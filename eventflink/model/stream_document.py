@@ -18,10 +18,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
-from eventflink.model.document_fields import CALLABLE_PATTERN, Name, canonical_json, did_you_mean
+from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, Name, canonical_json, did_you_mean
 from eventflink.model.job_graph import ChainedOperator, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.secret_references import check_references, reference_name
 from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger, TaskType
+from eventflink.model.texts import beginning_of
 
 MAX_SOURCES: Final = 16
 MAX_SINKS: Final = 16
@@ -36,7 +37,6 @@ DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 60_000
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
 _Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}$")]
 _Text = Annotated[str, Field(min_length=1, max_length=4_096)]
-_Column = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 def _schema_text(value: object) -> object:
@@ -52,7 +52,7 @@ _Schema = Annotated[
 ]
 """Text: Spark's DDL, or an Avro schema as JSON, which may stand as it is."""
 
-_Callable = Annotated[str, Field(pattern=CALLABLE_PATTERN, max_length=512)]
+_Callable = Annotated[str, Field(pattern=CALLABLE_PATTERN, max_length=MAX_CALLABLE_LENGTH)]
 
 OWN_SETTINGS: Final = {
     "spark.sql.streaming.checkpointLocation": "a stream's checkpoints are where execution.checkpointing.dir says",
@@ -122,7 +122,7 @@ class KafkaSinkDocument(_Document):
     topic: _Topic
     bootstrap_servers: _Text | None = None
     """Default: the Kafka of the cluster."""
-    key: list[_Column] = Field(default_factory=list, max_length=32)
+    key: list[Column] = Field(default_factory=list, max_length=32)
     """The columns of the record's key: one as it is, several as a JSON object."""
     transaction_timeout_ms: int = Field(DEFAULT_TRANSACTION_TIMEOUT_MS, ge=1_000, le=MAX_TRANSACTION_TIMEOUT_MS)
     guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
@@ -138,7 +138,7 @@ class FilesSinkDocument(_Document):
     """A directory that is written, exactly once for who reads it with Spark."""
 
     path: _Text
-    partition_by: list[_Column] = Field(default_factory=list, max_length=32)
+    partition_by: list[Column] = Field(default_factory=list, max_length=32)
 
 
 class StreamSourceDocument(_Document):
@@ -158,7 +158,7 @@ class StreamSourceDocument(_Document):
     format: str | None = None
     schema_: _Schema = Field(None, alias="schema")
     registry: RegistryDocument | None = None
-    event_time: _Column | None = None
+    event_time: Column | None = None
     watermark_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
 
     @model_validator(mode="after")
@@ -263,7 +263,7 @@ class ChainedDocument(_Document):
     parameters: dict[str, Any] = Field(default_factory=dict)
     input: Name
     schema_: Annotated[str, Field(alias="schema", min_length=1, max_length=65_536)]
-    event_time: _Column | None = None
+    event_time: Column | None = None
     watermark_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
 
     @model_validator(mode="after")
@@ -307,7 +307,7 @@ class StreamDocument(_Document):
     def _check(self) -> Self:
         for key in self.settings:
             if not key.startswith("spark."):
-                raise ValueError(f"settings: '{key}' is no setting of Spark: they begin with 'spark.'")
+                raise ValueError(f"settings: '{beginning_of(key)}' is no setting of Spark: they begin with 'spark.'")
             if key in OWN_SETTINGS:
                 raise ValueError(f"settings: '{key}' cannot be set: {OWN_SETTINGS[key]}")
         _check_secret_settings(self.settings)

@@ -38,6 +38,14 @@ def _abc(edges: list[dict[str, Any]]) -> dict[str, Any]:
     return _graph(vertices=[_vertex("a"), _vertex("b"), _vertex("c", parallelism=2)], edges=edges)
 
 
+def _deep(levels: int, innermost: Any = None, key: str = "") -> Any:
+    """Return lists in each other, so many of them; with a `key`, mappings that have it alone."""
+    value = [] if innermost is None else innermost
+    for _ in range(levels - 1):
+        value = {key: value} if key else [value]
+    return value
+
+
 WRONG: list[tuple[Any, str]] = [
     ("{", "f: neither JSON nor YAML: "),
     ("a: [", "f: neither JSON nor YAML: "),
@@ -63,6 +71,10 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(vertices=[{"id": "a", "python": "m"}]), "f: vertices[0]: python: 'm' is not of the form module:function"),
     (_graph(vertices=[{"id": "a", "python": "m:f()"}]), "f: vertices[0]: python: 'm:f()' is not of the form module:function"),
     (_graph(vertices=[{"id": "a", "python": "m:f\n"}]), "is not of the form module:function"),
+    (
+        _graph(vertices=[{"id": "a", "python": "m" * 511 + ":f"}]),
+        "f: vertices[0].python: String should have at most 512 characters, not 513",
+    ),
     (_graph(vertices=[_vertex("a\n")]), "f: vertices[0].id: String should match pattern"),
     (_graph(vertices=[_vertex(sql="  ")]), "f: vertices[0]: sql: the query is empty"),
     (_graph(vertices=[_vertex(sql="x" * 65_537)]), "f: vertices[0].sql: String should have at most 65536 characters"),
@@ -76,6 +88,11 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(vertices=[_vertex(max_parallelism=32_769)]), "f: vertices[0].max_parallelism: Input should be less than or equal to 32768"),
     (_graph(vertices=[_vertex(paralellism=2)]), "f: vertices[0].paralellism: Extra inputs are not permitted"),
     (_graph(vertices=[_vertex(parameters=[])]), "f: vertices[0].parameters: Input should be a valid dictionary"),
+    (
+        _graph(vertices=[_vertex(parameters={"p": [{"k" * 257: 1}]})]),
+        "f: vertices[0]: parameters.p[0]: a key has 257 characters; at most 256 may be",
+    ),
+    (_graph(vertices=[_vertex(parameters={"p": _deep(100)})]), "f: vertices[0]: parameters: nested more than 100 levels deep"),
     (_graph(vertices=[_vertex(parameters={"p": {1, 2}})]), "f: parameters must be JSON values"),
     (_graph(vertices=[_vertex(parameters={"p": float("nan")})]), "f: parameters must be JSON values"),
     (_graph(vertices=[_vertex(parameters={"p": "\ud800"})]), "f: parameters must be JSON values"),
@@ -89,6 +106,9 @@ WRONG: list[tuple[Any, str]] = [
     (_abc(_edges(("a", "c"), ship="forward")), "f: edges[0]: ship: forward needs equal parallelism of 'a' and 'c'"),
     (_abc(_edges(("a", "b"), ship="hash")), "f: edges[0]: ship: hash needs 'keys'"),
     (_abc(_edges(("a", "b"), keys=["k"])), "f: edges[0]: 'keys' go with ship: hash, not with rebalance"),
+    (_abc(_edges(("a", "b" * 65))), "f: edges[0].to: String should have at most 64 characters, not 65"),
+    (_abc(_edges(("a" * 65, "b"))), "f: edges[0].from: String should have at most 64 characters, not 65"),
+    (_abc(_edges(("a", "b"), ship="hash", keys=["k" * 257])), "f: edges[0].keys[0]: String should have at most 256 characters, not 257"),
     (_abc(_edges(("a", "b"), ship="random")), "f: edges[0].ship: Input should be 'forward', 'hash', 'rebalance' or 'broadcast'"),
     (_abc(_edges(("a", "b"), output="no way")), "f: edges[0].output: String should match pattern"),
     (_abc([{"from": "a"}]), "f: edges[0].to: Field required"),
@@ -146,6 +166,16 @@ def test_deep_nesting_is_refused_before_it_can_hurt() -> None:
         for text in ("[" * depth, "a: " + "{b: " * depth, '{"vertices": ' * depth):
             with pytest.raises(InvalidJobGraph):
                 parse_job_graph(text[:200_000], "f")
+
+
+def test_what_a_place_is_called_is_not_written_out_for_each_of_the_values_there() -> None:
+    """As texts the places of these values have ten gigabytes."""
+    values = _deep(98, [0] * 400_000, "k" * 256)
+    [checked] = parse_job_graph(_graph(vertices=[_vertex(parameters={"p": values})]), "f").vertices
+    assert json.loads(checked.parameters_json) == {"p": values}
+    with pytest.raises(InvalidJobGraph, match="a secret is named here, not written") as caught:
+        parse_job_graph(_graph(vertices=[_vertex(parameters={"p": _deep(98, [{"password": "hush"}], "k" * 256)})]), "f")
+    assert len(str(caught.value)) < 1_000
 
 
 def test_a_document_becomes_the_plain_record() -> None:
@@ -497,6 +527,8 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ({"trigger": {}}, f"{STREAM}.trigger: exactly one of 'processing_time_ms', 'available_now: true' and 'real_time_ms' says when a b"),
         ({"trigger": {"available_now": False}}, f"{STREAM}.trigger.available_now: Input should be True"),
         ({"output_mode": "upsert"}, f"{STREAM}.output_mode: Input should be 'append', 'update' or 'complete'"),
+        ({"settings": {"x" * 10_000: 1}}, f"{STREAM}: settings: '{'x' * 40}' is no setting of Spark: they begin with 'spark.'"),
+        ({"settings": {f"spark.{'x' * 251}": 1}}, f"{STREAM}: settings: a key has 257 characters; at most 256 may be"),
         ({"settings": {"shuffle": 1}}, f"{STREAM}: settings: 'shuffle' is no setting of Spark: they begin with 'spark.'"),
         (
             {"settings": {"spark.sql.streaming.checkpointLocation": "/x"}},
