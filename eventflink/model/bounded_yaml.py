@@ -4,12 +4,18 @@ Every document that eventflink reads and has not written itself is read here: li
 process; aliases of aliases fill the memory; and what stands for a date, a number or a key may be none.
 """
 
+import re
 from typing import Any, Final
 
 import yaml
 
 MAX_NESTING: Final = 100
 MAX_ALIASED: Final = 1024 * 1024
+
+_MAX_DIGITS: Final = 4_300
+"""Python reads no decimal number of more. YAML has numbers to the base 60 as well, and PyYAML takes the square of their length for them."""
+
+_NUMBER: Final = re.compile(r"[+-]?(?:0[bx][0-9a-fA-F_]*|[0-9_:]*)")
 
 
 class InvalidYaml(ValueError):
@@ -55,6 +61,9 @@ def _check_bounds(text: str, loader: type[Any]) -> None:
             lengths |= {anchor: length - before} if anchor is not None else {}
         elif isinstance(event, yaml.ScalarEvent):
             length += 1 + len(event.value)
+            # Neither quoted nor a block, or with a tag: so it may stand for a number.
+            if len(event.value) > _MAX_DIGITS and not event.implicit[1] and _NUMBER.fullmatch(event.value):
+                raise InvalidYaml(f"a number of more than {_MAX_DIGITS} digits")
             lengths |= {event.anchor: length - before} if event.anchor is not None else {}
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in lengths:

@@ -168,6 +168,16 @@ def test_deep_nesting_is_refused_before_it_can_hurt() -> None:
                 parse_job_graph(text[:200_000], "f")
 
 
+def test_what_may_stand_for_a_number_is_no_longer_than_python_reads_one() -> None:
+    """A number to the base 60 costs the square of its length: this one hours."""
+    for text in ("1" + ":1" * 5_000_000, "!!int '1" + ":1" * 5_000_000 + "'", "0x" + "f" * 4_300, "-0b" + "1" * 4_300, "1" * 4_301):
+        with pytest.raises(InvalidJobGraph, match="neither JSON nor YAML: a number of more than 4300 digits"):
+            parse_job_graph(f"name: {text}", "f")
+    for text in ("'1" + ":1" * 2_150 + "'", "1" * 4_301 + "x", "1 " * 4_301):
+        with pytest.raises(InvalidJobGraph, match="name: String should have at most 256 characters"):
+            parse_job_graph(f"name: {text}", "f")
+
+
 def test_what_a_place_is_called_is_not_written_out_for_each_of_the_values_there() -> None:
     """As texts the places of these values have ten gigabytes."""
     values = _deep(98, [0] * 400_000, "k" * 256)
