@@ -1,9 +1,10 @@
 """Writing the archives of ended jobs: outside Kafka, in threads, each outcome handed back as an input.
 
 What goes into an archive is read from the accepted state when its turn comes, as any client reads it (P4), a bounded number of tasks at a
-time. Doing it twice is harmless. A job stays in memory until the log says that its archive is written, so a crash loses nothing.
-The copy in Flink's format is written before that is said, so that the next leader writes one that is missing; but one that cannot be
-written is given up after a few attempts, and the log does not know of it.
+time; a job's document, which anybody may have made large, is searched for secrets in a thread. Doing it twice is harmless. A job stays in
+memory until the log says that its archive is written, so a crash loses nothing. The copy in Flink's format is written before that is said,
+so that the next leader writes one that is missing; but one that cannot be written is given up after a few attempts, and the log does not
+know of it.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, TypeVar, TypeVarTuple
 
 from eventflink.blob import BlobError
 from eventflink.blob.flink_archives import FlinkArchives
@@ -22,16 +23,17 @@ from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.master.effects import ArchiveJob
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, MasterInput, WrittenArchive
 from eventflink.model.rehearsal import ARCHIVE_NOTED
-from eventflink.views.archive import archive_view
+from eventflink.views.archive import archive_later
 from eventflink.views.plain import View
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _logger = logging.getLogger(__name__)
 
 BATCH: Final = 64
 MAX_TASKS: Final = 2_000
-"""Of the jobs whose archives are put together at once: for so long the event loop does nothing else."""
+"""Of the jobs that are read for their archives at once: for so long the event loop does nothing else."""
 
 WRITERS: Final = 4
 READ_TIMEOUT_S: Final = 30.0
@@ -43,9 +45,9 @@ COPY_DELAY_S: Final = 1.0
 
 @dataclass(slots=True)
 class _Collected:
-    """The archives that were put together at once, and how many of the jobs were looked at."""
+    """What makes the archives of the jobs that were read at once, and how many of the jobs were looked at."""
 
-    archives: list[View]
+    archives: dict[str, Callable[[], View]]
     taken: int
 
 
@@ -103,8 +105,8 @@ class Archiver:
             names = batch
         else:
             self._waiting = dict.fromkeys(batch[collected.taken :]) | self._waiting
-            names = [archive["job_id"] for archive in collected.archives]
-            outcomes = list(await asyncio.gather(*map(self._write, collected.archives)))
+            names = list(collected.archives)
+            outcomes = list(await asyncio.gather(*map(self._write, collected.archives.values())))
         written = [
             WrittenArchive(job_id, outcome.location, outcome.digest, outcome.byte_count)
             for job_id, outcome in zip(names, outcomes, strict=True)
@@ -118,7 +120,7 @@ class Archiver:
                 self._on_outcome(ArchiveFailed(job_id, outcome))
 
     async def _collect(self, batch: list[str]) -> _Collected | str:
-        """Put the archives of the first of these jobs together; or return why that cannot be."""
+        """Read what the archives of the first of these jobs are made of; or return why that cannot be."""
         if self._archives is None:
             return "this master has no archive directory (jobmanager.archive.fs.dir)"
         answer: asyncio.Future[Answered | ReadRefused] = asyncio.get_running_loop().create_future()
@@ -140,14 +142,17 @@ class Archiver:
         collected: _Collected = found.value
         return collected
 
-    async def _write(self, archive: View) -> ArchiveFile | str:
-        """Write one archive in a thread; return why it could not be written otherwise."""
+    async def _write(self, make: Callable[[], View]) -> ArchiveFile | str:
+        """Make one archive and write it, in threads; return why it could not be written otherwise."""
         try:
+            archive = await self._in_thread(make)
             written = await self._in_thread(self._write_now, archive)
         except TimeoutError:
             return f"it was not written within {WRITE_TIMEOUT_S:g} s"
         except (OSError, BlobError, ValueError) as error:
             return str(error)
+        except Exception as error:  # noqa: BLE001 - whatever a document cannot be shown for, no other archive and no leadership ends for it
+            return f"it cannot be made: {error!r}"
         if self._flink_archives is not None:
             await self._copy(self._flink_archives, archive)
         return written
@@ -165,8 +170,8 @@ class Archiver:
             if attempt < COPY_ATTEMPTS:
                 await asyncio.sleep(COPY_DELAY_S)
 
-    async def _in_thread(self, write: Callable[[View], T], archive: View) -> T:
-        return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(self._threads, write, archive), WRITE_TIMEOUT_S)
+    async def _in_thread(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments), WRITE_TIMEOUT_S)
 
     def _write_now(self, archive: View) -> ArchiveFile:
         if self._archives is None:
@@ -187,8 +192,8 @@ class NotingArchiver(Archiver):
 
 
 def _collect(fold: Fold, batch: list[str]) -> _Collected:
-    """Put together the archives of the first jobs that still wait for one, at least one of them, and a bounded number of tasks."""
-    collected = _Collected([], 0)
+    """Read what the archives of the first jobs that still wait for one are made of, at least of one, and a bounded number of tasks."""
+    collected = _Collected({}, 0)
     tasks = 0
     for job_id in batch:
         job = fold.master.dispatcher.jobs.get(job_id)
@@ -197,6 +202,6 @@ def _collect(fold: Fold, batch: list[str]) -> _Collected:
             if collected.archives and tasks + count > MAX_TASKS:
                 break
             tasks += count
-            collected.archives.append(archive_view(fold, job_id))
+            collected.archives[job_id] = archive_later(fold, job_id)
         collected.taken += 1
     return collected

@@ -4,13 +4,14 @@ An archive holds what the views of the job showed at its end, so that an answer 
 `views.py` says of all views holds here as well; reading and writing is for others.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.views import queries
 from eventflink.views.checkpoints import checkpoints_view, no_checkpoints
 from eventflink.views.exceptions import exceptions_view
-from eventflink.views.job_document import document_view
+from eventflink.views.job_document import document_later
 from eventflink.views.jobs_and_cluster import job_view
 from eventflink.views.plain import MAX_EXCEPTIONS, View
 
@@ -19,9 +20,14 @@ _STANDING: Final = ("job_id", "status", "status_since", "job_master_id")
 
 def archive_view(fold: Fold, job_id: str) -> View:
     """Return the archive of a job that has ended; raises `JobNotFound`."""
+    return archive_later(fold, job_id)()
+
+
+def archive_later(fold: Fold, job_id: str) -> Callable[[], View]:
+    """Read what the state says of such a job, and return what makes its archive of it, in any thread; raises `JobNotFound`."""
     job = job_view(fold, job_id)
     known = fold.master.dispatcher.jobs[job["job_id"]]
-    return {
+    told = {
         "job_id": known.job_id,
         "graph_digest": known.graph_digest,
         "submitted_at_ms": known.submitted_at_ms,
@@ -30,8 +36,9 @@ def archive_view(fold: Fold, job_id: str) -> View:
         "result": queries.job_result(fold, job_id),
         "exceptions": exceptions_view(known, MAX_EXCEPTIONS),
         "checkpoints": checkpoints_view(known),
-        "document": document_view(fold, known.job_id),
     }
+    document = document_later(fold, known.job_id)
+    return lambda: {**told, "document": document()}
 
 
 def archived_job(archive: View) -> View:

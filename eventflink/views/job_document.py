@@ -5,7 +5,7 @@ A document may hold passwords: in the options of its sources and sinks, in param
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from eventflink.leadership.fold import Fold
@@ -30,14 +30,15 @@ _IN_JSON: Final = "_json"
 
 def document_view(fold: Fold, job_id: str) -> View:
     """Return the document of a job, who submitted it and when; raises `JobNotFound`."""
+    return document_later(fold, job_id)()
+
+
+def document_later(fold: Fold, job_id: str) -> Callable[[], View]:
+    """Return what makes that view, in any thread: nothing changes a graph, and to search a large one for secrets takes a while."""
     job = job_of(fold, job_id)
-    return {
-        "job_id": job_id,
-        "graph_digest": job.graph_digest,
-        "actor": job.actor,
-        "submitted_at": iso_time(job.submitted_at_ms),
-        "document": shown(to_document(job.execution_graph.graph)),
-    }
+    graph = job.execution_graph.graph
+    told = {"job_id": job_id, "graph_digest": job.graph_digest, "actor": job.actor, "submitted_at": iso_time(job.submitted_at_ms)}
+    return lambda: {**told, "document": shown(to_document(graph))}
 
 
 def shown(value: Any, key: str = "") -> Any:

@@ -1,6 +1,7 @@
 """A job that has left the memory is answered for by any master: from what the log keeps of it, and from its archive."""
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,7 @@ from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.rest.flink.archive_format import flink_archive
+from eventflink.views import job_document
 from eventflink.views.archive import archive_view
 from eventflink.views.jobs_and_cluster import job_view
 from eventflink.views.plain import View
@@ -230,6 +232,32 @@ def test_every_job_that_waits_is_archived_a_bounded_number_of_tasks_at_once(arch
     assert list(cluster.master.dispatcher.forgotten) == names
     for name in names:
         assert archives.read(name, cluster.master.dispatcher.forgotten[name].archive_digest)["job"]["job_id"] == name
+
+
+def test_documents_are_searched_for_secrets_in_threads_and_one_that_cannot_be_fails_alone(
+    archives: JobArchives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document that took the event loop for longer than a lease stopped each leader, one after the other."""
+    cluster = new_cluster()
+    names = ["good", "bad", "better"]
+    for name in names:
+        [deployment] = deployments(cluster.submit({**graph(vertex("a")), "name": name}, job_id=name))
+        cluster.report(deployment, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", "Traceback"))
+    threads: dict[str, threading.Thread] = {}
+
+    def searched(document: View) -> View:
+        threads[document["name"]] = threading.current_thread()
+        if document["name"] == "bad":
+            raise RecursionError("it nests too deeply")
+        return document
+
+    monkeypatch.setattr(job_document, "shown", searched)
+    written, failed = run_archiver(cluster, archives)
+    assert isinstance(written, ArchivesWritten)
+    assert [each.job_id for each in written.archives] == ["good", "better"]
+    assert failed == ArchiveFailed("bad", "it cannot be made: RecursionError('it nests too deeply')")
+    assert threads.keys() == set(names)
+    assert threading.current_thread() not in threads.values()
 
 
 def test_what_cannot_be_written_is_told_with_the_reason(tmp_path: Path) -> None:

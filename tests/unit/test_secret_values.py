@@ -155,7 +155,12 @@ def test_a_long_text_is_searched_for_credentials_once_and_not_from_each_of_its_l
 def test_a_key_is_looked_through_once_for_all_values_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
     plain = secret_values._plain
-    monkeypatch.setattr(secret_values, "_plain", lambda key: (looked_at.append(key), plain(key))[1])
+
+    def noted(key: str) -> str:
+        looked_at.append(key)
+        return plain(key)
+
+    monkeypatch.setattr(secret_values, "_plain", noted)
     value = {"a_key_with_many_values": [0] * 10_000, "another_of_them": {f"name{n}": n for n in range(100)}}
     assert shown(value) == value
     assert looked_at.count("a_key_with_many_values") in (1, 2)
