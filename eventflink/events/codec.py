@@ -225,7 +225,7 @@ def read_payload(pair: tuple[str, AvroFields]) -> Any:
     try:
         return _read_tagged(pair)
     except (LookupError, TypeError, ValueError) as error:
-        message = f"the payload {pair[0] if isinstance(pair, tuple) else pair!r} cannot be read: {error}"
+        message = f"the payload {pair[0] if isinstance(pair, tuple) else f'is a {type(pair).__name__}, and'} cannot be read: {error}"
         raise UndecodableRecord(message) from error
 
 
