@@ -1,5 +1,6 @@
 """Pipelined edges as the master has them: their ends run at the same time, and in a savepoint the reader comes after the writer."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from eventflink.master.effects import CleanUp, Deployment, Effect, unacknowledge
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph, to_document
 from eventflink.model.pipelined_edges import edge_topic, stream_with_edges
 from eventflink.model.statuses import ExecutionState, JobStatus, SavepointMode, StreamConnector
+from eventflink.model.stream_document import MAX_CHAINED
 from tests.support.cluster import ScriptedCluster, decline, deployments, graph, orders, stream, vertex
 
 SCHEMA = "id BIGINT, at TIMESTAMP"
@@ -281,3 +283,48 @@ def test_an_edge_that_asks_for_it_is_chained_or_refused_with_the_reason() -> Non
         parse_job_graph(chain(a={"slot_sharing_group": "g"}, edge={"chain": True}), "f")
     with pytest.raises(InvalidJobGraph, match=r"f: edges\[0\].chain: only streams that a forward edge joins are chained"):
         parse_job_graph(chain(edge={"chain": True, "ship": "rebalance"}), "f")
+
+
+def _row_of(length: int, wishes: Sequence[bool | None] = (), *, reverse: bool = False) -> dict[str, Any]:
+    """So many streams in a row, joined by forward edges; each wish is of an edge, from the first."""
+    vertices: list[dict[str, Any]] = [vertex(f"v{number}") | {"stream": {}} for number in range(length)]
+    vertices[0]["stream"] = {"sources": stream("a")["stream"]["sources"]}
+    vertices[-1]["stream"] = {"sink": stream("a")["stream"]["sink"]}
+    edges = [{"from": f"v{n}", "to": f"v{n + 1}", "ship": "forward", "schema": SCHEMA} for n in range(length - 1)]
+    for edge, wish in zip(edges, wishes, strict=False):
+        edge |= {"chain": wish}
+    return graph(*vertices) | {"edges": edges[::-1] if reverse else edges}
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_chain_is_as_long_as_its_record_may_say_and_another_follows(reverse: bool) -> None:  # noqa: FBT001
+    lengths = [text.count("->") + 1 for text in chains_of(_row_of(2 * MAX_CHAINED, reverse=reverse))]
+    assert lengths == ([MAX_CHAINED - 1, MAX_CHAINED + 1] if reverse else [MAX_CHAINED + 1, MAX_CHAINED - 1])
+
+
+def test_an_edge_that_asks_for_too_long_a_chain_is_refused_with_its_place() -> None:
+    longest = _row_of(MAX_CHAINED + 1, [True] * MAX_CHAINED)
+    assert len(chains_of(longest)) == 1
+    with pytest.raises(InvalidJobGraph, match=rf"f: edges\[{MAX_CHAINED}\].chain: 'v0' would have more than {MAX_CHAINED} streams chained"):
+        parse_job_graph(_row_of(MAX_CHAINED + 2, [True] * (MAX_CHAINED + 1)), "f")
+
+
+@pytest.mark.parametrize(("modes", "chains"), [("append update append", ["v0 -> v1 -> v2"]), ("append append update", ["v0", "v1 -> v2"])])
+def test_what_a_stream_appends_is_what_the_end_of_its_chain_does(modes: str, chains: list[str]) -> None:
+    """The second edge asks for it, and stands first or makes the first one possible."""
+    written = _row_of(3, (None, True), reverse=modes.endswith("update"))
+    for number, mode in enumerate(modes.split()):
+        written["vertices"][number]["stream"] |= {"output_mode": mode}
+    assert chains_of(written) == chains
+
+
+def test_a_graph_of_ten_thousand_forward_edges_is_looked_at_once() -> None:
+    """Where each chain began the search again, and each edge counted all others, this took hours."""
+    source, sink = stream("a")["stream"]["sources"], stream("a")["stream"]["sink"]
+    writers = [vertex(f"w{number}") | {"stream": {"sources": source}} for number in range(120)]
+    readers = [vertex(f"r{number}") | {"stream": {"sink": sink}} for number in range(80)]
+    written = _row_of(390)
+    pairs = [(writer["id"], reader["id"]) for writer in writers for reader in readers]
+    between = [{"from": writer, "to": reader, "ship": "forward", "schema": SCHEMA} for writer, reader in pairs]
+    written = graph(*writers, *readers, *written["vertices"]) | {"edges": [*between, *written["edges"]]}
+    assert [text.count("->") for text in chains_of(written)] == [0] * 200 + [MAX_CHAINED] * 6
