@@ -5,9 +5,8 @@ The rule it keeps: a schema is refused with the place in it before a job runs, n
 
 import json
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fastavro.schema import SchemaParseException, expand_schema, parse_schema
 
@@ -18,6 +17,13 @@ CONFLUENT_HEADER_LENGTH: Final = 5
 SCHEMA_SUFFIX: Final = ".avsc"
 _MAX_SCHEMA_BYTES: Final = 65_536
 _MAX_PRECISION: Final = 38
+_MAX_DEPTH: Final = 64
+MAX_COLUMNS_LENGTH: Final = 4 * _MAX_SCHEMA_BYTES
+"""Of all columns as DDL. They are shorter than their schema where no type is used twice, so each may be used four times and more."""
+
+_HINTS: Final = frozenset({"__fastavro_parsed", "__named_schemas"})
+"""What makes fastavro believe that it has seen a schema before."""
+
 _COLUMN_TYPES: Final = {
     "boolean": "BOOLEAN",
     "int": "INT",
@@ -39,31 +45,43 @@ _COLUMN_TYPES: Final = {
 
 
 def spark_columns(schema: str) -> str:
-    """Return the columns of an Avro record as Spark's DDL.
+    """Return the columns of an Avro record as Spark's DDL; what they cost is bounded by the length of the schema.
 
     Raises:
-        ValueError: the schema is none, or has what Spark has no columns for; names the field.
+        ValueError: the schema is none, or has what Spark has no columns for, or too much of it; names the field.
 
     """
-    expanded = expand(schema)
-    if not isinstance(expanded, dict) or expanded["type"] not in ("record", "error"):
+    named: dict[str, Any] = {}
+    record = _parsed(schema, named)
+    if not isinstance(record, dict) or record["type"] not in ("record", "error"):
         raise ValueError("an Avro record is expected, whose fields are the columns")
-    return ", ".join(f"{_quoted(name)} {column}" for name, column in _fields_of(expanded, ""))
+    return ", ".join(f"{_quoted(name)} {column.written}" for name, column in _Columns(named).fields_of(record, "", 0))
 
 
 def expand(schema: str) -> Any:
     """Return an Avro schema in which names stand for themselves only where it is recursive.
 
+    Whoever looks at all of it may look at types that use each other a thousand times a thousand times: `spark_columns` refuses such a one.
+
     Raises:
         ValueError: it is none.
 
     """
+    _parsed(schema, {})
+    return expand_schema(_document(schema))
+
+
+def _parsed(schema: str, named: dict[str, Any]) -> Any:
+    """Return an Avro schema in which types stand once and then by their full names, by which they are put into `named`."""
     try:
-        document = json.loads(schema)
-        parse_schema(document, named_schemas={})
-        return expand_schema(document)
+        return parse_schema(_document(schema), named_schemas=named)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, SchemaParseException) as error:
         raise ValueError(f"no Avro schema: {type(error).__name__}: {str(error)[:200]}") from error
+
+
+def _document(schema: str) -> Any:
+    document = json.loads(schema)
+    return {key: value for key, value in document.items() if key not in _HINTS} if isinstance(document, dict) else document
 
 
 def kind_of(schema: Any) -> str:
@@ -91,42 +109,89 @@ def without_null(schema: Any, place: str) -> Any:
     return others[0]
 
 
-def _fields_of(record: dict[str, Any], place: str) -> Iterator[tuple[str, str]]:
-    """Yield the fields of a record with their types in Spark."""
-    seen: set[str] = set()
-    if not record["fields"]:
-        raise ValueError(f"field '{place}': a record has no fields" if place else "it has no fields")
-    for field in record["fields"]:
-        name = field["name"]
-        inner = f"{place}.{name}" if place else name
-        if name.lower() in seen:
-            raise ValueError(f"field '{inner}' is there twice, and upper and lower case are the same to Spark")
-        seen.add(name.lower())
-        column = _column_type(field["type"], inner)
-        if field.get("default") is not None and column.startswith(("BINARY", "DECIMAL")):
-            raise ValueError(f"field '{inner}': bytes have no default but null here")
-        yield name, column
+class _Column(NamedTuple):
+    """What a type is as a column."""
+
+    written: str
+    """As Spark's DDL."""
+    height: int
+    """How deeply types nest in it."""
 
 
-def _column_type(schema: Any, place: str) -> str:
-    schema = without_null(schema, place)
-    kind, logical = kind_of(schema), logical_type_of(schema)
-    match kind, logical:
-        case (("record" | "error"), ""):
-            return f"STRUCT<{', '.join(f'{_quoted(name)}: {column}' for name, column in _fields_of(schema, place))}>"
-        case "array", "":
-            return f"ARRAY<{_column_type(schema['items'], f'{place}[]')}>"
-        case "map", "":
-            return f"MAP<STRING, {_column_type(schema['values'], f'{place}[]')}>"
-        case (("bytes" | "fixed"), "decimal"):
-            return _decimal_type(schema, place)
-    written = f"{kind} {logical}".rstrip()
-    if written not in _COLUMN_TYPES:
-        raise ValueError(
-            f"field '{place}': {written} has no columns here; supported are {', '.join(_COLUMN_TYPES)}, bytes decimal, fixed decimal, "
-            f"record (but not within itself), array, map, and a union of one of them and null"
-        )
-    return _COLUMN_TYPES[written]
+_UNNESTED: Final = {kind: _Column(written, 0) for kind, written in _COLUMN_TYPES.items()}
+
+
+class _Columns:
+    """The columns of the types of one schema: a record that is used by its name is looked at once, and no more is written than may be."""
+
+    def __init__(self, named: dict[str, Any]) -> None:
+        self._named = named
+        self._written: dict[str, _Column | None] = {}
+        """Of records by their names; None: it holds the place where the walk is."""
+
+    def fields_of(self, record: dict[str, Any], place: str, depth: int) -> list[tuple[str, _Column]]:
+        """Return the fields of a record with their types in Spark."""
+        self._written[record["name"]] = None
+        fields: list[tuple[str, _Column]] = []
+        seen: set[str] = set()
+        length = 0
+        if not record["fields"]:
+            raise ValueError(f"field '{place}': a record has no fields" if place else "it has no fields")
+        for field in record["fields"]:
+            name = field["name"]
+            inner = f"{place}.{name}" if place else name
+            if name.lower() in seen:
+                raise ValueError(f"field '{inner}' is there twice, and upper and lower case are the same to Spark")
+            seen.add(name.lower())
+            column = self._column(field["type"], inner, depth + 1)
+            if field.get("default") is not None and column.written.startswith(("BINARY", "DECIMAL")):
+                raise ValueError(f"field '{inner}': bytes have no default but null here")
+            length += len(name) + len(column.written)
+            if length > MAX_COLUMNS_LENGTH:
+                raise ValueError(f"field '{inner}': up to here the columns have more than {MAX_COLUMNS_LENGTH} characters, written out")
+            fields.append((name, column))
+        return fields
+
+    def _column(self, schema: Any, place: str, depth: int) -> _Column:
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"field '{place}': types nest more than {_MAX_DEPTH} deep")
+        branches = [self._resolved(each) for each in schema] if isinstance(schema, list) else self._resolved(schema)
+        schema = without_null(branches, place)
+        kind, logical = kind_of(schema), logical_type_of(schema)
+        match kind, logical:
+            case (("record" | "error"), ""):
+                return self._struct(schema, place, depth)
+            case "array", "":
+                item = self._column(schema["items"], f"{place}[]", depth + 1)
+                return _Column(f"ARRAY<{item.written}>", item.height + 1)
+            case "map", "":
+                value = self._column(schema["values"], f"{place}[]", depth + 1)
+                return _Column(f"MAP<STRING, {value.written}>", value.height + 1)
+            case (("bytes" | "fixed"), "decimal"):
+                return _Column(_decimal_type(schema, place), 0)
+        written = f"{kind} {logical}".rstrip()
+        if written not in _UNNESTED:
+            raise ValueError(
+                f"field '{place}': {written} has no columns here; supported are {', '.join(_COLUMN_TYPES)}, bytes decimal, fixed decimal, "
+                f"record (but not within itself), array, map, and a union of one of them and null"
+            )
+        return _UNNESTED[written]
+
+    def _resolved(self, schema: Any) -> Any:
+        """Return the type that a name stands for; a type within itself is its name."""
+        if not isinstance(schema, str) or self._written.get(schema, schema) is None:
+            return schema
+        return self._named.get(schema, schema)
+
+    def _struct(self, record: dict[str, Any], place: str, depth: int) -> _Column:
+        name = record["name"]
+        if (known := self._written.get(name)) is None:
+            fields = self.fields_of(record, place, depth)
+            written = f"STRUCT<{', '.join(f'{_quoted(name)}: {column.written}' for name, column in fields)}>"
+            self._written[name] = known = _Column(written, 1 + max(column.height for _, column in fields))
+        if depth + known.height > _MAX_DEPTH:
+            raise ValueError(f"field '{place}': types nest more than {_MAX_DEPTH} deep")
+        return known
 
 
 def _decimal_type(schema: dict[str, Any], place: str) -> str:

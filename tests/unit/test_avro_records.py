@@ -12,7 +12,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from eventflink.model.avro_schema import spark_columns
+from eventflink.model.avro_schema import MAX_COLUMNS_LENGTH, spark_columns
 from eventflink.streams.avro_records import PROBLEM, ROW, decoder, encoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.failures import RegistryUnavailable, RowUnusable
@@ -88,6 +88,55 @@ def test_a_record_within_a_record_is_a_struct_wherever_its_name_stands() -> None
     assert spark_columns(json.dumps(schema)) == "`one` STRUCT<`n`: INT>, `two` STRUCT<`n`: INT>, `many` ARRAY<STRUCT<`n`: INT>>"
     row = {"one": {"n": 1}, "two": None, "many": [{"n": 2}]}
     assert decoded(written(schema, row), schema) == [(row, None)]
+
+
+def _using_each_other(levels: int, times: int) -> dict[str, Any]:
+    """A record whose fields use the record before it so many times."""
+    made = record(field("n", "int"), name="L0")
+    for level in range(1, levels):
+        fields = [field(f"f{number}", f"L{level - 1}") for number in range(1, times)]
+        made = record(field("f0", made), *fields, name=f"L{level}")
+    return made
+
+
+def _holding_each_other(count: int) -> dict[str, Any]:
+    """Records side by side, each but the first with the one before it."""
+    records = [record(field("n", "int"), name="C0"), *(record(field("n", f"C{n}"), name=f"C{n + 1}") for n in range(count - 1))]
+    return record(*[field(f"f{number}", each) for number, each in enumerate(records)])
+
+
+def test_types_that_use_each_other_are_bounded_before_they_are_written_out() -> None:
+    """Of the last but one, three kilobytes are a billion columns; of the last one, a name is written a thousand times."""
+    for schema, place in (
+        (_using_each_other(6, 10), "f1"),
+        (_using_each_other(10, 10), "f0.f0.f0.f0.f1"),
+        (record(field("a", record(field("n" * 30_000, "int"), name="I")), *[field(f"b{number}", "I") for number in range(1_000)]), "b7"),
+    ):
+        with pytest.raises(ValueError, match=f"^field '{place}': up to here the columns have more than {MAX_COLUMNS_LENGTH} characters"):
+            spark_columns(json.dumps(schema))
+    assert spark_columns(json.dumps(_using_each_other(4, 10))).count("INT") == 1_000
+
+
+def test_types_nest_as_deeply_as_others_can_follow() -> None:
+    nested: Any = "int"
+    for _ in range(70):
+        nested = {"type": "array", "items": nested}
+    for schema, place in ((record(field("a", nested)), r"a(\[\])+"), (_holding_each_other(70), r"f63\.n")):
+        with pytest.raises(ValueError, match=f"^field '{place}': types nest more than 64 deep$"):
+            spark_columns(json.dumps(schema))
+    assert spark_columns(json.dumps(_holding_each_other(60))).count("INT") == 60
+
+
+def test_a_record_within_itself_is_no_column() -> None:
+    within = record(field("a", record(field("b", ["null", "R"]), name="In")))
+    with pytest.raises(ValueError, match=r"^field 'a.b': R has no columns here; .*record \(but not within itself\)"):
+        spark_columns(json.dumps(within))
+
+
+def test_a_schema_that_says_it_was_parsed_is_parsed() -> None:
+    noted = record(field("a", "In")) | {"__fastavro_parsed": True, "__named_schemas": {"In": {"type": "record", "name": "In"}}}
+    with pytest.raises(ValueError, match="no Avro schema: UnknownType: In"):
+        spark_columns(json.dumps(noted))
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
