@@ -18,7 +18,7 @@ import hashlib
 import json
 import re
 import typing
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -330,13 +330,7 @@ def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocumen
             raise ValueError(f"edges[{number}]: the stream '{edge.target}' has a source of that name already: give the edge another 'name'")
         if fault := _find_edge_fault(edge, vertices[edge.source], vertices[edge.target]):
             raise ValueError(f"edges[{number}]{fault}")
-    for number, vertex in enumerate(graph.vertices):
-        if vertex.stream is not None and (fault := _find_end_fault(vertex, vertex.stream, graph.edges, streams)):
-            raise ValueError(f"vertices[{number}]{fault}")
-        if vertex.stream is not None and vertex.stream.sink is not None and vertex.stream.sink.files is not None and vertex.parallelism > 1:
-            raise ValueError(
-                f"vertices[{number}]: a files sink is written by one subtask, not by {vertex.parallelism}: each would need a directory"
-            )
+    _check_ends(graph, streams)
     if streams and graph.scheduler == "adaptive":
         raise ValueError(
             f"scheduler: adaptive changes the parallelism of vertices, and a stream such as '{min(streams)}' keeps state by subtask"
@@ -347,10 +341,27 @@ def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocumen
         raise ValueError("'restore' is for streams, and no vertex is one")
 
 
-def _find_end_fault(vertex: VertexDocument, stream: StreamDocument, edges: list[EdgeDocument], streams: Collection[str]) -> str:
+def _check_ends(graph: JobGraphDocument, streams: Container[str]) -> None:
+    """Check that each stream has a beginning and an end."""
+    outputs: dict[str, set[str]] = {}
+    """Those that edges read, by their vertex."""
+    for edge in graph.edges:
+        outputs.setdefault(edge.source, set()).add(edge.output)
+    readers = {edge.target for edge in graph.edges if edge.source in streams}
+    for number, vertex in enumerate(graph.vertices):
+        if (stream := vertex.stream) is None:
+            continue
+        if fault := _find_end_fault(vertex, stream, outputs.get(vertex.id, set()), has_writer=vertex.id in readers):
+            raise ValueError(f"vertices[{number}]{fault}")
+        if stream.sink is not None and stream.sink.files is not None and vertex.parallelism > 1:
+            raise ValueError(
+                f"vertices[{number}]: a files sink is written by one subtask, not by {vertex.parallelism}: each would need a directory"
+            )
+
+
+def _find_end_fault(vertex: VertexDocument, stream: StreamDocument, outputs: set[str], *, has_writer: bool) -> str:
     """Return where a stream lacks a beginning or an end, behind its place; empty: nowhere."""
-    outputs = {edge.output for edge in edges if edge.source == vertex.id}
-    if not stream.sources and not any(edge.target == vertex.id and edge.source in streams for edge in edges):
+    if not stream.sources and not has_writer:
         return ".stream.sources: there is none, and no edge from another stream leads here"
     if not stream.has_sink and not outputs:
         return ".stream: neither 'sink' nor 'sinks' says where the rows go, nor an edge to another stream"

@@ -1,6 +1,6 @@
 """Pipelined edges as the master has them: their ends run at the same time, and in a savepoint the reader comes after the writer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -8,7 +8,8 @@ import pytest
 from eventflink.events import log_events as e
 from eventflink.events.effects import CheckpointOrder, FinishStream, ResumeStream, TaskDeployment
 from eventflink.master.effects import CleanUp, Deployment, Effect, unacknowledged
-from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph, to_document
+from eventflink.model import job_graph_document
+from eventflink.model.job_graph_document import EdgeDocument, InvalidJobGraph, JobGraphDocument, parse_job_graph, to_document
 from eventflink.model.pipelined_edges import edge_topic, stream_with_edges
 from eventflink.model.statuses import ExecutionState, JobStatus, SavepointMode, StreamConnector
 from eventflink.model.stream_document import MAX_CHAINED
@@ -206,6 +207,26 @@ def test_a_forward_edge_has_a_partition_for_each_subtask_and_a_statement_one_out
     statement["vertices"][1] = {"id": "b", "sql": "SELECT * FROM a", "parallelism": 2, "stream": statement["vertices"][1]["stream"]}
     with pytest.raises(InvalidJobGraph, match=r"vertices\[1\]: a statement has one output, and an edge reads 'late' of it"):
         parse_job_graph(statement, "f")
+
+
+class _Counted(list[EdgeDocument]):
+    """Edges that know how often they were walked."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[EdgeDocument]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_the_edges_are_walked_as_often_whatever_the_vertices_are() -> None:
+    walks = []
+    for length in (3, 60):
+        parsed = JobGraphDocument.model_validate(_row_of(length))
+        parsed.edges = edges = _Counted(parsed.edges)
+        job_graph_document._check_graph(parsed)
+        walks.append(edges.walks)
+    assert walks[0] == walks[1] > 0
 
 
 # -- chaining ---------------------------------------------------------------------------------------------------------
