@@ -110,12 +110,13 @@ def decide_schedule(job: JobMaster, resources: Resources) -> list[LogEvent]:
         if fault := find_fault_of_deployment(job.execution_graph, vertex_id):
             return events or decide_failure(job, ready[0], fault, resources.now_ms)
         is_fresh = len(ready) == vertex.parallelism
-        wanted = wanted_parallelism(job, vertex_id) if is_fresh and is_adjustable(job, vertex_id) else len(ready)
+        adjustable = is_adjustable(job, vertex_id)
+        wanted = wanted_parallelism(job, vertex_id) if is_fresh and adjustable else len(ready)
         profile = vertex.vertex.resources
         share = resources.share(profile, 1 + resources.claimants(profile), taken)
         if share < wanted and is_fresh and vertex_id in job.rescales.unsettled:
             wanted = vertex.parallelism  # It has waited, and starts again with what it had: it was rescaled, or failed as a whole.
-        if share < wanted and is_adjustable(job, vertex_id):
+        if share < wanted and adjustable:
             if taken:  # The requests of this decision may be for other slots: the next one knows.
                 return events
             events.append(ResourcesAwaited(job.job_id, vertex_id, wanted, slots.available_for(profile)))

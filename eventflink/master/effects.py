@@ -316,7 +316,7 @@ def _deployment(job: JobMaster, subtask: Subtask, attempt: AttemptId, slot_index
         inputs=tuple([TaskInput(edge.input_name, edge.ship, edge.keys, graph.input_locations(edge)) for edge in edges]),
         outputs=tuple(dict.fromkeys(edge.output for edge in graph.edges_from.get(attempt.vertex_id, ()))),
         code_archives=graph.graph.code_archives,
-        stream=stream_with_edges(graph.graph, vertex),
+        stream=stream_with_edges(vertex, graph.pipelined_edges),
         restore=_restore(graph) if vertex.stream is not None else None,
         is_stopped=vertex.stream is not None and job.checkpoints is not None and job.checkpoints.is_finishing,
     )

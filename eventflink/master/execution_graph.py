@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from eventflink.master.canonical import DERIVED, require
 from eventflink.model.attempts import Accumulators, AttemptId, FailureCause, HasAttemptId, IOMetrics, OutputLocation
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
+from eventflink.model.pipelined_edges import PipelinedEdge, pipelined_edges_of
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.slot_sharing import GroupMember, InvalidSlotSharing, profiles_of_groups
 from eventflink.model.statuses import (
@@ -99,6 +100,8 @@ class ExecutionVertex:
     """As many as the vertex has parallelism now; what the graph says is `vertex.parallelism`."""
     unfinished_inputs: int
     unfinished_subtasks: int
+    begun_subtasks: int = field(default=0, metadata=DERIVED)
+    """How many have left CREATED: it is asked of each vertex that forward edges bind together, for each of them."""
     requested_parallelism: int = 0
     """What was asked for last, by a command; 0: nothing."""
     scheduled_at_ms: int = 0
@@ -114,7 +117,7 @@ class ExecutionVertex:
     @property
     def has_begun(self) -> bool:
         """Whether an attempt of a subtask was scheduled."""
-        return any(s.state is not ExecutionState.CREATED for s in self.subtasks)
+        return self.begun_subtasks > 0
 
     @property
     def next_attempt(self) -> int:
@@ -139,6 +142,25 @@ def _edges_by(end: Callable[[JobEdge], str], graph: JobGraph) -> dict[str, list[
             continue
         edges.setdefault(end(edge), []).append(edge)
     return edges
+
+
+def forward_groups_of(graph: JobGraph) -> dict[str, list[str]]:
+    """Return, for each vertex at a blocking forward edge, all vertices that forward edges bind together with it, itself among them."""
+    groups: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        if edge.ship is not ShipStrategy.FORWARD or edge.pipeline is not None:
+            continue
+        one, other = (groups.setdefault(name, [name]) for name in (edge.source, edge.target))
+        if one is not other:
+            larger, smaller = (one, other) if len(one) >= len(other) else (other, one)
+            larger += smaller
+            groups |= dict.fromkeys(smaller, larger)
+    return groups
+
+
+def begun_subtasks_of(subtasks: Iterable[Subtask]) -> int:
+    """Return how many subtasks have left CREATED."""
+    return sum(s.state is not ExecutionState.CREATED for s in subtasks)
 
 
 def group_profiles_of(graph: JobGraph) -> dict[str, ResourceProfile | None]:
@@ -172,6 +194,8 @@ class ExecutionGraph:
     edges_to: dict[str, list[JobEdge]] = field(metadata=DERIVED)
     group_profiles: dict[str, ResourceProfile | None] = field(metadata=DERIVED)
     """What a slot of each slot sharing group has to have."""
+    forward_groups: dict[str, list[str]] = field(metadata=DERIVED)
+    pipelined_edges: dict[str, list[PipelinedEdge]] = field(metadata=DERIVED)
 
     @classmethod
     def of(cls, graph: JobGraph) -> "ExecutionGraph":
@@ -184,7 +208,8 @@ class ExecutionGraph:
             for v in graph.vertices
         }
         live = sum(v.parallelism for v in graph.vertices)
-        made = cls(graph, vertices, {}, live, len(vertices), edges_by_source(graph), edges_to, group_profiles_of(graph))
+        derived = (edges_by_source(graph), edges_to, group_profiles_of(graph), forward_groups_of(graph), pipelined_edges_of(graph))
+        made = cls(graph, vertices, {}, live, len(vertices), *derived)
         for vertex in vertices.values():
             made._note_ready(vertex)
         return made
@@ -251,6 +276,7 @@ class ExecutionGraph:
             check_transition(EXECUTION_TRANSITIONS, name, subtask.state, to_state)
         if subtask.state is ExecutionState.CREATED:
             self.ready.pop((subtask.vertex_id, subtask.subtask_index), None)
+            self.vertices[subtask.vertex_id].begun_subtasks += 1
             subtask.executions = (*subtask.executions[1 - MAX_REMEMBERED_ATTEMPTS :], Execution(subtask.attempt))
         subtask.state = to_state
         if (time_field := _TIME_FIELDS.get(to_state)) is not None:
@@ -312,7 +338,9 @@ class ExecutionGraph:
         subtask.allocation_id = ""
         subtask.revoked = False
         self.live_attempts += 1
-        if not self.vertices[subtask.vertex_id].unfinished_inputs:
+        vertex = self.vertices[subtask.vertex_id]
+        vertex.begun_subtasks -= 1
+        if not vertex.unfinished_inputs:
             self.ready[subtask.vertex_id, subtask.subtask_index] = None
 
     def _note_ready(self, vertex: ExecutionVertex) -> None:
@@ -325,16 +353,12 @@ class ExecutionGraph:
 
     def forward_group(self, vertex_id: str) -> list[str]:
         """Return a vertex and all that forward edges bind to it, directly or through others: they have the same parallelism."""
-        found = {vertex_id: None}
-        waiting = [vertex_id]
-        while waiting:
-            name = waiting.pop()
-            for edge in (*self.edges_from.get(name, ()), *self.edges_to.get(name, ())):
-                other = edge.target if edge.source == name else edge.source
-                if edge.ship is ShipStrategy.FORWARD and other not in found:
-                    found[other] = None
-                    waiting.append(other)
-        return list(found)
+        return self.forward_groups.get(vertex_id) or [vertex_id]
+
+    def ready_subtasks_of(self, vertex_id: str) -> int:
+        """Return how many subtasks of a vertex are ready."""
+        vertex = self.vertices[vertex_id]
+        return 0 if vertex.unfinished_inputs else vertex.parallelism - vertex.begun_subtasks
 
     def others_have_begun(self, vertex_id: str) -> bool:
         """Tell whether a vertex that forward edges bind to this one has begun: the parallelism of both stays."""
@@ -352,13 +376,25 @@ class ExecutionGraph:
             IllegalTransition: an attempt of the vertex lives or has a result, or another of them has begun; nothing was changed.
 
         """
-        group = self.forward_group(vertex_id)
         if any(s.state not in _WITHOUT_RESULT and not s.revoked for s in self.vertices[vertex_id].subtasks):
             raise IllegalTransition(f"{vertex_id} cannot have another parallelism: an attempt of it lives, or has a result")
         if self.others_have_begun(vertex_id):
             raise IllegalTransition(f"{vertex_id} cannot have another parallelism: what a forward edge binds to it has begun")
-        for name in group:
+        for name in self._along_forward_edges(vertex_id):
             self._resize(self.vertices[name], parallelism)
+
+    def _along_forward_edges(self, vertex_id: str) -> list[str]:
+        """Return the vertices of a forward group as they are found from one of them: in this order their subtasks become ready."""
+        found = {vertex_id: None}
+        waiting = [vertex_id]
+        while waiting:
+            name = waiting.pop()
+            for edge in (*self.edges_from.get(name, ()), *self.edges_to.get(name, ())):
+                other = edge.target if edge.source == name else edge.source
+                if edge.ship is ShipStrategy.FORWARD and other not in found:
+                    found[other] = None
+                    waiting.append(other)
+        return list(found)
 
     def _resize(self, vertex: ExecutionVertex, parallelism: int) -> None:
         attempt, vertex_id = vertex.next_attempt, vertex.vertex.vertex_id
@@ -369,7 +405,7 @@ class ExecutionGraph:
                 vertex.retired_executions[subtask.subtask_index] = subtask.executions
         before = vertex.subtasks
         vertex.subtasks = tuple([Subtask(vertex_id, index, attempt) for index in range(parallelism)])
-        vertex.unfinished_subtasks = parallelism
+        vertex.unfinished_subtasks, vertex.begun_subtasks = parallelism, 0
         self.live_attempts += parallelism
         for index, subtask in enumerate(vertex.subtasks):
             subtask.executions = vertex.retired_executions.pop(index, ())
@@ -385,6 +421,7 @@ class ExecutionGraph:
         """Hold in common with another one of the same graph what is equal in both: nothing of either changes any more."""
         self.graph, self.ready = like.graph, shared(self.ready, like.ready)
         self.edges_from, self.edges_to, self.group_profiles = like.edges_from, like.edges_to, like.group_profiles
+        self.forward_groups, self.pipelined_edges = like.forward_groups, like.pipelined_edges
         self.vertices = dict(zip(like.vertices, self.vertices.values(), strict=True))
         for mine, theirs in zip(self.vertices.values(), like.vertices.values(), strict=True):
             mine.vertex = theirs.vertex
@@ -433,6 +470,8 @@ class ExecutionGraph:
             require(retired, f"{job_id}/{vertex_id} remembers a subtask twice")
             unfinished = sum(s.state is not ExecutionState.FINISHED or s.revoked for s in vertex.subtasks)
             require(unfinished == vertex.unfinished_subtasks, f"{job_id}/{vertex_id}: unfinished subtasks are miscounted")
+            begun = begun_subtasks_of(vertex.subtasks)
+            require(begun == vertex.begun_subtasks, f"{job_id}/{vertex_id}: subtasks that have begun are miscounted")
             sources = [e.source for e in self.edges_to.get(vertex_id, ())]
             inputs = sum(self.vertices[s].unfinished_subtasks > 0 for s in sources)
             require(inputs == vertex.unfinished_inputs, f"{job_id}/{vertex_id}: unfinished inputs are miscounted")

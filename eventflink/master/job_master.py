@@ -564,8 +564,7 @@ class JobMaster:
         running = self.status in RUNNING_JOB_STATUSES and not waits
         ready = bool(graph.ready)
         if ready and (self.rescales.waiting or self.rescales.pending):
-            held_back = self.rescales.held_back(graph)
-            ready = any(vertex_id not in held_back for vertex_id, _ in graph.ready)
+            ready = len(graph.ready) > sum(map(graph.ready_subtasks_of, self.rescales.held_back(graph)))
         schedules, restarts, cancels = running and ready, self.restarts.begun, bool(self.to_cancel)
         ends = self.status in ENDING_JOB_STATUSES and not graph.live_attempts
         if self.status is JobStatus.SUSPENDED:

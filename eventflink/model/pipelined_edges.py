@@ -6,7 +6,8 @@ edge of the job has; what the topic is called in Kafka is known where the stream
 
 import dataclasses
 import hashlib
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 from eventflink.model.document_fields import canonical_json
 from eventflink.model.job_graph import DEFAULT_OUTPUT, JobEdge, JobGraph, JobVertex, StreamDefinition, StreamSink, StreamSource
@@ -16,14 +17,31 @@ _MAX_TOPIC_LENGTH: Final = 249
 _DIGEST_LENGTH: Final = 9
 
 
-def stream_with_edges(graph: JobGraph, vertex: JobVertex) -> StreamDefinition | None:
-    """Return what a vertex streams, with the edges that it reads and writes; None: it is no stream."""
+class PipelinedEdge(NamedTuple):
+    """An edge between streams, and how many subtasks write it."""
+
+    edge: JobEdge
+    writers: int
+
+
+def pipelined_edges_of(graph: JobGraph) -> dict[str, list[PipelinedEdge]]:
+    """Return the edges that each stream reads or writes, by its vertex; a vertex without any is left out."""
+    parallelism = {vertex.vertex_id: vertex.parallelism for vertex in graph.vertices}
+    edges: dict[str, list[PipelinedEdge]] = {}
+    for edge in graph.edges:
+        if edge.pipeline is not None:
+            for end in (edge.source, edge.target):
+                edges.setdefault(end, []).append(PipelinedEdge(edge, parallelism[edge.source]))
+    return edges
+
+
+def stream_with_edges(vertex: JobVertex, edges: Mapping[str, list[PipelinedEdge]]) -> StreamDefinition | None:
+    """Return what a vertex streams, with those of its graph's `pipelined_edges_of` that it reads and writes; None: it is no stream."""
     if (stream := vertex.stream) is None:
         return None
-    edges = [edge for edge in graph.edges if edge.pipeline is not None]
-    parallelism = {each.vertex_id: each.parallelism for each in graph.vertices} if edges else {}
-    sources = [_source_of(edge, parallelism[edge.source]) for edge in edges if edge.target == vertex.vertex_id]
-    sinks = [_sink_of(edge, parallelism[edge.source]) for edge in edges if edge.source == vertex.vertex_id]
+    own = edges.get(vertex.vertex_id, ())
+    sources = [_source_of(*each) for each in own if each.edge.target == vertex.vertex_id]
+    sinks = [_sink_of(*each) for each in own if each.edge.source == vertex.vertex_id]
     return dataclasses.replace(stream, sources=(*stream.sources, *sources), sinks=(*stream.sinks, *sinks))
 
 

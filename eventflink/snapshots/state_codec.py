@@ -15,7 +15,15 @@ from eventflink.events.columns import ColumnsUnreadable
 from eventflink.events.record_columns import Columns, Derivation, Records
 from eventflink.leadership.fold import Fold
 from eventflink.master.dispatcher import Dispatcher
-from eventflink.master.execution_graph import ExecutionGraph, edges_by_source, edges_by_target, group_profiles_of
+from eventflink.master.execution_graph import (
+    ExecutionGraph,
+    ExecutionVertex,
+    begun_subtasks_of,
+    edges_by_source,
+    edges_by_target,
+    forward_groups_of,
+    group_profiles_of,
+)
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
@@ -24,6 +32,7 @@ from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import RequestQueues
 from eventflink.master.slots import totals_of
 from eventflink.model.job_graph import JobGraph
+from eventflink.model.pipelined_edges import pipelined_edges_of
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import IllegalTransition
 
@@ -52,6 +61,9 @@ def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
         (Dispatcher, "examples"): lambda _columns, count: [WeakValueDictionary() for _ in range(count)],
         (ExecutionGraph, "edges_from"): lambda columns, _: list(map(edges_by_source, columns["graph"])),
         (ExecutionGraph, "edges_to"): lambda columns, _: list(map(edges_by_target, columns["graph"])),
+        (ExecutionGraph, "forward_groups"): lambda columns, _: list(map(forward_groups_of, columns["graph"])),
+        (ExecutionGraph, "pipelined_edges"): lambda columns, _: list(map(pipelined_edges_of, columns["graph"])),
+        (ExecutionVertex, "begun_subtasks"): lambda columns, _: list(map(begun_subtasks_of, columns["subtasks"])),
         (ExecutionGraph, "group_profiles"): lambda columns, _: list(map(_group_profiles_of, columns["graph"])),
     }
     components = master.components()

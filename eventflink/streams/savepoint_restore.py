@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph, SavepointRestore, StreamDefinition
-from eventflink.model.pipelined_edges import edge_topic, stream_with_edges
+from eventflink.model.pipelined_edges import edge_topic, pipelined_edges_of, stream_with_edges
 from eventflink.model.statuses import StreamConnector
 from eventflink.streams.edges import Edge, edges_of
 from eventflink.streams.savepoint import (
@@ -137,7 +137,8 @@ def begin_in_savepoint(graph: JobGraph, path: Path | str | None, *, allow_non_re
         restore = SavepointRestore(text if "://" in text else str(Path(text).resolve()), allow_non_restored_state)
     if restore is None:
         return graph
-    found = {vertex.vertex_id: stream_with_edges(graph, vertex) for vertex in graph.vertices}
+    pipelined = pipelined_edges_of(graph)
+    found = {vertex.vertex_id: stream_with_edges(vertex, pipelined) for vertex in graph.vertices}
     streams = {vertex_id: stream for vertex_id, stream in found.items() if stream is not None}
     savepoint = read_savepoint(restore.path)
     check_streams(savepoint, streams, allow_non_restored_state=restore.allow_non_restored_state)

@@ -10,7 +10,7 @@ from eventflink.events.effects import CheckpointOrder, FinishStream, ResumeStrea
 from eventflink.master.effects import CleanUp, Deployment, Effect, unacknowledged
 from eventflink.model import job_graph_document
 from eventflink.model.job_graph_document import EdgeDocument, InvalidJobGraph, JobGraphDocument, parse_job_graph, to_document
-from eventflink.model.pipelined_edges import edge_topic, stream_with_edges
+from eventflink.model.pipelined_edges import edge_location, edge_topic, pipelined_edges_of, stream_with_edges
 from eventflink.model.statuses import ExecutionState, JobStatus, SavepointMode, StreamConnector
 from eventflink.model.stream_document import MAX_CHAINED
 from tests.support.cluster import ScriptedCluster, decline, deployments, graph, orders, stream, vertex
@@ -127,6 +127,17 @@ def test_a_topic_of_an_edge_has_a_name_that_kafka_takes() -> None:
     assert len({topic.replace(".", "_") for topic in alike}) == 4
 
 
+def test_the_edges_of_a_stream_are_known_and_not_searched_for(cluster: ScriptedCluster) -> None:
+    """Each deployment needs them, and a graph may have ten thousand; a snapshot makes them again."""
+    run_streams(cluster)
+    known = cluster.job("job").execution_graph.pipelined_edges
+    assert {name: [(edge_location(edge), writers) for edge, writers in edges] for name, edges in known.items()} == {
+        "a": [("b.a", 1)],
+        "b": [("b.a", 1), ("c.rows", 2)],
+        "c": [("c.rows", 2)],
+    }
+
+
 # -- the document -----------------------------------------------------------------------------------------------------
 
 
@@ -138,7 +149,7 @@ def test_an_edge_says_the_same_as_a_document_and_as_a_record() -> None:
     assert (first.pipeline.partitions, first.pipeline.event_time, first.pipeline.watermark_delay_ms) == (2, "at", 5)
     assert (second.pipeline.partitions, second.pipeline.event_time) == (3, "")
     assert parse_job_graph(to_document(parsed), "f") == parsed
-    assert stream_with_edges(parsed, parsed.vertices[0]) != parsed.vertices[0].stream
+    assert stream_with_edges(parsed.vertices[0], pipelined_edges_of(parsed)) != parsed.vertices[0].stream
 
 
 def _changed(**changes: Any) -> dict[str, Any]:
@@ -311,7 +322,7 @@ def _row_of(length: int, wishes: Sequence[bool | None] = (), *, reverse: bool = 
     vertices: list[dict[str, Any]] = [vertex(f"v{number}") | {"stream": {}} for number in range(length)]
     vertices[0]["stream"] = {"sources": stream("a")["stream"]["sources"]}
     vertices[-1]["stream"] = {"sink": stream("a")["stream"]["sink"]}
-    edges = [{"from": f"v{n}", "to": f"v{n + 1}", "ship": "forward", "schema": SCHEMA} for n in range(length - 1)]
+    edges: list[dict[str, Any]] = [{"from": f"v{n}", "to": f"v{n + 1}", "ship": "forward", "schema": SCHEMA} for n in range(length - 1)]
     for edge, wish in zip(edges, wishes, strict=False):
         edge |= {"chain": wish}
     return graph(*vertices) | {"edges": edges[::-1] if reverse else edges}

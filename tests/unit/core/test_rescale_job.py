@@ -117,6 +117,17 @@ def test_the_other_vertices_of_forward_edges_follow(cluster: ScriptedCluster) ->
     assert cluster.job("job").status is JobStatus.FINISHED
 
 
+def test_what_forward_edges_bind_together_is_known_and_not_searched_for(cluster: ScriptedCluster) -> None:
+    """An adaptive job asks for it of each vertex that waits, and there may be a thousand, with ten thousand edges."""
+    forward = [("a", "c"), ("b", "c"), ("d", "f"), ("e", "f"), ("h", "f")]
+    edges = [*((*ends, "forward") for ends in forward), ("c", "g", "rebalance"), ("f", "g", "rebalance")]
+    cluster.submit(graph(*map(vertex, "abcdefgh"), edges=edges), job_id="job")
+    of = cluster.job("job").execution_graph
+    assert [sorted(of.forward_group(name)) for name in "adg"] == [list("abc"), list("defh"), ["g"]]
+    assert all(of.forward_group(name) is of.forward_group("a") for name in "bc")
+    assert all(of.forward_group(name) is of.forward_group("d") for name in "efh")
+
+
 def test_a_vertex_does_not_leave_others_of_its_forward_edges_behind_that_have_begun(cluster: ScriptedCluster) -> None:
     begun = _begin(cluster, graph(vertex("a", 2), vertex("b", 2), edges=[("a", "b", "forward")]))
     before = len(cluster.events(JobRescaled, RescaleScheduled, JobRescaleRequested))
