@@ -411,7 +411,7 @@ def sql(name: str, **more: Any) -> dict[str, Any]:
         ({"name": "g", "vertices": [sql(f"v{n}") for n in range(20_000)]}, "UndecodableRecord", "at most 262144 are read"),
         ({"name": "g", "vertices": [sql("a")] * 1_000}, "InvalidRequest", "two vertices have the id 'a'"),
         ({"name": "g", "vertices": [sql("a")], "edges": [{"from": "a", "to": "a"}] * 7_000}, "InvalidRequest", "two inputs named 'a'"),
-        ({"name": "g", "vertices": [sql("a", parameters={"x" * 200_000: "y" * 50_000})]}, "accepted", ""),
+        ({"name": "g", "vertices": [sql("a", parameters={"x": "y" * 250_000})]}, "accepted", ""),
         ({"name": "g" * 200_000, "vertices": [sql("a")]}, "InvalidRequest", "name: String should have at most 256 characters"),
     ],
     ids=["10000-vertices", "20000-vertices", "one-id", "one-input", "huge-parameters", "huge-name"],
