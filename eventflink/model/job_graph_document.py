@@ -21,7 +21,7 @@ import typing
 from collections.abc import Container, Iterable, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError, model_validator
 
 from eventflink.model.avro_schema import Directory, with_schema_files
 from eventflink.model.bounded_yaml import InvalidYaml, load_yaml
@@ -285,7 +285,8 @@ class JobGraphDocument(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=256)
-    vertices: list[VertexDocument] = Field(min_length=1, max_length=MAX_VERTICES)
+    # Of many thousands of faults to write down the first three takes longer than a lease: those of one vertex are enough.
+    vertices: Annotated[list[VertexDocument], Field(min_length=1, max_length=MAX_VERTICES), FailFast()]
     edges: list[EdgeDocument] = Field(default_factory=list, max_length=10 * MAX_VERTICES)
     restart_strategy: RestartStrategyDocument | None = None
     code_archives: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=list, max_length=64)

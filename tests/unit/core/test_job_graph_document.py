@@ -61,7 +61,7 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(vertices=[]), "f: vertices: List should have at least 1 item"),
     (_graph(vertices={}), "f: vertices: Input should be a valid list"),
     (_graph(vertices=[5]), "f: vertices[0]: Input should be a valid dictionary"),
-    (_graph(vertices=[_vertex(str(n)) for n in range(1001)]), "f: vertices: List should have at most 1000 items"),
+    (_graph(vertices=[_vertex(f"v{n}") for n in range(1001)]), "f: vertices: List should have at most 1000 items"),
     (_graph(vertices=[_vertex("1a")]), "f: vertices[0].id: String should match pattern"),
     (_graph(vertices=[_vertex("a/../b")]), "f: vertices[0].id: String should match pattern"),
     (_graph(vertices=[_vertex("x" * 65)]), "f: vertices[0].id: String should match pattern"),
@@ -122,6 +122,11 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(restart_strategy={"type": "fixed-delay", "attempts": -1}), "f: restart_strategy.attempts: Input should be greater"),
     (_graph(code_archives=["short"]), "f: code_archives[0]: String should match pattern"),
     (_graph(vertices=[_vertex(a=1, b=2, c=3, d=4, e=5)]), "; and 2 more"),
+    (
+        _graph(vertices=[_vertex(), _vertex(a=1, b=2, c=3, d=4), *[_vertex(a=1, b=2)] * 998]),
+        "f: vertices[1].a: Extra inputs are not permitted",
+    ),
+    (_graph(vertices=[_vertex(), _vertex(a=1, b=2, c=3, d=4), *[_vertex(a=1, b=2)] * 998]), "; and 1 more"),
 ]
 
 
