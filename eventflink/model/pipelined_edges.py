@@ -30,8 +30,10 @@ def pipelined_edges_of(graph: JobGraph) -> dict[str, list[PipelinedEdge]]:
     edges: dict[str, list[PipelinedEdge]] = {}
     for edge in graph.edges:
         if edge.pipeline is not None:
+            # A graph that was never checked may name a vertex that it does not have: nobody asks for that one's edges.
+            writers = parallelism.get(edge.source, 0)
             for end in (edge.source, edge.target):
-                edges.setdefault(end, []).append(PipelinedEdge(edge, parallelism[edge.source]))
+                edges.setdefault(end, []).append(PipelinedEdge(edge, writers))
     return edges
 
 
