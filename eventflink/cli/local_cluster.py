@@ -18,7 +18,7 @@ from eventflink.cli.folding import read_fold
 from eventflink.cli.session import Session
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import TaskManagerRegistered
-from eventflink.gateways.errors import ClusterNotFound, NoLeader
+from eventflink.gateways.errors import ClusterNotFound, ClusterUnreachable, NoLeader
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.leader import find_leader
 from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
@@ -107,7 +107,7 @@ class LocalCluster:
             self.check()
             try:
                 self.leader = find_leader(self.bootstrap, self._session.cluster_id, timeout_s=_POLL_S)
-            except (NoLeader, ClusterNotFound) as error:
+            except (NoLeader, ClusterNotFound, ClusterUnreachable) as error:  # On a busy machine a broker that has just started is slow.
                 if time.monotonic() > deadline:
                     raise CommandFailed(ExitCode.UNREACHABLE, f"the master does not lead: {error}; its log is {child.log_path}") from error
                 time.sleep(0.05)
@@ -185,7 +185,7 @@ class LocalCluster:
         while self.leader is None or self.leader.master_id != master_id:
             if time.monotonic() > deadline:
                 raise CommandFailed(ExitCode.UNREACHABLE, f"{master_id} does not lead after {START_TIMEOUT_S:.0f} s")
-            with contextlib.suppress(NoLeader):
+            with contextlib.suppress(NoLeader, ClusterUnreachable):
                 self.leader = find_leader(self.bootstrap, self._session.cluster_id, timeout_s=_POLL_S)
         return self.leader
 

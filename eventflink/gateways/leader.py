@@ -87,7 +87,7 @@ def listen_for_leader(
     watch: LeaderWatch = step.watch
     reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP, connect_timeout_s=step.timeout_s)
     try:
-        low, high = reader.offsets(0, deadline.left_s())
+        low, high = reader.offsets(0)
         reader.seek(0, watch.start(low, high))
         while not deadline.is_over() and not stop():
             for message in reader.read(deadline.left_s(_POLL_S)):
