@@ -80,7 +80,7 @@ def test_a_log_that_loses_its_end_stops_masters_until_an_operator_accepts_what_i
     another = RunningCluster(bootstrap, done["cluster_id"], tmp_path / "another", **{"data.directory": tmp_path / "data"})
     try:
         cluster.start("accepting", "master", "--accept-log-end", str(end))
-        another.start("master", *done["start"].partition(" master ")[2].split())
+        another.start("master", "master", *done["start"].partition(" master ")[2].split())
         wait_until(lambda: log_bounds(bootstrap, name)[1] > end, "a master leads from what is left")
         # Kafka still has the input of which the decision was lost; the new cluster has inbound topics of its own.
         wait_until(lambda: list(read_state(bootstrap, name).master.dispatcher.jobs) == ["job"], "the job is accepted again")

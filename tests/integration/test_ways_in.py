@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.schemas import load_envelope, schema_directory
+from eventflink.events.schemas import schema_directory
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import RequestRefused
@@ -131,7 +131,8 @@ def test_ids_that_are_left_out_derive_from_where_the_record_stands(cluster: Runn
 
 def test_the_confluent_wire_format_is_taken_with_a_registry(cluster: RunningCluster) -> None:
     job_id = f"confluent-{uuid.uuid4().hex[:8]}"
-    Registry.schemas["/schemas/ids/7"] = json.dumps(fastavro.schema.expand_schema(load_envelope("SubmissionEnvelope")))
+    released = schema_directory() / "released" / "eventflink.SubmissionEnvelope.1.avsc"
+    Registry.schemas["/schemas/ids/7"] = released.read_text(encoding="utf-8")
     produce(cluster, Topic.SUBMISSIONS, b"\0" + (7).to_bytes(4, "big") + avro_record(job_id))
     cluster.wait_for_status(job_id, JobStatus.FINISHED)
     offset = produce(cluster, Topic.SUBMISSIONS, b"\0" + (8).to_bytes(4, "big") + avro_record(job_id))
