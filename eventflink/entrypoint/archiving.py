@@ -152,7 +152,7 @@ class Archiver:
         except (OSError, BlobError, ValueError) as error:
             return str(error)
         except Exception as error:  # noqa: BLE001 - whatever a document cannot be shown for, no other archive and no leadership ends for it
-            return f"it cannot be made: {error!r}"
+            return f"it cannot be made: {type(error).__name__}"  # What it says may quote the document, secrets included.
         if self._flink_archives is not None:
             await self._copy(self._flink_archives, archive)
         return written

@@ -11,7 +11,7 @@ from typing import Any, Final
 from eventflink.leadership.fold import Fold
 from eventflink.model.job_graph_document import to_document
 from eventflink.model.secret_references import reference_name
-from eventflink.model.secret_values import HIDDEN, key_below, without_secrets
+from eventflink.model.secret_values import HIDDEN, is_hidden, key_below, without_secrets
 from eventflink.views.plain import View, iso_time
 from eventflink.views.queries import job_of
 
@@ -49,7 +49,8 @@ def shown(value: Any, key: str = "") -> Any:
         return {name: shown(each, key_below(key, name)) for name, each in value.items()}
     if isinstance(value, list):
         return [shown(each, key) for each in value]
-    if key.endswith(_IN_JSON) and isinstance(value, str) and (inner := _shown_json(value)) is not None:
+    # Under the key of a secret the text is the secret, whatever it is written in.
+    if key.endswith(_IN_JSON) and not is_hidden(key) and isinstance(value, str) and (inner := _shown_json(value)) is not None:
         return inner
     if key in _CODE and isinstance(value, str):
         return _ADDRESS.sub(lambda found: str(without_secrets("", found[0])), value)

@@ -190,6 +190,7 @@ def test_nothing_that_is_read_shows_the_secrets_of_a_job(monkeypatch: pytest.Mon
         "nested": {"tokens": ["hush"]},
         "tokens": {"a": [{"b": "hush"}]},
         "my_json": "no JSON",
+        "password_json": '{"value": "hush"}',
         "table": "orders",
     }
     cluster.submit(graph({**vertex("a"), "parameters": secrets}), job_id="job")
