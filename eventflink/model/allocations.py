@@ -1,4 +1,4 @@
-"""In which order allocations were asked for: their ids count up over the whole life of a cluster, whoever leads it."""
+"""In which order allocations were asked for: their ids count up over the whole life of a cluster, across its leaders."""
 
 Age = tuple[int, str]
 """What allocations are ordered by: ids count, so the shorter one is the older one."""

@@ -1,7 +1,7 @@
 """Asks an operator's own class for a secret: `module:Provider`, which is made without arguments and has `get(name)`.
 
-The rule it keeps: whoever asks is answered within 30 s, and what is raised names the class and never repeats what it said, for that may
-have a value in it.
+The rule it keeps: there is an answer or an error within 30 s. An error names the class, and never repeats what that said: it may hold a
+value.
 """
 
 import importlib

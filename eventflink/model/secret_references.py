@@ -14,7 +14,7 @@ MAX_SECRETS: Final = 64
 """Different ones, in the parameters of a vertex or the settings of a stream."""
 
 MAX_NESTING: Final = 100
-"""As in a document of YAML: whoever shows or resolves what nests deeper ends at Python's limit."""
+"""As in a document of YAML: code that shows or resolves deeper nesting ends at Python's limit."""
 
 _SHOWN: Final = 512
 """How much of a place is written out."""

@@ -2,7 +2,7 @@
 
 A manifest comes after its chunks, so going backwards it is met first, and chunks without one are dropped at once: an unfinished
 snapshot is skipped silently. Records of several snapshots may be interleaved. What else is skipped is noted, with the reason, for the
-caller to report: a few of them, in short, and how many more there were, for whoever may write to the topic may write there without end.
+caller to report: a few of them, in short, and how many more there were, since strangers may write to the topic without end.
 """
 
 from collections.abc import Callable
