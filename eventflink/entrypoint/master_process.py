@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import signal
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -55,6 +54,7 @@ from eventflink.log.replay import ReplayStalled
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
 from eventflink.model.statuses import ApplicationStatus
+from eventflink.processes.ending import ending_on_signals
 from eventflink.processes.trace import IS_TRACING
 from eventflink.snapshots.keeper import ClusterView, SnapshotKeeper, starter
 from eventflink.snapshots.loading import read_state
@@ -281,11 +281,8 @@ async def _run(
     application: "Application | None",
     render_flink: Render | None,
 ) -> ApplicationStatus | None:
-    stop = asyncio.Event()
     partitions = await asyncio.to_thread(count_deployment_partitions, bootstrap, configuration.cluster_id)
-    loop = asyncio.get_running_loop()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(signum, stop.set)
+    stop, loop = ending_on_signals(), asyncio.get_running_loop()
     incarnation = uuid.uuid4().hex
     peers = Peers(configuration.lease_timeout_ms, configuration.feature_level_wait_ms)
     election = create_election(configuration, incarnation, peers)

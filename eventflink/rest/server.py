@@ -16,6 +16,7 @@ from eventflink.events.seal import seals_of
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.leadership.configured_settings import master_settings
 from eventflink.model.configuration import Configuration
+from eventflink.processes.ending import ending_on_signals
 from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
 from eventflink.rest.application import build_application
 from eventflink.rest.flink.jar_store import JarStore
@@ -25,7 +26,7 @@ from eventflink.rest.history.history_process import HistoryProcess
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.observer import Observer
 from eventflink.rest.services import Services
-from eventflink.rest.serving import RestFailed, ending_on_signals, listen, serve
+from eventflink.rest.serving import RestFailed, listen, serve
 
 _logger = logging.getLogger(__name__)
 

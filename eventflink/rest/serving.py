@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import errno
 import logging
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -63,14 +62,6 @@ def listen(address_key: str, host: str, ports_key: str, ports: str) -> socket.so
             unless_it_listens.pop_all()
             return listener
     raise RestFailed(f"{ports_key}: no port of {ports} is free on {host}")
-
-
-def ending_on_signals() -> asyncio.Event:
-    """Return what SIGINT and SIGTERM set from now on."""
-    ending = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ending.set)
-    return ending
 
 
 async def serve(

@@ -14,11 +14,12 @@ from contextlib import ExitStack
 from eventflink.blob.open_storage import open_storage
 from eventflink.blob.storage import Storage
 from eventflink.model.configuration import Configuration, ConfigurationError
+from eventflink.processes.ending import ending_on_signals
 from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
 from eventflink.rest.archived.application import build_history_application
 from eventflink.rest.archived.index import ArchiveIndex
 from eventflink.rest.archived.reads import ArchiveReader
-from eventflink.rest.serving import RestFailed, ending_on_signals, listen, serve
+from eventflink.rest.serving import RestFailed, listen, serve
 
 DIRECTORIES_KEY = "historyserver.archive.fs.dir"
 _logger = logging.getLogger(__name__)
