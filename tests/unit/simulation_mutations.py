@@ -1051,7 +1051,7 @@ FOUND_BY = {
     "ends_of_transactions_are_holes": 2,
     "gaps_are_believed_empty": 0,
     "what_was_read_is_forgotten": 13,
-    "what_was_heard_is_forgotten": 13,
+    "what_was_heard_is_forgotten": 17,
     "cursors_may_be_beyond_the_end": 5,
     "effects_leave_early": 49,
     "epochs_are_believed_for_ever": 9,
