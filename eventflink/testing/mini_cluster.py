@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from eventflink.blob.client import put_blob
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -28,8 +28,6 @@ from eventflink.testing.settings import MiniClusterSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-DEFAULT_COLLECT_TIMEOUT_S: Final = 60.0
 
 Crashable = Literal["leader", "standby", "taskexecutor", "task", "spark", "broker"]
 
@@ -166,7 +164,7 @@ class MiniCluster:
         [one] = records_of([record], None)
         self._topics.feed(topic, [dataclasses.replace(one, partition=p) for p in range(self._topics.partitions_of(topic))])
 
-    def collect(self, topic: str, count: int, timeout_s: float = DEFAULT_COLLECT_TIMEOUT_S, *, committed: bool = True) -> list[Record]:
+    def collect(self, topic: str, count: int, timeout_s: float = DEFAULT_TIMEOUT_S, *, committed: bool = True) -> list[Record]:
         """Wait until a topic has at least `count` records and return all that it has: one too many is seen as well.
 
         They are in the order of each partition, from the topic's beginning. With `committed` those of open and aborted transactions are
@@ -179,7 +177,7 @@ class MiniCluster:
         self,
         topic: str,
         condition: Callable[[list[Record]], Any],
-        timeout_s: float = DEFAULT_COLLECT_TIMEOUT_S,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
         *,
         committed: bool = True,
     ) -> list[Record]:

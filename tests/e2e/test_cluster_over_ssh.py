@@ -101,6 +101,6 @@ def test_other_hosts_do_their_part_and_one_that_fails_stops_none_of_the_others(
             f"master {MASTER} on localhost is stopped",
         ]
         assert cluster.pid_files() == []
-        wait_until(lambda: not [line for line in cluster.processes() if "sshd" not in line], "the end of all processes", 30)
+        wait_until(lambda: not [line for line in cluster.processes() if "sshd" not in line], "the end of all processes", 120)
     finally:
         cluster.close()

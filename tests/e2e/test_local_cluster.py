@@ -60,7 +60,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     running = LocalCluster(tmp_path_factory.mktemp("up"))
     yield running
     running.process.terminate()
-    running.process.wait(60)
+    running.process.wait(120)
 
 
 def test_a_job_from_standard_input_is_accepted_listed_shown_and_cancelled(cluster: LocalCluster) -> None:
@@ -68,7 +68,7 @@ def test_a_job_from_standard_input_is_accepted_listed_shown_and_cancelled(cluste
     job_id = submitted["job_id"]
     assert submitted["name"] == GRAPH["name"]
     assert job_id in [job["job_id"] for job in cluster.json("list")]
-    wait_until(lambda: "RestAnswered" in cluster.run("-v", "list").stderr, 60)
+    wait_until(lambda: "RestAnswered" in cluster.run("-v", "list").stderr, 120)
     assert job_id in cluster.run("list").stdout
     shown = cluster.json("status", job_id[:12])
     assert (shown["status"], shown["tasks"], shown["vertices"][0]["vertex_id"]) == ("RUNNING", 1, "only")
@@ -96,7 +96,7 @@ def test_the_rest_process_lists_the_jobs_and_is_replaced_when_it_is_killed(clust
     first = rest()
     assert first is not None
     assert "the dashboard and Flink's REST API are at http://127.0.0.1:" in cluster.output.read_text()
-    wait_until(lambda: lists(first), 60)
+    wait_until(lambda: lists(first), 120)
     first.kill()
     wait_until(lambda: (second := rest()) is not None and second.pid != first.pid and lists(second), 90)
     assert cluster.process.poll() is None
@@ -167,10 +167,10 @@ def test_an_orderly_stop_leaves_nothing_running_and_the_next_start_goes_on(tmp_p
     first = LocalCluster(tmp_path)
     first.json("submit", "-", "--detach", "--job-id", "kept", stdin=json.dumps(GRAPH))
     # The broker, the master and its guardian, the REST process and the one that holds its past.
-    wait_until(lambda: len(first.children()) == 5, 60)
+    wait_until(lambda: len(first.children()) == 5, 120)
     processes = first.children()
     first.process.send_signal(signal.SIGINT)
-    assert first.process.wait(60) == 0
+    assert first.process.wait(120) == 0
     assert not any(is_alive(process.pid) for process in processes)
     assert first.run("list").returncode == 3
     second = LocalCluster(tmp_path)
@@ -178,15 +178,15 @@ def test_an_orderly_stop_leaves_nothing_running_and_the_next_start_goes_on(tmp_p
     assert second.json("status")["epoch"] == 2
     processes = second.children()
     os.kill(second.process.pid, signal.SIGKILL)
-    second.process.wait(10)
-    wait_until(lambda: not any(is_alive(process.pid) for process in processes), 5)
+    second.process.wait(120)
+    wait_until(lambda: not any(is_alive(process.pid) for process in processes), 120)
 
 
 def test_the_death_of_the_master_ends_up_with_an_error_that_shows_its_log(tmp_path: Path) -> None:
     running = LocalCluster(tmp_path)
     (master,) = [process for process in running.children() if "master" in process.cmdline()]
     master.kill()
-    assert running.process.wait(60) == 4
+    assert running.process.wait(120) == 4
     assert "master ended by itself (signal 9)" in running.output.read_text()
 
 
@@ -195,12 +195,12 @@ def test_the_workers_that_the_master_started_end_with_the_cluster(tmp_path: Path
     (tmp_path / "code.py").write_text("import time\n\n\ndef run(context):\n    time.sleep(600)\n")
     graph = {"name": "sleeps", "vertices": [{"id": "only", "python": "code:run"}]}
     cluster.json("submit", "-", "--detach", "--code", str(tmp_path / "code.py"), stdin=json.dumps(graph))
-    wait_until(lambda: any(row["slots_free"] == 0 for row in cluster.json("taskmanager", "list")["task_managers"]), 60)
+    wait_until(lambda: any(row["slots_free"] == 0 for row in cluster.json("taskmanager", "list")["task_managers"]), 120)
     [row] = cluster.json("taskmanager", "list")["task_managers"]
     assert row["task_manager_id"] == "worker-1"
     worker = psutil.Process(row["process_id"])
     assert worker.ppid() in {child.pid for child in cluster.children()}
     cluster.process.send_signal(signal.SIGINT)
-    assert cluster.process.wait(60) == 0
+    assert cluster.process.wait(120) == 0
     assert "worker worker-1 is stopped" in cluster.output.read_text()
     assert not is_alive(worker.pid)

@@ -29,8 +29,8 @@ def test_up_ends_with_the_exit_code_of_the_cluster_that_is_shut_down(tmp_path: P
         )
         assert asked.returncode == 0, asked.stderr
         assert "is being shut down" in asked.stdout
-        assert process.wait(60) == 165, output.read_text()
+        assert process.wait(120) == 165, output.read_text()
         assert "the cluster was shut down: exit code 165" in output.read_text()
     finally:
         process.kill()
-        process.wait(60)
+        process.wait(120)

@@ -46,7 +46,7 @@ def test_a_main_is_run_again_by_the_next_leader_and_finds_its_jobs(cluster: Runn
     cluster.wait_for(lambda fold: len(fold.master.dispatcher.ended) == 1, "the first job has ended")
     [first_run] = journal.read_text().split()
     cluster.kill("first")
-    wait_until(lambda: not is_alive(int(first_run)), "the main goes with its master", 10)
+    wait_until(lambda: not is_alive(int(first_run)), "the main goes with its master", 120)
     wait_until(lambda: len(journal.read_text().split()) == 2, "the next leader runs it")
     Path(f"{journal}.go").touch()
     assert _exit_code(cluster, "second") == 0, cluster.output("second")

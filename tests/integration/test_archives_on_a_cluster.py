@@ -82,7 +82,7 @@ def test_an_evicted_job_is_answered_from_its_archive_by_any_master_and_to_the_co
     assert "as wanted" in job.cause.message
     assert job.cause.stack_trace is not None
     assert dispatcher.request_job_status("failed") is JobStatus.FAILED
-    result = dispatcher.request_job_result("failed", timeout_s=10)
+    result = dispatcher.request_job_result("failed", timeout_s=120)
     assert (result.status, result.cause.failure_type if result.cause else "") == (JobStatus.FAILED, "LookupError")
     assert cluster.exceptions_of("failed")["total"] == 1
     masters = find_masters(cluster.bootstrap, cluster.cluster_id)
@@ -206,7 +206,7 @@ def test_a_job_ends_though_its_archive_cannot_be_written_and_the_next_leader_wri
     shutil.move(directory, aside)
     directory.write_text("no directory")
     end(cluster, "blocked")
-    assert dispatcher.request_job_result("blocked", timeout_s=60).status is JobStatus.FINISHED
+    assert dispatcher.request_job_result("blocked", timeout_s=120).status is JobStatus.FINISHED
     cluster.wait_for(lambda fold: fold.master.job_store.pending["blocked"].attempts >= 2, "tried again")
     assert "blocked" in cluster.state().master.dispatcher.ended
     leader = dispatcher.find_leader().master_id

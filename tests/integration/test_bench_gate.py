@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 LOAD = ("--without-task-executors", "--jobs=2", "--clients=2", "--concurrent-jobs=2", "--rounds=1", "--warm-up-jobs=2", "--idle-time=1")
 WITHOUT_LIMIT = ("--cpu-tolerance=1e9", "--idle-tolerance=1e9", "--floor-tolerance=1e9")
-TIMEOUT_S = 200.0
+TIMEOUT_S = 360.0
 
 
 class Checkout:

@@ -64,7 +64,7 @@ def waiting_job(cluster: RunningCluster, path: Path, *archives: str) -> str:
 
 
 def clean_up_takes(cluster: RunningCluster, key: str) -> None:
-    wait_until(lambda: not is_there(cluster, key), f"blob {key} is removed", 30)
+    wait_until(lambda: not is_there(cluster, key), f"blob {key} is removed", 120)
 
 
 def test_an_ended_job_s_code_goes_and_what_another_job_needs_stays_also_after_a_failover(cluster: RunningCluster, tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ def test_a_cluster_speaks_tls_with_everyone_who_needs_its_blobs(bootstrap: str, 
         document = tmp_path / "job.yaml"
         document.write_text("{name: secret, vertices: [{id: task, python: 'user_tasks:print_words'}]}")
         submit = ("submit", str(document), "--code", str(USER_TASKS), "--job-id", "secret")
-        assert running.start("submit", *submit).wait(60) == 0, running.output("submit")
-        assert running.start("logs", "logs", "secret", "task", "--file", "stdout").wait(60) == 0, running.output("logs")
+        assert running.start("submit", *submit).wait(120) == 0, running.output("submit")
+        assert running.start("logs", "logs", "secret", "task", "--file", "stdout").wait(120) == 0, running.output("logs")
         assert "said on stdout" in running.output("logs")
         (uploaded,) = [e for _, d in running.decisions() for e in d.events if isinstance(e, FileUploaded)]
         assert uploaded.blob_key is not None
@@ -132,7 +132,7 @@ def test_a_cluster_speaks_tls_with_everyone_who_needs_its_blobs(bootstrap: str, 
         assert usage.bytes_by_job == {"secret": usage.total_bytes}
         (tmp_path / "large").write_bytes(os.urandom(1_000_001))
         submit = ("submit", str(document), "--code", str(tmp_path / "large"), "--job-id", "greedy")
-        assert running.start("refused", *submit).wait(60) == ExitCode.NEGATIVE
+        assert running.start("refused", *submit).wait(120) == ExitCode.NEGATIVE
         assert "the blobs of job 'greedy' have " in running.output("refused")
         assert "1000000 are taken for each job (blob.job.max-size)" in running.output("refused")
     finally:
@@ -153,7 +153,7 @@ def test_a_master_that_cannot_use_its_blob_storage_or_certificate_says_which_key
         running = RunningCluster(bootstrap, name, tmp_path)
         process = running.start(f"master-{number}", "master", **{key: value})
         try:
-            assert process.wait(60) == exit_code
+            assert process.wait(120) == exit_code
         finally:
             process.kill()
             delete_topics(bootstrap, name)

@@ -22,7 +22,7 @@ JOBS = 1_000
 SLOTS = 4
 GREEDY = "greedy"
 GREEDY_TASKS = 100
-TIMEOUT_S = 180.0
+TIMEOUT_S = 360.0
 
 
 @pytest.fixture

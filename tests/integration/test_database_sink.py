@@ -28,7 +28,7 @@ from tests.support.topics import create_topic, feed
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_S = 120
+TIMEOUT_S = 360
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ def test_amid_garbage_on_every_topic_each_good_job_is_accepted_and_each_refused_
     refused = [event for event in events if isinstance(event, RequestRejected)]
     assert len(refused) == 3 * GARBAGE
     assert all(event.dead_letter for event in refused)
-    letters = wait_until(lambda: found if len(found := cluster.dead_letters()) >= 3 * GARBAGE else None, "dead letters", 60)
+    letters = wait_until(lambda: found if len(found := cluster.dead_letters()) >= 3 * GARBAGE else None, "dead letters", 120)
     assert len({(letter.topic, letter.offset) for letter in letters}) == 3 * GARBAGE
     assert memory_of(cluster) - before < 300 * 1024 * 1024
     for job_id in accepted:

@@ -147,16 +147,16 @@ def test_a_job_is_given_whole_and_archived_when_it_has_ended(dispatcher: Dispatc
 
 
 def test_a_result_says_how_the_job_ended_or_that_it_has_not(dispatcher: DispatcherGateway) -> None:
-    finished = dispatcher.request_job_result("words", timeout_s=30)
+    finished = dispatcher.request_job_result("words", timeout_s=120)
     assert (finished.status, finished.cause) == (JobStatus.FINISHED, None)
     assert finished.net_run_time_ms > 0
-    failed = dispatcher.request_job_result("failed", timeout_s=30)
+    failed = dispatcher.request_job_result("failed", timeout_s=120)
     assert (failed.status, failed.cause.failure_type if failed.cause else "") == (JobStatus.FAILED, "LookupError")
     assert "as wanted" in (failed.cause.message if failed.cause else "")
     with pytest.raises(JobNotTerminated, match=r"job 'running' is RUNNING"):
         dispatcher.request_job_result("running", timeout_s=0.5)
     with pytest.raises(UnknownJob):
-        dispatcher.request_job_result("nobody", timeout_s=30)
+        dispatcher.request_job_result("nobody", timeout_s=120)
 
 
 def test_the_resource_manager_says_what_slots_there_are(resource_manager: ResourceManagerGateway) -> None:
@@ -214,7 +214,7 @@ def test_commands_are_done_or_refused_with_a_type(cluster: RunningCluster, dispa
     with pytest.raises(DuplicateJobSubmission):
         dispatcher.submit_job(idle_graph(parallelism=2), "submitted")
     assert dispatcher.cancel_job("submitted").job_id == "submitted"
-    assert dispatcher.request_job_result("submitted", timeout_s=30).status is JobStatus.CANCELED
+    assert dispatcher.request_job_result("submitted", timeout_s=120).status is JobStatus.CANCELED
     with pytest.raises(JobTerminated):
         dispatcher.cancel_job("words")
     with pytest.raises(UnknownJob):
@@ -237,7 +237,7 @@ def test_commands_are_done_or_refused_with_a_type(cluster: RunningCluster, dispa
 def test_who_tells_wants_no_answer_and_the_log_has_it(cluster: RunningCluster, dispatcher: DispatcherGateway) -> None:
     dispatcher.submit_job(idle_graph(), "told")
     request_id = dispatcher.tell_cancel_job("told", actor="teller")
-    assert dispatcher.request_job_result("told", timeout_s=30).status is JobStatus.CANCELED
+    assert dispatcher.request_job_result("told", timeout_s=120).status is JobStatus.CANCELED
     assert request_id in cluster.state().master.requests.answers
     assert [e.actor for e in cluster.events_of("told") if isinstance(e, JobCancellationRequested)] == ["teller (declared)"]
     assert dispatcher.tell_cancel_job("nobody")  # Its refusal is in the log, too, and nobody hears of it.
@@ -249,12 +249,12 @@ def test_a_job_master_is_asked_under_its_own_token(cluster: RunningCluster, disp
         assert job_master.request_job().job_master_id == job_master.connect() == cluster.job("mastered").job_master_id
         assert job_master.request_job_status() is JobStatus.RUNNING
         assert job_master.cancel(actor="me").job_id == "mastered"
-        assert dispatcher.request_job_result("mastered", timeout_s=30).status is JobStatus.CANCELED
+        assert dispatcher.request_job_result("mastered", timeout_s=120).status is JobStatus.CANCELED
         assert job_master.tell_cancel()
     dispatcher.submit_job(idle_graph(), "beside")
     with dispatcher.job_master("beside") as beside:
         beside.cancel()
-    assert dispatcher.request_job_result("beside", timeout_s=30).status is JobStatus.CANCELED  # Its connection is the dispatcher's.
+    assert dispatcher.request_job_result("beside", timeout_s=120).status is JobStatus.CANCELED  # Its connection is the dispatcher's.
     with JobMasterGateway(cluster.bootstrap, cluster.cluster_id, "nobody") as job_master, pytest.raises(UnknownJob):
         job_master.cancel()
 
@@ -471,7 +471,7 @@ def test_over_the_fall_of_a_leader_results_are_waited_for_and_what_was_done_is_a
     assert dispatcher.request_job_status("running") is JobStatus.RUNNING
     with JobMasterGateway(*at, "running") as job_master:
         job_master.cancel()
-    assert dispatcher.request_job_result("running", timeout_s=60).status is JobStatus.CANCELED
+    assert dispatcher.request_job_result("running", timeout_s=120).status is JobStatus.CANCELED
 
 
 def test_a_frozen_leader_is_passed_over_by_who_waits_for_a_result(cluster: RunningCluster, dispatcher: DispatcherGateway) -> None:

@@ -71,7 +71,7 @@ def test_a_leader_that_ends_by_an_error_has_its_guardian_say_so(bootstrap: str, 
     guardian = guardian_of(process)
     order_of(tmp_path / "data").touch()
     cluster.wait_for(second_leads, "second leads")
-    assert cluster.processes.pop("first").wait(60) == 1
+    assert cluster.processes.pop("first").wait(120) == 1
     assert "the driver was told to quit" in cluster.output("first")
     assert "LeaderDied epoch=1" in cluster.output("second")
     wait_until(lambda: not is_alive(guardian.pid), "the guardian has ended")
@@ -119,7 +119,7 @@ def test_an_input_at_which_masters_die_or_hang_costs_two_of_them_and_is_refused_
         assert len(said) == 2
         for name in said:
             assert line in cluster.output(name)
-            assert cluster.processes.pop(name).wait(60) == -signal.SIGKILL
+            assert cluster.processes.pop(name).wait(120) == -signal.SIGKILL
         [left] = {"first", "second", "third"} - set(said)
         assert cluster.stop(left) == 0
 

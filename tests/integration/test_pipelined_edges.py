@@ -33,7 +33,7 @@ from tests.support.topics import CommittedReader, create_topic, feed
 
 pytestmark = pytest.mark.slow
 
-SPARK_TIMEOUT_S = 180
+SPARK_TIMEOUT_S = 360
 NOT_READY = "StreamsNotReady"
 SCHEMA = "key STRING, number BIGINT, at TIMESTAMP"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from eventflink.events.log_events import TaskManagerLost
 from eventflink.log.replay import new_fold, replay
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster, descendants, is_alive, kill_9, running_cluster, wait_until
@@ -55,15 +56,12 @@ def test_kill_9_of_a_task_executor_is_reported_by_its_guardian_and_its_tasks_run
     below = descendants(first)
     spark = [p for p in below if "spark" in " ".join(p.cmdline()).lower()]
     cluster.start_task_executor("tm-b")
-    killed_at = time.monotonic()
     cluster.kill("tm-a")
-    wait_until(lambda: not any(map(is_alive, tasks)), "task processes gone", 2)
-    wait_until(lambda: not any(is_alive(p.pid) for p in below if p not in spark), "nothing is left of it", 5)
+    wait_until(lambda: not any(map(is_alive, tasks)), "task processes gone", 120)
+    wait_until(lambda: not any(is_alive(p.pid) for p in below if p not in spark), "nothing is left of it", 120)
     cluster.wait_for(lambda fold: "tm-a" not in fold.master.resource_manager.task_managers, "tm-a lost")
-    # Its guardian said so: that takes less than missed heartbeats would.
-    assert time.monotonic() - killed_at < 5
-    events = [e for _, d in cluster.decisions() for e in d.events if type(e).__name__ == "TaskManagerLost"]
-    assert len(events) == 1
+    [lost] = [e for _, d in cluster.decisions() for e in d.events if isinstance(e, TaskManagerLost)]
+    assert lost.reason.endswith("ended without deregistering"), "its guardian said so, before its heartbeats were missed"
     cluster.wait_for_running(job_id, attempt=2)
     gate.with_name("gate.go").touch()
     job = cluster.wait_for_status(job_id, JobStatus.FINISHED)
@@ -81,7 +79,7 @@ def test_a_task_executor_killed_with_its_guardian_is_lost_after_the_missed_beats
     for guardian in guardians:
         kill_9(guardian.pid)
     cluster.kill("tm-a")
-    cluster.wait_for(lambda fold: "tm-a" not in fold.master.resource_manager.task_managers, "tm-a lost", 30)
+    cluster.wait_for(lambda fold: "tm-a" not in fold.master.resource_manager.task_managers, "tm-a lost", 120)
     lost = [e for _, d in cluster.decisions() for e in d.events if type(e).__name__ == "TaskManagerLost"]
     assert "no heartbeat for" in lost[0].reason  # type: ignore[attr-defined]
     gate.with_name("gate.go").touch()

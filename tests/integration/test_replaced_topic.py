@@ -23,7 +23,7 @@ def test_a_master_does_not_read_a_topic_that_is_not_the_one_its_cursor_was_bound
     AdminConnection(bootstrap, 30).delete_topics([topic_name(name, Topic.COMMANDS)])
     wait_until(lambda: ensure_topics(bootstrap, name) == [Topic.COMMANDS], "the topic is gone and made again")
     process = cluster.start("again", "master")
-    assert process.wait(60) == 4
+    assert process.wait(120) == 4
     said = cluster.output("again").splitlines()[-1]
     assert said.startswith("eventflink: ")
     assert before in said

@@ -56,7 +56,7 @@ def test_a_job_gets_a_worker_where_there_is_no_task_manager_and_the_idle_worker_
     cluster.start_master()
     job_id = cluster.run_task("noop")
     with ResourceManagerGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
-        wait_until(gateway.get_number_pending_task_manager_slots, "a worker is asked for", 10)
+        wait_until(gateway.get_number_pending_task_manager_slots, "a worker is asked for", 120)
         cluster.wait_for_status(job_id, JobStatus.FINISHED)
         assert gateway.get_number_pending_task_manager_slots() == 0
         wait_until(lambda: not workers(cluster), "the worker has ended")
@@ -128,7 +128,7 @@ def test_the_driver_is_told_how_the_cluster_ended_and_starts_workers_again_when_
     cluster.wait_for_running(job_id)
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
         gateway.shut_down_cluster(ApplicationStatus.SUCCEEDED, "the day is over")
-    assert cluster.processes["first"].wait(60) == 0, cluster.output("first")
+    assert cluster.processes["first"].wait(120) == 0, cluster.output("first")
     assert "ApplicationDeregistered status=SUCCEEDED" in cluster.output("first")
     assert "diagnostics=the day is over" in cluster.output("first")
     assert not processes_of(cluster).files.all(), "no worker is left"

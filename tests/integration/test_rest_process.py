@@ -164,7 +164,7 @@ def test_of_a_trimmed_log_all_is_answered_that_is_left_of_it(cluster: RunningClu
 def test_a_port_that_is_taken_is_passed_over_or_named(cluster: RunningCluster) -> None:
     port = int(cluster.start_rest().rpartition(":")[2])
     process = cluster.start("other", "rest", **{"rest.bind-port": str(port)})
-    assert process.wait(60) == 4
+    assert process.wait(120) == 4
     del cluster.processes["other"]
     assert cluster.output("other").strip().splitlines()[-1].endswith(f"rest.bind-port: no port of {port} is free on 127.0.0.1")
     several = cluster.start("other", "rest", **{"rest.bind-port": f"{port}-{port + 20}"})

@@ -21,7 +21,7 @@ from eventflink.model.statuses import FailoverStrategy, JobStatus
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
-JOB_TIMEOUT_S = 180
+JOB_TIMEOUT_S = 360
 
 
 def _cluster(bootstrap: str, directory: Path, **overrides: Any) -> Iterator[RunningCluster]:

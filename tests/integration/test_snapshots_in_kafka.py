@@ -412,16 +412,16 @@ def test_trimming_beyond_the_end_is_refused(cell: Cell) -> None:
 def test_the_snapshotter_is_a_process_that_does_its_work_and_says_how_it_went(cell: Cell) -> None:
     configuration = build_configuration({"cluster.id": cell.cluster_id, "jobmanager.id": "master-7"}, "test")
     start = starter(configuration, cell.bootstrap)
-    assert start(SnapshotTask("take")).wait(60) == DONE
+    assert start(SnapshotTask("take")).wait(120) == DONE
     cell.decide_commands()
     [taken] = cell.events(SnapshotTaken)
     assert taken.taken_by == "master-7"
     other = starter(configuration.model_copy(update={"master_id": "master-8"}), cell.bootstrap)
-    assert other(SnapshotTask("trim", taken.snapshot_id)).wait(60) == FAILED
-    assert other(SnapshotTask("confirm", taken.snapshot_id)).wait(60) == DONE
+    assert other(SnapshotTask("trim", taken.snapshot_id)).wait(120) == FAILED
+    assert other(SnapshotTask("confirm", taken.snapshot_id)).wait(120) == DONE
     cell.decide_commands()
     assert [e.confirmed_by for e in cell.events(SnapshotConfirmed)] == ["master-8"]
-    assert other(SnapshotTask("trim", taken.snapshot_id)).wait(60) == DONE
+    assert other(SnapshotTask("trim", taken.snapshot_id)).wait(120) == DONE
     assert log_bounds(*cell.reach)[0] == 0  # Fewer records than are kept.
 
 

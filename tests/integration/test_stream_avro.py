@@ -20,7 +20,7 @@ from tests.support.topics import CommittedReader, create_topic, feed
 
 pytestmark = pytest.mark.slow
 
-TIMEOUT_S = 120
+TIMEOUT_S = 360
 FIELDS: list[dict[str, Any]] = [
     {"name": "customer", "type": "string"},
     {"name": "amount", "type": ["null", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}]},

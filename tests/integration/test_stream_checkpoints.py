@@ -18,7 +18,7 @@ from tests.support.running_cluster import RunningCluster, running_cluster, wait_
 from tests.support.topics import create_topic, feed
 
 pytestmark = pytest.mark.slow
-SPARK_TIMEOUT_S = 180
+SPARK_TIMEOUT_S = 360
 COUNT = 300
 
 

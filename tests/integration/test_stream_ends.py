@@ -23,7 +23,7 @@ from tests.support.topics import CommittedReader, create_topic, feed
 pytestmark = pytest.mark.slow
 
 CODE = Path(stream_tasks.__file__)
-TIMEOUT_S = 120
+TIMEOUT_S = 360
 NOW = {"available_now": True}
 
 

@@ -35,7 +35,7 @@ from tests.support.topics import CommittedReader, create_topic, feed
 pytestmark = pytest.mark.slow(first=True)
 
 CODE = Path(stream_tasks.__file__)
-SPARK_TIMEOUT_S = 180
+SPARK_TIMEOUT_S = 360
 
 
 @pytest.fixture(scope="module")

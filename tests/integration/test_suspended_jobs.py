@@ -51,7 +51,7 @@ def test_a_suspended_job_goes_on_with_what_had_not_finished_also_after_the_leade
             wait_until(gate.with_name("gate.0.2").exists, "the task runs again")
             assert dispatcher.job_master(job_id).connect() == f"{job_id}-2"
             gate.with_name("gate.go").touch()
-            assert dispatcher.request_job_result(job_id, timeout_s=60).status is JobStatus.FINISHED
+            assert dispatcher.request_job_result(job_id, timeout_s=120).status is JobStatus.FINISHED
             with pytest.raises(JobTerminated):
                 dispatcher.resume_job(job_id)
             with pytest.raises(UnknownJob):

@@ -131,21 +131,21 @@ class Cell:
         self.records.append(self.reports_codec.decode(value))
         self.reports.extend(self.records[-1])
 
-    def wait_for(self, what: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+    def wait_for(self, what: Callable[[], Any], timeout_s: float = 120) -> Any:
         deadline = time.monotonic() + timeout_s
         while not (found := what()):
             assert time.monotonic() < deadline, f"not in {timeout_s} s; reports: {self.reports}\n{self.read_log()}"
             self.poll(0.02)
         return found
 
-    def wait_for_report(self, kind: type[T], predicate: Callable[[T], bool] = lambda _: True, timeout_s: float = 20.0) -> T:
+    def wait_for_report(self, kind: type[T], predicate: Callable[[T], bool] = lambda _: True, timeout_s: float = 120) -> T:
         def find() -> list[T]:
             return [r for r in self.reports if isinstance(r, kind) and predicate(r)]
 
         found: list[T] = self.wait_for(find, timeout_s)
         return found[0]
 
-    def wait_for_state(self, attempt: AttemptId, state: ExecutionState, timeout_s: float = 20.0) -> TaskStateReport:
+    def wait_for_state(self, attempt: AttemptId, state: ExecutionState, timeout_s: float = 120) -> TaskStateReport:
         def is_it(report: TaskStateReport) -> bool:
             subject = (report.job_id, report.vertex_id, report.subtask_index, report.attempt)
             return subject == tuple(attempt) and report.execution_state is state
@@ -205,10 +205,10 @@ class Cell:
         family = self.family() if self.process.poll() is None else []
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(20)
+            self.process.wait(120)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(120)
         wait_until_gone(family, 30)
         self.consumer.close()
         self.producer.flush(5)
@@ -288,7 +288,7 @@ def test_a_life_from_registration_to_disconnection(cell: Cell) -> None:
 
     family = cell.family()
     cell.process.terminate()
-    assert cell.process.wait(10) == 0
+    assert cell.process.wait(120) == 0
     wait_until_gone(family, 30)
     disconnection = cell.wait_for_report(Disconnection)
     assert disconnection.instance_id == registration.instance_id
@@ -365,10 +365,10 @@ def test_a_killed_task_executor_leaves_nothing_and_its_guardian_tells(cell: Cell
     instance_id = cell.instance_id
     killed_at = time.monotonic()
     cell.process.kill()
-    cell.process.wait(10)
+    cell.process.wait(120)
     wait_until_gone(family, 30)
     gone_after_s = time.monotonic() - killed_at
-    death = cell.wait_for_report(TaskManagerDeath, timeout_s=30)
+    death = cell.wait_for_report(TaskManagerDeath, timeout_s=120)
     assert death.instance_id == instance_id
     print(f"everything gone after {gone_after_s:.2f} s, told after {time.monotonic() - killed_at:.2f} s")
 
@@ -384,9 +384,9 @@ def test_a_killed_guardian_is_replaced_and_the_new_one_knows_everything(cell: Ce
     time.sleep(1.5)  # It has to load before it can take notice.
     family = cell.family()
     cell.process.kill()
-    cell.process.wait(10)
+    cell.process.wait(120)
     wait_until_gone(family, 30)
-    assert cell.wait_for_report(TaskManagerDeath, timeout_s=30).instance_id == cell.instance_id
+    assert cell.wait_for_report(TaskManagerDeath, timeout_s=120).instance_id == cell.instance_id
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -401,7 +401,7 @@ def test_a_killed_fork_server_fails_all_attempts_and_is_replaced(cell: Cell, whi
     assert cause is not None
     assert cause.failure_type == "ForkServerDied"
     wait_until_gone([task], 30)
-    cell.wait_for(lambda: [r.ready for r in cell.reports if isinstance(r, SlotReport)] == [True, False, True], 60)
+    cell.wait_for(lambda: [r.ready for r in cell.reports if isinstance(r, SlotReport)] == [True, False, True], 120)
     cell.deploy(attempt(2), "noop")
     cell.wait_for_state(attempt(2), ExecutionState.FINISHED, 60)
 
@@ -472,9 +472,9 @@ def test_the_guardian_ends_what_the_dead_task_executors_tasks_left_on_spark(cell
         family += [child for server in cell.fork_servers() for child in server.children()]
         killed_at = time.monotonic()
         cell.process.kill()
-        cell.process.wait(10)
+        cell.process.wait(120)
         wait_until_gone(family, 30)
-        cell.wait_for_report(TaskManagerDeath, timeout_s=10)
+        cell.wait_for_report(TaskManagerDeath, timeout_s=120)
         print(f"told after {time.monotonic() - killed_at:.2f} s")
         wait_until_gone([guardian], 30)
         guardian_log = (tmp_path / "data" / "logs" / "tm" / "guardian.log").read_text("utf-8")

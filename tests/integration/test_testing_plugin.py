@@ -101,7 +101,7 @@ def test_a_wait_that_is_too_short_says_how_the_job_stands(waiting: Waiting) -> N
     began = time.monotonic()
     with pytest.raises(Unexpected, match=r"(?s)was not FINISHED within 0.5 s\nit is RUNNING.*task\[1\]#1 RUNNING.*running: master-1"):
         waiting.job.wait(timeout_s=0.5)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60
     waiting.job.cancel()
     assert waiting.job.status is JobStatus.CANCELED
     waiting.job.cancel()

@@ -19,7 +19,7 @@ def test_a_request_without_a_slot_times_out_and_its_job_leaves_the_memory_later(
         job_id = cluster.run_task("noop")
         cluster.wait_for(lambda fold: job_id in fold.master.dispatcher.forgotten, "it has left the memory")
         with DispatcherGateway(bootstrap, cluster_id) as gateway:
-            result = gateway.request_job_result(job_id, timeout_s=10)
+            result = gateway.request_job_result(job_id, timeout_s=120)
         assert result.status is JobStatus.FAILED
         assert result.cause is not None
         assert result.cause.failure_type == "NoResourceAvailable"

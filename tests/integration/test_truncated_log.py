@@ -60,14 +60,14 @@ def test_a_log_that_loses_its_end_stops_masters_until_an_operator_accepts_what_i
     cluster.pause("master")
     asyncio.run(_lose_the_end_below_an_observer(cluster, kept, known))
     cluster.resume("master")
-    assert running.wait(60) == 4
+    assert running.wait(120) == 4
     end = log_bounds(bootstrap, name)[1]  # What the leader was about to append came behind what is left, and counts for nobody.
     *_, line = [line for line in cluster.output("master").splitlines()[-2:] if "LogTruncated" in line]  # Its guardian may speak after it.
     assert f"LogTruncated topic=log: it ends at {end}, " in line
     assert "which this process has read" in line
     # Who starts now has read nothing itself, and knows it from the leader that is gone.
     codes = {cluster.start("again", "master"): 4, cluster.start("verify", "log", "verify"): 1}
-    assert {process: process.wait(60) for process in codes} == codes
+    assert {process: process.wait(120) for process in codes} == codes
     assert "missing, which the leader " in cluster.output("again").splitlines()[-1]
     assert f"it ends at {end}, and the record" in cluster.output("verify")
     assert f"the log can be folded to offset {end}, epoch 1" in cluster.output("verify")

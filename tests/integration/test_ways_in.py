@@ -100,7 +100,7 @@ def test_kcat_an_avro_producer_and_the_command_line_end_in_the_same_events(clust
     produce(cluster, Topic.SUBMISSIONS, single_object(avro_record(ids[0])), ids[0].encode())
     document = tmp_path / "job.json"
     document.write_text(json.dumps(NOOP))
-    cluster.start("submit", "submit", str(document), "--job-id", ids[1]).wait(60)
+    cluster.start("submit", "submit", str(document), "--job-id", ids[1]).wait(120)
     cluster.processes.pop("submit")
     produce(cluster, Topic.SUBMISSIONS, json.dumps({"job_id": ids[2], "job_graph": NOOP}).encode())
     kcat = shutil.which("kcat")
@@ -331,7 +331,7 @@ def test_the_files_of_a_task_can_be_fetched_from_its_host(cluster: RunningCluste
         options = ["--file", file.lower()] if file is not TaskFile.LOG else []
         command = ["logs", job_id, "task", *options]
         process = cluster.start(f"logs-{file}", *command)
-        assert process.wait(60) == 0, cluster.output(f"logs-{file}")
+        assert process.wait(120) == 0, cluster.output(f"logs-{file}")
         cluster.processes.pop(f"logs-{file}")
         assert words in cluster.output(f"logs-{file}")
 
@@ -345,7 +345,7 @@ def test_what_tasks_write_is_followed_until_their_job_has_ended(cluster: Running
     assert [job["status"] for job in seen["jobs"] if job["job_id"] == job_id] == ["RUNNING"]
     assert seen["cluster"]["slots"] - seen["cluster"]["slots_free"] == 2
     (tmp_path / "gate.go").touch()
-    assert following.wait(60) == 0, cluster.output("following")
+    assert following.wait(120) == 0, cluster.output("following")
     cluster.processes.pop("following")
     assert sorted(line for line in cluster.output("following").splitlines() if " | " in line) == told
 

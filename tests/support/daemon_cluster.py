@@ -62,7 +62,7 @@ class DaemonCluster:
         return found
 
     def wait_until_nothing_runs(self) -> None:
-        wait_until(lambda: not self.processes(), "the end of all processes", 30)
+        wait_until(lambda: not self.processes(), "the end of all processes", 120)
 
     def close(self) -> None:
         """End whatever a failed test left."""

@@ -24,7 +24,7 @@ FLINK: Final = JarSet(
     jar_count=41,
     megabytes=85,
 )
-_TIMEOUT_S: Final = 180
+_TIMEOUT_S: Final = 360
 
 
 class FlinkCommandLine:

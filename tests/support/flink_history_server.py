@@ -52,7 +52,7 @@ def flink_history_server(archives: Path, directory: Path) -> Iterator[str]:
             yield url
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(120)
 
 
 def _get(url: str) -> bytes:

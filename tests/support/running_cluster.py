@@ -45,7 +45,7 @@ from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.snapshots.loading import load_fold
 
 USER_TASKS = Path(__file__).parent / "user_tasks.py"
-TIMEOUT_S = 120.0
+TIMEOUT_S = 360.0
 PROGRAM = [sys.executable, "-m", "eventflink.cli", "-v"]
 
 

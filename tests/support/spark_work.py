@@ -16,7 +16,7 @@ def wait_until_it_computes(spark: psutil.Process, timeout_s: float = 120) -> Non
     wait_until(lambda: all(_samples(spark)), "Spark computes", timeout_s)
 
 
-def wait_until_it_rests(spark: psutil.Process, timeout_s: float = 30) -> None:
+def wait_until_it_rests(spark: psutil.Process, timeout_s: float = 120) -> None:
     """A query that nobody ended would take all the processors for hours."""
     wait_until(lambda: not any(_samples(spark)), "Spark computes nothing", timeout_s)
 

@@ -12,7 +12,7 @@ from tests.support.running_cluster import RunningCluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
 
 CODE = Path(stream_tasks.__file__)
-SPARK_TIMEOUT_S = 180
+SPARK_TIMEOUT_S = 360
 KEYS = 7
 
 

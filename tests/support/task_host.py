@@ -212,7 +212,7 @@ class Host:
         deployment = order.deployment
         return AttemptId(deployment.job_id, deployment.vertex_id, deployment.subtask_index, deployment.attempt), order
 
-    def wait_for(self, kind: type[E], attempt: AttemptId | None = None, timeout_s: float = 90.0) -> E:
+    def wait_for(self, kind: type[E], attempt: AttemptId | None = None, timeout_s: float = 120) -> E:
         def is_it(event: ProcessEvent) -> bool:
             return isinstance(event, kind) and (attempt is None or getattr(event, "attempt", None) == attempt)
 
