@@ -146,6 +146,11 @@ class BlockingOptions(TypedDict, total=False):
     """Another gateway's, which is closed there; None: one of its own."""
 
 
+def done_by(deadline: Deadline, timeout_s: float | None) -> BlockingOptions:
+    """Return the options of a gateway all of whose commands are done by the deadline, `timeout_s` after their beginning; None: as ever."""
+    return {"deadline": deadline} if timeout_s is None else {"deadline": deadline, "request_timeout_s": timeout_s}
+
+
 class BlockingGateway(Gateway):
     """A gateway whose methods return when they are done. For one thread; close it, or use it as a context manager."""
 

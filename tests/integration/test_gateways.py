@@ -362,13 +362,20 @@ def test_of_a_repeated_request_is_told_what_the_log_still_has_of_it(bootstrap: s
         await_upload(bootstrap, leader.cluster_id, repeated, 10)
 
 
-def test_a_submission_waits_for_an_answer_no_longer_than_it_is_told(
-    bootstrap: str, leader: ScriptedLeader, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("command", ["submit graph.json", "cancel job", "cancel job --wait", "cancel --with-savepoint job"])
+def test_a_command_waits_for_an_answer_no_longer_than_it_is_told(
+    bootstrap: str,
+    leader: ScriptedLeader,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
 ) -> None:
     leader.decide = lambda _request: None
     (tmp_path / "graph.json").write_text('{"name": "one", "vertices": [{"id": "only", "sql": "SELECT 1"}]}')
+    monkeypatch.chdir(tmp_path)
     where = ("--bootstrap", bootstrap, "--cluster-id", leader.cluster_id)
-    assert run([*where, "submit", str(tmp_path / "graph.json"), "--timeout", "0.5"]) == ExitCode.UNREACHABLE
+    assert run([*where, *command.split(), "--timeout", "0.5"]) == ExitCode.UNREACHABLE
     assert "answered request" in (said := capsys.readouterr().err)
     assert "within 0.5 s" in said
 

@@ -1,14 +1,15 @@
 """`eventflink cancel`: the end of a job, asked for."""
 
-import math
-
 import click
 
 from eventflink.cli.checkpoint_options import describe_savepoint
 from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.gateways.blocking import done_by
+from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S
 from eventflink.model.statuses import JobStatus
 
 
@@ -34,12 +35,15 @@ def cancel(session: Session, job_id: str | None, directory: str | None, timeout_
     if job_id is None:
         raise click.MissingParameter(param_type="argument", param_hint="'JOB_ID'")
     what = "waiting for the end of the job" if wait else "waiting for the answer"
-    with session.working(what), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    deadline = Deadline.after(timeout_s)
+    options = done_by(deadline, timeout_s)
+    with session.working(what), DispatcherGateway(session.bootstrap, session.cluster_id, **options) as gateway:
         if directory is not None:
-            taken = gateway.trigger_savepoint(job_id, directory, cancel_job=True, actor=actor_name())
+            within_s = deadline.left_s(DEFAULT_CHECKPOINT_TIMEOUT_S)
+            taken = gateway.trigger_savepoint(job_id, directory, within_s, cancel_job=True, actor=actor_name())
             click.echo(describe_savepoint(taken), err=as_json)
         accepted = gateway.cancel_job(job_id, actor=actor_name())
-        status = gateway.request_job_result(job_id, timeout_s=timeout_s or math.inf).status if wait else None
+        status = gateway.request_job_result(job_id, timeout_s=deadline.left_s()).status if wait else None
     if as_json:
         session.print_json({"job_id": job_id, "request_id": accepted.request_id, "log_offset": accepted.log_offset, "status": status})
     else:

@@ -15,6 +15,7 @@ from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
@@ -25,7 +26,6 @@ from eventflink.model.job_graph_document import parse_job_graph
 
 if TYPE_CHECKING:
     from eventflink.cli.job_progress import JobProgress
-    from eventflink.gateways.blocking import BlockingOptions
 
 _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 
@@ -115,10 +115,7 @@ def _submit(
     session: Session, graph: JobGraph, archive: bytes | None, job_id: str | None, timeout_s: float | None, deadline: Deadline
 ) -> Accepted:
     """Submit the job; neither Kafka, nor the leader, nor its blob server is waited for beyond the deadline, `timeout_s` after the start."""
-    patience: BlockingOptions = {"deadline": deadline}
-    if timeout_s is not None:
-        patience["request_timeout_s"] = timeout_s
-    with DispatcherGateway(session.bootstrap, session.cluster_id, **patience) as gateway:
+    with DispatcherGateway(session.bootstrap, session.cluster_id, **done_by(deadline, timeout_s)) as gateway:
         if archive is not None:
             leader = gateway.find_leader(deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S))
             job_id = job_id or new_job_id()
