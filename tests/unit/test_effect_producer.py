@@ -1,4 +1,4 @@
-"""The producer of effects, with nothing to connect to: what it cannot send ends nothing."""
+"""The producers of a leader, with nothing to connect to: an effect that cannot be sent ends nothing."""
 
 import logging
 
@@ -7,7 +7,8 @@ from confluent_kafka import Producer
 
 from eventflink.events.topics import Topic
 from eventflink.log import producers
-from eventflink.log.producers import EffectProducer, producer_settings
+from eventflink.log.producers import EffectProducer, LogAppender, producer_settings
+from eventflink.model.configuration import build_configuration
 
 NOWHERE = "127.0.0.1:9"
 
@@ -41,3 +42,8 @@ def test_a_queue_that_is_full_costs_the_leader_no_time(monkeypatch: pytest.Monke
         producer.produce(Topic.REPLIES, "request", b"answer")
     assert producer.failed_count == 2
     assert set(waits) == {0}
+
+
+def test_the_longest_lease_is_one_within_which_decisions_can_be_written() -> None:
+    """Else a master would begin one term after the other, and never lead."""
+    LogAppender(NOWHERE, "cluster", build_configuration({"high-availability.lease-timeout": 900_000}, "f").lease_timeout_ms)

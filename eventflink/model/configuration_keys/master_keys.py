@@ -36,7 +36,11 @@ class MasterKeys(Keys):
         description="For so long a client's open transaction may hold an inbound topic up, before the leader aborts it; 0: it never does.",
     )
     lease_timeout_ms: int = Field(
-        1000, alias="high-availability.lease-timeout", ge=100, description="No decision may stay unconfirmed for longer."
+        1000,
+        alias="high-availability.lease-timeout",
+        ge=100,
+        le=900_000,  # What a client of Kafka allows for a request.
+        description="No decision may stay unconfirmed for longer.",
     )
     leader_heartbeat_interval_ms: int = Field(
         100, alias="high-availability.heartbeat-interval", ge=10, description="How often the leader says on `leadership` that it lives."

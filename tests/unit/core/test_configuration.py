@@ -32,6 +32,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"jobmanager.execution.failover-strategy": "regions"}, "f: jobmanager.execution.failover-strategy: Input should be "),
     ({"web.exception-history-size": -1}, "f: web.exception-history-size: Input should be greater"),
     ({"broker.port": 65_536}, "f: broker.port: Input should be less than or equal to 65535"),
+    ({"high-availability.lease-timeout": 900_001}, "f: high-availability.lease-timeout: Input should be less than or equal to 900000"),
     ({"taskmanager.numberOfTaskSlots": 0}, "f: taskmanager.numberOfTaskSlots: Input should be greater than or equal to 1"),
     ({"blob.server.port": "many"}, "f: blob.server.port: 'many' names no ports: one (50100), a range (50100-50200), or several"),
     ({"blob.server.port": "1-2-3"}, "f: blob.server.port: '1-2-3' names no ports"),
