@@ -205,8 +205,10 @@ def _let_strangers_act(cluster: Cluster) -> None:
 def _rest(cluster: Cluster, faults: Faults) -> None:
     """Let time pass until nothing waits any more."""
     scheduler = cluster.scheduler
-    # A leader that hangs is away for ten seconds, and there are several inputs at which some do.
-    rest_ms = cluster.settings.rest_ms * (2 if cluster.defects.are_deadly else 1)
+    # A leader that hangs is away for ten seconds, and there are several inputs at which some do. One whose connection stays broken leads
+    # between the others, decides nothing, and passes on nothing of what a guardian has said to it.
+    factor = (4 if faults.lasting else 2) if cluster.defects.are_deadly else 1
+    rest_ms = cluster.settings.rest_ms * factor
     end_us = scheduler.now_us + rest_ms * MILLISECOND
     unrest = "nothing has happened yet"
     while unrest and scheduler.now_us < end_us:
