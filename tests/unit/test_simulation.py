@@ -81,6 +81,7 @@ def test_a_loss_is_held_against_the_newest_heartbeats_alone_where_copies_cannot_
         pytest.param(6519, id="a confirmation that is lost, of a snapshot before which the log was trimmed"),
         pytest.param(3107, id="a loss that is looked at between the longest back-offs"),
         pytest.param(40348, id="leaders that hang one after the other, and one between them that cannot read submissions"),
+        pytest.param(48034, id="jobs that time out on two slots and start again, one after the other"),
         pytest.param(31765, id="a loss that a bid hides from one that is restarted, in a cluster without a secret"),
     ],
 )

@@ -43,5 +43,5 @@ class SimulationSettings:
     fault_interval_ms: int = 600
     snapshot_interval_ms: int = 0
     """How often a master does something for snapshots; zero: never."""
-    rest_ms: int = 90_000
+    rest_ms: int = 120_000
     """Within which everything has to come to rest once the faults have stopped."""
