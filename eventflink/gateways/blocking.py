@@ -147,7 +147,7 @@ class BlockingOptions(TypedDict, total=False):
 
 
 def done_by(deadline: Deadline, timeout_s: float | None) -> BlockingOptions:
-    """Return the options of a gateway all of whose commands are done by the deadline, `timeout_s` after their beginning; None: as ever."""
+    """Return the options of a gateway whose commands all end by the deadline, `timeout_s` after the first began; None: there is none."""
     return {"deadline": deadline} if timeout_s is None else {"deadline": deadline, "request_timeout_s": timeout_s}
 
 

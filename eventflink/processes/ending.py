@@ -1,6 +1,6 @@
 """How a process that runs an asyncio loop learns that it is to end: SIGINT and SIGTERM, which mean the same.
 
-What it does then is its own business. The rule: one that is asked again while it ends, ends as it was going to.
+What it does then is its own business. The rule: one that is asked again while it ends still ends in order.
 """
 
 import asyncio
