@@ -110,12 +110,12 @@ def load_contexts(path: Path) -> Contexts:
         return Contexts(path)
     except OSError as error:
         raise CommandFailed(ExitCode.USAGE, f"{path}: {error.strerror or error}") from error
-    from eventflink.model.bounded_yaml import load_yaml  # noqa: PLC0415 - most commands have no such file
+    from eventflink.model.document_text import read_document  # noqa: PLC0415 - most commands have no such file
 
     if len(data) > _MAX_FILE_BYTES:
         raise CommandFailed(ExitCode.USAGE, f"{path} is no file of contexts: it is longer than {_MAX_FILE_BYTES} bytes")
     try:
-        return _read(path, load_yaml(data.decode()))
+        return _read(path, read_document(data.decode()))
     except ValueError as error:
         raise CommandFailed(ExitCode.USAGE, f"{path} is no file of contexts: {error}") from error
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from eventflink.model.bounded_yaml import InvalidYaml, load_yaml
 from eventflink.model.configuration import ConfigurationError
+from eventflink.model.document_text import InvalidText, read_document
 
 FILE_NAME: Final = "logging.yaml"
 
@@ -24,8 +24,8 @@ def read_logging_file(path: Path) -> dict[str, Any]:
 
     """
     try:
-        document = load_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, InvalidYaml) as error:
+        document = read_document(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, InvalidText) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from error
     if not isinstance(document, dict):
         raise ConfigurationError(f"{path}: the document must be a mapping in the form of logging.config.dictConfig")

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from eventflink.gateways.errors import GatewayError
 from eventflink.model.attempts import AttemptId
+from eventflink.model.document_faults import describe_fault
 from eventflink.model.statuses import (
     TERMINAL_JOB_STATUSES,
     BackPressureLevel,
@@ -343,5 +344,5 @@ def read_as(cls: type[T], answer: Mapping[str, Any]) -> T:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise AnswerUnreadable(f"the answer is no {getattr(cls, '__name__', cls)}: {place}: {first['msg']}") from error
+        raise AnswerUnreadable(f"the answer is no {getattr(cls, '__name__', cls)}: {place}: {describe_fault(first)}") from error
     return value

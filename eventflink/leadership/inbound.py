@@ -6,6 +6,7 @@ derived from its class in `events/inputs.py`. What cannot be read becomes an `Un
 rejection and a dead letter. Sizes are limited before anything is decoded (P10). Pure: the registry's schemas are handed in.
 """
 
+import codecs
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
@@ -35,11 +36,13 @@ from eventflink.master.inputs import MasterInput, PoisonedInput, UnreadableInput
 from eventflink.model.actors import named
 from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC
 from eventflink.model.configuration import ID_PATTERN
+from eventflink.model.document_faults import describe_faults, describe_value
 from eventflink.model.document_fields import did_you_mean
+from eventflink.model.document_text import InvalidText, read_json
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, describe_errors, to_document
+from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, to_document
 
-_JSON_STARTS: Final = b'{[ \t\r\n"'
+_JSON_STARTS: Final = (*(bytes([byte]) for byte in b'{[ \t\r\n"'), codecs.BOM_UTF8)
 
 RegistrySchema = Callable[[int], Any]
 """Returns the parsed schema of an id of the schema registry, or raises UndecodableRecord."""
@@ -121,7 +124,7 @@ class InboundDecoder:
         return PoisonedInput(record.topic, record.offset, error, *sender)
 
     def _request(self, topic: Topic, value: bytes, record: InboundRecord) -> Request:
-        if value[:1] and value[0] in _JSON_STARTS:
+        if value.startswith(_JSON_STARTS):
             document = _parsed_json(value)
             return _checked(*(_submission_of(document) if topic is Topic.SUBMISSIONS else _command_of(document)), record)
         codec = self._codecs[topic]
@@ -158,29 +161,16 @@ def _checked_value(record: InboundRecord) -> bytes:
 
 def _parsed_json(value: bytes) -> Fields:
     try:
-        text = value.decode(json.detect_encoding(value))
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UndecodableRecord(f"the record begins like JSON but is not valid JSON: {error or 'nested too deeply'}") from error
-    if half := _find_half_of_a_pair(text, document):
-        message = f"the record holds {half}, half of a surrogate pair: no character, and nothing that could be written"
-        raise InvalidRequest(message, document if isinstance(document, dict) else {})
+        document = read_json(value.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise UndecodableRecord(f"the record begins like JSON but is not UTF-8: {error.reason} at byte {error.start}") from error
+    except InvalidText as error:
+        if not isinstance(error.document, dict):
+            raise UndecodableRecord(f"the record begins like JSON, but: {error}") from error
+        raise InvalidRequest(str(error), error.document) from error
     if not isinstance(document, dict):
-        raise InvalidRequest(f"a request is a JSON object, not {type(document).__name__}")
+        raise InvalidRequest(f"a request is a JSON object, not {describe_value(document)}")
     return document
-
-
-def _find_half_of_a_pair(text: str, document: Any) -> str:
-    r"""Return the first half of a surrogate pair without its other half, as JSON escapes it (`\ud800`); empty if there is none."""
-    if "\\ud" not in text.lower():  # Only an escape can say it: in UTF-8 itself it was refused.
-        return ""
-    try:
-        json.dumps(document, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        return json.dumps(error.object[error.start]).strip('"')
-    except RecursionError as error:
-        raise UndecodableRecord("the record begins like JSON but is not valid JSON: nested too deeply") from error
-    return ""
 
 
 def _submission_of(document: Fields) -> tuple[type[Request], Fields]:
@@ -244,7 +234,7 @@ def _checked(cls: type[Request], fields: Fields, record: InboundRecord) -> Reque
     try:
         request = cls(**vars(document.model_validate(fields)))
     except ValidationError as error:
-        raise InvalidRequest(describe_errors(error, document.model_fields), fields, cls.subject_field) from error
+        raise InvalidRequest(describe_faults(error, document.model_fields), fields, cls.subject_field) from error
     request.request_id = request.request_id or derived
     if isinstance(request, JobSubmission):
         request.job_id = request.job_id or _id_of_key(record.key) or derived

@@ -19,7 +19,6 @@ from pydantic import (
     model_validator,
 )
 
-from eventflink.model.bounded_yaml import InvalidYaml, load_yaml
 from eventflink.model.cluster_secret import OFF, secret_path
 from eventflink.model.configuration_keys.blob_keys import BlobKeys
 from eventflink.model.configuration_keys.checkpoint_keys import CheckpointKeys
@@ -30,6 +29,8 @@ from eventflink.model.configuration_keys.master_keys import MasterKeys
 from eventflink.model.configuration_keys.metrics_keys import METRIC_SCOPES, MetricsKeys
 from eventflink.model.configuration_keys.slot_keys import SlotKeys
 from eventflink.model.configuration_keys.task_manager_keys import TaskManagerKeys
+from eventflink.model.document_faults import describe_fault
+from eventflink.model.document_text import InvalidText, read_document
 from eventflink.model.job_graph import (
     RestartStrategy,
 )
@@ -279,7 +280,7 @@ def build_configuration(values: Mapping[str, Any], source: str) -> Configuration
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(p) for p in first["loc"] if p != _KAFKA_KEYS)
-        raise ConfigurationError(f"{source}: {key + ': ' if key else ''}{first['msg'].removeprefix('Value error, ')}") from error
+        raise ConfigurationError(f"{source}: {key + ': ' if key else ''}{describe_fault(first)}") from error
 
 
 def read_values(path: Path) -> dict[str, Any]:
@@ -290,8 +291,8 @@ def read_values(path: Path) -> dict[str, Any]:
 
     """
     try:
-        document = load_yaml(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, InvalidYaml) as error:
+        document = read_document(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, InvalidText) as error:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from error
     if document is not None and not isinstance(document, Mapping):
         raise ConfigurationError(f"{path}: the document must be a mapping of keys to values, not {type(document).__name__}")

@@ -18,24 +18,17 @@ import hashlib
 import json
 import re
 import typing
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError, model_validator
 
 from eventflink.model.avro_schema import Directory, with_schema_files
-from eventflink.model.bounded_yaml import InvalidYaml, load_yaml
 from eventflink.model.chaining import chain_streams
 from eventflink.model.configuration import ID_PATTERN
-from eventflink.model.document_fields import (
-    CALLABLE_PATTERN,
-    MAX_CALLABLE_LENGTH,
-    MAX_NAME_LENGTH,
-    Column,
-    Name,
-    canonical_json,
-    did_you_mean,
-)
+from eventflink.model.document_faults import describe_faults, place_in
+from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, MAX_NAME_LENGTH, Column, Name, canonical_json
+from eventflink.model.document_text import InvalidText, Path, read_document
 from eventflink.model.job_graph import (
     DEFAULT_OUTPUT,
     MAX_CHECKPOINT_TIME_MS,
@@ -61,7 +54,6 @@ from eventflink.model.stream_document import (
     check_parameters,
     stream_document,
 )
-from eventflink.model.texts import beginning_of
 
 MAX_VERTICES: Final = 1_000
 MAX_PARALLELISM: Final = 4_096
@@ -466,34 +458,17 @@ def _defaults_of(cls: type) -> tuple[tuple[str, Any], ...] | None:
     return tuple((field.name, field.default) for field in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else None
 
 
-def describe_errors(error: ValidationError, known: Iterable[str] = ()) -> str:
-    """Return the first few problems of a document, each with its place; `known` are the keys that a wrong one may have meant."""
-    lines = []
-    for problem in error.errors()[:3]:
-        place = ".".join(f"[{p}]" if isinstance(p, int) else str(p) for p in problem["loc"]).replace(".[", "[")
-        message = problem["msg"].removeprefix("Value error, ")
-        if problem["type"] == "string_too_long":
-            message += f", not {len(problem['input'])}"
-        elif problem["type"] in ("greater_than_equal", "less_than_equal"):
-            message += f", not {beginning_of(problem['input'])}"
-        elif problem["type"] == "extra_forbidden":
-            message += did_you_mean(problem["loc"][-1], known)
-        lines.append((place + ": " if place else "") + message)
-    more = error.error_count() - len(lines)
-    return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
-
-
 def load_document(text: str, source: str) -> object:
-    """Return what a text says, JSON or YAML, whether it describes a job or not; bounded in nesting and in what aliases repeat.
+    """Return what a text says, JSON or YAML, whether it describes a job or not.
 
     Raises:
-        InvalidJobGraph: it is neither; names `source`.
+        InvalidJobGraph: it cannot be read; names `source`.
 
     """
     try:
-        return load_yaml(text)
-    except InvalidYaml as error:
-        raise InvalidJobGraph(f"{source}: neither JSON nor YAML: {error}") from error
+        return read_document(text)
+    except InvalidText as error:
+        raise InvalidJobGraph(f"{source}: {error}") from error
 
 
 def parse_job_graph(document: str | Mapping[str, Any], source: str, directory: Directory | None = None) -> JobGraph:
@@ -508,16 +483,16 @@ def parse_job_graph(document: str | Mapping[str, Any], source: str, directory: D
         InvalidJobGraph: names `source`, the place in the document and what is wrong there.
 
     """
-    if isinstance(document, str):
-        document = load_document(document, source)  # type: ignore[assignment] # What is no mapping is refused below.
+    text = document if isinstance(document, str) else None
+    read = load_document(text, source) if text is not None else document
     try:
-        return check_job_graph(document if directory is None else with_schema_files(document, directory))
+        return check_job_graph(read if directory is None else with_schema_files(read, directory), text)
     except (InvalidJobGraph, ValueError) as error:
         raise InvalidJobGraph(f"{source}: {error}") from error
 
 
-def check_job_graph(document: object) -> JobGraph:
-    """Validate a document.
+def check_job_graph(document: object, text: str | None = None) -> JobGraph:
+    """Validate a document; `text` is what it was read from, in which the lines of faults are found.
 
     Raises:
         InvalidJobGraph: names the place in the document and what is wrong there.
@@ -540,7 +515,11 @@ def check_job_graph(document: object) -> JobGraph:
         )
         return _chained(graph, parsed)
     except ValidationError as error:
-        raise InvalidJobGraph(describe_errors(error, _known_keys())) from error
+
+        def around(path: Path) -> str:
+            return place_in(document, text, path)
+
+        raise InvalidJobGraph(describe_faults(error, _known_keys(), around)) from error
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidJobGraph(f"parameters must be JSON values: {error}") from error
 

@@ -4,10 +4,12 @@ What a job says is in the log for ever, so a name is all that it has: the value 
 names it (`taskexecutor/task_secrets.py`). The rule it keeps: no message repeats what stands in the place of a name, for it may be a secret.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from eventflink.model.document_faults import describe_value
 from eventflink.model.secret_values import MAX_KEY_LENGTH, holds_secret, key_below
 
 MAX_SECRETS: Final = 64
@@ -39,12 +41,14 @@ def check_references(values: Mapping[str, Any], where: str) -> bool:
 
     Raises:
         ValueError: a secret is written and not named, what is named is no name, or there are too many; or a key is too long, or something
-            nests too deeply; with its place.
+            nests too deeply, or is no value of JSON; with its place.
 
     """
     names: set[str] = set()
     for place, key, value in _leaves(values, where):
         name = reference_name(value)
+        if name is None and not _is_json(value):
+            raise ValueError(f"{_written(place)}: {describe_value(value)} is no value of JSON: write it as a text or a number")
         if name is not None and not is_secret_name(name):
             raise ValueError(
                 f"{_written(place)}: the name of a secret is letters, digits, '.', '_' and '-', at most 128, "
@@ -71,6 +75,13 @@ def _written(place: _Place) -> str:
         place, part = place
         parts.append(part)
     return "".join(reversed(parts))[:_SHOWN]
+
+
+def _is_json(value: object) -> bool:
+    """Tell whether a leaf of a document is a text, a finite number, true, false or null."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str | int)
 
 
 def _leaves(values: Mapping[str, Any], where: str) -> Iterator[tuple[_Place, str, Any]]:

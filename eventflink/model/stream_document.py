@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
+from eventflink.model.document_faults import describe_fault
 from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, Name, canonical_json, did_you_mean
 from eventflink.model.job_graph import ChainedOperator, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.secret_references import check_references, reference_name
@@ -519,7 +520,7 @@ def _object_of(text: str, what: str) -> dict[str, Any]:
     try:
         return _OBJECT.validate_json(text)
     except ValidationError as error:
-        raise ValueError(f"{what} is no JSON object: {error.errors()[0]['msg']}") from error
+        raise ValueError(f"{what} is no JSON object: {describe_fault(error.errors()[0])}") from error
 
 
 def source_document(source: StreamSource) -> StreamSourceDocument:

@@ -30,6 +30,7 @@ from eventflink.gateways.errors import (
     UnknownTaskManager,
 )
 from eventflink.gateways.request_channel import NOT_AUTHORIZED
+from eventflink.model.document_faults import describe_fault
 from eventflink.rest.observed_state import NotThere
 
 _MAX_SHOWN: Final = 10
@@ -89,7 +90,7 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
 
 def _validation_error(_: Request, error: Exception) -> JSONResponse:
     problems = error.errors() if isinstance(error, RequestValidationError) else []
-    messages = [f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}" for problem in problems[:_MAX_SHOWN]]
+    messages = [f"{'.'.join(str(part) for part in problem['loc'])}: {describe_fault(problem)}" for problem in problems[:_MAX_SHOWN]]
     return error_response(HTTPStatus.BAD_REQUEST, *messages)
 
 

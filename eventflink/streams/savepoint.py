@@ -20,6 +20,7 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from eventflink.model.document_faults import describe_fault
 from eventflink.model.document_fields import Name
 from eventflink.model.statuses import SavepointMode, StreamConnector
 from eventflink.streams.failures import StreamUnusable
@@ -204,8 +205,8 @@ def _read(files: AbstractFileSystem, path: str, model: type[_M], missing: str) -
         return model.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise SavepointUnusable(f"'{path}' is not what a savepoint has there: {place + ': ' if place else ''}{first['msg']}") from error
+        place = "".join(f"{part}." for part in first["loc"])[:-1] + ": " if first["loc"] else ""
+        raise SavepointUnusable(f"'{path}' is not what a savepoint has there: {place}{describe_fault(first)}") from error
 
 
 def check_streams(savepoint: Savepoint, vertex_ids: Collection[str], *, allow_non_restored_state: bool) -> None:

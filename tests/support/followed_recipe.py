@@ -51,7 +51,7 @@ def main() -> None:
         assert fenced.code == "FencingTokenMismatch"
         refused = answer(cluster, encode(text="x" * 201))
         assert isinstance(refused, RequestRejected), refused
-        assert "text: String should have at most 200 characters, not 201" in refused.message
+        assert "text: must have at most 200 characters, not 201" in refused.message
     unknown = answer(cluster, b'{"type": "SetNotise"}')
     assert isinstance(unknown, RequestRejected), unknown
     assert f"(did you mean '{COMMAND}'?)" in unknown.message

@@ -120,8 +120,8 @@ def test_people_see_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["config", "brokr.port"], "unknown configuration key 'brokr.port'; did you mean 'broker.port'?"),
         (["-D", "brokr.port=1", "config"], "did you mean 'broker.port'?"),
-        (["-D", "broker.port=many", "config"], "broker.port: Input should be a valid integer"),
-        (["-D", "cluster.stop-timeout=1", "config", "broker.port"], "cluster.stop-timeout: Input should be greater than or equal to 100"),
+        (["-D", "broker.port=many", "config"], "broker.port: must be a whole number"),
+        (["-D", "cluster.stop-timeout=1", "config", "broker.port"], "cluster.stop-timeout: must be at least 100"),
         (["cluster", "start"], "which configuration directory? It holds eventflink.yaml, masters and workers; none was found"),
         (["-c", "tour.yaml", "cluster", "status"], "tour.yaml stands alone: it is not called eventflink.yaml"),
         (["-c", "whole", "cluster", "stop"], "whole/workers:2: 'b:1': a worker is a host without a port"),
@@ -174,7 +174,7 @@ def test_a_request_that_is_none_is_refused(here: Path) -> None:
     program = [sys.executable, "-m", "eventflink.cli", "cluster", "on-host"]
     finished = subprocess.run(program, input="{}", capture_output=True, text=True, check=False, cwd=here)
     assert (finished.returncode, finished.stdout) == (ExitCode.USAGE, "")
-    assert "standard input is not a request: Field required" in finished.stderr
+    assert "standard input is not a request: it is missing" in finished.stderr
 
 
 # -- logging.yaml ----------------------------------------------------------------------------------------------------

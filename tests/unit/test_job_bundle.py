@@ -138,7 +138,7 @@ def test_a_file_that_a_document_names_is_beside_it_in_the_bundle_and_nowhere_els
             "classes of Java, and tasks are Python and Spark: a bundle has",
         ),
         (bundle({"a.py": ""}), r"the document of a job at its top \(job\.yaml\), and this one has none"),
-        (bundle({"job.yaml": "name: ["}), "job.yaml: neither JSON nor YAML"),
+        (bundle({"job.yaml": "name: ["}), "job.yaml: not valid"),
         (bundle({"job.yaml": "name: a\nvertices: [{id: v, sqll: x}]"}), "job.yaml: .*sqll"),
         (bundle({"job.yaml": b"\xff\xfe"}), "job.yaml: not UTF-8"),
         (bundle({"job.yaml": "#" * 600_000}), "job.yaml: longer than"),

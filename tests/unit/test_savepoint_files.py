@@ -373,8 +373,8 @@ def with_a_path_for_a_name(path: Path) -> None:
     [
         (without_manifest, "is no savepoint: it has no manifest.json"),
         (without_part, r"is not complete: it has no part of s\[1\]"),
-        (with_another_manifest, "is not what a savepoint has there: format_version: Input should be 1"),
-        (with_a_path_for_a_name, "is not what a savepoint has there: streams.0.vertex_id: String should match pattern"),
+        (with_another_manifest, "is not what a savepoint has there: format_version: must be 1"),
+        (with_a_path_for_a_name, "is not what a savepoint has there: streams.0.vertex_id: must match"),
     ],
 )
 def test_what_is_no_whole_savepoint_says_what_is_missing(tmp_path: Path, spoil: Callable[[Path], None], reason: str) -> None:

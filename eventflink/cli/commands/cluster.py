@@ -14,6 +14,7 @@ from eventflink.cli.cluster.host_agent import HostAgent
 from eventflink.cli.cluster.joining import ClusterLook
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
+from eventflink.model.document_faults import describe_fault
 from eventflink.processes.pid_files import DaemonKind
 
 _NAMES = {
@@ -103,7 +104,7 @@ def on_host(session: Session) -> int:
     try:
         request = HostRequest.model_validate_json(sys.stdin.buffer.read(_MAX_REQUEST_BYTES))
     except ValidationError as error:
-        raise click.UsageError(f"standard input is not a request: {error.errors()[0]['msg']}") from error
+        raise click.UsageError(f"standard input is not a request: {describe_fault(error.errors()[0])}") from error
     click.echo(HostAgent(session).serve(request).model_dump_json())
     return ExitCode.OK
 

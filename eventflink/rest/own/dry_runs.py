@@ -1,6 +1,5 @@
 """Dry runs: what the leader would decide if a request came now, or had come after the record that `at` names. Nothing is written."""
 
-import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
@@ -11,7 +10,7 @@ from eventflink.events.inputs import Request as MasterRequest
 from eventflink.model.actors import named
 from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
-from eventflink.rest.own.requests import COMMAND_BODY, command_of, submission_of
+from eventflink.rest.own.requests import COMMAND_BODY, command_of, json_of, submission_of
 from eventflink.rest.reading import ServicesOfRequest
 
 router = APIRouter()
@@ -59,10 +58,7 @@ async def dry_run(request: Request, moments: MomentsOfRequest, identity: Identit
 
 
 def _request_of(body: bytes, actor: str) -> MasterRequest:
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError):
-        document = None  # What is wrong with it, `command_of` says.
+    document = json_of(body)
     if isinstance(document, dict) and document.get("type") == _SUBMISSION:
         given, job_id = document.get("document"), document.get("job_id")
         return submission_of(given if isinstance(given, str | dict) else "", job_id if isinstance(job_id, str) else None, actor)

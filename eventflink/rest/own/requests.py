@@ -11,6 +11,7 @@ from typing import Any, Final
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.inputs import JobSubmission, Request
 from eventflink.leadership.inbound import InvalidRequest, read_command
+from eventflink.model.document_text import InvalidText, read_json
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, is_valid_job_id, parse_job_graph
 from eventflink.rest.access.roles import COMMAND_ROLES
@@ -32,6 +33,21 @@ COMMAND_BODY: Final[dict[str, Any]] = {
     }
 }
 """How OpenAPI shows a command; its fields are those of docs/submitting.md."""
+
+
+def json_of(body: bytes) -> Any:
+    """Return what a body says as JSON.
+
+    Raises:
+        RestError: 400, it is none; the message names the line and column.
+
+    """
+    try:
+        return read_json(body.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise RestError(HTTPStatus.BAD_REQUEST, f"body: not UTF-8: {error.reason} at byte {error.start}") from error
+    except InvalidText as error:
+        raise RestError(HTTPStatus.BAD_REQUEST, f"body: {error}") from error
 
 
 def command_of(body: bytes, actor: str) -> Request:

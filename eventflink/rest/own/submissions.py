@@ -5,10 +5,10 @@ Code goes to the leader's blob server before the submission goes to the log, as 
 
 import asyncio
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import PurePosixPath
-from typing import IO, Annotated, Any, Final
+from typing import IO, Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
@@ -19,7 +19,7 @@ from eventflink.model.job_graph import JobGraph
 from eventflink.rest.access.guard import is_form
 from eventflink.rest.errors import RestError
 from eventflink.rest.own.moments import OwnShape
-from eventflink.rest.own.requests import graph_of, submission_of
+from eventflink.rest.own.requests import graph_of, json_of, submission_of
 from eventflink.rest.submitting import Submitting, SubmittingOfRequest
 from eventflink.rest.uploads import TurnsOfRequest, files_of, form_of
 
@@ -27,6 +27,7 @@ router = APIRouter()
 
 MAX_CODE_FILES: Final = 100
 _CODE: Final = "code"
+_B = TypeVar("_B", bound=BaseModel)
 
 Document = Annotated[str | dict[str, Any], Field(description="What describes the job: text, JSON or YAML, or an object.")]
 
@@ -44,6 +45,12 @@ class SubmissionBody(_Body):
     allow_non_restored_state: bool = False
 
 
+class ValidationBody(_Body):
+    """A document to look at."""
+
+    document: Document
+
+
 def _request_schema() -> dict[str, Any]:
     """Return how OpenAPI shows a submission: one document, or a form with the same fields, whose files are the code."""
     schema = SubmissionBody.model_json_schema()
@@ -53,10 +60,9 @@ def _request_schema() -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-class ValidationBody(_Body):
-    """A document to look at."""
-
-    document: Document
+_JSON_VALIDATION: Final[dict[str, Any]] = {
+    "requestBody": {"required": True, "content": {"application/json": {"schema": ValidationBody.model_json_schema()}}}
+}
 
 
 class Submitted(OwnShape):
@@ -100,9 +106,10 @@ class Validation(OwnShape):
     graph: GraphSummary | None
 
 
-@router.post("/jobs/validate")
-async def validate(body: ValidationBody) -> Validation:
+@router.post("/jobs/validate", openapi_extra=_JSON_VALIDATION)
+async def validate(request: Request) -> Validation:
     """Look at a document without submitting it."""
+    body = _checked(ValidationBody, json_of(await request.body()))
     try:
         graph = await asyncio.to_thread(graph_of, body.document)
     except RestError as error:
@@ -114,14 +121,14 @@ async def validate(body: ValidationBody) -> Validation:
 async def submit(request: Request, submitting: SubmittingOfRequest, turns: TurnsOfRequest) -> Submitted:
     """Submit a job; it is in the log when this is answered. With code it is a form, whose files tasks import by their names' paths."""
     if not is_form(request.headers):
-        data = await request.body()
-        return await _submit(_checked(lambda: SubmissionBody.model_validate_json(data)), {}, submitting)
+        said = json_of(await request.body())
+        return await _submit(_checked(SubmissionBody, said), {}, submitting)
     with turns.take():
         async with form_of(request, max_files=MAX_CODE_FILES) as form:
             files = files_of(form)
             fields: dict[str, Any] = {name: value for name, value in form.multi_items() if isinstance(value, str)}
             strangers = {name: None for name, _ in files if name != _CODE}
-            body = _checked(lambda: SubmissionBody.model_validate(fields | strangers))
+            body = _checked(SubmissionBody, fields | strangers)
             return await _submit(body, _members_of([(file.filename or "", file.file) for _, file in files]), submitting)
 
 
@@ -136,9 +143,9 @@ async def _submit(body: SubmissionBody, code: Mapping[str, Opened], submitting: 
     return Submitted(job_id=accepted.subject, request_id=accepted.request_id, offset=accepted.log_offset)
 
 
-def _checked(read: Callable[[], SubmissionBody]) -> SubmissionBody:
+def _checked(model: type[_B], said: Any) -> _B:
     try:
-        return read()
+        return model.model_validate(said)
     except ValidationError as error:
         raise RequestValidationError([{**problem, "loc": ("body", *problem["loc"])} for problem in error.errors()]) from error
 

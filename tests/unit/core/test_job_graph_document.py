@@ -47,24 +47,24 @@ def _deep(levels: int, innermost: Any = None, key: str = "") -> Any:
 
 
 WRONG: list[tuple[Any, str]] = [
-    ("{", "f: neither JSON nor YAML: "),
-    ("a: [", "f: neither JSON nor YAML: "),
+    ("{", "f: not valid JSON: expecting property name"),
+    ("a: [", "f: not valid YAML: "),
     ("", "f: a job graph is a mapping with 'name' and 'vertices', not NoneType"),
     ("[]", "f: a job graph is a mapping with 'name' and 'vertices', not list"),
     ("text", "f: a job graph is a mapping with 'name' and 'vertices', not str"),
-    ("!!python/object:os.system {}", "f: neither JSON nor YAML: could not determine a constructor"),
-    ({}, "f: name: Field required; vertices: Field required"),
-    (_graph(colour="red"), "f: colour: Extra inputs are not permitted"),
-    (_graph(name=""), "f: name: String should have at least 1 character"),
-    (_graph(name="x" * 257), "f: name: String should have at most 256 characters"),
-    (_graph(name=None), "f: name: Input should be a valid string"),
-    (_graph(vertices=[]), "f: vertices: List should have at least 1 item"),
-    (_graph(vertices={}), "f: vertices: Input should be a valid list"),
-    (_graph(vertices=[5]), "f: vertices[0]: Input should be a valid dictionary"),
-    (_graph(vertices=[_vertex(f"v{n}") for n in range(1001)]), "f: vertices: List should have at most 1000 items"),
-    (_graph(vertices=[_vertex("1a")]), "f: vertices[0].id: String should match pattern"),
-    (_graph(vertices=[_vertex("a/../b")]), "f: vertices[0].id: String should match pattern"),
-    (_graph(vertices=[_vertex("x" * 65)]), "f: vertices[0].id: String should match pattern"),
+    ("!!python/object:os.system {}", "f: the tag !!python/object:os.system is not read here (line 1, column 1)"),
+    ({}, "f: name: it is missing; vertices: it is missing"),
+    (_graph(colour="red"), "f: colour: there is no such key"),
+    (_graph(name=""), "f: name: must have at least 1 character"),
+    (_graph(name="x" * 257), "f: name: must have at most 256 characters"),
+    (_graph(name=None), "f: name: must be a text"),
+    (_graph(vertices=[]), "f: vertices: must have at least 1 item"),
+    (_graph(vertices={}), "f: vertices: must be a list"),
+    (_graph(vertices=[5]), "f: vertices[0]: must be a mapping"),
+    (_graph(vertices=[_vertex(f"v{n}") for n in range(1001)]), "f: vertices: must have at most 1000 items"),
+    (_graph(vertices=[_vertex("1a")]), "f: vertices[0].id: must match"),
+    (_graph(vertices=[_vertex("a/../b")]), "f: vertices[0].id: must match"),
+    (_graph(vertices=[_vertex("x" * 65)]), "f: vertices[0].id: must match"),
     (_graph(vertices=[_vertex(), _vertex()]), "f: two vertices have the id 'a'"),
     (_graph(vertices=[{"id": "a"}]), "f: vertices[0]: exactly one of 'python' and 'sql' says what the vertex runs"),
     (_graph(vertices=[_vertex(python="m:f")]), "f: vertices[0]: exactly one of 'python' and 'sql'"),
@@ -73,28 +73,28 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(vertices=[{"id": "a", "python": "m:f\n"}]), "is not of the form module:function"),
     (
         _graph(vertices=[{"id": "a", "python": "m" * 511 + ":f"}]),
-        "f: vertices[0].python: String should have at most 512 characters, not 513",
+        "f: vertices[0].python: must have at most 512 characters, not 513",
     ),
-    (_graph(vertices=[_vertex("a\n")]), "f: vertices[0].id: String should match pattern"),
+    (_graph(vertices=[_vertex("a\n")]), "f: vertices[0].id: must match"),
     (_graph(vertices=[_vertex(sql="  ")]), "f: vertices[0]: sql: the query is empty"),
-    (_graph(vertices=[_vertex(sql="x" * 65_537)]), "f: vertices[0].sql: String should have at most 65536 characters"),
-    (_graph(vertices=[_vertex(parallelism=0)]), "f: vertices[0].parallelism: Input should be greater than or equal to 1"),
-    (_graph(vertices=[_vertex(parallelism=4097)]), "f: vertices[0].parallelism: Input should be less than or equal to 4096"),
+    (_graph(vertices=[_vertex(sql="x" * 65_537)]), "f: vertices[0].sql: must have at most 65536 characters"),
+    (_graph(vertices=[_vertex(parallelism=0)]), "f: vertices[0].parallelism: must be at least 1"),
+    (_graph(vertices=[_vertex(parallelism=4097)]), "f: vertices[0].parallelism: must be at most 4096"),
     (
         _graph(vertices=[_vertex(parallelism=10**5_000)]),
-        "f: vertices[0].parallelism: Input should be less than or equal to 4096, not a long int",
+        "f: vertices[0].parallelism: must be at most 4096, not a long int",
     ),
     (_graph(vertices=[_vertex(parallelism=129)]), "f: vertices[0]: parallelism 129 is above max_parallelism 128"),
-    (_graph(vertices=[_vertex(max_parallelism=32_769)]), "f: vertices[0].max_parallelism: Input should be less than or equal to 32768"),
-    (_graph(vertices=[_vertex(paralellism=2)]), "f: vertices[0].paralellism: Extra inputs are not permitted"),
-    (_graph(vertices=[_vertex(parameters=[])]), "f: vertices[0].parameters: Input should be a valid dictionary"),
+    (_graph(vertices=[_vertex(max_parallelism=32_769)]), "f: vertices[0].max_parallelism: must be at most 32768"),
+    (_graph(vertices=[_vertex(paralellism=2)]), "f: vertices[0].paralellism: there is no such key"),
+    (_graph(vertices=[_vertex(parameters=[])]), "f: vertices[0].parameters: must be a mapping"),
     (
         _graph(vertices=[_vertex(parameters={"p": [{"k" * 257: 1}]})]),
         "f: vertices[0]: parameters.p[0]: a key has 257 characters; at most 256 may be",
     ),
     (_graph(vertices=[_vertex(parameters={"p": _deep(100)})]), "f: vertices[0]: parameters: nested more than 100 levels deep"),
-    (_graph(vertices=[_vertex(parameters={"p": {1, 2}})]), "f: parameters must be JSON values"),
-    (_graph(vertices=[_vertex(parameters={"p": float("nan")})]), "f: parameters must be JSON values"),
+    (_graph(vertices=[_vertex(parameters={"p": {1, 2}})]), "f: vertices[0]: parameters.p: a value of the type set is no value of JSON"),
+    (_graph(vertices=[_vertex(parameters={"p": float("nan")})]), "f: vertices[0]: parameters.p: nan is no value of JSON"),
     (_graph(vertices=[_vertex(parameters={"p": "\ud800"})]), "f: parameters must be JSON values"),
     (
         _graph(vertices=[_vertex(f"v{n}", parallelism=4_096, max_parallelism=4_096) for n in range(3)]),
@@ -106,25 +106,25 @@ WRONG: list[tuple[Any, str]] = [
     (_abc(_edges(("a", "c"), ship="forward")), "f: edges[0]: ship: forward needs equal parallelism of 'a' and 'c'"),
     (_abc(_edges(("a", "b"), ship="hash")), "f: edges[0]: ship: hash needs 'keys'"),
     (_abc(_edges(("a", "b"), keys=["k"])), "f: edges[0]: 'keys' go with ship: hash, not with rebalance"),
-    (_abc(_edges(("a", "b" * 65))), "f: edges[0].to: String should have at most 64 characters, not 65"),
-    (_abc(_edges(("a" * 65, "b"))), "f: edges[0].from: String should have at most 64 characters, not 65"),
-    (_abc(_edges(("a", "b"), ship="hash", keys=["k" * 257])), "f: edges[0].keys[0]: String should have at most 256 characters, not 257"),
-    (_abc(_edges(("a", "b"), ship="random")), "f: edges[0].ship: Input should be 'forward', 'hash', 'rebalance' or 'broadcast'"),
-    (_abc(_edges(("a", "b"), output="no way")), "f: edges[0].output: String should match pattern"),
-    (_abc([{"from": "a"}]), "f: edges[0].to: Field required"),
+    (_abc(_edges(("a", "b" * 65))), "f: edges[0].to: must have at most 64 characters, not 65"),
+    (_abc(_edges(("a" * 65, "b"))), "f: edges[0].from: must have at most 64 characters, not 65"),
+    (_abc(_edges(("a", "b"), ship="hash", keys=["k" * 257])), "f: edges[0].keys[0]: must have at most 256 characters, not 257"),
+    (_abc(_edges(("a", "b"), ship="random")), "f: edges[0].ship: must be 'forward', 'hash', 'rebalance' or 'broadcast'"),
+    (_abc(_edges(("a", "b"), output="no way")), "f: edges[0].output: must match"),
+    (_abc([{"from": "a"}]), "f: edges[0].to: it is missing"),
     (_abc(_edges(("a", "a"))), "f: the graph has a cycle: a -> a"),
     (_abc(_edges(("a", "b"), ("b", "a"))), "f: the graph has a cycle: a -> b -> a"),
     (_abc(_edges(("a", "b"), ("b", "c"), ("c", "b"))), "f: the graph has a cycle: "),
     (
         _graph(restart_strategy={"type": "always"}),
-        "f: restart_strategy.type: Input should be 'cluster-default', 'none', 'fixed-delay', 'exponential-delay' or 'failure-rate'",
+        "f: restart_strategy.type: must be 'cluster-default', 'none', 'fixed-delay', 'exponential-delay' or 'failure-rate'",
     ),
-    (_graph(restart_strategy={"type": "fixed-delay", "attempts": -1}), "f: restart_strategy.attempts: Input should be greater"),
-    (_graph(code_archives=["short"]), "f: code_archives[0]: String should match pattern"),
+    (_graph(restart_strategy={"type": "fixed-delay", "attempts": -1}), "f: restart_strategy.attempts: must be at least"),
+    (_graph(code_archives=["short"]), "f: code_archives[0]: must match"),
     (_graph(vertices=[_vertex(a=1, b=2, c=3, d=4, e=5)]), "; and 2 more"),
     (
         _graph(vertices=[_vertex(), _vertex(a=1, b=2, c=3, d=4), *[_vertex(a=1, b=2)] * 998]),
-        "f: vertices[1].a: Extra inputs are not permitted",
+        "f: vertices[1].a: there is no such key",
     ),
     (_graph(vertices=[_vertex(), _vertex(a=1, b=2, c=3, d=4), *[_vertex(a=1, b=2)] * 998]), "; and 1 more"),
 ]
@@ -174,12 +174,12 @@ def test_deep_nesting_is_refused_before_it_can_hurt() -> None:
 
 
 def test_what_may_stand_for_a_number_is_no_longer_than_python_reads_one() -> None:
-    """A number to the base 60 costs the square of its length: this one hours."""
-    for text in ("1" + ":1" * 5_000_000, "!!int '1" + ":1" * 5_000_000 + "'", "0x" + "f" * 4_300, "-0b" + "1" * 4_300, "1" * 4_301):
-        with pytest.raises(InvalidJobGraph, match="neither JSON nor YAML: a number of more than 4300 digits"):
+    for text in ("0x" + "f" * 4_300, "1" * 4_301, f"!!int '{'1' * 4_301}'"):
+        with pytest.raises(InvalidJobGraph, match="a number of more than 4300 digits"):
             parse_job_graph(f"name: {text}", "f")
-    for text in ("'1" + ":1" * 2_150 + "'", "1" * 4_301 + "x", "1 " * 4_301):
-        with pytest.raises(InvalidJobGraph, match="name: String should have at most 256 characters"):
+    # To the base 60 and 2, which YAML 1.2 has no more, they are texts: it took the square of the length to read the first.
+    for text in ("1" + ":1" * 5_000_000, "-0b" + "1" * 4_300, "'1" + ":1" * 2_150 + "'", "1" * 4_301 + "x", "1 " * 4_301):
+        with pytest.raises(InvalidJobGraph, match="name: must have at most 256 characters"):
             parse_job_graph(f"name: {text}", "f")
 
 
@@ -272,8 +272,8 @@ def test_a_key_that_its_restart_strategy_does_not_have_is_refused() -> None:
             {"type": "exponential-delay", "delay_ms": 9, "max_delay_ms": 8},
             "delay_ms 9 of exponential-delay is not between 1 and max_delay_ms 8",
         ),
-        ({"type": "exponential-delay", "multiplier": float("nan")}, "multiplier: Input should be a finite number"),
-        ({"type": "exponential-delay", "jitter_factor": 1.1}, "jitter_factor: Input should be less"),
+        ({"type": "exponential-delay", "multiplier": float("nan")}, "multiplier: must be a finite number"),
+        ({"type": "exponential-delay", "jitter_factor": 1.1}, "jitter_factor: must be at most"),
         ({"type": "none", "attempts": 1}, "restart_strategy none has no 'attempts'; it has no keys"),
     ],
 )
@@ -308,7 +308,7 @@ def test_every_scheduler_passes_through_its_record_unchanged(scheduler: str) -> 
 
 
 def test_a_scheduler_that_there_is_not_is_refused_with_its_place() -> None:
-    with pytest.raises(InvalidJobGraph, match="f: scheduler: Input should be 'cluster-default', 'default' or 'adaptive'"):
+    with pytest.raises(InvalidJobGraph, match="f: scheduler: must be 'cluster-default', 'default' or 'adaptive'"):
         parse_job_graph(_graph(scheduler="clever"), "f")
 
 
@@ -338,11 +338,11 @@ def test_a_slot_sharing_group_passes_through_its_record_unchanged_and_is_part_of
 @pytest.mark.parametrize(
     ("group", "said"),
     [
-        ("", "vertices[0].slot_sharing_group: String should match pattern"),
-        ("no group", "vertices[0].slot_sharing_group: String should match pattern"),
-        (7, "vertices[0].slot_sharing_group: Input should be a valid string"),
-        (["g"], "vertices[0].slot_sharing_group: Input should be a valid string"),
-        ("g" * 65, "vertices[0].slot_sharing_group: String should match pattern"),
+        ("", "vertices[0].slot_sharing_group: must match"),
+        ("no group", "vertices[0].slot_sharing_group: must match"),
+        (7, "vertices[0].slot_sharing_group: must be a text"),
+        (["g"], "vertices[0].slot_sharing_group: must be a text"),
+        ("g" * 65, "vertices[0].slot_sharing_group: must match"),
     ],
 )
 def test_what_names_no_slot_sharing_group_is_refused(group: Any, said: str) -> None:
@@ -464,9 +464,9 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
     ("more", "says"),
     [
         ({"sources": {}}, f"{STREAM}.sources: there is none, and no edge from another stream leads here"),
-        ({"sources": {"a b": {"rate": {"rows_per_second": 1}}}}, f"{STREAM}.sources.a b[key]: String should match pattern"),
+        ({"sources": {"a b": {"rate": {"rows_per_second": 1}}}}, f"{STREAM}.sources.a b: must match"),
         ({"sources": {"a": {}}}, f"{STREAM}.sources.a: exactly one of 'kafka', 'files', 'rate' and 'python' says what a source is"),
-        ({"sources": {"a": {"rate": {"rows_per_second": 0}}}}, f"{STREAM}.sources.a.rate.rows_per_second: Input should be greater"),
+        ({"sources": {"a": {"rate": {"rows_per_second": 0}}}}, f"{STREAM}.sources.a.rate.rows_per_second: must be at least"),
         ({"sources": {"a": {"rate": {"rows_per_second": 1}, "format": "json"}}}, f"{STREAM}.sources.a: rate has no 'format'"),
         (
             {"sources": {"a": {"kafka": {"topic": "t"}, "format": "jason", "schema": "x INT"}}},
@@ -477,7 +477,7 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             {"sources": {"a": {"kafka": {"topic": "t"}, "format": "text", "schema": "x INT"}}},
             f"{STREAM}.sources.a: a kafka source of format text has columns of its own, no 'schema'",
         ),
-        ({"sources": {"a": {"kafka": {"topic": "a/b"}, "format": "text"}}}, f"{STREAM}.sources.a.kafka.topic: String should match pattern"),
+        ({"sources": {"a": {"kafka": {"topic": "a/b"}, "format": "text"}}}, f"{STREAM}.sources.a.kafka.topic: must match"),
         (
             {"sources": {"a": {"rate": {"rows_per_second": 1}, "event_time": "timestamp"}}},
             f"{STREAM}.sources.a: 'event_time' and 'watermark_delay_ms' go together",
@@ -495,11 +495,11 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ({"sink": {"kafka": {"topic": "t"}, "format": "json", "registry": REGISTRY}}, f"{STREAM}.sink: a 'registry' goes with format avro"),
         (
             {"sink": {"kafka": {"topic": "t"}, "format": "avro", "registry": {"url": "registry:8081", "subject": "s"}}},
-            f"{STREAM}.sink.registry.url: String should match pattern '^https?://'",
+            f"{STREAM}.sink.registry.url: must match ^https?://,",
         ),
         (
             {"sink": {"kafka": {"topic": "t"}, "format": "avro", "registry": {"url": "http://r", "subjekt": "s"}}},
-            "vertices[0].stream.sink.registry.subjekt: Extra inputs are not permitted (did you mean 'subject'?)",
+            "vertices[0].stream.sink.registry.subjekt: there is no such key (did you mean 'subject'?)",
         ),
         ({"sources": {"a": _avro('"string"')}}, f"{STREAM}.sources.a: schema: an Avro record is expected, whose fields are the columns"),
         ({"sources": {"a": _avro("{")}}, f"{STREAM}.sources.a: schema: no Avro schema: JSONDecodeError: "),
@@ -522,8 +522,8 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ),
         ({"sinks": {"a": TOPIC}}, f"{STREAM}: one of 'sink' and 'sinks' says where the rows go, not both"),
         ({"sink": None}, f"{STREAM}: neither 'sink' nor 'sinks' says where the rows go, nor an edge to another stream"),
-        ({"sink": None, "sinks": {}}, f"{STREAM}.sinks: Dictionary should have at least 1 item"),
-        ({"sink": None, "sinkss": {"a": TOPIC}}, f"{STREAM}.sinkss: Extra inputs are not permitted (did you mean 'sinks'?)"),
+        ({"sink": None, "sinks": {}}, f"{STREAM}.sinks: must have at least 1 item"),
+        ({"sink": None, "sinkss": {"a": TOPIC}}, f"{STREAM}.sinkss: there is no such key (did you mean 'sinks'?)"),
         (
             {"sink": None, "sinks": {"a": TOPIC, "b": {"files": {"path": "/x"}, "format": "csv"}}},
             f"{STREAM}: sinks.b: no topic of Kafka, and only topics are written in one transaction",
@@ -538,10 +538,10 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ),
         ({"sink": {}}, f"{STREAM}.sink: exactly one of 'kafka', 'files' and 'python' says what a sink is"),
         ({"sink": {"kafka": {"topic": "t"}}}, f"{STREAM}.sink: kafka needs a 'format': json, avro, text, bytes"),
-        ({"sink": {"python": "no function"}}, f"{STREAM}.sink.python: String should match pattern"),
+        ({"sink": {"python": "no function"}}, f"{STREAM}.sink.python: must match"),
         ({"trigger": {}}, f"{STREAM}.trigger: exactly one of 'processing_time_ms', 'available_now: true' and 'real_time_ms' says when a b"),
-        ({"trigger": {"available_now": False}}, f"{STREAM}.trigger.available_now: Input should be True"),
-        ({"output_mode": "upsert"}, f"{STREAM}.output_mode: Input should be 'append', 'update' or 'complete'"),
+        ({"trigger": {"available_now": False}}, f"{STREAM}.trigger.available_now: must be true"),
+        ({"output_mode": "upsert"}, f"{STREAM}.output_mode: must be 'append', 'update' or 'complete'"),
         ({"settings": {"x" * 10_000: 1}}, f"{STREAM}: settings: '{'x' * 40}' is no setting of Spark: they begin with 'spark.'"),
         ({"settings": {f"spark.{'x' * 251}": 1}}, f"{STREAM}: settings: a key has 257 characters; at most 256 may be"),
         ({"settings": {"shuffle": 1}}, f"{STREAM}: settings: 'shuffle' is no setting of Spark: they begin with 'spark.'"),
@@ -554,12 +554,12 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             f"{STREAM}: a files sink can only append, not update",
         ),
         ({"sink": _lax(transaction_timeout_ms=5_000)}, f"{STREAM}.sink.kafka: 'transaction_timeout_ms' goes with guarantee exactly_once"),
-        ({"sink": _lax(guarantee="at_least_onse")}, f"{STREAM}.sink.kafka.guarantee: Input should be 'exactly_once' or 'at_least_once'"),
+        ({"sink": _lax(guarantee="at_least_onse")}, f"{STREAM}.sink.kafka.guarantee: must be 'exactly_once' or 'at_least_once'"),
         ({"sink": None, "sinks": {"a": TOPIC, "b": _lax()}}, f"{STREAM}: sinks.b.kafka.guarantee: several sinks are written in one trans"),
-        ({"trigger": {"real_time_ms": 4_999}}, f"{STREAM}.trigger.real_time_ms: Input should be greater than or equal to 5000"),
+        ({"trigger": {"real_time_ms": 4_999}}, f"{STREAM}.trigger.real_time_ms: must be at least 5000"),
         (
             {"trigger": {"realtime_ms": 5_000}},
-            f"{STREAM}.trigger.realtime_ms: Extra inputs are not permitted (did you mean 'real_time_ms'?)",
+            f"{STREAM}.trigger.realtime_ms: there is no such key (did you mean 'real_time_ms'?)",
         ),
         ({"trigger": {"real_time_ms": 5_000, "processing_time_ms": 0}}, f"{STREAM}.trigger: exactly one of 'processing_time_ms', "),
         (_real_time(sink=TOPIC), f"{STREAM}: sink.kafka.guarantee: with trigger real_time_ms Spark writes rows before their batch ends"),
@@ -583,7 +583,7 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             _real_time(sources={"a": {"kafka": {"topic": "t", "max_offsets_per_trigger": 1_000_000}, "format": "text"}}),
             f"{STREAM}: sources.a.kafka.max_offsets_per_trigger: a batch of trigger real_time_ms ends with its time",
         ),
-        ({"triger": {}}, f"{STREAM}.triger: Extra inputs are not permitted (did you mean 'trigger'?)"),
+        ({"triger": {}}, f"{STREAM}.triger: there is no such key (did you mean 'trigger'?)"),
     ],
 )
 def test_a_stream_that_cannot_run_is_refused_with_its_place(more: dict[str, Any], says: str) -> None:

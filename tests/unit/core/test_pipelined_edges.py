@@ -174,7 +174,7 @@ FILES = {"files": {"path": "/x"}, "format": "csv"}
         (_changed(edge={"schema": None}), "edges[0]: between streams it needs a 'schema', the columns of 'a'"),
         (_changed(edge={"event_time": None}), "edges[0]: 'event_time' and 'watermark_delay_ms' go together"),
         (_changed(edge={"partitions": 1}), "edges[0].partitions: 'b' has 2 subtasks, and 1 partitions would leave some without rows"),
-        (_changed(edge={"partitions": 1_001}), "edges[0].partitions: Input should be less than or equal to 1000, not 1001"),
+        (_changed(edge={"partitions": 1_001}), "edges[0].partitions: must be at most 1000, not 1001"),
         (_changed(b={"trigger": NOW}), "edges[0]: 'b' has trigger available_now, and ends when its inputs do; 'a' never does"),
         (
             _changed(c={"trigger": {"real_time_ms": 5_000}, "output_mode": "update", "sink": LAX}),

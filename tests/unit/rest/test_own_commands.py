@@ -94,7 +94,7 @@ def test_a_document_is_submitted_as_text_or_as_an_object(document: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ({"document": "name: ["}, "document: neither JSON nor YAML"),
+        ({"document": "name: ["}, "document: not valid"),
         ({"document": {"name": "n", "vertices": []}}, "vertices"),
         ({"document": {"name": "n", "vertices": [{"id": "a", "sqll": "SELECT 1"}]}}, "sqll"),
         ({"document": DOCUMENT, "job_id": "no/id"}, "no/id"),
@@ -102,7 +102,7 @@ def test_a_document_is_submitted_as_text_or_as_an_object(document: Any) -> None:
         ({"document": DOCUMENT, "savepoint_path": "/nowhere/at/all"}, "/nowhere/at/all"),
         ({"document": DOCUMENT, "code": []}, "body.code"),
         ({}, "body.document"),
-        (b"nonsense", "body: Invalid JSON"),
+        (b"nonsense", "body: not valid JSON"),
     ],
 )
 def test_a_submission_that_cannot_be_names_the_place_and_reaches_nobody(body: Any, says: str) -> None:
