@@ -14,8 +14,9 @@ from eventflink.audit import NothingKnown
 from eventflink.audit.entries import Entry
 from eventflink.audit.subjects import nearest
 from eventflink.events import log_events as e
-from eventflink.events.wording import details_of, iso_time, printable, subject_of
+from eventflink.events.wording import details_of, iso_time, subject_of
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
+from eventflink.model.texts import printable
 from eventflink.views.plain import View
 
 KEPT_OLDEST: Final = 100

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 import click
 from click.shell_completion import CompletionItem
 
+from eventflink.model.texts import printable
+
 if TYPE_CHECKING:
     from eventflink.cli.session import Session
 
@@ -99,6 +101,4 @@ def _silent_stderr() -> Iterator[None]:
 
 
 def _one_line(text: str) -> str:
-    from eventflink.events.wording import printable  # noqa: PLC0415 - only where there is something to offer
-
     return printable(text.replace("\n", " "))[:80]

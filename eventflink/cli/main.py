@@ -20,6 +20,7 @@ from click.core import ParameterSource
 from eventflink.cli.completion import complete_contexts
 from eventflink.cli.examples import epilog_of
 from eventflink.cli.failures import ExitCode
+from eventflink.cli.printer import echo, replace_what_cannot_be_encoded
 from eventflink.cli.session import DIRECTORY_VARIABLE, LOG_FORMAT
 from eventflink.cli.session_options import session_of
 from eventflink.model.kafka_settings import KafkaRole
@@ -209,7 +210,7 @@ def _hint(error: click.ClickException) -> str:
 
 
 def _fail(exit_code: ExitCode, message: str) -> ExitCode:
-    click.echo(f"eventflink: {message}", err=True)
+    echo(f"eventflink: {message}", err=True)
     return exit_code
 
 
@@ -218,6 +219,7 @@ def main() -> None:
     # Nothing that an import makes is garbage, but each collection walks through all of it: a fifth of the start of a master.
     # So there is none before the command is imported, and none ever walks through what is there by then.
     gc.disable()
+    replace_what_cannot_be_encoded()
     # Looking for plugins of pydantic reads the metadata of every package that is installed, and there are none.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     sys.exit(run())

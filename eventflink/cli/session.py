@@ -6,7 +6,6 @@ it is asked for: `--help` waits for none of it.
 # ruff: noqa: PLC0415
 
 import getpass
-import json
 import logging
 import socket
 import sys
@@ -20,8 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
 from eventflink.model.cluster_secret import use_secret
 from eventflink.model.kafka_settings import KafkaRole, settings_of_role, use_role, use_settings
+from eventflink.model.plain_values import json_text
 from eventflink.model.secret_values import DEFAULT_KEYS, use_keys
 
 if TYPE_CHECKING:
@@ -265,20 +266,20 @@ class Session:
     def out(self) -> "Console":
         """Where results go: standard output."""
         if sys.stdout.isatty():
-            from rich.console import Console
+            from eventflink.cli.consoles import SafeConsole
 
-            return Console(highlight=False)
-        from eventflink.cli.plain_tables import PlainConsole
+            return SafeConsole(highlight=False)
+        from eventflink.cli.consoles import PlainConsole
 
         return PlainConsole(highlight=False)
 
     @cached_property
     def err(self) -> "Console":
         """Where progress and remarks go: standard error."""
-        from rich.console import Console
+        from eventflink.cli.consoles import SafeConsole
 
         is_terminal = sys.stderr.isatty()
-        return Console(stderr=True, highlight=False, soft_wrap=not is_terminal, width=None if is_terminal else _UNABRIDGED_WIDTH)
+        return SafeConsole(stderr=True, highlight=False, soft_wrap=not is_terminal, width=None if is_terminal else _UNABRIDGED_WIDTH)
 
     def working(self, text: str) -> "Working":
         """Return a context in which a person is told what is done, should it take longer than a second."""
@@ -288,14 +289,14 @@ class Session:
 
     def print_json(self, value: Any) -> None:
         """Print one JSON document on one line."""
-        click.echo(json.dumps(value, ensure_ascii=False, separators=(", ", ": "), default=str))
+        echo(json_text(value))
 
     def print_accepted(self, accepted: "Accepted", said: str, *, as_json: bool, **fields: Any) -> int:
         """Print what an accepted request leads to, or these fields as JSON, with its place in the log; return the exit code."""
         if as_json:
             self.print_json({**fields, "request_id": accepted.request_id, "log_offset": accepted.log_offset})
         else:
-            click.echo(f"{said} (log offset {accepted.log_offset})")
+            echo(f"{said} (log offset {accepted.log_offset})")
         return ExitCode.OK
 
     @property

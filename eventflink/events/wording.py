@@ -13,6 +13,7 @@ from eventflink.events import log_events as e
 from eventflink.events.decision import Cause, Decision, FollowUpCause, InputCause, TimerCause
 from eventflink.model.attempts import FailureCause
 from eventflink.model.resources import ResourceProfile
+from eventflink.model.texts import printable
 
 _SHOWN_LENGTH: Final = 160
 _SUBJECTS: Final = (
@@ -269,11 +270,6 @@ def first_line(text: str) -> str:
     """Return the beginning of a text that may have many lines."""
     line = text.strip().partition("\n")[0]
     return line if len(line) <= _SHOWN_LENGTH else line[: _SHOWN_LENGTH - 1] + "…"
-
-
-def printable(text: str) -> str:
-    """Return a text without what would move a terminal's cursor or change its colours."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\ufffd" for c in text)
 
 
 def iso_time(at_ms: int) -> str:

@@ -1,4 +1,4 @@
-"""How long texts may be, in bytes of UTF-8 as a record has them and not in characters (P10a); and how many lines a flood may write."""
+"""Texts of others within bounds: how many bytes of UTF-8 they have (P10a), how many lines a flood writes, what no terminal obeys."""
 
 from typing import Final
 
@@ -24,3 +24,12 @@ def beginning_of(value: object) -> str:
         return str(value)[:_SHOWN]
     except (ValueError, RecursionError):  # Python writes no whole number of thousands of digits, and nothing that nests too deeply.
         return f"a long {type(value).__name__}"
+
+
+_JOINERS: Final = "\u200c\u200d"
+"""They join letters and emojis, and move nothing."""
+
+
+def printable(text: str) -> str:
+    """Return a text without what would move a terminal's cursor, change its colours or turn the direction of what follows."""
+    return text if text.isprintable() else "".join(c if c.isprintable() or c in _JOINERS else "\ufffd" for c in text)

@@ -15,6 +15,7 @@ from eventflink.gateways.errors import ClusterUnreachable, RequestRefused, Reque
 from eventflink.gateways.outputs import find_output
 from eventflink.gateways.reads import NoMasterAnswered, ask_masters, exceptions_path
 from eventflink.gateways.results import CompletedCheckpoint, ExecutionGraphInfo, SubtaskInfo
+from eventflink.jobs.plain_rows import python_rows
 from eventflink.model.stack_traces import cut_stack_trace
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.testing.failures import Unexpected
@@ -101,7 +102,7 @@ class JobHandle:
         """
         self.wait(timeout_s=timeout_s)
         found = find_output(self.details(), vertex, output)
-        rows: list[dict[str, Any]] = found.to_arrow(limit + 1).to_pylist()
+        rows = python_rows(found.to_arrow(limit + 1))
         if len(rows) > limit:
             raise ValueError(f"vertex '{found.vertex_id}' left more than {limit} rows; give a higher limit, or look at them with Spark")
         return rows

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.statuses import FailureReaction
+from eventflink.model.texts import printable
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -39,7 +40,5 @@ def reaction_of(exception: View) -> str:
 
 def one_sentence(text: str) -> str:
     """Return a text that may hold anybody's words as one sentence of bounded length that moves no cursor."""
-    from eventflink.events.wording import printable  # noqa: PLC0415 - commands that ask for views load no events
-
     line = printable(text.partition("\n")[0].strip())
     return (line if len(line) < MAX_SENTENCE else line[: MAX_SENTENCE - 1] + "…").removesuffix(".") + "."

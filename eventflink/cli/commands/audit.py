@@ -21,8 +21,8 @@ from eventflink.audit.plain import json_text
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import range_options, reading_log, remark_on_beginning
 from eventflink.cli.session import Session, pass_session
-from eventflink.events.wording import printable
 from eventflink.log.replay import new_fold
+from eventflink.model.texts import printable
 
 
 @click.command()

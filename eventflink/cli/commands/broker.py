@@ -5,6 +5,7 @@ import click
 from eventflink.cli import announced_address
 from eventflink.cli.announced_address import Announced
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import Stopped, stop_on_signals, wait_while_healthy
 from eventflink.log.embedded_broker import EmbeddedBroker
@@ -28,7 +29,7 @@ def broker(session: Session) -> int:
 
     try:
         with stop_on_signals(), embedded, announced_address.announced(data_path, Announced.BROKER, embedded.bootstrap_servers):
-            click.echo(embedded.bootstrap_servers)
+            echo(embedded.bootstrap_servers)
             wait_while_healthy(check)
     except Stopped:
         session.err.print("stopped")

@@ -5,6 +5,7 @@ import click
 from eventflink.cli.checkpoint_options import describe_savepoint
 from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
@@ -41,11 +42,11 @@ def cancel(session: Session, job_id: str | None, directory: str | None, timeout_
         if directory is not None:
             within_s = deadline.left_s(DEFAULT_CHECKPOINT_TIMEOUT_S)
             taken = gateway.trigger_savepoint(job_id, directory, within_s, cancel_job=True, actor=actor_name())
-            click.echo(describe_savepoint(taken), err=as_json)
+            echo(describe_savepoint(taken), err=as_json)
         accepted = gateway.cancel_job(job_id, actor=actor_name())
         status = gateway.request_job_result(job_id, timeout_s=deadline.left_s()).status if wait else None
     if as_json:
         session.print_json({"job_id": job_id, "request_id": accepted.request_id, "log_offset": accepted.log_offset, "status": status})
     else:
-        click.echo(f"{job_id} {status}" if status else f"{job_id} is being cancelled (log offset {accepted.log_offset})")
+        echo(f"{job_id} {status}" if status else f"{job_id} is being cancelled (log offset {accepted.log_offset})")
     return ExitCode.OK if status in (None, JobStatus.CANCELED) else ExitCode.NEGATIVE

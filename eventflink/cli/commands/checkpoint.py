@@ -7,6 +7,7 @@ import click
 from eventflink.cli.checkpoint_options import timeout_option
 from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 
@@ -24,5 +25,5 @@ def checkpoint(session: Session, job_id: str, timeout_s: float, *, as_json: bool
         session.print_json(dataclasses.asdict(completed))
     else:
         state = f", state of {completed.state_rows} rows and {completed.state_bytes} bytes" if completed.state_rows else ""
-        click.echo(f"checkpoint {completed.checkpoint_id} of {job_id} is complete after {completed.duration_ms} ms{state}")
+        echo(f"checkpoint {completed.checkpoint_id} of {job_id} is complete after {completed.duration_ms} ms{state}")
     return ExitCode.OK

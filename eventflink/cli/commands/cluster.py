@@ -13,6 +13,7 @@ from eventflink.cli.cluster.daemons import DaemonReport, DaemonState, HostReques
 from eventflink.cli.cluster.host_agent import HostAgent
 from eventflink.cli.cluster.joining import ClusterLook
 from eventflink.cli.failures import ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.model.document_faults import describe_fault
 from eventflink.processes.pid_files import DaemonKind
@@ -105,7 +106,7 @@ def on_host(session: Session) -> int:
         request = HostRequest.model_validate_json(sys.stdin.buffer.read(_MAX_REQUEST_BYTES))
     except ValidationError as error:
         raise click.UsageError(f"standard input is not a request: {describe_fault(error.errors()[0])}") from error
-    click.echo(HostAgent(session).serve(request).model_dump_json())
+    echo(HostAgent(session).serve(request).model_dump_json())
     return ExitCode.OK
 
 

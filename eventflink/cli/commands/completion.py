@@ -4,6 +4,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
 
 _VARIABLE = "_EVENTFLINK_COMPLETE"
 
@@ -25,5 +26,5 @@ def completion(shell: str) -> int:
         raise CommandFailed(ExitCode.INTERNAL, f"click knows no completion for {shell}")
     # Its source() would first start a bash to ask for its version.
     script = kind(cli, {}, "eventflink", _VARIABLE)
-    click.echo(script.source_template % script.source_vars())
+    echo(script.source_template % script.source_vars())
     return ExitCode.OK

@@ -10,6 +10,7 @@ from rich.text import Text
 from eventflink.cli.completion import complete_contexts
 from eventflink.cli.contexts import Context, contexts_file, load_contexts
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -93,5 +94,5 @@ def _say(session: Session, said: str, name: str, *, as_json: bool) -> int:
     if as_json:
         session.print_json({"context": name or None})
     else:
-        click.echo(said)
+        echo(said)
     return ExitCode.OK

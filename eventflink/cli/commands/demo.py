@@ -38,6 +38,7 @@ from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.outputs import find_output
 from eventflink.gateways.results import ExecutionGraphInfo, read_as
 from eventflink.jobs.archive import build_archive
+from eventflink.jobs.plain_rows import python_rows
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.model.kafka_settings import client_settings
 from eventflink.model.statuses import JobStatus
@@ -121,7 +122,7 @@ def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
     proof = count_flights(session, cluster, say)
     if as_json:
         stream = {"appended": proof.appended, "counted": proof.counted, "restarts": proof.restarts}
-        session.print_json({"job_id": job_id, "status": progress.status, "rows": rows and rows.to_pylist(), "stream": stream})
+        session.print_json({"job_id": job_id, "status": progress.status, "rows": rows and python_rows(rows), "stream": stream})
     else:
         session.out.print(proof.draw())
         session.out.print(

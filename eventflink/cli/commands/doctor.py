@@ -7,6 +7,7 @@ from rich.text import Text
 from eventflink.cli.checks import check_all
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.finding import Verdict
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.transactions import abort
 
@@ -40,5 +41,5 @@ def _abort(session: Session, transactional_id: str) -> int:
         said = abort(session.bootstrap, session.cluster_id, transactional_id)
     if not said:
         raise CommandFailed(ExitCode.NEGATIVE, f"no transaction '{transactional_id}' is open on a topic of '{session.cluster_id}'")
-    click.echo(said)
+    echo(said)
     return ExitCode.OK

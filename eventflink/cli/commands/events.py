@@ -17,8 +17,9 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import range_options, reading_log, remark_on_beginning
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.working import Working
-from eventflink.events.wording import details_of, iso_time, printable, subject_of
+from eventflink.events.wording import details_of, iso_time, subject_of
 from eventflink.log.replay import new_fold
+from eventflink.model.texts import printable
 from eventflink.views.job_document import shown
 
 _MOST_LAST = 100_000

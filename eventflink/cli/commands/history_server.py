@@ -5,6 +5,7 @@ from contextlib import ExitStack
 import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import ending_in_order
 from eventflink.rest.archived.server import run_history_server
@@ -23,7 +24,7 @@ def history_server(session: Session) -> int:
     session.log_to_stderr("history-server")
 
     def announce(url: str) -> ExitStack:
-        click.echo(url)
+        echo(url)
         return ExitStack()
 
     try:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.failures import ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.events.topics import INBOUND
 from eventflink.gateways.errors import ClusterNotFound
@@ -67,9 +68,9 @@ def repair(session: Session, target: str, *, as_json: bool) -> int:
         session.print_json({**dataclasses.asdict(done), "cluster_id": target, "start": command})
         return ExitCode.OK
     begun = f"its snapshot {done.snapshot_id}" if done.snapshot_id else "its log"
-    click.echo(f"'{target}' is '{session.cluster_id}' as of offset {done.end_offset - 1}, epoch {done.epoch}, by {begun}")
-    click.echo(f"lost are: {'; '.join(done.lost) or 'nothing that is known'}")
-    click.echo(f"its first master: {command}")
+    echo(f"'{target}' is '{session.cluster_id}' as of offset {done.end_offset - 1}, epoch {done.epoch}, by {begun}")
+    echo(f"lost are: {'; '.join(done.lost) or 'nothing that is known'}")
+    echo(f"its first master: {command}")
     return ExitCode.OK
 
 

@@ -16,6 +16,7 @@ from eventflink.blob.tls import tls_files
 from eventflink.cli.completion import complete_jobs, complete_vertices
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.growing_files import MAX_FILES, Followed, prefixed
+from eventflink.cli.printer import write_file
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.cli.state import ask_job
 from eventflink.gateways.leader import find_leader
@@ -64,19 +65,16 @@ def logs(
         with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
             key = gateway.request_task_manager_file_upload(wanted, file, actor=actor_name(), timeout_s=timeout_s)
         data = get_blob(blob_address, key, tls=tls_files(session.configuration))
-    click.get_binary_stream("stdout").write(data)
+    write_file(data)
     return ExitCode.OK
 
 
 def _follow(session: Session, job_id: str, vertex_id: str | None, subtask: int | None, file: TaskFile, timeout_s: float) -> None:
-    out = click.get_binary_stream("stdout")
-
     def select(job: View) -> Sequence[AttemptId]:
         return attempts_of(job, vertex_id, subtask)
 
     def write(attempt: AttemptId, lines: list[bytes]) -> None:
-        out.write(prefixed(attempt, lines) if vertex_id is None or subtask is None else b"".join(b"%s\n" % line for line in lines))
-        out.flush()
+        write_file(prefixed(attempt, lines) if vertex_id is None or subtask is None else b"".join(b"%s\n" % line for line in lines))
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(Followed(session, job_id, file, select, write, timeout_s).follow())

@@ -7,6 +7,7 @@ import click
 from eventflink.cli.announced_address import Announced, announced
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import folding_log
+from eventflink.cli.printer import echo
 from eventflink.cli.rest_reads import cluster_name
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import ending_in_order
@@ -29,7 +30,7 @@ def rest(session: Session) -> int:
     def announce(url: str) -> ExitStack:
         until_the_end = ExitStack()
         until_the_end.enter_context(announced(configuration.data_path, Announced.REST, url, of_cluster=name))
-        click.echo(url)
+        echo(url)
         return until_the_end
 
     try:

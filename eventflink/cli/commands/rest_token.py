@@ -3,6 +3,7 @@
 import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.processes.file_lock import LockBusy
 from eventflink.rest.access.identity import Role
@@ -38,5 +39,5 @@ def rest_token(session: Session, name: str, role: str, *, replace: bool, as_json
     if as_json:
         session.print_json({"name": name, "role": Role(role), "token": token})
     else:
-        click.echo(token)
+        echo(token)
     return ExitCode.OK

@@ -11,6 +11,8 @@ from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_job
 from eventflink.gateways.outputs import find_output
 from eventflink.gateways.results import ExecutionGraphInfo, read_as
+from eventflink.jobs.plain_rows import python_columns, python_rows
+from eventflink.model.plain_values import cell_text
 
 
 @click.command()
@@ -29,7 +31,7 @@ def result(session: Session, job_id: str, vertex: str | None, output: str, limit
         table = found.to_arrow(limit)
     if as_json:
         named = {"job_id": found.job_id, "vertex": found.vertex_id, "output": output}
-        session.print_json({**named, "columns": table.column_names, "rows": table.to_pylist()})
+        session.print_json({**named, "columns": table.column_names, "rows": python_rows(table)})
     else:
         session.out.print(draw_rows(table))
     return ExitCode.OK
@@ -45,12 +47,6 @@ def draw_rows(table: pa.Table) -> Table:
     }
     for name in table.column_names:
         drawn.add_column(Text(name), justify="right" if name in numeric else "left")
-    for row in table.to_pylist():
-        drawn.add_row(*(Text(_cell(value)) for value in row.values()))
+    for row in zip(*python_columns(table), strict=True):
+        drawn.add_row(*(Text(cell_text(value)) for value in row))
     return drawn
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return f"{value:.3f}" if isinstance(value, float) else str(value)

@@ -18,6 +18,7 @@ from rich.text import Text
 from eventflink.cli.checkpoint_options import describe_savepoint, timeout_option
 from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.streams.savepoint import (
@@ -75,7 +76,7 @@ def trigger(session: Session, job_id: str, directory: str, timeout_s: float, *, 
     if as_json:
         session.print_json(dataclasses.asdict(taken))
     else:
-        click.echo(describe_savepoint(taken))
+        echo(describe_savepoint(taken))
     return ExitCode.OK
 
 
@@ -89,7 +90,7 @@ def dispose(session: Session, path: str, *, as_json: bool) -> int:
     if as_json:
         session.print_json({"path": path, "job_id": removed.job_id})
     else:
-        click.echo(f"the savepoint of {removed.job_id} is removed: {path}")
+        echo(f"the savepoint of {removed.job_id} is removed: {path}")
     return ExitCode.OK
 
 

@@ -5,6 +5,7 @@ import time
 import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.events.log_events import ClusterStopped
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -40,9 +41,7 @@ def shutdown(session: Session, status: str, diagnostics: str, timeout_s: float, 
     if as_json:
         session.print_json({"request_id": accepted.request_id, "log_offset": accepted.log_offset, "stopped": wait})
     else:
-        click.echo(
-            f"the cluster '{session.cluster_id}' {'has stopped' if wait else 'is being shut down'} (log offset {accepted.log_offset})"
-        )
+        echo(f"the cluster '{session.cluster_id}' {'has stopped' if wait else 'is being shut down'} (log offset {accepted.log_offset})")
     return ExitCode.OK
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from eventflink.cli.failures import ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.lab.simulation.run import RunResult, simulate_many
 from eventflink.lab.simulation.run import simulate as simulate_seed
@@ -62,7 +63,7 @@ def _tell(session: Session, result: RunResult) -> None:
 
 def _print_run(session: Session, result: RunResult, *, as_json: bool) -> int:
     if not as_json:
-        click.echo("\n".join(result.transcript))
+        echo("\n".join(result.transcript))
     else:
         session.print_json(_document(result) | {"transcript": list(result.transcript)})
     summary = f"breaks {result.invariant}: {result.message}" if result.invariant else "holds"

@@ -7,6 +7,7 @@ import click
 from eventflink.cli.checkpoint_options import describe_savepoint, timeout_option
 from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.model.statuses import JobStatus
@@ -27,10 +28,10 @@ def stop(session: Session, job_id: str, directory: str, timeout_s: float, *, dra
     ):
         taken = gateway.stop_with_savepoint(job_id, directory, timeout_s, drain=drain, actor=actor_name())
         if not as_json:
-            click.echo(describe_savepoint(taken))
+            echo(describe_savepoint(taken))
         status = gateway.request_job_result(job_id, timeout_s=timeout_s).status
     if as_json:
         session.print_json(dataclasses.asdict(taken) | {"status": status})
     else:
-        click.echo(f"{job_id} {status}")
+        echo(f"{job_id} {status}")
     return ExitCode.OK if status is JobStatus.FINISHED else ExitCode.NEGATIVE

@@ -14,6 +14,7 @@ import click
 from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
@@ -75,7 +76,7 @@ def submit(
         "log_offset": accepted.log_offset,
     }
     if detach:
-        session.print_json(report) if as_json else click.echo(accepted.job_id)
+        session.print_json(report) if as_json else echo(accepted.job_id)
         return ExitCode.OK
     if not as_json:
         session.err.print(f"{accepted.job_id} is accepted (log offset {accepted.log_offset})", markup=False)
@@ -127,7 +128,7 @@ def _submit(
 
 def _report_end(session: Session, progress: "JobProgress", report: dict[str, Any], *, as_json: bool) -> None:
     if not as_json:
-        click.echo(progress.describe_result())
+        echo(progress.describe_result())
         return
     result = progress.result
     report["status"] = progress.status

@@ -15,6 +15,7 @@ from eventflink.blob.tls import tls_files
 from eventflink.cli.completion import complete_task_managers
 from eventflink.cli.drawing import print_pending_workers, say_blocked, task_manager_table
 from eventflink.cli.failures import ExitCode
+from eventflink.cli.printer import write_file
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.cli.state import ask_cluster
 from eventflink.gateways.leader import find_leader
@@ -104,7 +105,7 @@ def logs(
             key = gateway.request_task_manager_file_upload_by_type(task_manager_id, file, actor=actor_name(), timeout_s=timeout_s)
     data = _fetch(session, key)
     if not wants_list:
-        click.get_binary_stream("stdout").write(data)
+        write_file(data)
         return ExitCode.OK
     listed = json.loads(data)
     if as_json:
@@ -133,7 +134,7 @@ def thread_dump(session: Session, task_manager_id: str, timeout_s: float) -> int
     """Show the stacks of all threads of the TaskExecutor TASK_MANAGER_ID, on standard output."""
     with session.working("waiting for the TaskExecutor"), ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
         key = gateway.request_thread_dump(task_manager_id, actor=actor_name(), timeout_s=timeout_s)
-    click.get_binary_stream("stdout").write(_fetch(session, key))
+    write_file(_fetch(session, key))
     return ExitCode.OK
 
 

@@ -7,6 +7,7 @@ import click
 from rich.table import Table
 
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.errors import ClusterNotFound
 from eventflink.log.access_rights import Right, Role, rights_of
@@ -89,7 +90,7 @@ def _show_rights(session: Session, principals: tuple[tuple[Role, str], ...], *, 
         table.add_row(row["role"], row["principal"] or "-", row["resource"], name, ", ".join(row["operations"]))
     session.out.print(table)
     if is_applied:
-        click.echo(f"granted: {sum(len(row['operations']) for row in rows)} rights")
+        echo(f"granted: {sum(len(row['operations']) for row in rows)} rights")
     return ExitCode.OK
 
 

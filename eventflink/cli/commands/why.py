@@ -17,7 +17,7 @@ from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.rest_reads import read_page
 from eventflink.cli.session import Session, pass_session
-from eventflink.events.wording import printable
+from eventflink.model.texts import printable
 from eventflink.views.plain import View
 
 _NO_FACTS: Final = frozenset({"type", "id", "state", "cause", "waits", "chain", "omitted", "log_offset"})

@@ -12,7 +12,8 @@ from eventflink.audit.filters import Place
 from eventflink.audit.plain import plain
 from eventflink.events.decision import Cause, InputCause, LogEvent
 from eventflink.events.log_events import FollowUpDecided
-from eventflink.events.wording import describe, describe_cause, details_of, iso_time, printable, subject_of
+from eventflink.events.wording import describe, describe_cause, details_of, iso_time, subject_of
+from eventflink.model.texts import printable
 from eventflink.rest.history.links import threads_of
 from eventflink.rest.history.log_book import LogBook
 from eventflink.rest.history.log_index import INDEX_BITS

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from eventflink.jobs.published import ResultUnreadable
+from eventflink.model.plain_values import cell_text
 from eventflink.rest.errors import RestError
 from eventflink.views.plain import View
 
@@ -55,7 +56,8 @@ class ResultReads:
 
 def _read(locations: list[str], limit: int) -> View:
     """Read in a thread."""
-    from eventflink.jobs.result import read_result  # noqa: PLC0415 - Arrow is large, and most never look at rows
+    from eventflink.jobs.plain_rows import python_columns  # noqa: PLC0415 - Arrow is large, and most never look at rows
+    from eventflink.jobs.result import read_result  # noqa: PLC0415 - likewise
 
     try:
         table = read_result(locations, limit + 1)
@@ -63,7 +65,7 @@ def _read(locations: list[str], limit: int) -> View:
         return unreadable(str(error))
     fields = list(table.schema)[:MAX_COLUMNS]
     shown = table.select(list(range(len(fields)))).slice(0, limit)
-    columns = [[_cell(value) for value in column.to_pylist()] for column in shown.columns]
+    columns = [[_cell(value) for value in column] for column in python_columns(shown)]
     return {
         "columns": [{"name": field.name[:MAX_CELL], "type": str(field.type)[:MAX_CELL]} for field in fields],
         "rows": [list(row) for row in zip(*columns, strict=True)],
@@ -83,4 +85,4 @@ def _cell(value: Any) -> Any:
         return value
     if (isinstance(value, int) and abs(value) < 2**53) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    return str(value)[:MAX_CELL]
+    return cell_text(value)[:MAX_CELL]

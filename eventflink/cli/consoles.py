@@ -1,19 +1,37 @@
-"""Tables for programs: where output goes into a file or a pipe, a table is its columns' full text, one line for each row.
+"""The consoles that commands print on: one for terminals, and one for files and pipes.
 
-So `grep`, `awk` and `cut` work on what a command prints, and nothing is abridged or broken into lines because of a width.
+On neither is a text obeyed: what others have said (a job's name, an error, a row) never moves a cursor or changes colours. In a file or a
+pipe a table is its columns' full text, one line for each row: so `grep`, `awk` and `cut` work on what a command prints, and nothing is
+abridged or broken into lines because of a width.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
+
+from eventflink.model.texts import printable
 
 _GAP: Final = "  "
 
 
-class PlainConsole(Console):
+class SafeConsole(Console):
+    """A console on which only Rich itself tells the terminal what to do."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of anything that is printed, without what the terminal would obey."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment("\n".join(map(printable, segment.text.split("\n"))), segment.style)
+
+
+class PlainConsole(SafeConsole):
     """A console that is no terminal: nothing is wrapped, and tables have no lines."""
 
     def __init__(self, **settings: Any) -> None:
@@ -33,7 +51,7 @@ class PlainConsole(Console):
 
     def _text(self, value: Any) -> str:
         text = value if isinstance(value, Text) else self.render_str(str(value))
-        return "; ".join(line.strip() for line in text.plain.splitlines() if line.strip())
+        return "; ".join(printable(line.strip()) for line in text.plain.splitlines() if line.strip())
 
 
 def _padded(column: Column, texts: list[str]) -> list[str]:

@@ -1,0 +1,73 @@
+"""The rows of a result as values of Python; how JSON and tables show those is `model/plain_values.py`.
+
+The rule: no value makes a row unreadable. What Python has no value for is its text.
+"""
+
+import datetime as dt
+from collections.abc import Hashable
+from typing import Any, Final
+
+import pyarrow as pa
+
+
+def python_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return rows as Python's values; a map is a dict, and a date or time outside of the years 1 to 9999 is its text."""
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*python_columns(table), strict=True)]
+
+
+def python_columns(table: pa.Table) -> list[list[Any]]:
+    """Return the values of each column, as `python_rows` has them."""
+    return [_python_values(column) for column in table.columns]
+
+
+def _python_values(column: pa.ChunkedArray) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+        if pa.types.is_interval(column.type):
+            return [value and f"{value.months} months {value.days} days {value.nanoseconds} ns" for value in values]
+    except (ValueError, OverflowError, TypeError, KeyError):  # Of one value; all others are as ever.
+        return [_python_value(scalar) for scalar in column]
+    return values
+
+
+def _python_value(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py(maps_as_pydicts="strict")
+    except (ValueError, OverflowError, TypeError, KeyError):
+        pass
+    match scalar:
+        case pa.MapScalar():
+            pairs = [(_python_value(entry["key"]), _python_value(entry["value"])) for entry in scalar.values]
+            value: Any = dict(pairs) if all(isinstance(key, Hashable) for key, _ in pairs) else pairs
+        case pa.ListScalar() | pa.LargeListScalar():
+            value = [_python_value(each) for each in scalar.values]
+        case pa.StructScalar():
+            value = {name: _python_value(scalar[name]) for name in scalar}
+        case pa.Date32Scalar():
+            value = _date_text(scalar.value)
+        case pa.TimestampScalar():
+            value = _time_text(scalar.value, scalar.type)
+        case _:
+            value = str(scalar)
+    return value
+
+
+def _time_text(count: int, kind: pa.TimestampType) -> str:
+    seconds, parts = divmod(count, _PER_SECOND[kind.unit])
+    days, seconds = divmod(seconds, _SECONDS_OF_A_DAY)
+    time = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    fraction = f".{parts:0{len(str(_PER_SECOND[kind.unit])) - 1}}" if parts else ""
+    return f"{_date_text(days)}T{time}{fraction}{'+00:00' if kind.tz else ''}"
+
+
+_PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_SECONDS_OF_A_DAY: Final = 86_400
+_DAYS_OF_400_YEARS: Final = 146_097
+
+
+def _date_text(days: int) -> str:
+    """Return the date so many days after 1970-01-01, of any year: the calendar repeats itself after 400 of them."""
+    periods, day = divmod(days, _DAYS_OF_400_YEARS)
+    date = dt.date(2000, 1, 1) + dt.timedelta(days=(day - 10_957) % _DAYS_OF_400_YEARS)  # 2000 began 10,957 days after 1970.
+    year = date.year + 400 * periods - (400 if day < 10_957 else 0)  # noqa: PLR2004 - likewise
+    return f"{'-' if year < 0 else ''}{abs(year):04}-{date:%m-%d}"
