@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from eventflink.jobs.hash_keys import common_type
 from eventflink.model.statuses import ShipStrategy
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
+_NO_DATA: Final = "input '{}' has no data: the deployment names no location"
 _GLOB_CHARACTERS: Final = re.compile(r"([\\\[\]{}*?])")
 
 
@@ -39,25 +41,22 @@ def key_groups_of(share: Share) -> range:
     return range(first, end)
 
 
-def read_share(
-    spark: "SparkSession", name: str, ship: ShipStrategy, keys: Sequence[str], locations: Sequence[str], share: Share
-) -> "DataFrame":
-    """Return the rows of the input `name` that belong to the subtask.
+def read_share(spark: "SparkSession", name: str, ship: ShipStrategy, locations: Sequence[str], share: Share) -> "DataFrame":
+    """Return the rows of the input `name` that belong to the subtask; those of hash edges are read by `HashInputs`.
 
     Args:
         spark: the session that reads.
         name: the input's name, for messages.
         ship: how the edge shares out.
-        keys: the columns of a HASH edge.
         locations: Parquet directories: one for each subtask of the writer, in their order.
         share: whose rows.
 
     Raises:
-        InputUnusable: there are no locations, none for this subtask, or a key is not a column.
+        InputUnusable: there are no locations, or none for this subtask.
 
     """
     if not locations:
-        raise InputUnusable(f"input '{name}' has no data: the deployment names no location")
+        raise InputUnusable(_NO_DATA.format(name))
     if ship is ShipStrategy.FORWARD:
         if share.subtask_index >= len(locations):
             raise InputUnusable(
@@ -65,8 +64,6 @@ def read_share(
             )
         return read_parquet(spark, [locations[share.subtask_index]])
     rows = read_parquet(spark, locations)
-    if ship is ShipStrategy.HASH:
-        return _hash_share(rows, name, keys, share)
     if ship is ShipStrategy.REBALANCE and share.parallelism > 1:
         return _rebalance_share(rows, share)
     return rows
@@ -98,32 +95,92 @@ def read_parquet(spark: "SparkSession", locations: Sequence[str], *, merge_colum
     return reader.parquet(*[_GLOB_CHARACTERS.sub(r"\\\1", location) for location in locations])
 
 
-def _hash_share(rows: "DataFrame", name: str, keys: Sequence[str], share: Share) -> "DataFrame":
-    from pyspark.sql import functions  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashInput:
+    """An input that comes over a hash edge."""
 
-    if not keys:
+    name: str
+    keys: Sequence[str]
+    locations: Sequence[str]
+
+
+class HashInputs:
+    """The inputs of a subtask that come over hash edges: all are divided by the same types, so that equal keys meet."""
+
+    def __init__(self, inputs: Sequence[HashInput], share: Share) -> None:
+        """Read nothing yet."""
+        self._inputs = {each.name: each for each in inputs}
+        self._share = share
+        self._rows: dict[str, DataFrame] = {}
+        self._types: list[DataType] = []
+
+    def read(self, spark: "SparkSession", name: str) -> "DataFrame":
+        """Return the rows of an input that belong to the subtask.
+
+        Raises:
+            InputUnusable: an input has no locations or lacks a key, or the keys of two inputs do not come to one type.
+
+        """
+        if not self._rows:
+            rows = {each.name: _rows_with_keys(spark, each) for each in self._inputs.values()}
+            self._types = self._common_types(rows) if self._share.parallelism > 1 else []
+            self._rows = rows
+        rows_of_it, keys, share = self._rows[name], self._inputs[name].keys, self._share
+        if share.parallelism == 1:
+            return rows_of_it
+        from pyspark.sql import functions  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+        own = _types_of(rows_of_it)
+        hashed = [_column(key) if own[key] == common else _column(key).cast(common) for key, common in zip(keys, self._types, strict=True)]
+        group = functions.pmod(functions.hash(*hashed), functions.lit(share.max_parallelism))
+        owned = key_groups_of(share)
+        return rows_of_it.filter((group >= functions.lit(owned.start)) & (group < functions.lit(owned.stop)))
+
+    def _common_types(self, rows: "dict[str, DataFrame]") -> "list[DataType]":
+        """Return to which type the keys of each position are brought."""
+        positions = zip(
+            *[[(each.name, key, _types_of(rows[each.name])[key]) for key in each.keys] for each in self._inputs.values()], strict=True
+        )
+        return [_common_type(position) for position in positions]
+
+
+def _common_type(keys: "Sequence[tuple[str, str, DataType]]") -> "DataType":
+    """Return to which type keys that meet are brought, each given with its input and column."""
+    first_input, first_key, found = keys[0]
+    for name, key, kind in keys:
+        common = common_type(found, kind)
+        if common is None:
+            one, other = f"{first_input}.{first_key} is {keys[0][2].simpleString()}", f"{name}.{key} is {kind.simpleString()}"
+            if (name, key) == (first_input, first_key):
+                why = f"equal keys of type {kind.simpleString()} may have different hashes"
+                raise InputUnusable(f"input '{name}' cannot be shipped by hash of '{key}': {why}")
+            raise InputUnusable(
+                f"the hash edges of this vertex bring together keys that are not of one type: {one}, {other}; equal rows would not meet: "
+                "cast one of them where it is written"
+            )
+        found = common
+    return found
+
+
+def _types_of(rows: "DataFrame") -> "dict[str, DataType]":
+    return {field.name: field.dataType for field in rows.schema.fields}
+
+
+def _rows_with_keys(spark: "SparkSession", source: HashInput) -> "DataFrame":
+    """Return all rows of an input, which has its keys."""
+    name = source.name
+    if not source.locations:
+        raise InputUnusable(_NO_DATA.format(name))
+    if not source.keys:
         raise InputUnusable(f"input '{name}' is shipped by hash of no column: its edge names no keys")
-    types = {field.name: field.dataType for field in rows.schema.fields}
-    missing = [key for key in keys if key not in types]
-    if missing:
+    rows = read_parquet(spark, source.locations)
+    columns = rows.columns
+    if missing := [key for key in source.keys if key not in columns]:
         raise InputUnusable(
             f"input '{name}' is shipped by hash of column{'s' if len(missing) > 1 else ''} {', '.join(missing)}, which it does not have; "
-            f"it has {', '.join(types) or 'none'}"
+            f"it has {', '.join(columns) or 'none'}"
         )
-    if share.parallelism == 1:
-        return rows
-    group = functions.pmod(functions.hash(*[_normal_key(key, types[key]) for key in keys]), functions.lit(share.max_parallelism))
-    owned = key_groups_of(share)
-    return rows.filter((group >= functions.lit(owned.start)) & (group < functions.lit(owned.stop)))
-
-
-def _normal_key(key: str, data_type: "DataType") -> "Column":
-    """Widen numbers: Spark hashes 1 as INT and 1 as BIGINT differently, and both inputs of a join must agree."""
-    from pyspark.sql import types  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
-
-    if isinstance(data_type, types.ByteType | types.ShortType | types.IntegerType):
-        return _column(key).cast("bigint")
-    return _column(key).cast("double") if isinstance(data_type, types.FloatType) else _column(key)
+    return rows
 
 
 def _rebalance_share(rows: "DataFrame", share: Share) -> "DataFrame":

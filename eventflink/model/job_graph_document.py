@@ -310,9 +310,24 @@ def _check_graph(graph: JobGraphDocument) -> None:
         seen.add((edge.target, name))
         if edge.ship == "forward" and vertices[edge.source].parallelism != vertices[edge.target].parallelism:
             raise ValueError(f"edges[{number}]: ship: forward needs equal parallelism of '{edge.source}' and '{edge.target}'")
+    _check_hash_keys(graph)
     _check_streams(graph, vertices)
     if cycle := _find_cycle(graph):
         raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
+
+
+def _check_hash_keys(graph: JobGraphDocument) -> None:
+    """Check that the hash edges to a vertex have as many keys: they bring rows together whose keys are equal."""
+    first: dict[str, int] = {}
+    for number, edge in enumerate(graph.edges):
+        if edge.ship == "hash":
+            other = first.setdefault(edge.target, number)
+            mine, others = len(edge.keys), len(graph.edges[other].keys)
+            if mine != others:
+                raise ValueError(
+                    f"edges[{number}].keys: there are {mine}, and {others} of edges[{other}], which is shipped by hash to "
+                    f"'{edge.target}' as well: rows with equal keys would not meet"
+                )
 
 
 def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocument]) -> None:

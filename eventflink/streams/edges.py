@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic
 from pydantic import TypeAdapter, ValidationError
 
+from eventflink.jobs.hash_keys import are_spelled_alike, key_spelling
 from eventflink.log.admin_connection import AdminConnection, AdministrationError
 from eventflink.model.job_graph import StreamSink, StreamSource
 from eventflink.model.kafka_settings import client_settings
@@ -36,6 +37,7 @@ from eventflink.streams.sources import columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
 logger = logging.getLogger(__name__)
 
@@ -139,7 +141,9 @@ def records_of(rows: "DataFrame", edge: Edge) -> "DataFrame":
     value = f.to_json(f.struct(*map(_quoted, want)), {"ignoreNullFields": "false"} | _FORMATS)
     columns = [value.cast("binary").alias(VALUE)]
     if edge.keys:
-        columns.append(f.to_json(f.struct(*map(_quoted, edge.keys)), {"ignoreNullFields": "false"} | _FORMATS).cast("binary").alias(KEY))
+        types = {field.name: field.dataType for field in rows.schema.fields}
+        keys = [key_spelling(_quoted(key), types[key]).alias(key) for key in edge.keys]
+        columns.append(f.to_json(f.struct(*keys), {"ignoreNullFields": "false"} | _FORMATS).cast("binary").alias(KEY))
     return rows.select(*columns)
 
 
@@ -168,6 +172,31 @@ def rows_of(records: "DataFrame", edge: Edge) -> "DataFrame":
 
     row = f.from_json(f.col(VALUE).cast("string"), edge.row_schema, {"mode": "FAILFAST"} | _FORMATS)
     return records.select(row.alias("row")).select("row.*")
+
+
+def check_keys(spark: "SparkSession", edges: Iterable[Edge]) -> None:
+    """Check that keys which hash edges bring together in a stream are the same text where Spark calls them equal.
+
+    Raises:
+        StreamUnusable: they are of types whose equal values are written differently, or of no type that is compared.
+
+    """
+    first: list[tuple[str, StructField]] = []
+    for edge in edges:
+        if edge.ship is not ShipStrategy.HASH:
+            continue
+        columns = {field.name: field for field in columns_of(spark, edge.row_schema, f"the edge of topic '{edge.topic}'")}
+        found = [(edge.topic, columns[key]) for key in edge.keys if key in columns]
+        first = first or found
+        for (topic, mine), (other_topic, other) in zip(first, found, strict=False):
+            if not are_spelled_alike(mine.dataType, other.dataType):
+                one, another = (
+                    f"'{each.name}' of {name} is {each.dataType.simpleString()}" for name, each in ((topic, mine), (other_topic, other))
+                )
+                raise StreamUnusable(
+                    f"the hash edges of this stream bring together keys that are not of one type: {one}, {another}; equal rows would not "
+                    "meet: cast one of them where it is written"
+                )
 
 
 def read_edge(spark: "SparkSession", edge: Edge, share: list[int], bootstrap: str) -> "DataFrame":

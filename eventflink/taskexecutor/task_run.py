@@ -15,7 +15,7 @@ from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.published import OutputInvisible, write_file_list
-from eventflink.jobs.shipping import Share, read_share
+from eventflink.jobs.shipping import HashInput, HashInputs, Share, read_share
 from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator
 from eventflink.model.statuses import ShipStrategy, TaskType
@@ -115,12 +115,24 @@ def _make_context(
 ) -> TaskContext:
     share = Share(subtask_index=deployment.subtask_index, parallelism=deployment.parallelism, max_parallelism=deployment.max_parallelism)
 
+    hashed = [each for each in deployment.inputs if each.ship is ShipStrategy.HASH]
+    hash_inputs = HashInputs([HashInput(name=each.input_name, keys=each.keys, locations=each.locations) for each in hashed], share)
+
+    unopened = list(hashed)
+
+    def open_input(task_input: TaskInput) -> None:
+        is_partner_only = task_input.ship is ShipStrategy.FORWARD
+        read_by_it = {i: each for i, each in enumerate(task_input.locations) if not is_partner_only or i == share.subtask_index}
+        opened.open(OpenedInput(task_input.input_name, read_by_it))
+
     def read(task_input: TaskInput) -> "DataFrame":
-        name, ship, keys, locations = task_input.input_name, task_input.ship, task_input.keys, task_input.locations
-        is_partner_only = ship is ShipStrategy.FORWARD
-        read_by_it = {i: each for i, each in enumerate(locations) if not is_partner_only or i == share.subtask_index}
-        opened.open(OpenedInput(name, read_by_it))
-        return read_share(context.spark, name, ship, keys, locations, share)
+        name, ship = task_input.input_name, task_input.ship
+        if ship is not ShipStrategy.HASH:
+            open_input(task_input)
+            return read_share(context.spark, name, ship, task_input.locations, share)
+        while unopened:  # Of all of them the types of the keys are read.
+            open_input(unopened.pop())
+        return hash_inputs.read(context.spark, name)
 
     readers: dict[str, Callable[[], DataFrame]] = {each.input_name: partial(read, each) for each in deployment.inputs}
     if stream is not None:

@@ -26,6 +26,7 @@ from eventflink.streams.edges import (
     Edge,
     UnreadRecords,
     check_columns,
+    check_keys,
     create_edges,
     discard_read,
     edges_of,
@@ -167,6 +168,7 @@ class StreamTask:
         bootstrap = self._settings.bootstrap_servers
         if source.connector is StreamConnector.EDGE:
             edge = self._edges_in[source.location]
+            check_keys(spark, self._edges_in.values())
             return read_edge(spark, edge, self._share_of(edge), bootstrap)
         return read_source(spark, source, self._share, bootstrap, resolve_function, is_real_time=self._is_real_time)
 

@@ -105,6 +105,10 @@ WRONG: list[tuple[Any, str]] = [
     (_abc(_edges(("a", "b"), ("a", "b"))), "f: edges[1]: vertex 'b' has two inputs named 'a'; give one a 'name'"),
     (_abc(_edges(("a", "c"), ship="forward")), "f: edges[0]: ship: forward needs equal parallelism of 'a' and 'c'"),
     (_abc(_edges(("a", "b"), ship="hash")), "f: edges[0]: ship: hash needs 'keys'"),
+    (
+        _abc([*_edges(("a", "c"), ship="hash", keys=["k"]), *_edges(("b", "c"), ship="hash", keys=["k", "l"])]),
+        "f: edges[1].keys: there are 2, and 1 of edges[0], which is shipped by hash to 'c' as well: rows with equal keys would not meet",
+    ),
     (_abc(_edges(("a", "b"), keys=["k"])), "f: edges[0]: 'keys' go with ship: hash, not with rebalance"),
     (_abc(_edges(("a", "b" * 65))), "f: edges[0].to: must have at most 64 characters, not 65"),
     (_abc(_edges(("a" * 65, "b"))), "f: edges[0].from: must have at most 64 characters, not 65"),

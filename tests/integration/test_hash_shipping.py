@@ -1,0 +1,178 @@
+"""Rows whose keys Spark SQL calls equal meet in one subtask, whatever the types of their keys, or the edges are refused."""
+
+import functools
+import itertools
+import random
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from eventflink.jobs.hash_keys import are_spelled_alike, key_spelling
+from eventflink.jobs.shipping import HashInput, HashInputs, InputUnusable, Share
+from eventflink.model.statuses import ShipStrategy
+from eventflink.streams.edges import Edge, check_keys
+from eventflink.streams.failures import StreamUnusable
+
+pytestmark = pytest.mark.slow
+
+NUMBERS = "(VALUES (0), (1), (2), (3), (10), (-1), (100), (127), (NULL)) AS t(n)"
+FRACTIONS = "(VALUES (0.0D), (-0.0D), (1D), (1.5D), (2.25D), (0.1D), (double('NaN')), (double('-Infinity')), (NULL)) AS t(n)"
+DAYS = "(VALUES ('1970-01-01'), ('2024-03-31'), ('0001-01-01'), ('9999-12-31'), ('2024-10-27 00:30:00'), (NULL)) AS t(n)"
+TEXTS = "(VALUES ('a'), ('A'), ('ä'), ('Ä'), ('1'), (''), (' a'), (NULL)) AS t(n)"
+KEYS = {
+    "TINYINT": NUMBERS,
+    "INT": NUMBERS,
+    "BIGINT": NUMBERS,
+    "DECIMAL(10,2)": NUMBERS,
+    "DECIMAL(12,4)": NUMBERS,
+    "DECIMAL(38,18)": NUMBERS,
+    "DECIMAL(38,0)": NUMBERS,
+    "FLOAT": FRACTIONS,
+    "DOUBLE": FRACTIONS,
+    "DATE": DAYS,
+    "TIMESTAMP": DAYS,
+    "TIMESTAMP_NTZ": DAYS,
+    "STRING": TEXTS,
+    "STRING COLLATE UTF8_LCASE": TEXTS,
+    "STRING COLLATE UNICODE_CI": TEXTS,
+    "BINARY": TEXTS,
+    "BOOLEAN": "(VALUES (true), (false), (NULL)) AS t(n)",
+    "ARRAY<INT>": "(SELECT array(n, 1) AS n FROM VALUES (1), (2), (NULL) AS t(n))",
+    "ARRAY<DECIMAL(10,2)>": "(SELECT array(n, 1) AS n FROM VALUES (1), (2), (NULL) AS t(n))",
+    "STRUCT<a: FLOAT, b: DATE>": "(SELECT struct(n AS a, date'2024-01-31' AS b) AS n FROM VALUES (0D), (-0D), (1.5D) AS t(n))",
+    "STRUCT<a: DOUBLE, b: TIMESTAMP>": "(SELECT struct(n AS a, date'2024-01-31' AS b) AS n FROM VALUES (0D), (-0D), (1.5D) AS t(n))",
+    "INTERVAL DAY TO SECOND": "(SELECT make_dt_interval(n) AS n FROM VALUES (1), (2), (NULL) AS t(n))",
+}
+"""Types of keys, each with values that are cast to it."""
+
+
+@pytest.fixture(scope="module")
+def session(spark: str) -> Iterator[SparkSession]:
+    session = SparkSession.builder.remote(f"{spark}/;session_id={uuid.uuid4()}").create()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def written(session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A Parquet directory with keys `k` of each type, each key twice, under its type."""
+    directory = tmp_path_factory.mktemp("keys")
+    places = {}
+    for number, (kind, values) in enumerate(KEYS.items()):
+        place = str(directory / str(number))
+        rows = session.sql(f"SELECT CAST(n AS {kind}) AS k, id FROM {values} CROSS JOIN range(2) r(id)")
+        rows.coalesce(1).write.parquet(place)
+        places[kind] = place
+    return places
+
+
+def by_subtasks(session: SparkSession, left: str, right: str, parallelism: int) -> DataFrame:
+    """Return the join of two inputs, put together from what each of so many subtasks joins."""
+    joined = []
+    for index in range(parallelism):
+        share = Share(subtask_index=index, parallelism=parallelism, max_parallelism=128)
+        inputs = HashInputs([HashInput(name=n, keys=("k",), locations=(p,)) for n, p in (("left", left), ("right", right))], share)
+        mine, other = inputs.read(session, "left"), inputs.read(session, "right")
+        joined.append(join(session, mine, other))
+    return functools.reduce(DataFrame.unionAll, joined)
+
+
+def join(session: SparkSession, left: DataFrame, right: DataFrame) -> DataFrame:
+    said = "SELECT string(l.k) AS l, string(r.k) AS r, l.id, r.id AS other FROM {left} l JOIN {right} r ON l.k = r.k"
+    return session.sql(said, left=left, right=right)
+
+
+NUMERIC = ("TINYINT", "INT", "BIGINT", "DECIMAL(10,2)", "DECIMAL(12,4)", "DECIMAL(38,18)")
+FAMILIES = (
+    NUMERIC,
+    ("FLOAT", "DOUBLE"),
+    ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ"),
+    ("STRUCT<a: FLOAT, b: DATE>", "STRUCT<a: DOUBLE, b: TIMESTAMP>"),
+    *[(kind,) for kind in ("DECIMAL(38,0)", "STRING", "BINARY", "BOOLEAN", "ARRAY<INT>", "ARRAY<DECIMAL(10,2)>", "INTERVAL DAY TO SECOND")],
+)
+PAIRS = [pair for family in FAMILIES for pair in itertools.combinations_with_replacement(family, 2)]
+
+
+@pytest.mark.parametrize(("left", "right"), PAIRS)
+def test_subtasks_find_what_one_join_finds_and_equal_keys_are_one_text(
+    session: SparkSession, written: dict[str, str], left: str, right: str
+) -> None:
+    rows = {kind: session.read.parquet(written[kind]) for kind in (left, right)}
+    parallelism = random.Random(f"{left}{right}").choice((2, 3, 5))
+    one = sorted(join(session, rows[left], rows[right]).collect(), key=str)
+    assert one
+    assert sorted(by_subtasks(session, written[left], written[right], parallelism).collect(), key=str) == one
+    kinds = {kind: rows[kind].schema["k"].dataType for kind in (left, right)}
+    if are_spelled_alike(kinds[left], kinds[right]):  # Then pipelined edges may bring them together: Kafka's partitioner divides the text.
+        texts = {
+            kind: rows[kind].select("k", key_spelling(rows[kind]["k"], kinds[kind]).alias("t")).selectExpr("k", "to_json(struct(t)) AS t")
+            for kind in (left, right)
+        }
+        differ = "SELECT l.t, r.t FROM {left} l JOIN {right} r ON l.k = r.k WHERE l.t <> r.t"
+        assert session.sql(differ, left=texts[left], right=texts[right]).collect() == []
+
+
+REFUSED = [("INT", "DOUBLE"), ("DECIMAL(38,18)", "DECIMAL(38,0)"), ("BIGINT", "STRING"), ("DATE", "STRING")]
+
+
+@pytest.mark.parametrize(("left", "right"), REFUSED)
+def test_keys_that_come_to_no_type_without_loss_are_refused_by_both_types(
+    session: SparkSession, written: dict[str, str], left: str, right: str
+) -> None:
+    with pytest.raises(InputUnusable, match="equal rows would not meet: cast one of them") as caught:
+        by_subtasks(session, written[left], written[right], 2)
+    named = [f".k is {session.read.parquet(written[kind]).schema['k'].dataType.simpleString()}" for kind in (left, right)]
+    assert all(each in str(caught.value) for each in named)
+
+
+@pytest.mark.parametrize("kind", ["STRING COLLATE UTF8_LCASE", "STRING COLLATE UNICODE_CI"])
+def test_texts_whose_equal_ones_have_different_hashes_are_refused(session: SparkSession, written: dict[str, str], kind: str) -> None:
+    with pytest.raises(InputUnusable, match="may have different hashes"):
+        by_subtasks(session, written[kind], written[kind], 2)
+
+
+def test_all_rows_are_somebody_s_also_those_without_a_key(session: SparkSession, written: dict[str, str]) -> None:
+    for kind in ("INT", "DECIMAL(10,2)", "DOUBLE", "STRING"):
+        shares = []
+        for index in range(3):
+            share = Share(subtask_index=index, parallelism=3, max_parallelism=128)
+            inputs = HashInputs([HashInput(name="rows", keys=("k",), locations=(written[kind],))], share)
+            shares.append(inputs.read(session, "rows"))
+        assert functools.reduce(DataFrame.unionAll, shares).count() == session.read.parquet(written[kind]).count(), kind
+
+
+def test_a_key_that_spark_cannot_compare_is_refused_by_its_name(session: SparkSession, tmp_path: Path) -> None:
+    session.sql("SELECT map('a', 1) AS k").write.parquet(str(tmp_path / "rows"))
+    inputs = HashInputs(
+        [HashInput(name="rows", keys=("k",), locations=(str(tmp_path / "rows"),))], Share(subtask_index=0, parallelism=2, max_parallelism=4)
+    )
+    with pytest.raises(InputUnusable, match="input 'rows' cannot be shipped by hash of 'k': equal keys of type map<string,int> may"):
+        inputs.read(session, "rows")
+
+
+def test_types_do_not_matter_where_one_subtask_has_all_rows(session: SparkSession, written: dict[str, str]) -> None:
+    assert by_subtasks(session, written["INT"], written["DOUBLE"], 1).count() > 0
+
+
+def edge(name: str, kind: str) -> Edge:
+    return Edge(
+        topic=name,
+        writer_group="w",
+        writers=1,
+        ship=ShipStrategy.HASH,
+        keys=("k",),
+        partitions=2,
+        row_schema=f"k {kind}, v STRING",
+        event_time="",
+        watermark_delay_ms=0,
+    )
+
+
+@pytest.mark.parametrize(("left", "right"), [("INT", "DECIMAL(10,2)"), ("FLOAT", "DOUBLE"), ("BIGINT", "STRING")])
+def test_a_stream_whose_hash_edges_have_keys_of_other_texts_is_refused_at_its_start(session: SparkSession, left: str, right: str) -> None:
+    check_keys(session, [edge("a", left), edge("b", left)])
+    with pytest.raises(StreamUnusable, match=r"'k' of a is .*, 'k' of b is .*; equal rows would not meet"):
+        check_keys(session, [edge("a", left), edge("b", right)])
