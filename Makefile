@@ -10,7 +10,12 @@ BOOTSTRAP ?=
 # So many processes run tests, each whole files in the order of tests/conftest.py; most tests wait for others, so three do not overload two cores.
 # They start hundreds of processes, which are not to compile again what one of them has compiled.
 TEST_WORKERS ?= 3
-PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
+
+# What the seeds of `make soak` begin at: it moves on with each commit, and is printed.
+SOAK_SEED ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)000
+SOAK_SECONDS ?= 3600
+SOAK_SEEDS ?= 2000
 
 # The first Python that fits; its version is asked of the interpreter, not read from its name.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
@@ -31,7 +36,7 @@ COMPILE := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import eventflink.cl
 # The compiler that checks the types of the dashboard's modules, and the types of what they import; nothing of it is served.
 TYPES := tests/support/typescript
 
-.PHONY: help demo check test unit lint format clean java
+.PHONY: help demo check test soak unit integration lint format clean java
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -41,14 +46,21 @@ demo: java $(VENV)/.installed-demo ## start a cluster, run a job over real data,
 
 check: lint unit ## ruff, mypy, tsc, the contracts between the rooms, and the unit tests; needs no Kafka, changes nothing
 
-test: java unit ## all tests; BOOTSTRAP=host:port takes a running Kafka instead of an own one
+test: java unit integration ## all tests of what a user is promised; BOOTSTRAP=host:port takes a running Kafka instead of an own one
+
+soak: java $(VENV)/.installed-dev ## what takes hours: long fuzzing and simulation, mutations with new seeds, benchmarks, upgrades, floods
+	@echo "==> soak: SOAK_SEED=$(SOAK_SEED) SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEEDS=$(SOAK_SEEDS)"
+	@SOAK_SEED=$(SOAK_SEED) SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEEDS=$(SOAK_SEEDS) EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" \
+		$(PYTEST) -n 2 --dist load --soak -m soak $(or $(SOAK_TESTS),tests)
+
+# A prerequisite of both: `make check test` runs them once. They need no processes of their own, so each worker takes any test.
+unit: $(VENV)/.installed-dev
+	@echo "==> unit tests";  $(PYTEST) -n 2 --dist worksteal tests/unit
+
+integration: java unit
 	@echo "==> running the tests against $(if $(BOOTSTRAP),Kafka at $(BOOTSTRAP),a Kafka broker of their own)"
 	@$(BIN)/python -m tests.support.browser
-	@EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" $(PYTEST) tests/e2e tests/integration
-
-# A prerequisite of both: `make check test` runs them once.
-unit: $(VENV)/.installed-dev
-	@echo "==> unit tests";  $(PYTEST) tests/unit
+	@EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" $(PYTEST) -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder tests/e2e tests/integration
 
 lint: $(VENV)/.installed-dev
 	@echo "==> ruff check";  $(BIN)/ruff check .

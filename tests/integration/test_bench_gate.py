@@ -18,7 +18,7 @@ from eventflink.cli.failures import ExitCode
 from eventflink.lab.benchmarks.gate import ALL_SERVERS, Kind, Verdict
 from eventflink.lab.benchmarks.submit_trace import LEADER, STANDBY
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak("eventflink.lab.benchmarks")]
 
 ROOT = Path(__file__).parents[2]
 LOAD = ("--without-task-executors", "--jobs=2", "--clients=2", "--concurrent-jobs=2", "--rounds=1", "--warm-up-jobs=2", "--idle-time=1")

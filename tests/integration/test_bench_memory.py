@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from eventflink.cli.main import cli
 
 TASKS = 2
+
+pytestmark = pytest.mark.soak("eventflink.lab.benchmarks")
 
 
 def test_a_running_subtask_is_weighed_as_a_process_and_as_a_part_of_the_state(bootstrap: str) -> None:

@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from eventflink.cli.main import cli
 
 EVENTS = 3_000
+
+pytestmark = pytest.mark.soak("eventflink.lab.benchmarks")
 
 
 def test_a_log_is_replayed_beside_its_bare_reading_and_from_a_snapshot(bootstrap: str) -> None:

@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
 from click.testing import CliRunner
 
 from eventflink.cli.main import cli
+
+pytestmark = pytest.mark.soak("eventflink.lab.benchmarks")
 
 
 def test_a_rest_process_is_measured_over_a_log_and_on_a_cluster(bootstrap: str) -> None:

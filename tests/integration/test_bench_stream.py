@@ -12,7 +12,7 @@ from eventflink.lab.benchmarks.stream_latency import TRIGGERS
 from eventflink.lab.benchmarks.stream_savepoints import PROBES
 from eventflink.lab.benchmarks.stream_throughput import ALL
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak("eventflink.lab.benchmarks")]
 
 ROWS = 6_000
 

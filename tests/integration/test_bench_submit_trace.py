@@ -17,7 +17,7 @@ from eventflink.lab.benchmarks.process_cpu import CLIENT, FORK_SERVER, GUARDIAN,
 from eventflink.lab.benchmarks.submit_trace import FLOOR, LEADER, STANDBY, TraceBench
 from eventflink.lab.benchmarks.trace_legs import TO_FINISHED, TO_REPLY
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak("eventflink.lab.benchmarks")]
 
 ROUNDS = 2
 JOBS = 6

@@ -179,6 +179,7 @@ def test_one_that_is_lost_and_returns_by_withheld_heartbeats_costs_two_events_a_
     assert cluster.state().master.dispatcher.jobs["steady"].status is JobStatus.RUNNING
 
 
+@pytest.mark.soak("eventflink.entrypoint")
 def test_heartbeats_of_ten_thousand_unknown_task_managers_change_nothing(cluster: RunningCluster, producer: Producer) -> None:
     before, state = log_bounds(cluster.bootstrap, cluster.cluster_id)[1], cluster.state().master.resource_manager
     known = dict(state.task_managers)

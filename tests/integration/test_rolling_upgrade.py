@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from eventflink.gateways.request_channel import Accepted
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak("eventflink.entrypoint", "eventflink.taskexecutor", "eventflink.model.features")]
 
 WAIT_MS: Final = 3_000
 JOBS_PER_S: Final = 4

@@ -14,8 +14,10 @@ from tests.fuzz.targets import TARGETS
 
 pytestmark = pytest.mark.slow
 
-SECONDS: Final = float(os.environ.get("FUZZ_SECONDS", "60"))
+SECONDS: Final = float(os.environ.get("FUZZ_SECONDS", "20"))
 SEED: Final = int(os.environ.get("FUZZ_SEED", "0"))
+SOAK_SECONDS: Final = float(os.environ.get("SOAK_SECONDS", "3600"))
+SOAK_SEED: Final = int(os.environ.get("SOAK_SEED", "0"))
 CASES: Final = sorted(CORPUS.glob("*/*.json"))
 
 
@@ -33,6 +35,12 @@ def test_a_law_holds_for_every_case_of_the_corpus(target: Target) -> None:
     assert cases
     for path in cases:
         check(target, read_case(path))
+
+
+@pytest.mark.soak("eventflink")
+@pytest.mark.timeout(300 + SECONDS)
+def test_a_law_holds_whatever_is_written_for_long(target: Target) -> None:
+    assert run(target, SOAK_SEED, SOAK_SECONDS / len(TARGETS)).inputs > 0
 
 
 @pytest.mark.timeout(300 + SECONDS)

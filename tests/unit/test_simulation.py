@@ -29,6 +29,7 @@ from tests.unit.simulation_mutations import MUTATIONS
 
 pytestmark = pytest.mark.slow
 SEEDS = range(40)
+SOAK_SEEDS = range(int(os.environ.get("SOAK_SEED", "0")), int(os.environ.get("SOAK_SEED", "0")) + int(os.environ.get("SOAK_SEEDS", "400")))
 STREAM_SEEDS = (8, 10, 64)
 _DIGESTS = "from eventflink.lab.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
 
@@ -51,6 +52,12 @@ def test_a_fixed_set_of_seeds_holds_every_invariant() -> None:
     assert sum(r.leaderships for r in results) > 2 * len(SEEDS)
     assert sum(r.jobs for r in results) > 3 * len(SEEDS)
     assert sum(r.log_records for r in results) > 50 * len(SEEDS)
+
+
+@pytest.mark.soak("eventflink.lab.simulation", "eventflink.taskexecutor.protocol", "eventflink.snapshots")
+@pytest.mark.timeout(10 * len(SOAK_SEEDS))
+def test_seeds_that_were_never_run_hold_every_invariant() -> None:
+    assert [f"seed {r.seed} breaks {r.invariant}: {r.message}" for r in simulate_many(SOAK_SEEDS, 1) if r.invariant] == []
 
 
 def test_a_loss_is_held_against_the_newest_heartbeats_alone_where_copies_cannot_pass_for_them() -> None:

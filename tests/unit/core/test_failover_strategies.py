@@ -219,16 +219,17 @@ def test_the_failure_that_is_one_too_many_fails_a_job_that_was_restarted_as_a_wh
     assert _statuses(full)[1:] == [JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FAILING, JobStatus.FAILED]
 
 
-def test_ten_thousand_subtasks_restart_in_bounded_decisions_whoever_leads() -> None:
+@pytest.mark.parametrize("subtasks", [2_000, pytest.param(10_000, marks=pytest.mark.soak("eventflink.master"))])
+def test_thousands_of_subtasks_restart_in_bounded_decisions_whoever_leads(subtasks: int) -> None:
     cluster = ScriptedCluster(FULL, check_digests=False, check_states=False)
     for number in range(10):
-        cluster.register(f"tm{number}", slots=1_000)
-    vertices = [vertex(f"{'v' * 63}{n}", 2_500) for n in range(4)]
+        cluster.register(f"tm{number}", slots=subtasks // 10)
+    vertices = [vertex(f"{'v' * 63}{n}", subtasks // 4) for n in range(4)]
     deployed = deployments(cluster.submit(graph(*vertices, restart_strategy=fixed_delay(1, 0)), job_id="j" * 128))
-    assert len(deployed) == 10_000
+    assert len(deployed) == subtasks
     begin = len(cluster.log)
     effects = cancellations(cluster.report(deployed[0], ExecutionState.FAILED))
-    assert len(effects) == 9_999
+    assert len(effects) == subtasks - 1
     cluster.fail_over()
     for first in range(0, len(effects), 500):
         reports = [state_report(c, ExecutionState.CANCELED) for c in effects[first : first + 500]]
@@ -237,7 +238,7 @@ def test_ten_thousand_subtasks_restart_in_bounded_decisions_whoever_leads() -> N
     assert not cluster.events(RegionRestarted)
     cluster.timer(*cluster.master.due(cluster.wall_ms, 0))  # The first batch; the others follow without a timer.
     decisions = list(cluster.decisions())[begin:]
-    assert len(cluster.events(RegionRestarted)) == 10_000
+    assert len(cluster.events(RegionRestarted)) == subtasks
     for decision in decisions:
         steps = 1 + sum(isinstance(e, FollowUpDecided) for e in decision.events)
         assert sum(isinstance(e, RegionRestarted) for e in decision.events) <= RESTART_BATCH * steps
@@ -245,7 +246,7 @@ def test_ten_thousand_subtasks_restart_in_bounded_decisions_whoever_leads() -> N
     assert max(map(len, cluster.log[begin:])) <= MAX_DECISION_BYTES
     assert FollowUpType.RESTART_TASKS in {e.follow_up_type for d in decisions for e in d.events if isinstance(e, FollowUpDecided)}
     assert cluster.job("j" * 128).status is JobStatus.RUNNING
-    assert sum(e.attempt == 2 for e in cluster.events(TaskDeployed)) == 10_000
+    assert sum(e.attempt == 2 for e in cluster.events(TaskDeployed)) == subtasks
     cluster.check()
 
 

@@ -1,0 +1,256 @@
+"""A run of the tests as a whole, as a plugin of pytest: what it leaves to `make soak`, which processes it started, and what they used.
+
+Three things, each said at the end of a run:
+
+- tests marked `soak` are left out unless `--soak` asks for them, and counted;
+- each file of tests on processes has a budget of process starts (`tests/process_budget.toml`); a file beyond it fails the run;
+- the processor time of the run by kind of process.
+
+With pytest-xdist each worker counts, and the process that started them adds up. A process belongs to the run if it has
+`EVENTFLINK_TEST_RUN` in its environment, as whatever a test starts, also in a session of its own.
+"""
+
+import os
+import re
+import sys
+import threading
+import time
+import tomllib
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+RUN_VARIABLE: Final = "EVENTFLINK_TEST_RUN"
+BUDGET: Final = Path(__file__).parents[1] / "process_budget.toml"
+_SAMPLE_INTERVAL_S: Final = 0.5
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+_LEAST_SHOWN_S: Final = 0.05
+_KINDS: Final = (
+    ("pytest", re.compile(r"-c import sys;exec\(eval\(sys\.stdin|-m pytest|execnet|tests\.support\.zygote")),
+    ("Spark", re.compile(r"SparkConnectServer|spark_supervisor|org\.apache\.spark")),
+    ("Python workers of Spark", re.compile(r"pyspark[./](daemon|worker)|pyspark\.sql\.streaming|pyspark/python")),
+    ("broker", re.compile(r"kafka\.(Kafka|tools)|StorageTool")),
+    ("guardian", re.compile(r"\.guardian\b")),
+    ("fork server and tasks", re.compile(r"fork_server_main|task:")),
+    ("past of REST", re.compile(r"rest\.history\.worker")),
+    ("browser", re.compile(r"chrom|playwright|node ")),
+    ("master", re.compile(r"eventflink(\.cli)? .*\bmaster\b|ef-master")),
+    ("TaskExecutor", re.compile(r"eventflink(\.cli)? .*\btaskexecutor\b|simulated_task_executors|ef-taskexecutor")),
+    ("REST", re.compile(r"eventflink(\.cli)? .*\b(rest|history-server)\b|ef-rest")),
+    ("command line", re.compile(r"eventflink(\.cli)?\b|ef-cli")),
+)
+"""Kinds of processes by their command lines; the first that fits counts."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    group = parser.getgroup("eventflink's own tests")
+    group.addoption("--soak", action="store_true", help="run what is marked soak as well")
+    group.addoption("--write-process-budget", action="store_true", help="write tests/process_budget.toml from the starts of this run")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to count."""
+    config.addinivalue_line(
+        "markers", "soak(*rooms): takes long, and is run by `make soak`, and by .ci/run where these rooms are concerned"
+    )
+    os.environ.setdefault(RUN_VARIABLE, uuid.uuid4().hex)
+    is_worker = hasattr(config, "workerinput")
+    config.pluginmanager.register(_Starts(), "process-starts")
+    if not is_worker:
+        config.pluginmanager.register(_Run(config), "whole-run")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is for `make soak`."""
+    left_out = [] if config.getoption("--soak") else [item for item in items if item.get_closest_marker("soak")]
+    config.stash[_LEFT_OUT] = len(left_out)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+_LEFT_OUT: Final = pytest.StashKey[int]()
+
+
+class _Starts:
+    """Counts the processes that this process starts, by the file whose test runs."""
+
+    def __init__(self) -> None:
+        self.by_file: Counter[str] = Counter()
+        self._file = ""
+        sys.addaudithook(self._on_event)
+
+    def _on_event(self, event: str, _arguments: tuple[Any, ...]) -> None:
+        if event in ("subprocess.Popen", STARTED) and self._file:
+            self.by_file[self._file] += 1
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        """Note whose starts follow."""
+        self._file = str(item.path.relative_to(BUDGET.parent)) if item.path.is_relative_to(BUDGET.parent) else ""
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Tell the process that started this one."""
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output["starts"], output["left_out"] = dict(self.by_file), session.config.stash.get(_LEFT_OUT, 0)
+
+
+STARTED: Final = "eventflink.test.started"
+"""The audit event of whatever else starts a process for a test: `sys.audit(STARTED)`."""
+
+
+class _Run:
+    """Adds up what all processes of a run have counted, and says it."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._starts: Counter[str] = Counter()
+        self._left_out = 0
+        self._began = time.monotonic()
+        self._sampler = ProcessorTime(os.environ[RUN_VARIABLE])
+        if config.getoption("numprocesses", None):  # A run of many; of one file a person wants the result alone.
+            self._sampler.start()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a worker has counted."""
+        output = getattr(node, "workeroutput", {})
+        self._starts.update(output.get("starts", {}))
+        self._left_out = max(self._left_out, output.get("left_out", 0))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a run in which a file has started too many processes."""
+        own = session.config.pluginmanager.get_plugin("process-starts")
+        assert isinstance(own, _Starts)
+        self._starts.update(own.by_file)
+        self._left_out = max(self._left_out, session.config.stash.get(_LEFT_OUT, 0))
+        if session.config.getoption("--write-process-budget"):
+            BUDGET.write_text(written_budget(self._starts), encoding="utf-8")
+        if over_budget(self._starts, read_budget()) and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say what was left out, what was started, and what it used."""
+        if self._left_out:
+            terminalreporter.write_line(f"{self._left_out} tests are left to `make soak`")
+        for line in over_budget(self._starts, read_budget()):
+            terminalreporter.write_line(line, red=True)
+        if not (used := self._sampler.stop()):
+            return
+        total = sum(used.values())
+        terminalreporter.section(f"processor time by kind of process: {total:.0f} s in {time.monotonic() - self._began:.0f} s", "-")
+        for kind, seconds in sorted(used.items(), key=lambda each: -each[1]):
+            terminalreporter.write_line(f"{seconds:8.1f} s {seconds / total:5.0%}  {kind}")
+        terminalreporter.write_line(f"sampled each {_SAMPLE_INTERVAL_S} s: what a process used after its last sample is not in it")
+
+
+# -- budgets --------------------------------------------------------------------------------------------------------
+
+
+def read_budget() -> dict[str, int]:
+    """Return how many processes each file of tests may start."""
+    return tomllib.loads(BUDGET.read_text(encoding="utf-8"))["starts"] if BUDGET.exists() else {}
+
+
+def over_budget(starts: Counter[str], budget: dict[str, int]) -> list[str]:
+    """Return a line for each file of tests on processes that has started more than it may."""
+    return [
+        f"{file} has started {count} processes; its budget in {BUDGET.name} is {budget.get(file, 0)}: share a cluster, start by the zygote "
+        "what need not be executed, or raise the budget and say why"
+        for file, count in sorted(starts.items())
+        if file.startswith(("integration/", "e2e/")) and count > budget.get(file, 0)
+    ]
+
+
+def written_budget(starts: Counter[str]) -> str:
+    """Return a file of budgets: of each file of tests what it started, and a fifth, for what is tried again on a slow machine."""
+    lines = [f'"{file}" = {count + count // 5 + 2}' for file, count in sorted(starts.items()) if file.startswith(("integration/", "e2e/"))]
+    return "\n".join(
+        ["# How many processes each file of tests may start; `pytest --write-process-budget` writes it anew.", "[starts]", *lines, ""]
+    )
+
+
+# -- processor time -------------------------------------------------------------------------------------------------
+
+
+def kind_of(command_line: str) -> str:
+    """Return the kind of a process by its command line."""
+    return next((kind for kind, pattern in _KINDS if pattern.search(command_line)), "other")
+
+
+class ProcessorTime:
+    """Samples the processor time of all processes of a run, in a thread of its own."""
+
+    def __init__(self, run_id: str) -> None:
+        self._mark = f"{RUN_VARIABLE}={run_id}".encode()
+        self._used: dict[tuple[int, int], tuple[str, float]] = {}
+        """The kind of each process, and what it has used, by its id and when it began."""
+        self._strangers: set[tuple[int, int]] = set()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._sample_until_ended, name="processor-time", daemon=True)
+
+    def start(self) -> None:
+        """Begin, where there is a /proc."""
+        if Path("/proc/self/stat").exists():
+            self._thread.start()
+
+    def stop(self) -> dict[str, float]:
+        """End, and return the seconds of each kind of which there was anything."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(_SAMPLE_INTERVAL_S * 4)
+        used: Counter[str] = Counter()
+        for kind, seconds in list(self._used.values()):
+            used[kind] += seconds  # type: ignore[assignment] # a Counter of seconds
+        return {kind: seconds for kind, seconds in used.items() if seconds >= _LEAST_SHOWN_S}
+
+    def _sample_until_ended(self) -> None:
+        while not self._ended.wait(_SAMPLE_INTERVAL_S):
+            self._sample()
+
+    def _sample(self) -> None:
+        for process_id, began, seconds in _processes():
+            process = process_id, began
+            if process in self._strangers:
+                continue
+            if process not in self._used and process_id != os.getpid() and not self._is_of_the_run(process_id):
+                self._strangers.add(process)
+                continue
+            # A process that was forked may become another one, by exec or by a name that it takes.
+            self._used[process] = self._kind_of(process_id), seconds
+
+    def _is_of_the_run(self, process_id: int) -> bool:
+        try:
+            return self._mark in Path(f"/proc/{process_id}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
+    def _kind_of(self, process_id: int) -> str:
+        if process_id == os.getpid():
+            return "pytest"
+        try:
+            command_line = Path(f"/proc/{process_id}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            name = Path(f"/proc/{process_id}/comm").read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return "other"
+        return kind_of(name if name.startswith("ef-") else command_line)
+
+
+def _processes() -> Iterator[tuple[int, int, float]]:
+    """Yield the processes of this host: the id, when it began in ticks, and the processor time so far in seconds."""
+    for entry in os.scandir("/proc"):
+        if not entry.name.isdecimal():
+            continue
+        try:
+            stat = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:  # It has just ended.
+            continue
+        fields = stat.rpartition(")")[2].split()
+        yield int(entry.name), int(fields[19]), (int(fields[11]) + int(fields[12])) / _TICKS_PER_S

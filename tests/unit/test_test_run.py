@@ -1,0 +1,111 @@
+"""A run of the tests says what it leaves out and what it used, and fails where a file starts too many processes."""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.concerned import ROOT, concerned, soak_files
+from tests.support.test_run import RUN_VARIABLE, ProcessorTime, kind_of, over_budget, read_budget, written_budget
+
+FILE = """
+import subprocess, sys, pytest
+
+@pytest.mark.soak("eventflink.log")
+def test_long():
+    assert False
+
+def test_short():
+    subprocess.run([sys.executable, "-c", "pass"])
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2"), ("--soak",)])
+def test_what_is_left_to_soak_is_counted_and_said(tmp_path: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "test_it.py").write_text(FILE)
+    plugins = ["-p", "tests.support.test_run", "-p", "no:schemathesis", "-p", "no:hypothesispytest"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *plugins, *options, str(tmp_path)],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    is_soak = "--soak" in options
+    assert done.returncode == is_soak, done.stdout
+    assert ("1 failed, 1 passed" if is_soak else "1 passed") in done.stdout
+    assert ("1 tests are left to `make soak`" in done.stdout) == (not is_soak)
+    assert ("processor time by kind of process" in done.stdout) == ("-n" in options)
+
+
+def test_a_file_beyond_its_budget_is_named_with_what_to_do() -> None:
+    starts = Counter({"integration/test_a.py": 7, "integration/test_b.py": 3, "unit/test_c.py": 99})
+    [line] = over_budget(starts, {"integration/test_a.py": 6, "integration/test_b.py": 3})
+    assert line.startswith("integration/test_a.py has started 7 processes; its budget in process_budget.toml is 6: share a cluster")
+
+
+def test_a_written_budget_holds_and_leaves_some_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starts = Counter({"integration/test_a.py": 10, "unit/test_c.py": 99})
+    monkeypatch.setattr("tests.support.test_run.BUDGET", tmp_path / "budget.toml")
+    (tmp_path / "budget.toml").write_text(written_budget(starts))
+    assert read_budget() == {"integration/test_a.py": 14}
+
+
+def test_each_file_of_tests_on_processes_exists_that_has_a_budget() -> None:
+    assert [file for file in read_budget() if not (ROOT / "tests" / file).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("command_line", "kind"),
+    [
+        ("/x/python -m eventflink.cli -v -Dcluster.id=a master", "master"),
+        ("/x/python -m eventflink.cli -v -Dcluster.id=a taskexecutor", "TaskExecutor"),
+        ("/x/python -m eventflink.taskexecutor.guardian --bootstrap b", "guardian"),
+        ("/x/python -m eventflink.entrypoint.guardian --bootstrap b", "guardian"),
+        ("/x/python -P -m eventflink.taskexecutor.fork_server_main 7", "fork server and tasks"),
+        ("/x/java -cp /jars/* kafka.Kafka server.properties", "broker"),
+        ("/x/java org.apache.spark.deploy.SparkSubmit --class org.apache.spark.sql.connect.service.SparkConnectServer", "Spark"),
+        ("/x/python -m eventflink.cli list", "command line"),
+        ("ef-master", "master"),
+        ("/usr/lib/chromium/chromium --headless", "browser"),
+        ("sleep 9", "other"),
+    ],
+)
+def test_a_process_has_its_kind_by_its_command_line(command_line: str, kind: str) -> None:
+    assert kind_of(command_line) == kind
+
+
+def test_processor_time_is_that_of_the_processes_of_this_run_in_whatever_session() -> None:
+    busy = "while True: pass"
+    sampler = ProcessorTime("a run of its own")
+    environment = os.environ | {RUN_VARIABLE: "a run of its own"}
+    with (
+        subprocess.Popen([sys.executable, "-c", busy], env=environment, start_new_session=True) as ours,
+        subprocess.Popen([sys.executable, "-c", f"'ef-rest'; {busy}"], env=os.environ | {RUN_VARIABLE: "another"}) as other,
+    ):
+        sampler.start()
+        while not sampler._used.get(next((process for process in sampler._used if process[0] == ours.pid), (0, 0)), ("", 0.0))[1]:
+            time.sleep(0.05)
+        used = sampler.stop()
+        ours.kill()
+        other.kill()
+    assert {process[0] for process in sampler._used} == {ours.pid, os.getpid()}
+    assert used.keys() <= {"other", "pytest"}
+
+
+def test_a_change_concerns_what_imports_it_and_a_change_of_what_decides_concerns_all() -> None:
+    rooms = dict(soak_files())
+    assert rooms
+    for path in ("eventflink/master/master.py", "schemas/eventflink.Decision.avsc", "eventflink/log/replay.py"):
+        assert concerned([path]) == sorted(rooms)
+    assert concerned(["docs/architecture.md"]) == []
+    assert "tests/integration/test_bench_gate.py" in concerned(["eventflink/lab/benchmarks/gate.py"])
+    assert "tests/unit/test_simulation.py" in concerned(["eventflink/taskexecutor/protocol/machine.py"])
+    assert "tests/unit/test_simulation.py" not in concerned(["eventflink/rest/errors.py"])
+    assert concerned(["tests/unit/test_simulation.py"]) == ["tests/unit/test_simulation.py"]
