@@ -1,137 +1,45 @@
 """Bytes to events and back: Avro single-object encoding of each topic's envelope.
 
-The classes of this room mirror the schemas; here is the one place that turns an instance into what fastavro writes and
-back. A record is decoded with the schema of its writer, found by fingerprint, and then upgraded: a field that the writer did
-not know takes the class's default. (Resolution by a reader's schema does the same at a quarter of the speed.)
+The classes of this room mirror the schemas; `record_functions.py` makes of a schema what turns an instance into bytes and back. A record is
+decoded with the schema of its writer, found by fingerprint, and then upgraded: a field that the writer did not know takes the class's
+default. (Resolution by a reader's schema does the same at a quarter of the speed.)
 """
 
-import dataclasses
 import io
-import types
-import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
-from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import fastavro
 
-from eventflink.events import decision, effects, inputs, log_events, snapshot_records
 from eventflink.events.decision import Cause, Decision
 from eventflink.events.log_events import LogEvent
-from eventflink.events.oldest_release import PAYLOAD, writing_of
-from eventflink.events.schemas import MARKER, NAMESPACE, Schema, SchemaRegistry, branches_of, fingerprint_of, part_of, registry_of
+from eventflink.events.oldest_release import PAYLOAD, header_of
+from eventflink.events.record_functions import (
+    LONGS,
+    BranchReaders,
+    BranchWriters,
+    Reader,
+    RecordFunctions,
+    UnknownBranch,
+    Writer,
+    read_count,
+    read_unsigned,
+    tag_of,
+)
+from eventflink.events.schemas import MARKER, Schema, SchemaRegistry, fingerprint_of, registry_of
 from eventflink.events.seal import Seal
-from eventflink.model import attempts, job_graph, resources, statuses, stream_progress
 from eventflink.model.features import FEATURE_LEVEL
 
 HEADER_LENGTH: Final = len(MARKER) + 8
+
 _SEVEN_BITS: Final = 0x7F
-_LONG_BITS: Final = 64
 
 AvroFields = dict[str, Any]
-_Convert = Callable[[Any], Any]
 
 
 class UndecodableRecord(Exception):
     """Bytes that are not what their topic holds; the message says what is wrong."""
-
-
-class _Plan(NamedTuple):
-    """How one class is written and read."""
-
-    cls: type[Any]
-    tag: str
-    names: tuple[str, ...]
-    getter: Callable[[Any], tuple[Any, ...]]
-    writers: tuple[tuple[str, _Convert], ...]
-    readers: tuple[tuple[str, _Convert], ...]
-
-
-_plans: dict[type[Any], _Plan] = {}
-_readers_by_tag: dict[str, tuple[type[Any], tuple[tuple[str, _Convert], ...]]] = {}
-
-
-def _is_record(annotation: Any) -> bool:
-    return dataclasses.is_dataclass(annotation)
-
-
-def _write_record(value: Any) -> AvroFields:
-    plan = _plans[type(value)]
-    fields = dict(zip(plan.names, plan.getter(value), strict=True))
-    for name, write in plan.writers:
-        fields[name] = write(fields[name])
-    return fields
-
-
-def _tagged(value: Any) -> tuple[str, AvroFields]:
-    return _plans[type(value)].tag, _write_record(value)
-
-
-def _read_record(plan: _Plan, fields: AvroFields) -> Any:
-    for name, read in plan.readers:
-        if name in fields:
-            fields[name] = read(fields[name])
-    return plan.cls(**fields)
-
-
-def _read_tagged(pair: tuple[str, AvroFields]) -> Any:
-    tag, fields = pair
-    cls, readers = _readers_by_tag[tag]
-    for name, read in readers:  # As `_read_record`, without its call: most of a replay goes through here.
-        if name in fields:
-            fields[name] = read(fields[name])
-    return cls(**fields)
-
-
-def _codec_of(annotation: Any) -> tuple[_Convert | None, _Convert | None]:
-    """Return what turns a field of this type into what fastavro takes, and what turns it back; None where they are the same."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is tuple:
-        write, read = _codec_of(arguments[0])
-        return write and (lambda values: [write(v) for v in values]), (lambda values: tuple([read(v) for v in values])) if read else tuple
-    if origin in (typing.Union, types.UnionType):
-        members = [a for a in arguments if a is not type(None)]
-        if len(members) > 1:
-            return _tagged, _read_tagged
-        if _is_record(members[0]):  # A union with null: fastavro names the branch of a record.
-            return lambda value: None if value is None else _tagged(value), lambda pair: None if pair is None else _read_tagged(pair)
-    elif _is_record(annotation):
-        return _write_record, lambda fields: _read_record(_plans[annotation], fields)
-    elif isinstance(annotation, type) and issubclass(annotation, statuses.UpperStrEnum):
-        return None, dict(annotation.__members__).__getitem__
-    return None, None
-
-
-def _register(cls: type[Any]) -> None:
-    hints = typing.get_type_hints(cls)
-    names = tuple(f.name for f in dataclasses.fields(cls))
-    getter = attrgetter(*names) if len(names) > 1 else (lambda value: tuple(getattr(value, n) for n in names))
-    codecs = {name: _codec_of(hints[name]) for name in names}
-    plan = _Plan(
-        cls=cls,
-        tag=f"{NAMESPACE}.{cls.__name__}",
-        names=names,
-        getter=getter,
-        writers=tuple((name, write) for name, (write, _) in codecs.items() if write is not None),
-        readers=tuple((name, read) for name, (_, read) in codecs.items() if read is not None),
-    )
-    _plans[cls] = plan
-    _readers_by_tag[plan.tag] = (plan.cls, plan.readers)
-
-
-def record_classes() -> list[type[Any]]:
-    """Return every class that mirrors a schema; the base classes of several of them do not."""
-    modules = (attempts, job_graph, resources, stream_progress, log_events, decision, inputs, effects, snapshot_records)
-    found = {value for module in modules for value in vars(module).values() if isinstance(value, type) and dataclasses.is_dataclass(value)}
-    return sorted((cls for cls in found if not cls.__subclasses__()), key=lambda cls: cls.__name__)
-
-
-for _cls in record_classes():
-    _register(_cls)
-
-
-SEAL: Final = "seal"
 
 
 class EnvelopeCodec:
@@ -145,7 +53,7 @@ class EnvelopeCodec:
         self._current = self.registry.by_fingerprint[self.registry.current_fingerprint]
 
     def decode_fields(self, value: bytes) -> AvroFields:
-        """Decode a record with its writer's schema; unions come as (name, fields).
+        """Decode a record with its writer's schema; records are instances of their classes.
 
         Raises:
             UndecodableRecord: the bytes are no such record; the message says what is wrong and where.
@@ -153,10 +61,11 @@ class EnvelopeCodec:
         """
         if self.seal is not None and not self.seal.is_genuine(value):
             raise UndecodableRecord(f"the record is no {self.registry.name} of this cluster: it has no valid seal")
-        schema = self.registry.by_fingerprint.get(value[len(MARKER) : HEADER_LENGTH])
-        if schema is None or value[: len(MARKER)] != MARKER:
+        read = _fields_readers(self.registry).get(value[:HEADER_LENGTH])
+        if read is None:
             raise self._unknown_header(value)
-        return decode_body(schema, value, HEADER_LENGTH, self.registry.name)
+        fields: AvroFields = _read_whole(read, value, self.registry.name)
+        return fields
 
     def _sealed(self, value: bytes) -> bytes:
         return value if self.seal is None else self.seal.sealed(value)
@@ -169,26 +78,65 @@ class EnvelopeCodec:
         return UndecodableRecord(f"no schema of {self.registry.name} has the fingerprint {fingerprint}")
 
 
+@cache
+def _fields_readers(registry: SchemaRegistry) -> dict[bytes, Reader]:
+    """Return what reads the fields of an envelope, by the header of its writer."""
+    return {MARKER + key: RecordFunctions().fields_reader(schema) for key, schema in registry.by_fingerprint.items()}
+
+
+@cache
+def _fields_writer(registry: SchemaRegistry, header: bytes) -> Writer:
+    """Return what writes the fields of an envelope behind a header."""
+    return RecordFunctions().fields_writer(registry.by_fingerprint[header[len(MARKER) :]]["fields"])
+
+
+_NOT_WHOLE: Final = (EOFError, IndexError, ValueError, TypeError, KeyError, OverflowError, MemoryError)
+"""What reading raises where the bytes are no such record."""
+
+
+def _read_whole(read: Reader, value: bytes, name: str) -> Any:
+    """Read what stands behind the header; it must end where the bytes end."""
+    try:
+        read_value, end = read(value, HEADER_LENGTH)
+        if end > len(value):
+            raise EOFError("its last value is cut off")
+    except _NOT_WHOLE as error:
+        at = f"decoding stopped at byte {_stopped_at(error, len(value))} of {len(value)} ({type(error).__name__}: {error})"
+        raise UndecodableRecord(f"the record is not a whole {name}: {at}") from error
+    if end != len(value):
+        raise _more_behind(len(value) - end, name)
+    return read_value
+
+
+def _stopped_at(error: BaseException, most: int) -> int:
+    """Return where the bytes stopped making sense: each function that reads keeps in `i` where it stands."""
+    at, frame = 0, error.__traceback__
+    while frame is not None:
+        at, frame = frame.tb_frame.f_locals.get("i", at), frame.tb_next
+    return min(at, most)
+
+
+def _more_behind(count: int, name: str) -> UndecodableRecord:
+    return UndecodableRecord(f"the record has {count} bytes after the end of its {name}")
+
+
 def decode_body(schema: Schema, value: bytes, start: int, name: str) -> AvroFields:
-    """Decode the Avro body that starts at `start`; it must end where the bytes end."""
-    return _read_body(lambda stream: _read_avro(stream, schema, None, return_record_name=True), value, start, name)
+    """Decode an Avro body, which starts at `start`, with any schema: of a registry, not of the project. Unions come as (name, fields).
 
+    Raises:
+        UndecodableRecord: the bytes are no such record; the message says what is wrong and where.
 
-_read_avro: Final = fastavro.schemaless_reader
-
-
-def _read_body(read: Callable[[io.BytesIO], AvroFields], value: bytes, start: int, name: str) -> AvroFields:
+    """
     stream = io.BytesIO(value)
     stream.seek(start)
     try:
-        fields = read(stream)
-    except (EOFError, IndexError, ValueError, TypeError, KeyError, OverflowError, UnicodeDecodeError, MemoryError) as error:
+        fields: AvroFields = fastavro.schemaless_reader(stream, schema, None, return_record_name=True)
+    except _NOT_WHOLE as error:
         reason = str(error).partition(f" from {stream!r}")[0]  # Where the stream is in memory differs from reader to reader.
         at = f"decoding stopped at byte {stream.tell()} of {len(value)} ({type(error).__name__}: {reason})"
         raise UndecodableRecord(f"the record is not a whole {name}: {at}") from error
     if stream.tell() != len(value):
-        message = f"the record has {len(value) - stream.tell()} bytes after the end of its {name}"
-        raise UndecodableRecord(message)
+        raise _more_behind(len(value) - stream.tell(), name)
     return fields
 
 
@@ -200,33 +148,29 @@ class PayloadCodec(EnvelopeCodec):
 
     def encode(self, payload: Any, **envelope: Any) -> bytes:
         """Encode the payload with the envelope's other fields."""
-        envelope[PAYLOAD] = tagged = _tagged(payload)
-        writing = writing_of(self.registry, tagged[0])
-        stream = io.BytesIO()
-        stream.write(writing.header)
-        fastavro.schemaless_writer(stream, writing.schema, envelope)
-        return self._sealed(stream.getvalue())
+        envelope[PAYLOAD] = payload
+        header = header_of(self.registry, tag_of(type(payload)))
+        return self._sealed(header + _fields_writer(self.registry, header)(envelope))
 
     def decode(self, value: bytes) -> tuple[Any, AvroFields]:
         """Return the payload and the envelope's other fields but the seal."""
         fields = self.decode_fields(value)
-        fields.pop(SEAL, None)
-        payload = read_payload(fields.pop(PAYLOAD))
-        return payload, fields
+        return fields.pop(PAYLOAD), fields
 
+    def in_ours(self, fields: AvroFields) -> Any:
+        """Return the payload of what a registry's schema gave, which may have any types under our names.
 
-def read_payload(pair: tuple[str, AvroFields]) -> Any:
-    """Turn a decoded (name, fields) into its class.
+        Raises:
+            UndecodableRecord: it does not fit our schema.
 
-    Raises:
-        UndecodableRecord: the record has no such class, or lacks a field that has no default.
-
-    """
-    try:
-        return _read_tagged(pair)
-    except (LookupError, TypeError, ValueError) as error:
-        message = f"the payload {pair[0] if isinstance(pair, tuple) else f'is a {type(pair).__name__}, and'} cannot be read: {error}"
-        raise UndecodableRecord(message) from error
+        """
+        stream = io.BytesIO()
+        stream.write(self._header)
+        try:
+            fastavro.schemaless_writer(stream, self._current, {PAYLOAD: fields[PAYLOAD]}, strict_allow_default=True)
+        except Exception as error:
+            raise UndecodableRecord(f"the record does not fit {self.registry.name}: {error!r}") from error
+        return _read_whole(_fields_readers(self.registry)[self._header], stream.getvalue(), self.registry.name)[PAYLOAD]
 
 
 class ReportsCodec(EnvelopeCodec):
@@ -234,96 +178,59 @@ class ReportsCodec(EnvelopeCodec):
 
     def encode(self, reports: Iterable[Any]) -> bytes:
         """Encode the reports."""
-        stream = io.BytesIO()
-        stream.write(self._header)
-        fastavro.schemaless_writer(stream, self._current, {"reports": [_tagged(r) for r in reports]})
-        return self._sealed(stream.getvalue())
+        return self._sealed(self._header + _fields_writer(self.registry, self._header)({"reports": tuple(reports)}))
 
     def decode(self, value: bytes) -> tuple[Any, ...]:
         """Return the reports, in order."""
-        return tuple(read_payload(pair) for pair in self.decode_fields(value)["reports"])
+        reports: tuple[Any, ...] = self.decode_fields(value)["reports"]
+        return reports
 
 
-class _DecisionSchema(NamedTuple):
-    """What a Decision is written and read with: its events one by one, because fastavro is slower with a union of so many records."""
+class _DecisionSchema:
+    """What a Decision is written and read with: its events one by one, because a leader writes them so."""
 
-    header: bytes
-    head: Schema
-    """All fields but the events and the seal."""
-    writers: dict[str, tuple[bytes, Schema]]
-    """By an event's tag: the number of its branch in the union as Avro writes it, and its schema."""
-    readers: tuple[tuple[Schema, str], ...]
-    """The schema of each branch, and its tag."""
+    def __init__(self, header: bytes, schema: Schema) -> None:
+        functions = RecordFunctions()
+        *head, events, _ = schema["fields"]
+        union = events["type"]["items"]
+        self.header = header
+        self.write_head = functions.fields_writer(head)
+        self.readers, self.writers = BranchReaders(functions, union), BranchWriters(functions, union)
+        self.read = functions.record_reader(schema, {"events": self._read_events})
 
-    def read(self, stream: io.BytesIO) -> AvroFields:
-        """Read a whole Decision but for its header."""
-        fields: AvroFields = _read_avro(stream, self.head, None, return_record_name=True)
+    def _read_events(self, data: bytes, i: int) -> tuple[tuple[LogEvent, ...], int]:
         events: list[LogEvent] = []
-        while count := _read_long(stream):
-            self.read_block(stream, count, events)
-        if _read_long(stream):
-            length = _read_long(stream)
-            if len(stream.read(length)) < length:
-                raise EOFError("the seal is cut off")
-        return fields | {"causes": tuple([_read_tagged(pair) for pair in fields["causes"]]), "events": tuple(events)}
+        while data[i]:
+            i = self.read_block(data, i, events)
+        return tuple(events), i + 1
 
-    def read_block(self, stream: io.BytesIO, count: int, events: list[LogEvent]) -> None:
-        """Read the events of one block of the array."""
+    def read_block(self, data: bytes, i: int, events: list[LogEvent]) -> int:
+        """Read the events of one block of the array; return where it ends."""
+        readers = self.readers
+        count, i = read_count(data, i)
         for _ in range(count):
-            schema, tag = self.readers[_read_long(stream)]
-            events.append(_read_tagged((tag, _read_avro(stream, schema, None, return_record_name=True))))
-
-
-def _decision_schema(header: bytes, schema: Schema) -> _DecisionSchema:
-    *head, events, _ = schema["fields"]
-    branches = branches_of(events["type"]["items"])
-    writers = {branch["name"]: (_long(number), branch) for number, branch in enumerate(branches)}
-    return _DecisionSchema(header, part_of(schema, 0, len(head)), writers, tuple((branch, branch["name"]) for branch in branches))
+            branch = data[i]
+            if branch > _SEVEN_BITS:
+                branch, i = read_unsigned(data, i)
+            else:
+                i += 1
+            event, i = readers[branch](data, i)
+            events.append(event)
+        return i
 
 
 @cache
 def _decision_schemas(registry: SchemaRegistry) -> dict[bytes, _DecisionSchema]:
-    """Return what each version wrote the log with, by fingerprint."""
-    return {fingerprint: _decision_schema(MARKER + fingerprint, schema) for fingerprint, schema in registry.by_fingerprint.items()}
+    """Return what each version wrote the log with, by its header."""
+    headers = ((MARKER + fingerprint, schema) for fingerprint, schema in registry.by_fingerprint.items())
+    return {header: _DecisionSchema(header, schema) for header, schema in headers}
 
 
 @cache
 def _schema_at_level(registry: SchemaRegistry, level: int) -> _DecisionSchema:
     """Return what the log is written with at a feature level: no older master meets a schema that it does not have (P19)."""
     schema = registry.current if level == len(registry.releases) else registry.releases[level - 1]
-    return _decision_schemas(registry)[fingerprint_of(schema)]
-
-
-def _long(number: int) -> bytes:
-    """Write a number that is not negative as Avro does."""
-    rest, written = number << 1, bytearray()
-    while rest > _SEVEN_BITS:
-        written.append(rest & _SEVEN_BITS | _SEVEN_BITS + 1)
-        rest >>= 7
-    written.append(rest)
-    return bytes(written)
-
-
-def _read_long(stream: io.BytesIO) -> int:
-    """Read what `_long` wrote.
-
-    Raises:
-        IndexError: the stream is at its end.
-        ValueError: it is no number of Avro's, or a negative one.
-
-    """
-    number = stream.read(1)[0]
-    if number > _SEVEN_BITS:
-        number, shift, byte = number & _SEVEN_BITS, 7, _SEVEN_BITS + 1
-        while byte > _SEVEN_BITS:
-            if shift >= _LONG_BITS:
-                raise ValueError("a number is longer than 64 bits")
-            byte = stream.read(1)[0]
-            number |= (byte & _SEVEN_BITS) << shift
-            shift += 7
-    if number & 1:
-        raise ValueError("a number is negative")
-    return number >> 1
+    return _decision_schemas(registry)[MARKER + fingerprint_of(schema)]
 
 
 class DecisionCodec(EnvelopeCodec):
@@ -364,16 +271,12 @@ class DecisionCodec(EnvelopeCodec):
             ValueError: the schema of this feature level does not have one of the events.
 
         """
-        writers, stream, count = _schema_at_level(self.registry, level).writers, io.BytesIO(), 0
-        for event in events:
-            count += 1
-            tag = _plans[type(event)].tag
-            if tag not in writers:
-                raise ValueError(f"the schema of feature level {level} has no {tag}")
-            number, schema = writers[tag]
-            stream.write(number)
-            fastavro.schemaless_writer(stream, schema, _write_record(event))
-        return _long(count) + stream.getvalue() if count else b""
+        writers = _schema_at_level(self.registry, level).writers
+        try:
+            written = [writers[type(event)](event) for event in events]
+        except UnknownBranch as error:
+            raise ValueError(f"the schema of feature level {level} has no {error}") from error
+        return b"".join((LONGS[len(written)], *written)) if written else b""
 
     def decode_events(self, block: bytes, level: int = FEATURE_LEVEL) -> tuple[LogEvent, ...]:
         """Decode what `encode_events` wrote.
@@ -384,10 +287,10 @@ class DecisionCodec(EnvelopeCodec):
         """
         if not block:
             return ()
-        stream, events = io.BytesIO(block), list[LogEvent]()
-        _schema_at_level(self.registry, level).read_block(stream, _read_long(stream), events)
-        if stream.tell() != len(block):
-            raise ValueError(f"a block of {len(block)} bytes ends at byte {stream.tell()}")
+        events: list[LogEvent] = []
+        end = _schema_at_level(self.registry, level).read_block(block, 0, events)
+        if end != len(block):
+            raise ValueError(f"a block of {len(block)} bytes ends at byte {end}")
         return tuple(events)
 
     def join(
@@ -405,22 +308,17 @@ class DecisionCodec(EnvelopeCodec):
     ) -> bytes:
         """Return the record of a decision whose events were encoded before, at the same level, block by block."""
         schema = _schema_at_level(self.registry, level)
-        stream = io.BytesIO()
-        stream.write(schema.header)
         head = {
             "epoch": epoch,
             "sequence": sequence,
             "leader_id": leader_id,
             "decided_at_ms": decided_at_ms,
             "previous_hash": previous_hash,
-            "causes": [_tagged(c) for c in causes],
+            "causes": tuple(causes),
             "actor": actor,
         }
-        fastavro.schemaless_writer(stream, schema.head, head)
-        for block in blocks:
-            stream.write(block)
-        stream.write(b"\0\0")  # The end of the events, and no seal yet.
-        return self._sealed(stream.getvalue())
+        # Behind the blocks the end of the events, and no seal yet.
+        return self._sealed(b"".join((schema.header, schema.write_head(head), *blocks, b"\0\0")))
 
     def encode(self, value: Decision, level: int = FEATURE_LEVEL) -> bytes:
         """Encode a whole decision."""
@@ -443,7 +341,8 @@ class DecisionCodec(EnvelopeCodec):
             UndecodableRecord: the bytes are no decision. In the log that is fatal: no record of it is ever skipped.
 
         """
-        schema = self._schemas.get(value[len(MARKER) : HEADER_LENGTH])
-        if schema is None or value[: len(MARKER)] != MARKER:
+        schema = self._schemas.get(value[:HEADER_LENGTH])
+        if schema is None:
             raise self._unknown_header(value)
-        return Decision(**_read_body(schema.read, value, HEADER_LENGTH, self.registry.name))
+        decision: Decision = _read_whole(schema.read, value, self.registry.name)
+        return decision

@@ -5,24 +5,16 @@ new is written with a new schema. The log goes by the feature level instead (P19
 """
 
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from eventflink.events.schemas import MARKER, Schema, SchemaRegistry
 
 PAYLOAD: Final = "payload"
 
 
-class Writing(NamedTuple):
-    """How a record is written."""
-
-    header: bytes
-    """Marker and fingerprint."""
-    schema: Schema
-
-
 @cache
-def writing_of(registry: SchemaRegistry, tag: str) -> Writing:
-    """Return how an envelope with the payload `tag`, a record's full name, is written.
+def header_of(registry: SchemaRegistry, tag: str) -> bytes:
+    """Return marker and fingerprint of the schema that an envelope with the payload `tag`, a record's full name, is written with.
 
     Raises:
         ValueError: today's envelope has no such payload.
@@ -32,9 +24,7 @@ def writing_of(registry: SchemaRegistry, tag: str) -> Writing:
     if today is None:
         message = f"{tag} is no payload of {registry.name}"
         raise ValueError(message)
-    return next(
-        Writing(MARKER + fingerprint, schema) for fingerprint, schema in registry.by_fingerprint.items() if _meaning(schema, tag) == today
-    )
+    return next(MARKER + fingerprint for fingerprint, schema in registry.by_fingerprint.items() if _meaning(schema, tag) == today)
 
 
 def _meaning(schema: Schema, tag: str) -> Any:

@@ -65,24 +65,8 @@ def load_released(name: str, number: int) -> Schema:
 
 
 def self_contained(schema: Schema) -> Schema:
-    """Return a loaded schema with every named type in full where it is used; none of ours refers to itself.
-
-    With each record, fastavro takes in hand all named types that its schema refers to, which costs more than most records. Here are none.
-    """
-    return expand_schema(schema) | _SELF_CONTAINED
-
-
-_SELF_CONTAINED: Final = {"__fastavro_parsed": True, "__named_schemas": {}}
-
-
-def part_of(schema: Schema, first: int, last: int) -> Schema:
-    """Return a record of only the fields `first` up to, without, `last` of a self-contained envelope."""
-    return schema | {"name": f"{schema['name']}Part", "fields": schema["fields"][first:last]}
-
-
-def branches_of(union: list[Schema]) -> tuple[Schema, ...]:
-    """Return the records of a union in a self-contained envelope."""
-    return tuple(branch | _SELF_CONTAINED for branch in union)
+    """Return a loaded schema with every named type in full where it is used; none of ours refers to itself."""
+    return expand_schema(schema) | {"__fastavro_parsed": True, "__named_schemas": {}}
 
 
 @dataclass(slots=True, eq=False)

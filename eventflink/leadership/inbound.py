@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, Strict, ValidationError, create_model
 
-from eventflink.events.codec import PayloadCodec, ReportsCodec, UndecodableRecord, decode_body, read_payload
+from eventflink.events.codec import PayloadCodec, ReportsCodec, UndecodableRecord, decode_body
 from eventflink.events.inputs import (
     COMMANDS,
     MASTERS_COMMANDS,
@@ -134,18 +134,10 @@ class InboundDecoder:
             fields = decode_body(schema, value, CONFLUENT_HEADER_LENGTH, codec.registry.name)
             if not isinstance(fields, dict) or "payload" not in fields:
                 raise UndecodableRecord(f"the registry's schema is not a {codec.registry.name}: it has no field 'payload'")
-            payload = _as_ours(codec, read_payload(fields["payload"]))
+            payload = codec.in_ours(fields)
         else:
             payload, _ = codec.decode(value)
         return _checked(type(payload), {name: getattr(payload, name) for name in _DOCUMENTS[type(payload)].model_fields}, record)
-
-
-def _as_ours(codec: PayloadCodec, payload: Any) -> Any:
-    """Return what a registry's schema gave as our schema has it: the registry may hold any types under our names."""
-    try:
-        return codec.decode(codec.encode(payload))[0]
-    except Exception as error:
-        raise UndecodableRecord(f"the record does not fit {codec.registry.name}: {error!r}") from error
 
 
 def _checked_value(record: InboundRecord) -> bytes:

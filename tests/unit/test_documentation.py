@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from eventflink.cli.main import COMMANDS
-from eventflink.events import catalogue, codec, inputs
+from eventflink.events import catalogue, inputs, record_functions
 from eventflink.gateways.application import ApplicationGateway
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import RequestRefused
@@ -132,7 +132,7 @@ def test_every_fixture_of_the_pytest_plugin_is_documented() -> None:
 def test_every_event_class_is_in_the_catalogue_with_its_fields() -> None:
     page = (GENERATED / "events.md").read_text(encoding="utf-8")
     sections = {heading.splitlines()[0]: heading for heading in page.split("\n### ")[1:]}
-    for cls in codec.record_classes():
+    for cls in record_functions.record_classes():
         assert cls.__name__ in sections
         assert [f.name for f in dataclasses.fields(cls) if f"| `{f.name}` |" not in sections[cls.__name__]] == []
 

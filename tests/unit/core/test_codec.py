@@ -16,19 +16,17 @@ import pytest
 from eventflink.events import effects, inputs, snapshot_records
 from eventflink.events.codec import (
     HEADER_LENGTH,
-    SEAL,
     DecisionCodec,
     EnvelopeCodec,
     PayloadCodec,
     ReportsCodec,
     UndecodableRecord,
-    _tagged,
-    record_classes,
 )
 from eventflink.events.decision import Cause, Decision, InputCause
-from eventflink.events.log_events import EVENTS, LogEvent, RequestAccepted, RequestRejected
+from eventflink.events.log_events import EVENTS, AnswersExpired, JobCleanedUp, LogEvent, RequestAccepted, RequestRejected
+from eventflink.events.record_functions import LONGS, SEAL, record_classes, tag_of
 from eventflink.events.release import envelope_names, inlined
-from eventflink.events.schemas import MARKER, NAMESPACE, fingerprint_of, part_of, schema_directory, self_contained
+from eventflink.events.schemas import MARKER, NAMESPACE, fingerprint_of, schema_directory, self_contained
 from eventflink.model import statuses
 from tests.support import feature_levels
 from tests.support.cluster import CODEC
@@ -75,6 +73,20 @@ PAYLOADS = {
 def _schema(name: str) -> dict[str, Any]:
     document: dict[str, Any] = json.loads((schema_directory() / f"{NAMESPACE}.{name}.avsc").read_text(encoding="utf-8"))
     return document
+
+
+def _for_fastavro(value: Any, schema: Any) -> Any:
+    """Return a value as fastavro takes it, whose bytes are what they have to be."""
+    if isinstance(schema, list):
+        branches = {branch["name"]: branch for branch in schema if isinstance(branch, dict) and "name" in branch}
+        tag = tag_of(type(value))
+        return (tag, _for_fastavro(value, branches[tag])) if tag in branches else value
+    kind = schema["type"] if isinstance(schema, dict) else schema
+    if kind == "array":
+        return [_for_fastavro(item, schema["items"]) for item in value]
+    if kind == "record":
+        return {f["name"]: _for_fastavro(getattr(value, f["name"]), f["type"]) for f in schema["fields"]}
+    return value
 
 
 def _decision(events: tuple[LogEvent, ...], causes: tuple[Cause, ...] = ()) -> Decision:
@@ -146,11 +158,11 @@ def test_a_decision_sealed_from_blocks_reads_as_the_whole(cuts: tuple[int, ...])
 def test_events_are_written_as_avro_writes_the_whole_array(level: int) -> None:
     """Event by event, with the schema of each alone: byte for byte what one call for all of them gives, and it reads back."""
     schema = self_contained(LATER.registry.releases[level - 1])
-    part, maker = part_of(schema, len(schema["fields"]) - 2, len(schema["fields"]) - 1), ValueMaker(seed=12)
+    field, maker = schema["fields"][-2], ValueMaker(seed=12)
     classes = [cls for cls in EVENT_CLASSES if level == ADDED_LEVEL or cls.__name__ != ADDED_EVENT]
     events = tuple(maker.record(cls) for _ in range(3) for cls in classes)
     stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, part, {"events": [_tagged(event) for event in events]})
+    fastavro.schemaless_writer(stream, schema | {"fields": [field]}, {"events": _for_fastavro(events, field["type"])})
     assert LATER.encode_events(events, level) + b"\0" == stream.getvalue()
     assert LATER.decode_events(LATER.encode_events(events, level), level) == _as_written(events, level)
 
@@ -174,7 +186,7 @@ def test_a_count_of_events_that_is_none_is_named(count: bytes, message: str) -> 
     """A block that says its length in bytes begins with a negative count: no master writes one."""
     whole = CODEC.encode(_decision(()))
     with pytest.raises(UndecodableRecord, match=f"the record is not a whole Decision: decoding stopped at byte .*{message}"):
-        CODEC.decode(whole[:-1] + count)
+        CODEC.decode(whole[:-2] + count)
 
 
 def test_why_a_record_cannot_be_read_is_the_same_for_every_reader() -> None:
@@ -295,3 +307,42 @@ def test_an_enumeration_has_the_symbols_of_its_schema(enumeration: type[enum.Str
     schema = _schema(enumeration.__name__)
     assert schema["doc"]
     assert schema["symbols"] == [member.value for member in enumeration] == list(enumeration.__members__)
+
+
+@pytest.mark.parametrize(
+    ("envelope", "cls"), [(e, c) for e, classes in PAYLOADS.items() for c in classes], ids=lambda v: v if isinstance(v, str) else v.__name__
+)
+def test_every_payload_is_written_as_avro_writes_it(envelope: str, cls: type[Any]) -> None:
+    codec, maker = PayloadCodec(envelope), ValueMaker(seed=14)
+    for _ in range(5):
+        record = maker.record(cls)
+        value = codec.encode(record, **ENVELOPE_FIELDS[envelope])
+        schema, stream = codec.registry.by_fingerprint[value[len(MARKER) : HEADER_LENGTH]], io.BytesIO()
+        [payload] = [field["type"] for field in schema["fields"] if field["name"] == "payload"]
+        fastavro.schemaless_writer(stream, schema, {**ENVELOPE_FIELDS[envelope], "payload": _for_fastavro(record, payload)})
+        assert value[HEADER_LENGTH:] == stream.getvalue()
+
+
+def test_an_array_whose_blocks_say_how_long_they_are_is_read() -> None:
+    """So writers of other languages write long ones."""
+    codec, reports = ReportsCodec("TaskManagerEnvelope"), (inputs.SlotOffer("tm", "tm-1", "a"), inputs.SlotOffer("tm", "tm-1", "b"))
+    whole = codec.encode(reports)
+    items = whole[HEADER_LENGTH + 1 : -2]
+    blocks = LONGS[-2] + LONGS[len(items)] + items + LONGS[1] + items[: len(items) // 2]
+    assert codec.decode(whole[:HEADER_LENGTH] + blocks + whole[-2:]) == (*reports, reports[0])
+
+
+@pytest.mark.parametrize(("number", "is_written"), [(2**63 - 1, True), (-(2**63), True), (2**63, False), (-(2**63) - 1, False)])
+def test_a_number_of_more_than_64_bits_is_not_written(number: int, *, is_written: bool) -> None:
+    event = AnswersExpired(number)
+    if is_written:
+        assert CODEC.decode_events(CODEC.encode_events((event,))) == (event,)
+    else:
+        with pytest.raises(OverflowError, match="more than 64 bits"):
+            CODEC.encode_events((event,))
+
+
+@pytest.mark.parametrize("wrong", [7, b"id", None])
+def test_what_is_no_text_is_not_written_as_one(wrong: Any) -> None:
+    with pytest.raises((TypeError, AttributeError)):
+        CODEC.encode_events((JobCleanedUp(wrong),))
