@@ -24,8 +24,8 @@ class DenseReader:
     def __init__(self, settings: Mapping[str, Any], partition: TopicPartition, next_offset: int) -> None:
         """Begin before `next_offset`; `settings` are those of the consumer."""
         self._topic, self._number = partition.topic, partition.partition
-        self._timestamp = (TIMESTAMP_NOT_AVAILABLE, 0)
-        """Of the last record: that of an empty one is not known."""
+        self._last: Message | None = None
+        """The last record that was given: an empty one, whose time is not known, has its timestamp."""
         self.gaps = OffsetGaps(next_offset, lambda offset: ask_kafka(settings, TopicPartition(self._topic, self._number, offset)))
 
     def fill(self, messages: Iterable[Message], position: int) -> list[Message]:
@@ -35,18 +35,20 @@ class DenseReader:
             KafkaException: Kafka does not say what is in a gap.
 
         """
-        filled: list[Message] = []
+        filled, gaps = list[Message](), self.gaps
         for message in messages:
             offset = message.offset() or 0
-            filled += map(self._empty, self.gaps.before(offset))
-            self.gaps.give(offset)
-            self._timestamp = message.timestamp()
+            if offset > gaps.next_offset:
+                filled += map(self._empty, gaps.before(offset))
+            gaps.give(offset)
+            self._last = message
             filled.append(message)
-        filled += map(self._empty, self.gaps.before(position))
+        filled += map(self._empty, gaps.before(position))
         return filled
 
     def _empty(self, offset: int) -> Message:
-        return Message(topic=self._topic, partition=self._number, offset=offset, timestamp=self._timestamp)
+        timestamp = (TIMESTAMP_NOT_AVAILABLE, 0) if self._last is None else self._last.timestamp()
+        return Message(topic=self._topic, partition=self._number, offset=offset, timestamp=timestamp)
 
 
 def ask_kafka(settings: Mapping[str, Any], partition: TopicPartition) -> Stretch:

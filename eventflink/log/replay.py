@@ -166,10 +166,12 @@ def read_log(
         while True:
             # Never more than there is: a batch that cannot be filled would wait for its timeout.
             given = consumer.consume(min(BATCH, end_offset - dense.gaps.next_offset), timeout=0.2)
-            lasting = (error for message in given if (error := message.error()) is not None and not error.retriable())
-            for error in lasting:
-                raise KafkaException(error)
-            messages = dense.fill((m for m in given if m.error() is None), consumer.position([partition])[0].offset)
+            errors = [error for message in given if (error := message.error()) is not None]
+            for error in errors:
+                if not error.retriable():
+                    raise KafkaException(error)
+            sound = [message for message in given if message.error() is None] if errors else given
+            messages = dense.fill(sound, consumer.position([partition])[0].offset)
             for message in messages:
                 if message.offset() >= end_offset:
                     return

@@ -44,7 +44,7 @@ from eventflink.events.log_events import (
     TaskScheduled,
     TaskStateChanged,
 )
-from eventflink.master.canonical import DERIVED, require
+from eventflink.master.canonical import DERIVED, InvariantBroken, require
 from eventflink.master.checkpoints import Checkpoints
 from eventflink.master.exception_history import MAX_NAMED_TASKS, ExceptionHistory, TaskFailure
 from eventflink.master.execution_graph import ExecutionGraph, ExecutionVertex, Subtask, SubtaskKey, shared
@@ -585,7 +585,8 @@ class JobMaster:
         """Check the job's parts against its status."""
         times = self.status_times_ms
         since = times.get(self.status) == max(times.values(), default=0) and JobStatus.INITIALIZING in times
-        require(since, f"{self.job_id} is {self.status}, and entered its statuses at {times}")
+        if not since:  # Not by `require`: a replay asks each job, and to write the times down would take longer than all else here.
+            raise InvariantBroken(f"{self.job_id} is {self.status}, and entered its statuses at {times}")
         self.execution_graph.validate(self.job_id)
         self.restarts.validate(self.job_id, self.status, self.execution_graph, self.to_cancel)
         self.rescales.validate(self.job_id, self.execution_graph, self.restarts.due)
