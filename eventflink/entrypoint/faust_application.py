@@ -8,7 +8,7 @@ not taken yet is bounded by its reader's credit (L3).
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import faust
 from confluent_kafka import Message
@@ -16,7 +16,7 @@ from faust.app.base import BootStrategy
 from mode.supervisors import CrashingSupervisor
 
 from eventflink.events.topics import INBOUND, Topic, topic_name
-from eventflink.log.topic_reader import TopicReader
+from eventflink.log.topic_reader import GATHERING_MS, TopicReader
 
 _logger = logging.getLogger(__name__)
 
@@ -24,6 +24,12 @@ OnRecord = Callable[[Topic, Message], Awaitable[None] | None]
 """Called with a topic and each of its records, in order; the next one waits until what it returns has ended."""
 
 STOP_TIMEOUT_S = 10.0
+
+_LEADERSHIP_GATHERING_MS: Final = 500
+"""Of what masters say a leader reads mostly what it said itself, ten times a second: nothing of it is in a hurry."""
+
+_LEADERSHIP_SETTINGS: Final = {"queued.min.messages": 100}
+"""What is gathered there is fetched as it comes: else librdkafka would look each millisecond whether it may fetch again."""
 
 
 class _AgentsOnly(BootStrategy):  # type: ignore[misc]
@@ -46,7 +52,15 @@ class FaustApplication:
         self._on_record = on_record
         self._app = _Application(cluster_id, store="memory://", web_enabled=False, agent_supervisor=CrashingSupervisor)
         self._readers = {
-            topic: TopicReader(bootstrap, topic_name(cluster_id, topic), offset, is_committed=topic in INBOUND, is_dense=topic is Topic.LOG)
+            topic: TopicReader(
+                bootstrap,
+                topic_name(cluster_id, topic),
+                offset,
+                _LEADERSHIP_SETTINGS if topic is Topic.LEADERSHIP else {},
+                gathering_ms=_LEADERSHIP_GATHERING_MS if topic is Topic.LEADERSHIP else GATHERING_MS,
+                is_committed=topic in INBOUND,
+                is_dense=topic is Topic.LOG,
+            )
             for topic, offset in offsets.items()
         }
         for topic, reader in self._readers.items():
@@ -89,9 +103,9 @@ class FaustApplication:
         return self._readers[topic].end_offset
 
     def be_prompt(self, *, is_waited_for: bool) -> None:
-        """Say whether somebody waits for the log and the inputs; if not, they come together, and later."""
-        for topic in {Topic.LOG, *INBOUND} & self._readers.keys():
-            self._readers[topic].be_prompt(is_waited_for=is_waited_for)
+        """Say whether somebody waits for the log and the inputs; if not, for what masters say. The others come together, and later."""
+        for topic in {Topic.LOG, Topic.LEADERSHIP, *INBOUND} & self._readers.keys():
+            self._readers[topic].be_prompt(is_waited_for=is_waited_for is not (topic is Topic.LEADERSHIP))
 
     def pause(self, topic: Topic) -> None:
         """Read no more of a topic: its inbox is full. What was handed out already still comes."""

@@ -127,7 +127,7 @@ class Tail:
         return self._application.held_back() if self._application is not None else {}
 
     def be_prompt(self, *, is_waited_for: bool) -> None:
-        """Say whether this master leads, or is about to: a standby's records may come together."""
+        """Say whether this master leads, or is about to: a standby's records may come together, and what masters say to a leader."""
         if self._application is not None and is_waited_for != self._is_prompt:
             self._is_prompt = is_waited_for
             self._application.be_prompt(is_waited_for=is_waited_for)

@@ -24,14 +24,14 @@ from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
 from eventflink.events.effects import LeaderDeath
 from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold
-from eventflink.leadership.master_life import Deregister, MasterLife, Step
+from eventflink.leadership.master_life import MAX_TICK_MS, Deregister, MasterLife, Step
 from eventflink.leadership.reads import Read
 from eventflink.log.administration import remove_edges
 from eventflink.log.producers import EffectProducer, LogAppender
 from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
 from eventflink.master.inputs import MasterInput
 from eventflink.model.configuration import Configuration
-from eventflink.model.statuses import DrillStepType, Role
+from eventflink.model.statuses import DrillStepType
 from eventflink.processes.trace import stamp
 
 _logger = logging.getLogger(__name__)
@@ -73,6 +73,7 @@ class Term:
         self._ticker: asyncio.TimerHandle | None = None
         self._ticks_at_ms = 0
         """When the ticker is due."""
+        self._ticked_ms = 0
         self._next: asyncio.Future[Step] = asyncio.get_running_loop().create_future()
         """What the life asks for instead of this term."""
         self._stop = asyncio.Event()
@@ -128,17 +129,21 @@ class Term:
             return
         self._obey(self._life.turn(monotonic_ms, wall_ms()))
         if self._life.participant is not None:
-            self._tail.be_prompt(is_waited_for=self._life.participant.role is not Role.STANDBY)
+            self._tail.be_prompt(is_waited_for=not self._life.is_standby)
         if self._life.has_more:
             self._schedule()
+        now_ms = monotonic_ms()
+        # A standby is woken by each word of the leader: it ticks then, and need not be woken for that a second time.
+        if self._life.is_standby and now_ms - self._ticked_ms >= MAX_TICK_MS // 2:
+            self._tick_now(now_ms)
         self._await_tick()
 
     def _await_tick(self) -> None:
-        """Have a tick when it is due; one that was due earlier comes before, and then this one is due again."""
+        """Have a tick when it is due; however often turns come, the last one is `MAX_TICK_MS` ago at most."""
         now_ms = monotonic_ms()
-        due_ms = self._life.next_due_ms(now_ms)
+        due_ms = min(self._life.next_due_ms(now_ms), self._ticked_ms + MAX_TICK_MS)
         if self._ticker is not None:
-            if self._ticks_at_ms <= due_ms:
+            if self._ticks_at_ms == due_ms:
                 return
             self._ticker.cancel()
         self._ticks_at_ms = due_ms
@@ -146,9 +151,13 @@ class Term:
 
     def _tick(self) -> None:
         self._ticker = None
+        self._tick_now(monotonic_ms())
+        self._schedule()
+
+    def _tick_now(self, now_ms: int) -> None:
+        self._ticked_ms = now_ms
         if not self._next.done():
-            self._obey(self._life.tick(monotonic_ms(), wall_ms()))
-            self._schedule()
+            self._obey(self._life.tick(now_ms, wall_ms()))
 
     async def _stop_when_told(self) -> None:
         await self._stop.wait()

@@ -22,7 +22,7 @@ from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
 from eventflink.leadership.log_clock import LogSightings
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import AppendFailed, Observer, ParticipantSettings, Wires
-from eventflink.model.statuses import ApplicationStatus
+from eventflink.model.statuses import ApplicationStatus, Role
 
 _logger = logging.getLogger(__name__)
 
@@ -130,6 +130,11 @@ class MasterLife:
     def is_leaving(self) -> bool:
         """Whether it was told to exit in order, or its cluster has ended."""
         return self._leaves_by_ms is not None
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether it takes part, and neither leads nor is about to."""
+        return self.participant is not None and self.participant.role is Role.STANDBY
 
     # -- between terms ---------------------------------------------------------------------------------------------
 

@@ -30,7 +30,8 @@ FETCH_WAIT_MS: Final = 1_000
 """How long the broker holds a fetch that finds nothing; the first record ends it."""
 
 _QUEUED_KBYTES: Final = 4_096
-_POLL_S: Final = 0.1
+_POLL_S: Final = 0.5
+"""For so long a reader waits for a record before it looks whether it is to end: each look costs, and most readers wait most of the time."""
 
 GATHERING_MS: Final = 50
 """For how long records are left at the broker after others were handed out, where nobody waits for them."""

@@ -16,17 +16,28 @@ from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.master.suspects import label
 
-_OF_THE_CLUSTER: Final = (
-    i.SlotRequestTimeout(),
-    i.FailUnfulfillableRequests(),
-    i.FailWorkerRequests(),
-    i.RequestWorkers(),
-    i.ReleaseTaskManagers(),
-    i.ContinueShutdown(),
-    i.UnblockTaskManagers(),
-    i.UploadsOverdue(),
-    i.EvictJobs(),
+
+def _named(value: i.InternalInput) -> tuple[i.InternalInput, tuple[str, str], str]:
+    """Return it with its name, and that as one text."""
+    name = name_of(value)
+    return value, name, label(*name)
+
+
+_OF_THE_CLUSTER: Final = tuple(
+    _named(value)
+    for value in (
+        i.SlotRequestTimeout(),
+        i.FailUnfulfillableRequests(),
+        i.FailWorkerRequests(),
+        i.RequestWorkers(),
+        i.ReleaseTaskManagers(),
+        i.ContinueShutdown(),
+        i.UnblockTaskManagers(),
+        i.UploadsOverdue(),
+        i.EvictJobs(),
+    )
 )
+"""Ten times a second it is asked of each whether it is due: their names are put together once."""
 
 
 def due(
@@ -45,21 +56,23 @@ def due(
     is_starting_up = context.now_ms - leading_since_ms < context.settings.start_up_time_ms
     jobs, parked = state.dispatcher, state.follow_ups.parked
 
-    def is_due(value: i.InternalInput) -> bool:
-        name = name_of(value)
+    def is_due(value: i.InternalInput, name: tuple[str, str], told: str) -> bool:
         if parked and name in parked:
             return False
-        if state.suspects.is_poison(label(*name)) or not may_ask(label(*name)):
+        if state.suspects.is_poison(told) or not may_ask(told):
             return True
         try:
             return bool(decide(value))
         except Exception:  # noqa: BLE001 - the leader decides it, and parks it where that fails (P10)
             return True
 
-    values: list[i.InternalInput] = [*_OF_THE_CLUSTER, i.ExpireAnswers(decided_until_ms)]
-    values += [*map(i.RestartsDue, jobs.restarting_jobs), *map(i.CheckpointDue, jobs.streaming_jobs)]
-    for value in values:
-        if not (is_starting_up and isinstance(value, i.FailUnfulfillableRequests)) and is_due(value):
+    for named in _OF_THE_CLUSTER:
+        if not (is_starting_up and isinstance(named[0], i.FailUnfulfillableRequests)) and is_due(*named):
+            yield named[0]
+    others: list[i.InternalInput] = [i.ExpireAnswers(decided_until_ms)]
+    others += [*map(i.RestartsDue, jobs.restarting_jobs), *map(i.CheckpointDue, jobs.streaming_jobs)]
+    for value in others:
+        if is_due(*_named(value)):
             yield value
     for job_id in due_adaptations(state, context):
         yield i.AdaptJob(job_id)
