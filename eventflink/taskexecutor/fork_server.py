@@ -78,7 +78,7 @@ class ForkServer:
         Call it from a thread that ends with this process. A fork server that cannot run is reported as `ForkServerDied`.
 
         Raises:
-            OSError: no process can be started, or its log cannot be written.
+            OSError: no process can be started, or its log cannot be written; then it may be tried again.
 
         """
         ours, theirs = socket.socketpair()
@@ -102,9 +102,15 @@ class ForkServer:
             ours.close()
             raise
         self._control = ours
-        self.send(self._settings)
+        with contextlib.suppress(OSError):  # It has died already, and its reader tells so.
+            self.send(self._settings)
         self._reader = threading.Thread(target=self._read, args=(ours, self._process), name="fork-server-events", daemon=True)
         self._reader.start()
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it has been started; it may have died since."""
+        return self._process is not None
 
     @property
     def is_ready(self) -> bool:

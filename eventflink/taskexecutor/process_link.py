@@ -66,7 +66,11 @@ def _secrets_of(configuration: Configuration) -> SecretSettings:
 
 
 class ProcessLink:
-    """Starts pairs of fork servers one after the other, passes orders on, and brings events to the protocol and to the guardian."""
+    """Starts pairs of fork servers one after the other, passes orders on, and brings events to the protocol and to the guardian.
+
+    Of a pair, the fork server without Spark's client starts at once. The one with it starts when a task is first expected to use Spark, or
+    has used it unexpectedly; or, by configuration, at once.
+    """
 
     def __init__(
         self,
@@ -96,6 +100,7 @@ class ProcessLink:
         )
         # To open a session takes far longer than to fork a process: those that use Spark need not wait for tasks.
         self._settings = (settings, replace(settings, with_spark=True, warm_processes=0))
+        self._starts_early = configuration.spark_starts_early
         self._inbox = inbox
         self._protocol = protocol
         self._guardian = guardian
@@ -115,14 +120,14 @@ class ProcessLink:
         return [process_id for server in self._servers for process_id in server.process_ids()]
 
     def start(self) -> None:
-        """Start fork servers where there are none; if one cannot start, that is reported like its death.
+        """Make a pair of fork servers where there is none; if one that is needed now cannot start, that is reported like its death.
 
         The calling thread must live as long as the process.
         """
         self._generation += 1
         servers = tuple(ForkServer(settings, partial(self._put_event, self._generation)) for settings in self._settings)
         try:
-            for server in servers:
+            for server in servers if self._starts_early else servers[:1]:
                 server.start()
         except OSError as error:
             _LOGGER.error("ForkServerDied reason=it could not be started: %s", error)  # noqa: TRY400 - it says all
@@ -182,6 +187,20 @@ class ProcessLink:
         self._process_ids.clear()
         self._launched.clear()
 
+    def _start_spark_client(self) -> None:
+        """Start the fork server with Spark's client where it was not needed so far; if it cannot start, tasks load it themselves."""
+        if self._ending is not None or self._servers[1].is_started:
+            return
+        server = self._servers[1]
+        try:
+            server.start()
+        except OSError as error:
+            _LOGGER.warning("SparkForkServerNotStarted reason=%s", error)
+            return
+        for process_id in server.process_ids():
+            self._guardian.send_message(ProcessStarted(process_id))
+        _LOGGER.info("SparkForkServerStarted processes=%s", server.process_ids())
+
     def _choose_server(self, order: ProcessOrder) -> ForkServer:
         """Return the fork server that knows of the attempt, and for a new one that which it is expected to need.
 
@@ -192,7 +211,9 @@ class ProcessLink:
             # What is not known to need Spark's client does not wait until that is loaded.
             code = code_of(order.deployment)
             is_expected = self._spark_use.is_expected(code, by_default=with_spark.is_ready)
-            self._launched[order.attempt] = (with_spark if is_expected else plain, code)
+            if is_expected:
+                self._start_spark_client()
+            self._launched[order.attempt] = (with_spark if is_expected and with_spark.is_started else plain, code)
         return self._launched[order.attempt][0] if order.attempt in self._launched else plain
 
     def _put_event(self, generation: int, event: ProcessEvent) -> None:
@@ -201,7 +222,7 @@ class ProcessLink:
     def _on_event(self, generation: int, event: ProcessEvent, now_ms: int) -> list[Action]:
         if generation != self._generation:
             return []
-        if isinstance(event, ForkServerReady) and not all(server.is_ready for server in self._servers):
+        if isinstance(event, ForkServerReady) and not all(server.is_ready for server in self._servers if server.is_started):
             return []  # The last one tells.
         self._tell_guardian(event)
         if isinstance(event, ForkServerDied):
@@ -229,6 +250,8 @@ class ProcessLink:
                 if isinstance(outcome, Finished):
                     if attempt in self._launched:
                         self._spark_use.note(self._launched[attempt][1], used=outcome.used_spark)
+                    if outcome.used_spark:
+                        self._start_spark_client()
                     self._session_released(attempt)
                 elif attempt not in self._session_ids:
                     self._launched.pop(attempt, None)

@@ -47,11 +47,11 @@ CLIENT = "grpc pandas pyarrow pyspark\n"
 class Executor:
     """A TaskExecutor's link to its processes, and nothing else of it."""
 
-    def __init__(self, directory: Path, spark: str) -> None:
+    def __init__(self, directory: Path, spark: str, **further: str) -> None:
         self.directory = directory
         self.archives = Archives()
         self.inbox = Inbox()
-        settings = {"taskmanager.id": "tm", "data.directory": str(directory), "spark.remote": spark}
+        settings = {"taskmanager.id": "tm", "data.directory": str(directory), "spark.remote": spark} | further
         configuration = build_configuration(settings, "test")
         self.working_path = configuration.working_path
         guardian = GuardianLink(NOWHERE, "nowhere", "tm", directory / "guardian.log", FileLock(directory / "lock", 15.0))
@@ -93,6 +93,15 @@ def executor(spark: str, tmp_path: Path) -> Iterator[Executor]:
     assert not executor.link.process_ids()
 
 
+@pytest.fixture
+def late(spark: str, tmp_path: Path) -> Iterator[Executor]:
+    """One that does not start what tasks need of Spark before one needs it."""
+    executor = Executor(tmp_path, spark, **{"spark.start-early": "false"})
+    yield executor
+    executor.link.close()
+    assert not executor.link.process_ids()
+
+
 def test_code_that_did_not_use_spark_is_run_without_its_client(executor: Executor) -> None:
     executor.wait_until_ready()
     assert executor.found("say") == CLIENT
@@ -123,3 +132,22 @@ def test_code_that_is_not_known_does_not_wait_for_a_client_that_is_still_loaded(
     loading.resume()
     attempt = executor.run("SELECT 1 AS one", task_type=TaskType.SQL)
     assert executor.count(attempt) == 1
+
+
+def test_the_client_of_spark_is_loaded_for_the_first_task_that_is_expected_to_use_it(late: Executor) -> None:
+    plain, with_spark = late.link._servers
+    assert plain.wait_until_ready(120)
+    assert [late.found("say") for _ in range(2)] == ["\n", "\n"]
+    assert not with_spark.is_started
+    assert late.count(late.run("SELECT 1 AS one", task_type=TaskType.SQL)) == 1
+    assert with_spark.is_ready
+    assert late.found("say", f"{CODE}\n# of another job") == CLIENT
+
+
+def test_after_a_task_that_used_spark_unexpectedly_its_client_is_loaded_for_others(late: Executor) -> None:
+    plain, with_spark = late.link._servers
+    assert plain.wait_until_ready(120)
+    attempt = late.run("code:works", count=7)
+    assert (task_file_path(late.directory, attempt, TaskFile.STDOUT).read_text("utf-8"), late.count(attempt)) == ("\n", 7)
+    assert with_spark.wait_until_ready(120)
+    assert late.found("say", f"{CODE}\n# of another job") == CLIENT

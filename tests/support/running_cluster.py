@@ -71,7 +71,7 @@ class RunningCluster:
             "data.directory": directory / "data",
             "bootstrap.servers": bootstrap,
             "cluster.id": cluster_id,
-            "spark.local.start-early": "false",
+            "spark.start-early": "false",
             **overrides,
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}

@@ -5,6 +5,7 @@ import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,10 +13,21 @@ import pytest
 
 from eventflink.events.effects import DeploymentEnvelope, RegistrationAccepted
 from eventflink.model.configuration import build_configuration
+from eventflink.model.statuses import TaskType
 from eventflink.processes.file_lock import FileLock
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.kafka_links import Inbox
-from eventflink.taskexecutor.process_events import ProcessEvent, ReleaseSpark, SparkOpened, SparkReleased
+from eventflink.taskexecutor.process_events import (
+    EndTask,
+    Killed,
+    LaunchTask,
+    ProcessEvent,
+    ReleaseSpark,
+    SparkOpened,
+    SparkReleased,
+    TaskLaunched,
+    TaskProcessEnded,
+)
 from eventflink.taskexecutor.process_link import ProcessLink
 from eventflink.taskexecutor.protocol import Action, MainLoop, StartForkServer
 from tests.support.hand import NOWHERE
@@ -25,11 +37,11 @@ from tests.unit.test_taskexecutor_protocol import SETTINGS, A, deployment
 class Executor:
     """A main loop with its inbox and the link to processes; nothing else is started."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, **settings: str) -> None:
         self.inbox = Inbox()
         self.loop = MainLoop(SETTINGS, lambda: "i1")
         guardian = GuardianLink(NOWHERE, "nowhere", "tm", directory / "guardian.log", FileLock(directory / "lock", 15.0))
-        configuration = build_configuration({"taskmanager.id": "tm", "data.directory": str(directory)}, "test")
+        configuration = build_configuration({"taskmanager.id": "tm", "data.directory": str(directory)} | settings, "test")
         self.link = ProcessLink(configuration, "127.0.0.1:9", directory, directory / "run", self.inbox, self.loop.protocol, guardian)
         self.loop.turn(0, 0, [self.loop.protocol.on_positioned])
 
@@ -49,6 +61,34 @@ def executor(tmp_path: Path) -> Iterator[Executor]:
     executor = Executor(tmp_path)
     yield executor
     executor.link.close()
+
+
+@pytest.fixture
+def late(tmp_path: Path) -> Iterator[Executor]:
+    """One whose fork server with Spark's client starts when a task is expected to use Spark."""
+    executor = Executor(tmp_path, **{"spark.start-early": "false"})
+    executor.link.start()
+    yield executor
+    executor.link.close()
+    assert not executor.link.process_ids()
+
+
+def launch(executor: Executor) -> None:
+    """Launch a task that is expected to use Spark."""
+    order = LaunchTask(replace(deployment(), task_type=TaskType.SQL, task="SELECT 1"), str(uuid.uuid4()), "")
+    executor.link.send_order(order)
+
+
+def told_to(executor: Executor, monkeypatch: pytest.MonkeyPatch) -> list[ProcessEvent]:
+    """Return what the protocol is told from now on."""
+    told: list[ProcessEvent] = []
+
+    def take(event: ProcessEvent, _now_ms: int) -> list[Action]:
+        told.append(event)
+        return []
+
+    monkeypatch.setattr(executor.loop.protocol, "on_process_event", take)
+    return told
 
 
 def test_a_fork_server_that_cannot_be_started_is_started_again_later(executor: Executor, tmp_path: Path) -> None:
@@ -86,13 +126,7 @@ def test_while_a_fork_server_is_being_ended_the_loop_continues(executor: Executo
 def test_what_dead_fork_servers_left_is_released_while_the_client_of_spark_is_still_loaded(
     executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[ProcessEvent] = []
-
-    def take(event: ProcessEvent, _now_ms: int) -> list[Action]:
-        told.append(event)
-        return []
-
-    monkeypatch.setattr(executor.loop.protocol, "on_process_event", take)
+    told = told_to(executor, monkeypatch)
     executor.link.start()
     loading = executor.link._servers[1].process_ids()[0]
     os.kill(loading, signal.SIGSTOP)
@@ -116,3 +150,45 @@ def test_what_the_processes_had_told_before_their_fork_server_was_ended_counts_b
     executor.link.end("it was told to end another task and did not")
     executor.turn_until(lambda: not protocol.has_fork_server, 10)
     assert [known.attempt for known in protocol.live_attempts()] == [A]
+
+
+def test_a_task_that_is_ended_while_the_client_of_spark_is_loaded_for_it_does_not_begin(
+    late: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = told_to(late, monkeypatch)
+    launch(late)
+    loading = late.link._servers[1].process_ids()[0]
+    os.kill(loading, signal.SIGSTOP)
+    late.link.send_order(EndTask(A, 500))
+    os.kill(loading, signal.SIGCONT)
+    late.turn_until(lambda: any(isinstance(event, TaskProcessEnded) for event in told), 10)
+    assert TaskProcessEnded(A, Killed(signal.SIGTERM)) in told
+
+
+def test_a_fork_server_that_dies_while_it_loads_the_client_of_spark_ends_the_other_one_too(late: Executor) -> None:
+    plain = late.link.process_ids()[0]
+    launch(late)
+    os.kill(late.link._servers[1].process_ids()[0], signal.SIGKILL)
+    late.turn_until(lambda: not late.loop.protocol.has_fork_server, 10)
+    assert not Path(f"/proc/{plain}").exists()
+    late.link.start()
+    assert late.link._servers[0].wait_until_ready(60)
+    assert not late.link._servers[1].is_started
+
+
+def test_a_task_executor_stops_while_the_client_of_spark_is_loaded(late: Executor) -> None:
+    launch(late)
+    loading = late.link._servers[1].process_ids()[0]
+    os.kill(loading, signal.SIGSTOP)
+    late.link.close()
+    assert not Path(f"/proc/{loading}").exists()
+
+
+def test_where_the_fork_server_with_the_client_of_spark_cannot_start_the_other_one_launches(
+    late: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = told_to(late, monkeypatch)
+    (tmp_path / "spark-fork-server.log").mkdir()
+    launch(late)
+    assert not late.link._servers[1].is_started
+    late.turn_until(lambda: any(isinstance(event, TaskLaunched) and event.attempt == A for event in told), 10)

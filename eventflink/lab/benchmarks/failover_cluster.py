@@ -110,7 +110,7 @@ class FailoverCluster:
         """Start a real TaskExecutor and wait until it is registered; return its id; raises as `start_host` does."""
         name = f"tm-{next(self._numbers)}"
         # Its tasks use no Spark, and a JVM that starts beside what is measured would be measured with it.
-        overrides = {"taskmanager.id": name, "taskmanager.numberOfTaskSlots": str(slots), "spark.local.start-early": "false"}
+        overrides = {"taskmanager.id": name, "taskmanager.numberOfTaskSlots": str(slots), "spark.start-early": "false"}
         command = self._command(overrides, "taskexecutor")
         return self._start_host(name, command, frozenset({name}))
 

@@ -89,8 +89,9 @@ class TaskManagerKeys(Keys):
     )
     spark_starts_early: bool = Field(
         default=True,
-        alias="spark.local.start-early",
-        description="Whether the local server starts with the TaskExecutor, and not with the first task that needs it.",
+        alias="spark.start-early",
+        description="Whether what tasks need of Spark starts with the TaskExecutor, and not with the first task that uses it: the process "
+        "from which they get its client, and the local server where there is one.",
     )
     spark_packages: str = Field(
         "",
