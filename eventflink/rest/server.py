@@ -83,7 +83,6 @@ async def _run(configuration: Configuration, bootstrap: str, face: _Face, announ
             at_the_end.push_async_callback(heartbeats.stop)
             heartbeats.start()
             at_the_end.push_async_callback(history.stop)
-            history.start()  # Not before: the present comes first.
             await serve(application, face.listener, ending, announce, end_streams=state.close, protection=face.protection)
 
 

@@ -107,6 +107,9 @@ def test_the_past_is_answered_by_a_process_that_is_replaced_when_it_dies_and_die
     job_id = cluster.submit(cluster.graph(NO_SLOT))
     cluster.submit(cluster.graph(NO_SLOT))
     end = cluster.state().last_offset
+    assert get(f"{url}/eventflink/v1/cluster", end)[2]["body"]["jobs"] == {"RUNNING": 2}
+    assert history_of(cluster.processes["rest"]) is None, "nobody has asked about the past"
+    assert page_of(url, before)["body"]["jobs"] == {}
     wait_until(lambda: known_until(url, end), "the index")
     event = get(f"{url}/eventflink/v1/log/events?type=JobSubmitted&order=oldest")[2]["body"]["events"][0]
     past, submitted = page_of(url, before), page_of(url, event["offset"])

@@ -1,4 +1,4 @@
-"""The past of a REST process in a process of its own, as its parent has it: started, asked, and started again when it ends.
+"""The past of a REST process in a process of its own, as its parent has it: started when it is first asked, and again when it ends.
 
 The event loop never waits for it but in `ask`, and every question has a time limit. The rule: what is asked while nobody answers is refused
 with the reason; the present does not depend on it.
@@ -29,6 +29,9 @@ STUCK_S: Final = 60.0
 NEAR_S: Final = 1.0
 """For so long a record is waited for that is not indexed yet: it may have come just now."""
 
+FIRST_START_S: Final = 5.0
+"""For so long the first questions wait for the process to be there; it is there at once, unless the host is very busy."""
+
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
 """Between two starts; each pause is twice the one before, until one has lived for long."""
@@ -48,9 +51,12 @@ class HistoryProcess:
     """Asks the process, which it keeps alive. For one event loop, that of the main thread."""
 
     def __init__(self, told: LogToRead) -> None:
-        """Prepare; nothing runs before `start`."""
+        """Prepare; nothing runs before the first question."""
         self._told = told
         self._keeper: asyncio.Task[None] | None = None
+        self._is_stopped = False
+        self._is_there = asyncio.Event()
+        """Whether it was started once."""
         self._process: asyncio.subprocess.Process | None = None
         self._asked: dict[int, asyncio.Future[Answer]] = {}
         self._turns = asyncio.Semaphore(MAX_IN_FLIGHT)
@@ -59,12 +65,10 @@ class HistoryProcess:
         self._heard_s = 0.0
         self._starts = 0
 
-    def start(self) -> None:
-        """Start the process, and keep it alive from now on."""
-        self._keeper = asyncio.create_task(self._keep(), name="history")
-
     async def stop(self) -> None:
-        """End the process."""
+        """End the process, if there is one; what is asked from now on is refused."""
+        self._is_stopped = True
+        self._is_there.set()  # Nobody waits for it any more.
         if self._keeper is not None:
             self._keeper.cancel()
             with suppress(asyncio.CancelledError):
@@ -77,7 +81,11 @@ class HistoryProcess:
 
     def health(self) -> tuple[str, int]:
         """Return why nothing can be asked now, empty if it can, and how often the process was started again."""
-        return "" if self._process is not None else "the process that holds the past is being started", max(0, self._starts - 1)
+        restarts = max(0, self._starts - 1)
+        if self._is_stopped:
+            return "this process ends", restarts
+        is_startable = self._keeper is None  # The first question starts it.
+        return "" if is_startable or self._process is not None else "the process that holds the past is being started", restarts
 
     async def ask(self, question: str, *arguments: Any) -> Any:
         """Return the answer of the method of `Historian` that has this name.
@@ -87,6 +95,8 @@ class HistoryProcess:
             HistoryFailed: the process failed to answer.
 
         """
+        if self._keeper is None and not self._is_stopped:
+            self._keeper = asyncio.create_task(self._keep(), name="history")
         until = time.monotonic() + NEAR_S
         while True:
             answer = await self._ask_once(question, arguments)
@@ -112,6 +122,9 @@ class HistoryProcess:
             self._waiting -= 1
 
     async def _ask_process(self, question: str, arguments: tuple[Any, ...]) -> Answer:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST_START_S):
+                await self._is_there.wait()
         process = self._process
         if process is None or process.stdin is None:
             raise HistoryRefused(Refusal.NOT_YET, self.health()[0])
@@ -158,6 +171,7 @@ class HistoryProcess:
                 await process.stdin.drain()
             self._process, self._heard_s = process, time.monotonic()
             self._starts += 1
+            self._is_there.set()
             _logger.info("HistoryStarted process_id=%d", process.pid)
             await self._hear(process.stdout)
             code = await process.wait()

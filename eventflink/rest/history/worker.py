@@ -3,7 +3,8 @@
     python -m eventflink.rest.history.worker PROCESS_ID_OF_THE_PARENT
 
 It yields to everything else on the host, follows the log for as long as its parent lives, and ends when it cannot go on: its parent starts
-another one, which begins anew. Its first input is what to read, each further one a question; its output are answers.
+another one, which begins anew. Its first input is what to read, each further one a question; its output are answers. What it is asked
+before it has read what there is waits for that, for some seconds.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterable
 from typing import Any, BinaryIO, Final
 
@@ -38,6 +40,9 @@ ENDED: Final = 0
 FAILED: Final = 1
 GENERATIONS: Final = 1_000
 """Collections of young garbage between those of older garbage."""
+
+CATCH_UP_S: Final = 5.0
+"""For so long questions wait at the beginning, until the log is read up to its end; then they are answered by what is known."""
 
 _LOOK_S: Final = 0.5
 _UNREADABLE: Final = (LogFaulty, LogUnusable, KafkaException, AdministrationError, ReplayStalled)
@@ -99,6 +104,9 @@ class _Worker:
         self._inbox: queue.SimpleQueue[list[Message] | Question | None] = queue.SimpleQueue()
         self._historian = Historian(open_book(told), log_topic_id(told.bootstrap, told.cluster_id), told.settings)
         self._book = self._historian.book
+        self._asked: list[Question] = []
+        self._next_offset = self._book.first_offset
+        self._waits_until_s = time.monotonic() + CATCH_UP_S
         self._reader = TopicReader(told.bootstrap, topic_name(told.cluster_id, Topic.LOG), self._book.first_offset, is_dense=True)
 
     def run(self, questions: BinaryIO) -> None:
@@ -118,14 +126,26 @@ class _Worker:
             except queue.Empty:
                 if self._reader.failure:
                     raise _LogEnded(self._reader.failure) from None
-                continue
+                item = []
             if item is None:
                 return
             if isinstance(item, Question):
-                self._say(answer(self._historian, item))
-            else:
+                self._asked.append(item)
+            elif item:
                 self._book.follow(_records_of(item))
+                self._next_offset = (item[-1].offset() or 0) + 1
                 self._reader.give_back()
+            if self._asked and self._may_answer():
+                for asked in self._asked:
+                    self._say(answer(self._historian, asked))
+                self._asked.clear()
+
+    def _may_answer(self) -> bool:
+        """Tell whether the log was read up to its end once, or that takes too long; from then on, nothing waits."""
+        end_offset = self._reader.end_offset
+        if end_offset is not None and self._next_offset >= end_offset:
+            self._waits_until_s = 0.0
+        return time.monotonic() >= self._waits_until_s
 
     def _take_questions(self, questions: BinaryIO) -> None:
         with contextlib.suppress(EOFError, OSError):

@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 
 from eventflink.master.settings import MasterSettings
 from eventflink.rest.history import history_process
-from eventflink.rest.history.frames import LENGTH, Answer, LogToRead, Question, frame_of, value_of
+from eventflink.rest.history.frames import LENGTH, Answer, LogToRead, frame_of, value_of
 from eventflink.rest.history.history_process import MAX_IN_FLIGHT, HistoryFailed, HistoryProcess
 from eventflink.rest.history.port import HistoryRefused, Refusal
 from tests.support.hand import NOWHERE
@@ -20,8 +21,9 @@ class Wire:
     def __init__(self) -> None:
         self.pid = 4711
         self.stdin = self
-        self.output = asyncio.StreamReader()
-        self.asked: list[Question] = []
+        self.stdout = self.output = asyncio.StreamReader()
+        self.returncode = 0
+        self.asked: list[Any] = []
 
     def write(self, data: bytes) -> None:
         self.asked.append(value_of(data[LENGTH.size :]))
@@ -37,7 +39,8 @@ class Wire:
 async def connected() -> AsyncIterator[tuple[HistoryProcess, Wire]]:
     history, wire = HistoryProcess(LogToRead(NOWHERE, "nobody", MasterSettings())), Wire()
     history._process = wire  # type: ignore[assignment]
-    hearing = asyncio.create_task(history._hear(wire.output))
+    history._is_there.set()
+    history._keeper = hearing = asyncio.create_task(history._hear(wire.output))
     try:
         yield history, wire
     finally:
@@ -103,5 +106,47 @@ def test_too_many_questions_and_those_of_a_process_that_ends_are_refused(monkeyp
             history._refuse_all("the process has ended")
             outcomes = await asyncio.gather(*asking, return_exceptions=True)
             assert all(isinstance(outcome, HistoryRefused) and outcome.refusal is Refusal.NOT_YET for outcome in outcomes)
+
+    asyncio.run(scenario())
+
+
+def test_the_process_starts_with_the_first_question_and_never_after_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = list[str]()
+    wires = list[Wire]()
+
+    async def start(*command: str, **_pipes: int) -> Wire:
+        started.append(command[2])
+        await asyncio.sleep(0)
+        wires.append(Wire())
+        return wires[0]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+
+    async def scenario() -> None:
+        history = HistoryProcess(LogToRead(NOWHERE, "nobody", MasterSettings()))
+        await settle()
+        assert (started, history.process_id, history.health()) == ([], None, ("", 0))
+        asking = [asyncio.create_task(history.ask("bounds", number)) for number in range(2)]
+        await settle()
+        told, *asked = wires[0].asked
+        assert (started, len(asked), isinstance(told, LogToRead)) == (["eventflink.rest.history.worker"], 2, True)
+        for question in asked:
+            wires[0].say(Answer(question.number, question.arguments[0]))
+        assert await asyncio.gather(*asking) == [0, 1]
+        await history.stop()
+        with pytest.raises(HistoryRefused, match="this process ends"):
+            await history.ask("bounds")
+        assert (len(started), history.health()) == (1, ("this process ends", 0))
+
+    asyncio.run(scenario())
+
+
+def test_a_history_that_nobody_asked_ends_and_does_not_start() -> None:
+    async def scenario() -> None:
+        history = HistoryProcess(LogToRead(NOWHERE, "nobody", MasterSettings()))
+        await history.stop()
+        with pytest.raises(HistoryRefused, match="this process ends"):
+            await history.ask("bounds")
+        assert history.process_id is None
 
     asyncio.run(scenario())
