@@ -1,8 +1,9 @@
 """The guardian of one master: a process of its own that says on `leadership` that its master's leadership is over, as its last will has it.
 
-Started by `guardian_link.py` in a session of its own, it reads wills from standard input, each a line. When the input ends, the last one is
-said, unless there is none: a master that has resigned, or that another one has followed, has made it void. Then the guardian ends, and
-after a lease in any case: by then its word is of no use to anybody.
+Started by `guardian_link.py` in a session of its own, it reads wills from standard input, each a line: what it is to say, encoded by its
+master, so that it starts and speaks without the classes and schemas of all records. When the input ends, the last one is said, unless
+there is none: a master that has resigned, or that another one has followed, has made it void. Then the guardian ends, and after a lease in
+any case: by then its word is of no use to anybody.
 
 What its master decides stands in memory that both share (P10). So the guardian knows at which input its master died, and says that, too;
 and it sees when its master hangs. It says so before a lease is over: who leads next comes to the same input. A master that is at one input
@@ -14,11 +15,10 @@ import logging
 import os
 import signal
 import sys
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import LeaderDeath, LeaderHang
+from eventflink.events.last_words import with_text
 from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic
 from eventflink.log.last_record import produce_last_record
@@ -33,15 +33,25 @@ HANG_LEASES: Final = 10
 """A machine that is slow or stands still for a moment is no reason to kill: until then the master may come back as a standby."""
 
 
-def line_of(will: LeaderDeath | None) -> bytes:
+class Will(NamedTuple):
+    """What is said of a leader: records without a seal, and without the input that it decides."""
+
+    epoch: int
+    death: bytes
+    """A `LeaderDeath`."""
+    hang: bytes
+    """A `LeaderHang`."""
+
+
+def line_of(will: Will | None) -> bytes:
     """Return a will as a line."""
-    return f"{will.epoch} {will.leader_id}\n".encode() if will is not None else b"0\n"
+    return f"{will.epoch} {will.death.hex()} {will.hang.hex()}\n".encode() if will is not None else b"0\n"
 
 
-def will_of(line: bytes) -> LeaderDeath | None:
+def will_of(line: bytes) -> Will | None:
     """Return what a line says."""
-    epoch, _, leader_id = line.decode().strip().partition(" ")
-    return LeaderDeath(int(epoch), leader_id) if leader_id else None
+    epoch, *records = line.decode().split()
+    return Will(int(epoch), *map(bytes.fromhex, records)) if records else None
 
 
 @dataclass(slots=True)
@@ -79,7 +89,7 @@ class Guardian:
 
     def watch(self) -> int:
         """Watch until the master ends, and say so; return the exit code."""
-        will: LeaderDeath | None = None
+        will: Will | None = None
         hang = HangWatch()
         for line in read_owner(self.lease_s / LOOKS_PER_LEASE):
             if line:
@@ -87,17 +97,18 @@ class Guardian:
                 continue
             hang.look(self.note.read())
             if hang.is_new and will is not None:
-                self._say(LeaderHang(will.epoch, will.leader_id, self.note.read().text))
+                self._say("LeaderHangReported", will.epoch, will.hang)
             if hang.is_for_good:
                 self._kill()
-        return 0 if will is None or self._say(replace(will, deciding=self.note.read().text)) else 1
+        return 0 if will is None or self._say("LeaderDeathReported", will.epoch, will.death) else 1
 
-    def _say(self, said: LeaderHang | LeaderDeath) -> bool:
-        """Produce it; tell whether Kafka has it."""
-        value = PayloadCodec("LeadershipEnvelope", seal=seals_of(self.cluster_id).of(Topic.LEADERSHIP)).encode(said)
+    def _say(self, name: str, epoch: int, record: bytes) -> bool:
+        """Produce the record, with what is decided now; tell whether Kafka has it."""
+        deciding, seal = self.note.read().text, seals_of(self.cluster_id).of(Topic.LEADERSHIP)
+        value = with_text(record, deciding)
+        value = value if seal is None else seal.sealed(value)
         told = produce_last_record(self.bootstrap, self.cluster_id, Topic.LEADERSHIP, "leader", value, self.lease_s)
-        line = f"{type(said).__name__}Reported"
-        _LOGGER.info("%s process_id=%d epoch=%d deciding=%s told=%s", line, self.process_id, said.epoch, said.deciding or "nothing", told)
+        _LOGGER.info("%s process_id=%d epoch=%d deciding=%s told=%s", name, self.process_id, epoch, deciding or "nothing", told)
         return told
 
     def _kill(self) -> None:

@@ -5,8 +5,9 @@ import logging
 import os
 from collections.abc import Iterator
 
-from eventflink.entrypoint.guardian import line_of
-from eventflink.events.effects import LeaderDeath
+from eventflink.entrypoint.guardian import Will, line_of
+from eventflink.events.codec import PayloadCodec
+from eventflink.events.effects import LeaderDeath, LeaderHang
 from eventflink.model.configuration import Configuration
 from eventflink.processes.guardian_process import RESTART_INTERVAL_S, GuardianProcess
 from eventflink.processes.shared_note import SharedNote
@@ -25,12 +26,18 @@ class GuardianLink:
         self._note = SharedNote.make()
         arguments += ["--note", str(self._note.descriptor)]
         self._guardian = GuardianProcess("eventflink.entrypoint.guardian", arguments, self._known, descriptors=(self._note.descriptor,))
-        self._will: LeaderDeath | None = None
+        self._codec = PayloadCodec("LeadershipEnvelope")
+        """Without a seal, which comes last: only the guardian knows what was decided."""
+        self._will: Will | None = None
 
     def leave_will(self, will: LeaderDeath | None) -> None:
         """Have it say this when the master ends; None: nothing."""
-        self._will = will
-        self._guardian.write(line_of(will))
+        self._will = None if will is None else self._will_of(will)
+        self._guardian.write(line_of(self._will))
+
+    def _will_of(self, will: LeaderDeath) -> Will:
+        hang = LeaderHang(will.epoch, will.leader_id, will.deciding)
+        return Will(will.epoch, self._codec.encode(will), self._codec.encode(hang))
 
     def note_deciding(self, name: str) -> None:
         """Let it know what the master decides now; empty: nothing. It costs a copy within memory."""

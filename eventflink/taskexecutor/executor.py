@@ -20,7 +20,6 @@ from typing import Final
 from eventflink.blob.tls import tls_files
 from eventflink.model.configuration import Configuration
 from eventflink.processes.file_lock import FileLock, LockBusy
-from eventflink.taskexecutor import guardian_messages
 from eventflink.taskexecutor.archive_cache import DIRECTORY, keep_clean
 from eventflink.taskexecutor.blob_access import note_blob_server
 from eventflink.taskexecutor.disk_watch import DiskWatch
@@ -217,7 +216,7 @@ class TaskExecutor:
                 if replaced_id:
                     _LOGGER.warning("InstanceEnded instance=%s reason=%s", replaced_id, reason)
                 _LOGGER.info("InstanceStarted instance=%s", instance_id)
-                self._guardian.send_message(guardian_messages.InstanceStarted(instance_id))
+                self._guardian.begin_instance(instance_id)
             case SendHeartbeat(heartbeat=heartbeat, sent_at_ms=sent_at_ms):
                 self._writer.send_heartbeat(heartbeat, sent_at_ms)
             case StartForkServer():

@@ -2,7 +2,8 @@
 
 Started by `guardian_link.py` in a session of its own, it reads what is to be looked after from standard input. When the input ends without
 `OrderlyEnd`, the TaskExecutor is dead: what its processes did not end by themselves is killed, its Spark sessions are released, and only
-then is `TaskManagerDeath` appended (P15: who reads it may start the attempts again). Every step is bounded; then the guardian ends.
+then is `TaskManagerDeath` appended (P15: who reads it may start the attempts again). Every step is bounded; then the guardian ends. The
+TaskExecutor has encoded that record, so that the guardian starts and speaks without the classes and schemas of all records.
 """
 
 import argparse
@@ -18,9 +19,6 @@ from typing import Final
 
 import psutil
 
-from eventflink.events.codec import ReportsCodec
-from eventflink.events.inputs import TaskManagerDeath
-from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic
 from eventflink.log.last_record import produce_last_record
 from eventflink.processes.guardian_process import read_owner
@@ -51,6 +49,7 @@ class Estate:
 
     def __init__(self) -> None:
         self.instance_id = ""
+        self.death = b""
         self.processes: dict[int, psutil.Process] = {}
         self.sessions: dict[str, str] = {}
         self.is_orderly = False
@@ -58,8 +57,8 @@ class Estate:
     def apply_message(self, message: GuardianMessage) -> None:
         """Note one message."""
         match message:
-            case InstanceStarted(instance_id=instance_id):
-                self.instance_id = instance_id
+            case InstanceStarted(instance_id=instance_id, death=death):
+                self.instance_id, self.death = instance_id, bytes.fromhex(death)
             case ProcessStarted(process_id=process_id):
                 # psutil notes when the process began, and so never takes a later one of the same id for it.
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -139,21 +138,17 @@ def _release(remote: str, session_id: str, deadline_s: float) -> None:
             return
 
 
-def report_death(bootstrap: str, cluster_id: str, death: TaskManagerDeath) -> bool:
-    """Append the death to `taskmanagers`; return whether Kafka has it. Without Kafka the master sees the missed heartbeats."""
-    value = ReportsCodec("TaskManagerEnvelope", seal=seals_of(cluster_id).of(Topic.TASKMANAGERS)).encode([death])
-    return produce_last_record(bootstrap, cluster_id, Topic.TASKMANAGERS, death.task_manager_id, value, _DELIVERY_TIMEOUT_S)
+def settle(estate: Estate, bootstrap: str, cluster_id: str, task_manager_id: str) -> bool:
+    """Do what the death of the TaskExecutor asks for; return whether all of it was done.
 
-
-def settle(estate: Estate, bootstrap: str, cluster_id: str, task_manager_id: str, process_id: int) -> bool:
-    """Do what the death of the TaskExecutor asks for; return whether all of it was done."""
+    Without Kafka, or an instance, nothing is told: the master sees the missed heartbeats.
+    """
     killed = end_processes(estate.processes)
     release_sessions(estate.sessions)
     _LOGGER.info("EstateSettled processes=%d killed=%d sessions=%d", len(estate.processes), killed, len(estate.sessions))
     if not estate.instance_id:
         return True
-    reason = f"the TaskExecutor's process {process_id} ended without deregistering"
-    told = report_death(bootstrap, cluster_id, TaskManagerDeath(task_manager_id, estate.instance_id, reason))
+    told = produce_last_record(bootstrap, cluster_id, Topic.TASKMANAGERS, task_manager_id, estate.death, _DELIVERY_TIMEOUT_S)
     _LOGGER.info("DeathReported instance=%s told=%s", estate.instance_id, told)
     return told
 
@@ -180,13 +175,12 @@ def main() -> int:
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--cluster-id", required=True)
     parser.add_argument("--task-manager-id", required=True)
-    parser.add_argument("--process-id", required=True, type=int)
     arguments = parser.parse_args()
     estate = Estate()
     _watch(estate)
     if estate.is_orderly:
         return 0
-    return 0 if settle(estate, arguments.bootstrap, arguments.cluster_id, arguments.task_manager_id, arguments.process_id) else 1
+    return 0 if settle(estate, arguments.bootstrap, arguments.cluster_id, arguments.task_manager_id) else 1
 
 
 if __name__ == "__main__":

@@ -5,6 +5,10 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from eventflink.events.codec import ReportsCodec
+from eventflink.events.inputs import TaskManagerDeath
+from eventflink.events.seal import seals_of
+from eventflink.events.topics import Topic
 from eventflink.processes.file_lock import FileLock
 from eventflink.processes.guardian_process import GuardianProcess
 from eventflink.taskexecutor.guardian_messages import (
@@ -26,8 +30,9 @@ class GuardianLink:
 
     def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, log_path: Path, identity_lock: FileLock) -> None:
         """Prepare; what the guardian has to say goes to the file `log_path`; it holds the lock, too, as long as it lives."""
-        arguments = ["--bootstrap", bootstrap, "--cluster-id", cluster_id]
-        arguments += ["--task-manager-id", task_manager_id, "--process-id", str(os.getpid())]
+        arguments = ["--bootstrap", bootstrap, "--cluster-id", cluster_id, "--task-manager-id", task_manager_id]
+        self._cluster_id = cluster_id
+        self._task_manager_id = task_manager_id
         self._guardian = GuardianProcess("eventflink.taskexecutor.guardian", arguments, self._known, log_path, identity_lock)
         self._instance: InstanceStarted | None = None
         self._processes: dict[int, ProcessStarted] = {}
@@ -37,6 +42,13 @@ class GuardianLink:
     def process_id(self) -> int | None:
         """The guardian's process, if there is one."""
         return self._guardian.process_id
+
+    def begin_instance(self, instance_id: str) -> None:
+        """Tell the guardian which instance this is, and what it is to say of its death."""
+        reason = f"the TaskExecutor's process {os.getpid()} ended without deregistering"
+        codec = ReportsCodec("TaskManagerEnvelope", seal=seals_of(self._cluster_id).of(Topic.TASKMANAGERS))
+        death = codec.encode([TaskManagerDeath(self._task_manager_id, instance_id, reason)])
+        self.send_message(InstanceStarted(instance_id, death.hex()))
 
     def send_message(self, message: GuardianMessage) -> None:
         """Tell the guardian, and remember it for the next one."""

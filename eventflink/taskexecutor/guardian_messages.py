@@ -15,6 +15,8 @@ class InstanceStarted:
     """From now on the TaskExecutor is this instance."""
 
     instance_id: str
+    death: str
+    """The record that tells of its death, as hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)

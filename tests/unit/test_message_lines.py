@@ -80,7 +80,7 @@ MESSAGES = [
     SparkReleased(A),
 ]
 GUARDIAN_MESSAGES = [
-    InstanceStarted("i"),
+    InstanceStarted("i", "c301"),
     ProcessStarted(7),
     ProcessEnded(7),
     SessionOpened("s", "sc://h"),

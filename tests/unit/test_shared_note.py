@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from eventflink.entrypoint.guardian import HANG_LEASES, HANG_LOOKS, LOOKS_PER_LEASE, HangWatch, line_of, will_of
-from eventflink.events.effects import LeaderDeath
+from eventflink.entrypoint.guardian import HANG_LEASES, HANG_LOOKS, LOOKS_PER_LEASE, HangWatch, Will, line_of, will_of
 from eventflink.processes.shared_note import MAX_BYTES, Noted, SharedNote
 
 WRITER = """
@@ -57,6 +56,6 @@ def test_a_master_hangs_that_is_at_the_same_input_look_after_look_and_at_no_othe
         assert watch.looks == 0
 
 
-@pytest.mark.parametrize("will", [None, LeaderDeath(12, "first-abc")])
-def test_a_will_is_a_line(will: LeaderDeath | None) -> None:
+@pytest.mark.parametrize("will", [None, Will(12, b"\xc3\x01\0", b"\xc3\x01\x02")])
+def test_a_will_is_a_line(will: Will | None) -> None:
     assert will_of(line_of(will)) == will
