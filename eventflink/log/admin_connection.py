@@ -82,8 +82,18 @@ class AdminConnection:
         # Its own log would repeat on stderr, once a second, what the error says.
         self._client = AdminClient(client_settings(bootstrap_servers, {"log_level": 0, "socket.connection.setup.timeout.ms": 5000}))
 
+    def _meet_brokers(self, what: str) -> list[int]:
+        """Return the brokers' numbers; from then on there is a connection to one of them.
+
+        A client that has none when it is to find the leaders of partitions looks again only after three seconds, and one that is to list
+        topics after 50 ms: it is not woken by the connection. This call is.
+        """
+        future = self._client.describe_cluster(request_timeout=self.timeout_s)
+        return [node.id for node in self._result(what, future, "Describe").nodes]
+
     def find_topics(self) -> dict[str, FoundTopic]:
         """Return every topic of the cluster, by name."""
+        self._meet_brokers("list topics")
         try:
             metadata = self._client.list_topics(timeout=self.timeout_s)
         except KafkaException as error:
@@ -92,10 +102,7 @@ class AdminConnection:
 
     def count_brokers(self) -> int:
         """Return how many brokers the cluster has now."""
-        try:
-            return len(self._client.list_topics(timeout=self.timeout_s).brokers)
-        except KafkaException as error:
-            raise self._explain("list brokers", error, "Describe") from error
+        return len(self._meet_brokers("list brokers"))
 
     def wait_for_topics(self, names: Iterable[str]) -> dict[str, FoundTopic]:
         """Wait until each named topic has a leader for every partition, which really answers, and return all topics."""
@@ -158,11 +165,7 @@ class AdminConnection:
 
     def read_broker_value(self, key: str) -> dict[int, str | None]:
         """Return a key of each broker's configuration, by the broker's number; None where it has no such key."""
-        try:
-            brokers = self._client.list_topics(timeout=self.timeout_s).brokers
-        except KafkaException as error:
-            raise self._explain("list brokers", error, "Describe") from error
-        resources = [ConfigResource(ConfigResource.Type.BROKER, str(broker)) for broker in brokers]
+        resources = [ConfigResource(ConfigResource.Type.BROKER, str(broker)) for broker in self._meet_brokers("list brokers")]
         futures = self._client.describe_configs(resources, request_timeout=self.timeout_s)
         found = {
             int(resource.name): self._result(f"describe broker {resource.name}", future, "DescribeConfigs")
@@ -185,6 +188,7 @@ class AdminConnection:
 
         A partition that is just getting its leader is waited for.
         """
+        self._meet_brokers("read offsets")
         wanted, level = list(partitions), IsolationLevel.READ_COMMITTED if is_committed else IsolationLevel.READ_UNCOMMITTED
         low, high = (self._list_offsets(wanted, which, level) for which in (OffsetSpec.earliest, OffsetSpec.latest))
         return {partition: Watermarks(low[partition], high[partition]) for partition in wanted}
@@ -210,6 +214,7 @@ class AdminConnection:
 
     def delete_records(self, name: str, partition: int, first_kept_offset: int) -> int:
         """Delete the records of a partition before an offset; return the first offset that it has afterwards."""
+        self._meet_brokers(f"delete records of {name} before {first_kept_offset}")
         request = [TopicPartition(name, partition, first_kept_offset)]
         futures = self._client.delete_records(request, request_timeout=self.timeout_s, operation_timeout=self.timeout_s)
         (future,) = futures.values()

@@ -219,3 +219,12 @@ def test_a_broker_that_lets_transactions_hang_for_long_is_named_and_ours_does_no
     assert warning.startswith("broker 1: transaction.max.timeout.ms is 60000; ")
     assert AdminConnection(bootstrap).read_broker_value("transaction.max.timeout.ms") == {1: "60000"}
     assert AdminConnection(bootstrap).read_broker_value("no.such.key") == {1: None}
+
+
+def test_a_new_connection_that_asks_for_offsets_first_does_not_wait_for_the_client_to_look_again(bootstrap: str, cluster_id: str) -> None:
+    """Of librdkafka's own, one in ten waits for three seconds, until its next look for the leaders."""
+    ensure_topics(bootstrap, cluster_id)
+    wanted = [(topic_name(cluster_id, topic), 0) for topic in SPECIFICATIONS]
+    for _ in range(40):
+        connection = AdminConnection(bootstrap, 2.5)
+        assert connection.read_watermarks(wanted) == dict.fromkeys(wanted, Watermarks(0, 0))
