@@ -87,7 +87,9 @@ class FaustApplication:
                         await waiting
                 reader.give_back()
 
-        self._app.agent(self._app.channel(maxsize=0), name=f"read-{topic}")(read)
+        # As the decorator `agent` does, which also has Venusian look in all modules for where the function stands: 10 ms for each of them.
+        agent = self._app.conf.Agent(read, name=f"read-{topic}", app=self._app, channel=self._app.channel(maxsize=0))
+        self._app.agents[agent.name] = agent
 
     async def start(self) -> None:
         """Start the agents, and each of them its reader."""
