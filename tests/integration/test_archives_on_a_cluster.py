@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import shutil
+import subprocess
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,7 @@ def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     keys["jobmanager.archive.flink-format"] = "true"
     keys["secrets.directory"] = directory / "secrets"
     with running_cluster(bootstrap, directory, **keys) as running:
+        running.popen = subprocess.Popen  # A test looks at the environments of its processes.
         running.start_master("first")
         running.start_task_executor("tm")
         running.start_standby("second")

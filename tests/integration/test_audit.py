@@ -29,6 +29,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterNotFound
 from eventflink.log.administration import delete_topics, ensure_topics
 from eventflink.model.statuses import JobStatus
+from tests.support import zygote
 from tests.support.asked_log import storied_cluster
 from tests.support.running_cluster import RunningCluster, wait_until
 
@@ -51,7 +52,7 @@ class Asked:
         return [sys.executable, "-m", "eventflink.cli", *where, *arguments]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        return zygote.run(self.command(*arguments), capture_output=True, text=True, timeout=TIMEOUT_S)
 
     def ask(self, *arguments: str) -> str:
         done = self.run(*arguments)
@@ -319,7 +320,7 @@ def test_a_log_whose_beginning_was_trimmed_is_shown_and_asked_but_cannot_say_why
     command = [sys.executable, "-m", "eventflink.cli", "--bootstrap", bootstrap, "--cluster-id", cluster_id]
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        return zygote.run([*command, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S)
 
     shown = run("events", "--json")
     rows = [json.loads(line) for line in shown.stdout.splitlines()]

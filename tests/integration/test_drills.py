@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import uuid
@@ -32,6 +31,7 @@ from eventflink.snapshots.loading import read_state
 from eventflink.snapshots.log_copy import CopyFailed, append_records, copy_log
 from eventflink.snapshots.snapshot import take_snapshot
 from eventflink.snapshots.topic import write_snapshot
+from tests.support import zygote
 from tests.support.cluster import replay as fold_of
 from tests.support.running_cluster import RunningCluster, running_cluster
 from tests.support.scenarios import busy_cluster
@@ -280,7 +280,7 @@ def test_a_rehearsal_that_fails_leaves_nothing_behind(production: Production) ->
 def test_a_master_rehearses_only_under_a_scratch_id(production: Production) -> None:
     """A real master with this key would never clean up."""
     program = [sys.executable, "-m", "eventflink.cli", "-c", str(production.configuration_path), "-D", "drills.rehearsal=true", "master"]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    done = zygote.run(program, capture_output=True, text=True, timeout=60)
     assert done.returncode == ExitCode.ENVIRONMENT
     assert f"a master of '{production.cluster_id}' would never clean up" in done.stderr
 

@@ -1,6 +1,7 @@
 """On a Kafka with authentication and authorisation a cluster runs with the least rights, and a refusal says what is missing."""
 
 import json
+import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -81,6 +82,7 @@ def cluster(broker: SecuredBroker, spark: str, tmp_path_factory: pytest.TempPath
         **broker.options_of("auditor", "rest."),
     }
     with running_cluster(broker.open, tmp_path_factory.mktemp("cluster"), **{"bootstrap.servers": broker.sasl}, **keys) as running:
+        running.popen = subprocess.Popen  # A test looks at the environments of its processes.
         assert run(["--bootstrap", broker.open, "--cluster-id", running.cluster_id, "topics", "--acls", "--apply", *GRANTS]) == ExitCode.OK
         running.start_master()
         running.start("tm", "taskexecutor", **{"taskmanager.id": "tm", "bootstrap.servers": broker.tls})

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import zygote
 from tests.support.running_cluster import PROGRAM, RunningCluster
 
 
-def end(process: "subprocess.Popen[bytes]", every_s: float) -> int:
+def end(process: subprocess.Popen[bytes], every_s: float) -> int:
     """Ask a process to end, again and again until it has."""
     deadline = time.monotonic() + 60
     while process.poll() is None:
@@ -38,7 +39,7 @@ def test_whoever_is_asked_again_and_again_ends_in_order(bootstrap: str, cluster_
 def test_one_that_has_no_kafka_ends_soon(tmp_path: Path, command: str) -> None:
     options = ["-D", f"data.directory={tmp_path / 'data'}", "-D", "bootstrap.servers=localhost:1"]
     with (tmp_path / "output.txt").open("wb") as output:
-        process = subprocess.Popen([*PROGRAM, *options, command], stdout=output, stderr=output)
+        process = zygote.Popen([*PROGRAM, *options, command], stdout=output, stderr=output)
     time.sleep(2)
     assert process.poll() is None, (tmp_path / "output.txt").read_text()
     process.terminate()

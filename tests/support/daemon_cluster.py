@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 
+from tests.support import zygote
 from tests.support.running_cluster import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -38,9 +39,7 @@ class DaemonCluster:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("EVENTFLINK_")} | {"PYTHONPATH": str(ROOT)}
-        return subprocess.run(
-            [*PROGRAM, *arguments], capture_output=True, text=True, check=False, timeout=TIMEOUT_S, cwd=self.directory, env=clean
-        )
+        return zygote.run([*PROGRAM, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, cwd=self.directory, env=clean)
 
     def status(self) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any]]:
         """Return the exit code, the daemons by id, and the whole document."""

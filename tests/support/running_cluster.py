@@ -43,6 +43,7 @@ from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.snapshots.loading import load_fold
+from tests.support import zygote
 
 USER_TASKS = Path(__file__).parent / "user_tasks.py"
 TIMEOUT_S = 360.0
@@ -76,6 +77,8 @@ class RunningCluster:
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.masters: set[str] = set()
+        self.popen: type[subprocess.Popen[Any]] = zygote.Popen
+        """How a process is started: by fork, and by `subprocess.Popen` where a test is about what an interpreter begins with."""
         self.program: list[str] = PROGRAM
         """What is started as `eventflink`."""
         self.surroundings: dict[str, Any] = {}
@@ -98,7 +101,7 @@ class RunningCluster:
 
     def start(self, name: str, *command: str, **overrides: Any) -> subprocess.Popen[bytes]:
         with (self.directory / f"{name}.txt").open("ab") as output:
-            process = subprocess.Popen(self._command_line(command, overrides), stdout=output, stderr=output, **self.surroundings)
+            process = self.popen(self._command_line(command, overrides), stdout=output, stderr=output, **self.surroundings)
         self.processes[name] = process
         return process
 
@@ -141,7 +144,7 @@ class RunningCluster:
         configuration = load_configuration(None, {key: str(value) for key, value in self.overrides.items()})
         settings = host_settings(configuration, self.bootstrap, name, task_executors, slots, self.journal)
         with (self.directory / f"{name}.txt").open("ab") as output:
-            process = self.processes[name] = subprocess.Popen(settings.command(), stdout=output, stderr=output)
+            process = self.processes[name] = self.popen(settings.command(), stdout=output, stderr=output)
         wanted = set(settings.task_manager_ids)
         self.wait_for(lambda fold: wanted <= fold.master.resource_manager.task_managers.keys(), f"{name} registered")
         return process
@@ -168,7 +171,7 @@ class RunningCluster:
 
     def document(self, *command: str) -> Any:
         """Run a command that prints a JSON document, and return the document."""
-        done = subprocess.run(self._command_line(command, {}), capture_output=True, timeout=TIMEOUT_S, check=False, **self.surroundings)
+        done = zygote.run(self._command_line(command, {}), capture_output=True, timeout=TIMEOUT_S, **self.surroundings)
         assert done.returncode == 0, (done.stdout, done.stderr)
         return json.loads(done.stdout)
 
