@@ -1,7 +1,7 @@
 """What tests of every kind share: a real Kafka broker, a cluster id of their own, and a real Chromium.
 
-The broker is the one of our own pytest plugin: EVENTFLINK_TEST_BOOTSTRAP=host:port names a running cluster to test against; without it
-each process of the run starts one, when its first test asks for it.
+EVENTFLINK_TEST_BOOTSTRAP=host:port names a running Kafka cluster to test against. Without it the processes of a run share a broker, which
+is started when the first test asks for it.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import pytest
 
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
+from eventflink.testing.plugin import _bootstrap_of
 
 if TYPE_CHECKING:
     from tests.support.browser import Chromium, Tabs
@@ -32,9 +33,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def bootstrap(eventflink_broker: str) -> str:
-    """Bootstrap servers of a real Kafka cluster."""
-    return eventflink_broker
+def shared_directory(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory that all processes of this run have in common."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if hasattr(request.config, "workerinput") else own
+
+
+@pytest.fixture(scope="session")
+def bootstrap(request: pytest.FixtureRequest, shared_directory: Path) -> Iterator[str]:
+    """Bootstrap servers of a real Kafka cluster, which other tests use at the same time: a test that disturbs it starts its own."""
+    if _bootstrap_of(request.config):
+        yield request.getfixturevalue("eventflink_broker")
+        return
+    from tests.support.shared_broker import shared_broker  # noqa: PLC0415 - most processes of a run of unit tests need none
+
+    with shared_broker(shared_directory / "shared-broker") as servers:
+        yield servers
 
 
 @pytest.fixture(scope="session")
