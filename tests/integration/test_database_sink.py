@@ -1,12 +1,16 @@
 """The sink that remembers its batches, before a real PostgreSQL: whatever is killed, however late an attempt is, a batch counts once."""
 
+import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +26,49 @@ from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusab
 from eventflink.streams.savepoint import read_savepoint
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import database_tasks
-from tests.support.postgresql import find_binaries, postgresql
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.topics import create_topic, feed
 
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 360
+
+
+USER = "postgres"
+"""Whom root becomes: PostgreSQL refuses to run as root."""
+
+
+def find_binaries() -> Path | None:
+    """Return where `initdb` and `postgres` are; Debian leaves them off the path."""
+    found = [*sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")), shutil.which("initdb")]
+    return next((Path(initdb).parent for initdb in found if initdb is not None), None)
+
+
+@contextmanager
+def postgresql(binaries: Path) -> Iterator[str]:
+    """Run a server; yield what a client connects with."""
+    directory = Path(tempfile.mkdtemp(prefix="eventflink-postgresql-"))
+    as_user: dict[str, Any] = {"cwd": directory, "stdout": subprocess.DEVNULL}
+    if os.geteuid() == 0:
+        shutil.chown(directory, USER, USER)
+        as_user |= {"user": USER, "group": USER, "extra_groups": []}
+    data, conninfo = directory / "data", f"host={directory} user={USER} dbname={USER}"
+    subprocess.run([binaries / "initdb", "-D", data, "-U", USER, "-A", "trust", "--no-sync"], check=True, **as_user)
+    with subprocess.Popen([binaries / "postgres", "-D", data, "-k", directory, "-h", ""], **as_user) as server:
+        try:
+            wait_until(lambda: server.poll() is not None or _answers(conninfo), "PostgreSQL")
+            yield conninfo
+        finally:
+            server.send_signal(signal.SIGQUIT)  # It waits for no client.
+    shutil.rmtree(directory)
+
+
+def _answers(conninfo: str) -> bool:
+    try:
+        psycopg.connect(conninfo).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
