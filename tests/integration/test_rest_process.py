@@ -40,6 +40,14 @@ def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def unharmed(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """A cluster for tests that kill nothing and leave its log whole."""
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("unharmed")) as running:
+        running.start_master("master-1")
+        yield running
+
+
 def get(url: str, min_offset: int = -1, tls: ssl.SSLContext | None = None, **headers: str) -> tuple[int, int, Any]:
     """Return status, offset and document of an answer."""
     request = urllib.request.Request(url, headers={"X-Eventflink-Min-Offset": str(min_offset), **headers})
@@ -164,14 +172,14 @@ def test_of_a_trimmed_log_all_is_answered_that_is_left_of_it(cluster: RunningClu
     assert ended.status is JobStatus.CANCELED
 
 
-def test_a_port_that_is_taken_is_passed_over_or_named(cluster: RunningCluster) -> None:
-    port = int(cluster.start_rest().rpartition(":")[2])
-    process = cluster.start("other", "rest", **{"rest.bind-port": str(port)})
+def test_a_port_that_is_taken_is_passed_over_or_named(unharmed: RunningCluster) -> None:
+    port = int(unharmed.start_rest().rpartition(":")[2])
+    process = unharmed.start("other", "rest", **{"rest.bind-port": str(port)})
     assert process.wait(120) == 4
-    del cluster.processes["other"]
-    assert cluster.output("other").strip().splitlines()[-1].endswith(f"rest.bind-port: no port of {port} is free on 127.0.0.1")
-    several = cluster.start("other", "rest", **{"rest.bind-port": f"{port}-{port + 20}"})
-    wait_until(lambda: "RestServerStarted" in cluster.output("other"), "the other REST process")
+    del unharmed.processes["other"]
+    assert unharmed.output("other").strip().splitlines()[-1].endswith(f"rest.bind-port: no port of {port} is free on 127.0.0.1")
+    several = unharmed.start("other", "rest", **{"rest.bind-port": f"{port}-{port + 20}"})
+    wait_until(lambda: "RestServerStarted" in unharmed.output("other"), "the other REST process")
     assert several.poll() is None
 
 
@@ -189,7 +197,7 @@ def write_again(cluster: RunningCluster, topic: Topic) -> None:
     assert not producer.flush(30)
 
 
-def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(unharmed: RunningCluster, tmp_path: Path) -> None:
     tokens, certificates = tokens_of_three(tmp_path), Certificates(tmp_path / "tls")
     protected: dict[str, Any] = {
         "rest.bind-address": "0.0.0.0",
@@ -199,22 +207,22 @@ def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(c
         "security.ssl.rest.certificate": certificates.server.certificate,
         "security.ssl.rest.key": certificates.server.key,
     }
-    url = cluster.start_rest(**protected)
+    url = unharmed.start_rest("protected", **protected)
     assert url.startswith("https://localhost:")
     tls = ssl.create_default_context(cafile=str(certificates.ca))
-    job_id = cluster.submit(cluster.graph(NO_SLOT))
-    end = cluster.state().last_offset
+    job_id = unharmed.submit(unharmed.graph(NO_SLOT))
+    end = unharmed.state().last_offset
     assert get(f"{url}/jobs", tls=tls)[::2] == (401, {"errors": [NOBODY]})
     assert get(f"{url}/jobs", end, tls, **tokens.headers(Role.VIEWER))[2] == {"jobs": [{"id": job_id, "status": JobStatus.RUNNING}]}
     cancel = f"{url}/jobs/{job_id}/yarn-cancel"
     says = {"errors": ["this needs the role operator, and vera is viewer"]}
     assert get(cancel, end, tls, **tokens.headers(Role.VIEWER))[::2] == (403, says)
     assert get(cancel, end, tls, **tokens.headers(Role.OPERATOR))[::2] == (202, {})
-    [cancelled] = [event for event in cluster.events_of(job_id) if isinstance(event, JobCancellationRequested)]
+    [cancelled] = [event for event in unharmed.events_of(job_id) if isinstance(event, JobCancellationRequested)]
     assert cancelled.actor == "oscar", "its token has proven the name, and the secret of the cluster says so to the master"
-    write_again(cluster, Topic.COMMANDS)
-    again = cluster.wait_for(
-        lambda _: [decision for _, decision in cluster.decisions() if any(isinstance(e, RequestRepeated) for e in decision.events)],
+    write_again(unharmed, Topic.COMMANDS)
+    again = unharmed.wait_for(
+        lambda _: [decision for _, decision in unharmed.decisions() if any(isinstance(e, RequestRepeated) for e in decision.events)],
         "the copy answered",
     )
     assert [len(decision.events) for decision in again] == [1], "a copy of what is proven changes nothing"
@@ -222,11 +230,11 @@ def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(c
     headers = {"Content-Type": "application/json", **tokens.headers(Role.OPERATOR)}
     submit = urllib.request.Request(f"{url}/eventflink/v1/jobs", submission, headers)
     with urllib.request.urlopen(submit, timeout=30, context=tls) as answer:
-        assert cluster.job(json.load(answer)["job_id"]).actor == "oscar"
+        assert unharmed.job(json.load(answer)["job_id"]).actor == "oscar"
     with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
         get(f"{url}/jobs", tls=ssl.create_default_context())
     with pytest.raises(ConnectionError), urllib.request.urlopen(url.replace("https", "http"), timeout=30):
         pass
     tokens.file.chmod(0o644)
     assert get(f"{url}/jobs", end, tls, **tokens.headers(Role.ADMIN))[0] == 503
-    assert cluster.stop("rest") == 0
+    assert unharmed.stop("protected") == 0
