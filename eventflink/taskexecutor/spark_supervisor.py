@@ -31,6 +31,7 @@ from eventflink.taskexecutor.spark_server import (
     SERVER_FILE,
     SparkServerSettings,
 )
+from eventflink.taskexecutor.spark_worker import spark_python_script
 
 logger = logging.getLogger(__name__)
 
@@ -164,7 +165,10 @@ def _start_spark(runtime_directory: Path, settings: SparkServerSettings) -> subp
     command = [str(home / "bin" / "spark-submit"), "--master", settings.master, "--name", "eventflink", "--class", _SERVER_CLASS]
     for key, value in configuration.items():
         command += ["--conf", f"{key}={value}"]
-    environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    python = directory / "python"
+    python.write_text(spark_python_script(sys.executable), encoding="utf-8")
+    python.chmod(0o700)
+    environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_MODE"):  # They are for clients of Spark, not for its server.
         environment.pop(name, None)
     return subprocess.Popen(

@@ -1,10 +1,14 @@
-"""The Python processes that Spark starts: where their modules come from decides how long they take to start."""
+"""The Python processes that Spark starts: where their modules come from decides how long they take to start, and how long they may take."""
+
+from pathlib import Path
 
 import pyspark
 import pytest
 from pyspark.sql.connect.functions import udf
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.types import StringType
+
+from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
 
 pytestmark = pytest.mark.slow
 
@@ -22,3 +26,37 @@ def test_python_workers_take_the_installed_pyspark_and_not_a_zip_of_its_sources(
         assert row.place == pyspark.__file__
     finally:
         session.stop()
+
+
+_LOADS_SLOWLY = """
+import os, sys, time
+
+class SlowPyspark:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pyspark":
+            sys.meta_path.remove(self)
+            time.sleep(12)
+
+if "PYTHON_WORKER_FACTORY_PORT" in os.environ:
+    sys.meta_path.insert(0, SlowPyspark())
+"""
+"""What an interpreter runs first; a worker that Spark waits for then loads for longer than Spark waits for it to connect."""
+
+
+def test_the_worker_of_a_sink_may_load_for_longer_than_spark_waits_for_it_to_connect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_LOADS_SLOWLY, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with SparkLease(tmp_path):
+        remote = ensure_server(tmp_path, SparkServerSettings("local[2]", "1g", environment=("PYTHONPATH",)))
+        session = SparkSession.builder.remote(remote).create()
+        written = tmp_path / "written"
+        try:
+            rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+            sink = rows.writeStream.foreachBatch(lambda batch, _batch_id: batch.write.parquet(str(written), mode="append"))
+            query = sink.trigger(once=True).option("checkpointLocation", str(tmp_path / "checkpoints")).start()
+            assert query.awaitTermination(120)
+            assert session.read.parquet(str(written)).count() == 3
+        finally:
+            session.stop()
