@@ -8,7 +8,6 @@ built that the annotations do not name, and nothing is allocated that the bytes 
 """
 
 import dataclasses
-import typing
 from collections.abc import Callable, Iterable
 from itertools import chain, islice
 from typing import Any, Final, Protocol
@@ -44,14 +43,26 @@ def require(condition: object, what: str) -> None:
 
 def as_list(plain: Any, count: int, what: str) -> list[Any]:
     """Return a JSON array of this length, or raise `ColumnsUnreadable`."""
-    require(type(plain) is list and len(plain) == count, f"{what}: {count} values are wanted")
-    return typing.cast("list[Any]", plain)
+    if type(plain) is list and len(plain) == count:  # Not by `require`: each column comes here, and mostly no message is needed.
+        return plain
+    raise ColumnsUnreadable(f"{what}: {count} values are wanted")
 
 
 def as_fields(plain: Any, names: set[str], what: str) -> dict[str, Any]:
     """Return a JSON object with these names, or raise `ColumnsUnreadable`."""
-    require(type(plain) is dict and set(plain) == names, f"{what}: the parts {', '.join(sorted(names))} are wanted")
-    return typing.cast("dict[str, Any]", plain)
+    if type(plain) is dict and plain.keys() == names:  # As above.
+        return plain
+    raise ColumnsUnreadable(f"{what}: the parts {', '.join(sorted(names))} are wanted")
+
+
+def read_some(column: Column, plain: Any, count: int) -> list[Any]:
+    """Return `count` values of a column; for none it is compared with what is written of none, which takes no look at its parts.
+
+    Raises:
+        ColumnsUnreadable: as the column.
+
+    """
+    return [] if not count and plain == column.write([]) else column.read(plain, count)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,7 +140,7 @@ class Optionals:
         require(type(at) is list and set(map(type, at)) <= {int}, "optional: the places are no numbers")
         require(len(set(at)) == len(at) and all(0 <= index < count for index in at), "optional: a place is out of range")
         values: list[Any] = [None] * count
-        for index, value in zip(at, self.inner.read(fields["values"], len(at)), strict=True):
+        for index, value in zip(at, read_some(self.inner, fields["values"], len(at)), strict=True):
             values[index] = value
         return values
 
@@ -155,7 +166,7 @@ class Sequences:
         """Return the values, or raise `ColumnsUnreadable`."""
         fields = as_fields(plain, {"lengths", "elements"}, "sequence")
         lengths = _read_lengths(fields["lengths"], count)
-        elements = iter(self.inner.read(fields["elements"], sum(lengths)))
+        elements = iter(read_some(self.inner, fields["elements"], sum(lengths)))
         make = self.make
         return [make(islice(elements, length)) for length in lengths]
 
@@ -234,5 +245,5 @@ class Unions:
         kinds = as_list(fields["kinds"], count, "kinds")
         require(all(type(kind) is str and kind in self.members for kind in kinds), "union: a kind is not of it")
         parts = as_fields(fields["values"], set(self.members), "union")
-        values = {name: iter(column.read(parts[name], kinds.count(name))) for name, column in self.members.items()}
+        values = {name: iter(read_some(column, parts[name], kinds.count(name))) for name, column in self.members.items()}
         return [next(values[kind]) for kind in kinds]

@@ -92,9 +92,10 @@ class Records:
         name = self.cls.__name__
         require(type(plain) is dict, f"{name}: its fields are wanted")
         known = {f.name for f in self.fields if f.column is not None}
-        require(set(plain) <= known, f"{name}: this version knows no {', '.join(sorted(set(plain) - known))}")
+        if unknown := plain.keys() - known:
+            raise ColumnsUnreadable(f"{name}: this version knows no {', '.join(sorted(unknown))}")
         # Defaults alone would make any number of records out of nothing.
-        require(count == 0 or set(plain) & known, f"{name}: no field of it is there")
+        require(count == 0 or plain, f"{name}: no field of it is there")
         columns = {f.name: self._read_field(f, plain, count) for f in self.fields if f.derivation is None}
         for f in self.fields:
             if f.derivation is not None:
@@ -102,18 +103,17 @@ class Records:
         return columns
 
     def _read_field(self, field: _Field, plain: Mapping[str, Any], count: int) -> list[Any]:
-        place = f"{self.cls.__name__}.{field.name}"
         if field.name not in plain:
             make_default = field.make_default
             if make_default is None:
-                raise ColumnsUnreadable(f"{place} is missing, and has no default")
+                raise ColumnsUnreadable(f"{self.cls.__name__}.{field.name} is missing, and has no default")
             return [make_default() for _ in range(count)]
         if field.column is None:
-            raise ColumnsUnreadable(f"{place} is not stored")
+            raise ColumnsUnreadable(f"{self.cls.__name__}.{field.name} is not stored")
         try:
             return field.column.read(plain[field.name], count)
         except ColumnsUnreadable as error:
-            raise ColumnsUnreadable(f"{place}: {error}") from error
+            raise ColumnsUnreadable(f"{self.cls.__name__}.{field.name}: {error}") from error
 
 
 _MAKERS: Final[dict[Any, Callable[[Iterable[Any]], Any]]] = {list: list, tuple: tuple, deque: deque}
