@@ -13,7 +13,8 @@ import shlex
 import socket
 import struct
 import sys
-from typing import IO, Final
+from io import IOBase
+from typing import Final
 
 _PORT_VARIABLE: Final = "PYTHON_WORKER_FACTORY_PORT"
 _SECRET_VARIABLE: Final = "PYTHON_WORKER_FACTORY_SECRET"  # noqa: S105 - its name
@@ -41,7 +42,7 @@ def main() -> None:
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
-def _connect(port: int, secret: bytes) -> tuple[IO[bytes], socket.socket]:
+def _connect(port: int, secret: bytes) -> tuple[IOBase, socket.socket]:
     """Connect and show the secret, as pyspark does: each side sends one text, with its length before it."""
     connected = socket.create_connection(("127.0.0.1", port), int(os.environ.get(_TIMEOUT_VARIABLE, _TIMEOUT_S)))
     file = connected.makefile("rwb", int(os.environ.get("SPARK_BUFFER_SIZE", "65536")))
