@@ -7,7 +7,7 @@ Three things, each said at the end of a run:
 - the processor time of the run by kind of process.
 
 With pytest-xdist each worker counts, and the process that started them adds up. A process belongs to the run if it has
-`EVENTFLINK_TEST_RUN` in its environment, as whatever a test starts, also in a session of its own.
+`EVENTFLINK_TEST_RUN` in its environment, or was started by one that does: tasks and Spark have few variables of who started them.
 """
 
 import os
@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+
+from tests.support.zygote import STARTED
 
 RUN_VARIABLE: Final = "EVENTFLINK_TEST_RUN"
 BUDGET: Final = Path(__file__).parents[1] / "process_budget.toml"
@@ -99,10 +101,6 @@ class _Starts:
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
             output["starts"], output["left_out"] = dict(self.by_file), session.config.stash.get(_LEFT_OUT, 0)
-
-
-STARTED: Final = "eventflink.test.started"
-"""The audit event of whatever else starts a process for a test: `sys.audit(STARTED)`."""
 
 
 class _Run:
@@ -216,13 +214,16 @@ class ProcessorTime:
             self._sample()
 
     def _sample(self) -> None:
-        for process_id, began, seconds in _processes():
+        now = sorted(_processes(), key=lambda each: each[1])  # Whoever starts another one began before it.
+        ours = {process_id for process_id, began, _, _ in now if (process_id, began) in self._used} | {os.getpid()}
+        for process_id, began, parent_id, seconds in now:
             process = process_id, began
             if process in self._strangers:
                 continue
-            if process not in self._used and process_id != os.getpid() and not self._is_of_the_run(process_id):
+            if process_id not in ours and parent_id not in ours and not self._is_of_the_run(process_id):
                 self._strangers.add(process)
                 continue
+            ours.add(process_id)
             # A process that was forked may become another one, by exec or by a name that it takes.
             self._used[process] = self._kind_of(process_id), seconds
 
@@ -243,8 +244,8 @@ class ProcessorTime:
         return kind_of(name if name.startswith("ef-") else command_line)
 
 
-def _processes() -> Iterator[tuple[int, int, float]]:
-    """Yield the processes of this host: the id, when it began in ticks, and the processor time so far in seconds."""
+def _processes() -> Iterator[tuple[int, int, int, float]]:
+    """Yield the processes of this host: the id, when it began in ticks, its parent's id, and the processor time so far in seconds."""
     for entry in os.scandir("/proc"):
         if not entry.name.isdecimal():
             continue
@@ -253,4 +254,4 @@ def _processes() -> Iterator[tuple[int, int, float]]:
         except OSError:  # It has just ended.
             continue
         fields = stat.rpartition(")")[2].split()
-        yield int(entry.name), int(fields[19]), (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+        yield int(entry.name), int(fields[19]), int(fields[1]), (int(fields[11]) + int(fields[12])) / _TICKS_PER_S

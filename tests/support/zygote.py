@@ -48,6 +48,9 @@ _READ_AT_START: Final = (
 )
 """The variables that begin so are read by the interpreter, or as modules are imported."""
 
+STARTED: Final = "eventflink.test.started"
+"""The audit event of a process that is forked, as `subprocess.Popen` is of one that is executed."""
+
 _REQUEST_BYTES: Final = 1 << 20
 _TIMEOUT_S: Final = 120.0
 _ROOM: Final = 8192
@@ -98,6 +101,7 @@ class Popen(subprocess.Popen[Any]):
         }
         p2cread, _, _, c2pwrite, _, errwrite = files
         standard = [file if file != -1 else number for number, file in enumerate((p2cread, c2pwrite, errwrite))]
+        sys.audit(STARTED)
         self.pid = zygote.fork(request, standard)
         self._child_created = True
         self._close_pipe_fds(*files)  # type: ignore[attr-defined]  # the stubs leave it out
