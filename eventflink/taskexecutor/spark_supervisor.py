@@ -22,6 +22,7 @@ from eventflink.log.jars import IVY_SETTINGS_VARIABLE, default_cache_directory
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
+from eventflink.taskexecutor.spark_file_system import file_system_settings
 from eventflink.taskexecutor.spark_jars import connector_settings
 from eventflink.taskexecutor.spark_server import (
     ADDRESS_FILE,
@@ -156,6 +157,7 @@ def _start_spark(runtime_directory: Path, settings: SparkServerSettings) -> subp
             "spark.ui.enabled": "true" if settings.ui_port else "false",
             "spark.ui.port": str(settings.ui_port),
         }
+        | file_system_settings(home / "jars")
         | connector_settings()
     )
     if settings.packages:
