@@ -65,6 +65,8 @@ _SPARK_CONFIGURATION: Final = {
     "spark.connect.grpc.binding.port": "0",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
+    # A Spark that is out of heap and keeps its port is worse than one that ends, and is started again.
+    "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
     "spark.ui.killEnabled": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
