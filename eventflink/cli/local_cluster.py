@@ -27,7 +27,6 @@ from eventflink.processes.child_processes import Child, ChildDied, ChildProcesse
 from eventflink.processes.file_lock import locked
 from eventflink.processes.worker_processes import WorkerProcesses
 
-START_TIMEOUT_S: Final = 90.0
 _MASTER: Final = "master"
 _STANDBY: Final = "standby"
 _REST: Final = "rest"
@@ -52,6 +51,7 @@ class LocalCluster:
         self._task_executors = task_executors
         self._say = say
         self._data_path = session.configuration.data_path
+        self._start_timeout_s = session.configuration.start_timeout_ms / 1000
         self._children = ChildProcesses(self._data_path / "logs")
         self._exit = contextlib.ExitStack()
         self._broker: EmbeddedBroker | None = None
@@ -90,7 +90,9 @@ class LocalCluster:
         self.stop()
 
     def _start_broker(self) -> str:
-        broker = EmbeddedBroker(self._data_path / "broker", self._session.configuration.broker_port, progress=self._say)
+        configuration = self._session.configuration
+        timeout_s = configuration.broker_start_timeout_ms / 1000
+        broker = EmbeddedBroker(self._data_path / "broker", configuration.broker_port, progress=self._say, start_timeout_s=timeout_s)
         self._exit.callback(broker.stop)
         bootstrap = broker.start()
         self._broker = broker
@@ -102,7 +104,7 @@ class LocalCluster:
         self._say("starting the master")
         command = [*self._session.child_arguments(self.bootstrap, {}), "master"]
         child = self._children.start(_MASTER, command)
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + self._start_timeout_s
         while self.leader is None:
             self.check()
             try:
@@ -125,11 +127,13 @@ class LocalCluster:
             for name in sorted(missing):
                 command = [*self._session.child_arguments(self.bootstrap, {"taskmanager.id": name}), "taskexecutor"]
                 self._children.start(name, command)
-            deadline = time.monotonic() + START_TIMEOUT_S
+            deadline = time.monotonic() + self._start_timeout_s
             while missing:
                 self.check()
                 if time.monotonic() > deadline:
-                    raise CommandFailed(ExitCode.UNREACHABLE, f"not registered in {START_TIMEOUT_S:.0f} s: {', '.join(sorted(missing))}")
+                    raise CommandFailed(
+                        ExitCode.UNREACHABLE, f"not registered in {self._start_timeout_s:g} s: {', '.join(sorted(missing))}"
+                    )
                 for event in follower.accepted_events(_POLL_S):
                     if isinstance(event, TaskManagerRegistered) and event.task_manager_id in missing:
                         missing.discard(event.task_manager_id)
@@ -140,7 +144,7 @@ class LocalCluster:
 
     def _await_rest(self, rest: Child) -> str:
         """Return the URL of the REST process, once it answers."""
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + self._start_timeout_s
         while (url := self._url_of(rest)) is None:
             self.check()
             if time.monotonic() > deadline:
@@ -181,10 +185,10 @@ class LocalCluster:
 
     def await_leader(self, master_id: str) -> LeaderHeartbeat:
         """Wait until this master leads."""
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + self._start_timeout_s
         while self.leader is None or self.leader.master_id != master_id:
             if time.monotonic() > deadline:
-                raise CommandFailed(ExitCode.UNREACHABLE, f"{master_id} does not lead after {START_TIMEOUT_S:.0f} s")
+                raise CommandFailed(ExitCode.UNREACHABLE, f"{master_id} does not lead after {self._start_timeout_s:g} s")
             with contextlib.suppress(NoLeader, ClusterUnreachable):
                 self.leader = find_leader(self.bootstrap, self._session.cluster_id, timeout_s=_POLL_S)
         return self.leader

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _UNABRIDGED_WIDTH: Final = 400
 """Into a file or a pipe tables go unabridged, however wide."""
 
-_BROKER_TIMEOUT_S: Final = 60.0
 """As long as the embedded broker has for its start."""
 _BROKER_POLL_S: Final = 0.1
 
@@ -242,13 +241,14 @@ class Session:
                 raise CommandFailed(ExitCode.UNREACHABLE, refusal)
         return found
 
-    def await_bootstrap(self, timeout_s: float = _BROKER_TIMEOUT_S) -> str:
+    def await_bootstrap(self) -> str:
         """Return `bootstrap`; where there is none yet, wait for an embedded broker that somebody is just starting.
 
         Raises:
-            CommandFailed, ConfigurationError: as of `bootstrap`; that there is none, after `timeout_s`.
+            CommandFailed, ConfigurationError: as of `bootstrap`; that there is none, after the time that a broker may take to start.
 
         """
+        timeout_s = self.configuration.broker_start_timeout_ms / 1000
         deadline = time.monotonic() + timeout_s
         if not self._find_bootstrap():
             where = self.configuration.data_path

@@ -246,7 +246,9 @@ class AdminConnection:
             raise self._explain(what, error, operation, topic) from error
         except FutureTimeoutError as error:
             refusal = find_refusal(self._bootstrap_servers)
-            raise KafkaUnreachable(refusal or f"{self._bootstrap_servers}: {what}: no answer within {self.timeout_s:.0f} s") from error
+            raise KafkaUnreachable(
+                refusal or f"{self._bootstrap_servers}: {what}: no Kafka broker answered within {self.timeout_s:.0f} s"
+            ) from error
 
     def _explain(self, what: str, error: KafkaException, operation: str, topic: str = "") -> AdministrationError:
         cause = error.args[0]

@@ -30,13 +30,15 @@ from eventflink.processes.file_lock import locked
 
 _LOGGER = logging.getLogger(__name__)
 
-_START_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S: Final = 180.0
+"""How long a start may take by default: after a kill a broker reads its logs before it answers."""
+
 _FORMAT_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 15.0
 _LOCK_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.05
 _FREE_PORT_ATTEMPTS: Final = 3
-_LOG_LINES_SHOWN: Final = 15
+_LOG_LINES_SHOWN: Final = 10
 _JAVA_OPTIONS: Final = (
     "-Xms128m",
     "-Xmx512m",
@@ -71,6 +73,7 @@ class EmbeddedBroker:
         cache_directory: Path | None = None,
         progress: Progress = ignore_progress,
         further: Mapping[str, str] = MappingProxyType({}),
+        start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         """Start nothing yet.
 
@@ -80,6 +83,7 @@ class EmbeddedBroker:
             cache_directory: where Kafka's jars are kept; by default in the user's cache.
             progress: takes lines for a person during the start.
             further: what Kafka is told besides, such as listeners with authentication and an authorizer; ours stays, without any.
+            start_timeout_s: how long it may take until it answers, before it is ended (`broker.start-timeout`).
 
         """
         self._directory = data_directory.expanduser().absolute()
@@ -87,6 +91,7 @@ class EmbeddedBroker:
         self._cache_directory = cache_directory
         self._progress = progress
         self._further = further
+        self._start_timeout_s = start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
 
@@ -123,7 +128,7 @@ class EmbeddedBroker:
         Raises:
             JavaMissing: there is no Java 17 or newer.
             BrokerUnavailable: the jars cannot be fetched, the port is taken, another process uses the data directory, or the broker
-                ended or did not answer within a minute (the message then has the last lines of its log).
+                ended or did not answer in time (the message then has the last lines of its log).
 
         """
         if self.is_running:
@@ -242,7 +247,7 @@ class EmbeddedBroker:
             raise BrokerUnavailable(f"Kafka could not format {self._directory}:\n{_last_lines(finished.stdout)}")
 
     def _wait_until_it_answers(self) -> None:
-        deadline = time.monotonic() + _START_TIMEOUT_S
+        deadline = time.monotonic() + self._start_timeout_s
         # Asked only once the port is open: librdkafka would report each refused connection, and wait longer after each.
         while not _accepts_connections(self._port):
             self._check_it_may_yet_answer(deadline)
@@ -263,7 +268,8 @@ class EmbeddedBroker:
             raise BrokerUnavailable(f"the embedded broker ended while it started; log: {self.log_path}\n{said}")
         if time.monotonic() > deadline:
             raise BrokerUnavailable(
-                f"the embedded broker did not answer within {_START_TIMEOUT_S:.0f} s; log: {self.log_path}\n{self._last_log_lines()}"
+                f"the embedded broker did not answer within {self._start_timeout_s:g} s, and was ended: if it was still reading its data, "
+                f"raise broker.start-timeout; log: {self.log_path}\n{self._last_log_lines()}"
             )
 
     def _last_log_lines(self) -> str:

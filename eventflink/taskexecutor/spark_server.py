@@ -30,7 +30,6 @@ from eventflink.taskexecutor.task_environment import inherited
 if TYPE_CHECKING:
     from eventflink.model.configuration import Configuration
 
-START_TIMEOUT_S: Final = 120.0
 PACKAGES_TIMEOUT_S: Final = 900.0
 """How long a start may take that has jars to fetch first."""
 
@@ -60,17 +59,20 @@ class SparkServerSettings:
     """Where it shows Spark's own pages; 0: nowhere."""
     environment: tuple[str, ...] = ()
     """Names of environment variables that it has besides those that tasks always have."""
+    timeout_ms: int = 120_000
+    """How long a start may take that has nothing to fetch."""
 
     @classmethod
     def of(cls, configuration: "Configuration") -> Self:
         """Return how the configuration wants it."""
         place = (configuration.spark_master, configuration.spark_memory, configuration.spark_packages, configuration.spark_ui_port)
-        return cls(*place, configuration.task_environment_names)
+        return cls(*place, configuration.task_environment_names, configuration.spark_start_timeout_ms)
 
     @property
     def start_timeout_s(self) -> float:
         """How long a start may take before it counts as failed, in seconds."""
-        return PACKAGES_TIMEOUT_S if self.packages or not has_kafka_connector() else START_TIMEOUT_S
+        fetching_s = PACKAGES_TIMEOUT_S if self.packages or not has_kafka_connector() else 0.0
+        return max(self.timeout_ms / 1000, fetching_s)
 
 
 class SparkUnavailable(Exception):
@@ -139,7 +141,7 @@ def ensure_server(runtime_directory: Path, settings: SparkServerSettings) -> str
                 raise SparkUnavailable(f"Spark did not start{_disk_fault(runtime_directory)}:\n{_log_tail(runtime_directory)}")
             time.sleep(_POLL_S)
     why = _disk_fault(runtime_directory)
-    raise SparkUnavailable(f"Spark did not start within {timeout_s:g} s{why}:\n{_log_tail(runtime_directory)}")
+    raise SparkUnavailable(f"Spark did not start within {timeout_s:g} s (spark.local.start-timeout){why}:\n{_log_tail(runtime_directory)}")
 
 
 def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes]:

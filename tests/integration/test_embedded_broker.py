@@ -106,6 +106,18 @@ def test_when_java_ends_early_its_last_words_are_shown(tmp_path: Path) -> None:
     assert broker.process_id is None
 
 
+def test_a_broker_that_takes_longer_than_its_setting_says_is_ended_and_the_command_says_which_setting(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "eventflink.cli", f"-Ddata.directory={tmp_path}", "-Dbroker.port=0", "-Dbroker.start-timeout=1000"]
+    done = subprocess.run([*command, "broker"], capture_output=True, text=True, check=False, timeout=180)
+    assert done.returncode != 0
+    assert "the embedded broker did not answer within 1 s" in done.stderr
+    assert "raise broker.start-timeout" in done.stderr
+    # `cluster start` shows the last 15 lines of a daemon that has ended: the reason is among them.
+    assert "raise broker.start-timeout" in "\n".join(done.stderr.splitlines()[-15:])
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        assert broker.is_running
+
+
 def test_without_network_and_without_cache_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repository at a port where nobody listens is what a machine without network sees."""
     settings = tmp_path / "settings.xml"

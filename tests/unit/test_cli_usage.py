@@ -131,7 +131,7 @@ def test_a_broker_that_is_just_starting_is_waited_for(
 
 def test_a_broker_that_nobody_starts_is_waited_for_within_bounds(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="which Kafka cluster") as failed:
-        Session(None, {"data.directory": str(tmp_path)}, verbose=False).await_bootstrap(0.2)
+        Session(None, {"data.directory": str(tmp_path), "broker.start-timeout": "1000"}, verbose=False).await_bootstrap()
     assert failed.value.exit_code is ExitCode.UNREACHABLE
 
 

@@ -18,9 +18,13 @@ def broker(session: Session) -> int:
 
     Prints its address on standard output once it answers. Its data are kept in <data.directory>/broker.
     """
-    data_path = session.configuration.data_path
+    configuration = session.configuration
+    data_path = configuration.data_path
     embedded = EmbeddedBroker(
-        data_path / "broker", session.configuration.broker_port, progress=lambda line: session.err.print(line, markup=False)
+        data_path / "broker",
+        configuration.broker_port,
+        progress=lambda line: session.err.print(line, markup=False),
+        start_timeout_s=configuration.broker_start_timeout_ms / 1000,
     )
 
     def check() -> None:

@@ -53,6 +53,13 @@ class ClusterKeys(Keys):
         Path("~/.local/share/eventflink"), alias="data.directory", description="Everything this host writes, unless said otherwise."
     )
     broker_port: int = Field(9092, alias="broker.port", ge=0, le=65535, description="Where the embedded broker listens; 0: any free port.")
+    broker_start_timeout_ms: int = Field(
+        180_000,
+        alias="broker.start-timeout",
+        ge=1_000,
+        le=3_600_000,
+        description="How long the embedded broker may take until it answers; after a kill it reads its logs first.",
+    )
     replication_factor: int = Field(
         1, alias="topics.replication-factor", ge=1, le=15, description="Of topics that are created; below 3 the cluster is single-node."
     )
@@ -102,7 +109,7 @@ class ClusterKeys(Keys):
         "", alias="env.remote.program", description="The command line of `eventflink` on another host. Default: the same as here."
     )
     start_timeout_ms: int = Field(
-        90_000, alias="cluster.start-timeout", ge=1000, description="How long `cluster start` waits until a daemon has joined the cluster."
+        90_000, alias="cluster.start-timeout", ge=1000, description="How long `cluster start` and `up` wait until a daemon has joined."
     )
     stop_timeout_ms: int = Field(
         30_000, alias="cluster.stop-timeout", ge=100, description="How long a daemon has for its orderly end before it is killed."

@@ -79,6 +79,13 @@ class TaskManagerKeys(Keys):
     )
     spark_master: str = Field("local[*]", alias="spark.local.master", description="The master of the local server.")
     spark_memory: str = Field("1g", alias="spark.local.memory", pattern=r"^[1-9]\d*[mg]$", description="The heap of the local server.")
+    spark_start_timeout_ms: int = Field(
+        120_000,
+        alias="spark.local.start-timeout",
+        ge=1_000,
+        le=3_600_000,
+        description="How long the local server may take to start; a start that has packages to fetch may take 15 minutes in any case.",
+    )
     spark_ui_port: int = Field(
         0,
         alias="spark.local.ui-port",
