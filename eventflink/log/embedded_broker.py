@@ -1,19 +1,22 @@
 """A real Apache Kafka broker (KRaft, one node) that this process owns, for a machine that has no cluster.
 
-Where the jars come from is `jars`, what the broker is told is `broker_properties`. The rule: the broker answers when
-`start` returns, one process at a time uses a data directory, and the broker never outlives the process that started it.
+Where the jars come from is `jars`, what makes the start cheaper `class_data`, what the broker is told `broker_properties`. The rule: the
+broker answers when `start` returns, one process at a time uses a data directory, and it never outlives the process that started it.
 """
 
 import base64
 import contextlib
+import hashlib
 import logging
 import os
+import shutil
 import socket
 import subprocess
 import time
 import types
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Self
@@ -22,6 +25,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from eventflink.log.broker_properties import LOOPBACK, render_server_properties
+from eventflink.log.class_data import ClassData
 from eventflink.log.jars import KAFKA_BROKER, JarsUnavailable, Progress, ensure_jars, ignore_progress
 from eventflink.log.java import find_java
 from eventflink.model.kafka_settings import client_settings
@@ -39,6 +43,9 @@ _LOCK_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.05
 _FREE_PORT_ATTEMPTS: Final = 3
 _LOG_LINES_SHOWN: Final = 10
+_MAIN_CLASS: Final = "kafka.Kafka"
+_IDS_FILE: Final = "meta.properties"
+_FEATURES_FILE: Final = "bootstrap.checkpoint"
 _JAVA_OPTIONS: Final = (
     "-Xms128m",
     "-Xmx512m",
@@ -53,6 +60,22 @@ _JAVA_OPTIONS: Final = (
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaConfig=warn",
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config.AbstractConfig=warn",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Kafka:
+    """How Kafka's programs are run on this machine."""
+
+    jars: Path
+    command: tuple[str, ...]
+    class_data: ClassData
+    """Of the broker."""
+
+    @classmethod
+    def of(cls, java: Path, jars: Path) -> Self:
+        command = (str(java), *_JAVA_OPTIONS, "-cp", str(jars / "*"))
+        class_data = ClassData(jars.name, java, (*command, str(jars.stat().st_mtime_ns)), _MAIN_CLASS, cache_directory=jars.parent)
+        return cls(jars, command, class_data)
 
 
 class BrokerUnavailable(Exception):
@@ -138,13 +161,13 @@ class EmbeddedBroker:
             jars = ensure_jars(KAFKA_BROKER, java, self._cache_directory, self._progress)
         except JarsUnavailable as error:
             raise BrokerUnavailable(f"{error}\nWithout them, name a running cluster in bootstrap.servers.") from error
-        base_command = [str(java), *_JAVA_OPTIONS, "-cp", str(jars / "*")]
+        kafka = _Kafka.of(java, jars)
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             busy = BrokerUnavailable(f"another broker is using {self._directory}; stop it, or choose another data directory")
             # The Java process inherits the lock: the directory stays locked exactly until that process is gone, whichever ends first.
             with locked(self._directory / "broker.lock", _LOCK_TIMEOUT_S, busy) as lock:
-                self._start_on_some_port(base_command, lock)
+                self._start_on_some_port(kafka, lock)
         except (OSError, ValueError) as error:
             raise BrokerUnavailable(f"the embedded broker cannot use {self._directory}: {error}") from error
         _LOGGER.info("BrokerStarted bootstrap=%s process_id=%s data=%s", self.bootstrap_servers, self.process_id, self._directory)
@@ -178,32 +201,32 @@ class EmbeddedBroker:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: types.TracebackType | None) -> None:
         self.stop()
 
-    def _start_on_some_port(self, base_command: list[str], lock: int) -> None:
+    def _start_on_some_port(self, kafka: _Kafka, lock: int) -> None:
         """Start on the wanted port, or on a free one; that may be lost to another process before Java has it, so try again."""
         if self._wanted_port:
             _check_port_is_free(self._wanted_port)
         for attempt in range(1, _FREE_PORT_ATTEMPTS + 1):
             free_port, controller_port = _find_two_free_ports()
             try:
-                self._start_on(base_command, lock, self._wanted_port or free_port, controller_port)
+                self._start_on(kafka, lock, self._wanted_port or free_port, controller_port)
             except _PortLost:
                 if attempt == _FREE_PORT_ATTEMPTS:
                     raise
             else:
                 return
 
-    def _start_on(self, base_command: list[str], lock: int, port: int, controller_port: int) -> None:
+    def _start_on(self, kafka: _Kafka, lock: int, port: int, controller_port: int) -> None:
         data = self._directory / "kafka"
         properties = self._directory / "server.properties"
         properties.write_text(render_server_properties(data, port, controller_port, self._further), encoding="ascii")
-        if not (data / "meta.properties").is_file():
-            self._format(base_command, properties)
+        if not (data / _IDS_FILE).is_file():
+            self._format(kafka, data, properties)
         if self.log_path.exists():
             self.log_path.replace(self.log_path.with_name("broker.log.1"))
         self._progress(f"starting Kafka on {LOOPBACK}:{port}")
         with self.log_path.open("wb") as log:
             self._process = subprocess.Popen(
-                [*base_command, "kafka.Kafka", str(properties)],
+                [*kafka.command, *kafka.class_data.options, _MAIN_CLASS, str(properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -219,16 +242,33 @@ class EmbeddedBroker:
         except BaseException:
             self.stop()
             raise
+        kafka.class_data.make_archive(self._process.pid)
 
-    def _format(self, base_command: list[str], properties: Path) -> None:
-        """Make the data directory one of Kafka's, with a cluster id of its own."""
-        cluster_id = "-"
-        # An id that begins with a dash would be taken for an option.
-        while cluster_id.startswith("-"):
-            cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+    def _format(self, kafka: _Kafka, data: Path, properties: Path) -> None:
+        """Make the data directory one of Kafka's, with a cluster id of its own.
+
+        What Kafka's own tool writes besides the ids are the versions of Kafka's features: the same for each broker that is told nothing
+        besides what ours is always told. They are kept beside the jars, and one small file takes the place of a JVM.
+        """
+        if self._further:
+            self._run_format_tool(kafka, properties)
+            return
+        told = hashlib.sha256(render_server_properties(Path("-"), 0, 0).encode("ascii")).hexdigest()[:16]
+        kept = kafka.jars.with_name(f"{kafka.jars.name}-features-{told}")
+        if kept.is_file():
+            data.mkdir(exist_ok=True)
+            shutil.copyfile(kept, data / _FEATURES_FILE)
+            # Last: a directory that has it counts as formatted.
+            _write_whole(data / _IDS_FILE, f"version=1\ncluster.id={_new_id()}\ndirectory.id={_new_id()}\nnode.id=1\n".encode("ascii"))
+            return
+        self._run_format_tool(kafka, properties)
+        with contextlib.suppress(OSError):  # A cache that cannot be written to only makes the next new broker dearer.
+            _write_whole(kept, (data / _FEATURES_FILE).read_bytes())
+
+    def _run_format_tool(self, kafka: _Kafka, properties: Path) -> None:
         # It lives for a second: code that is compiled well would come too late.
-        command = [*base_command, "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format"]
-        arguments = ["--cluster-id", cluster_id, "--config", str(properties), "--ignore-formatted"]
+        command = [*kafka.command, "-XX:TieredStopAtLevel=1", "kafka.tools.StorageTool", "format"]
+        arguments = ["--cluster-id", _new_id(), "--config", str(properties), "--ignore-formatted"]
         try:
             finished = subprocess.run(
                 [*command, *arguments],
@@ -284,6 +324,23 @@ class EmbeddedBroker:
 
 class _PortLost(BrokerUnavailable):
     """Another process took the port between the moment it was found free and the moment Java bound it."""
+
+
+def _new_id() -> str:
+    """Return an id as Kafka makes them: none begins with a dash, which would be taken for an option."""
+    text = "-"
+    while text.startswith("-"):
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode("ascii").rstrip("=")
+    return text
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
 
 
 def _last_lines(text: str) -> str:

@@ -1,12 +1,14 @@
 """The embedded broker is a real one, keeps its data, never outlives its owner, and says clearly what hinders it."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,61 @@ def test_without_network_and_without_cache_the_error_says_what_to_do(tmp_path: P
     with pytest.raises(BrokerUnavailable, match=r"(?s)is there a network.*not found.*bootstrap\.servers"):
         EmbeddedBroker(tmp_path / "data", cache_directory=cache).start()
     assert not [entry for entry in cache.iterdir() if entry.suffix not in (".lock", ".ivy")]
+
+
+def wait_until(happened: Callable[[], bool], timeout_s: float = 240.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """A cache that has Kafka's jars and nothing else."""
+    jars = ensure_jars(KAFKA_BROKER, find_java())
+    shutil.copytree(jars, tmp_path / "cache" / jars.name)
+    return tmp_path / "cache"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what a JVM runs with is read from /proc")
+def test_the_first_start_leaves_an_archive_of_classes_that_later_ones_map(tmp_path: Path, cache: Path) -> None:
+    """Damaged, it is refused by the JVM, and the broker starts as it does without."""
+    archives = cache / "class-data"
+    with EmbeddedBroker(tmp_path / "first", cache_directory=cache):
+        wait_until(lambda: bool(list(archives.glob("*.jsa"))))
+    wait_until(lambda: {path.suffix for path in archives.iterdir()} == {".jsa", ".lock"})
+    [archive] = archives.glob("*.jsa")
+    with EmbeddedBroker(tmp_path / "second", cache_directory=cache) as broker:
+        assert str(archive) in Path(f"/proc/{broker.process_id}/maps").read_text(encoding="utf-8")
+        produced = broker.log_path.read_text(encoding="utf-8")
+        assert not [line for line in produced.splitlines() if "cds" in line.lower()]
+    archive.chmod(0o600)
+    with archive.open("r+b") as file:
+        file.seek(archive.stat().st_size // 3)
+        file.write(b"\x55" * 100_000)
+    with EmbeddedBroker(tmp_path / "third", cache_directory=cache) as broker:
+        assert broker.is_running
+
+
+def test_where_archives_cannot_be_kept_the_broker_starts_without(tmp_path: Path, cache: Path) -> None:
+    (cache / "class-data").write_text("no directory", encoding="utf-8")
+    with EmbeddedBroker(tmp_path / "data", cache_directory=cache) as broker:
+        assert broker.is_running
+
+
+def test_what_the_format_tool_writes_is_kept_but_for_the_ids(tmp_path: Path, cache: Path) -> None:
+    (cache / "class-data").write_text("no directory", encoding="utf-8")
+    ids = []
+    for name in ("formatted", "copied"):
+        with EmbeddedBroker(tmp_path / name, cache_directory=cache):
+            lines = (tmp_path / name / "kafka" / "meta.properties").read_text(encoding="utf-8").splitlines()
+            ids.append({line for line in lines if not line.startswith("#")})
+        assert len(list(cache.glob("*-features-*"))) == 1
+    assert ids[0] & ids[1] == {"version=1", "node.id=1"}
+    assert {line.partition("=")[0] for line in ids[0]} == {line.partition("=")[0] for line in ids[1]}
+    files = [(tmp_path / name / "kafka" / "bootstrap.checkpoint").read_bytes() for name in ("formatted", "copied")]
+    assert files[0] == files[1]
 
 
 LOCK_HOLDER = """

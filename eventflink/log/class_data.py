@@ -1,0 +1,185 @@
+"""Archives of class data: what a JVM has loaded once, the next one like it maps from a file, in half the processor time.
+
+An archive is for one program, set of jars and JVM. The first start without one records which classes it loads; a process of its own,
+this module run as a program, waits until no more come and makes the archive of them with the lowest priority. The rule: an archive
+only makes a start cheaper. Where none can be made or the JVM refuses it, everything works as it does without, and nothing is said but
+one line; it appears whole or not at all, and of many processes that need it only one makes it.
+"""
+
+import contextlib
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from eventflink.log.jars import default_cache_directory
+from eventflink.processes import die_with_parent
+from eventflink.processes.disk import find_fault
+from eventflink.processes.file_lock import LockBusy, locked
+
+_LOGGER = logging.getLogger(__name__)
+
+_KEPT_UNUSED_S: Final = 7 * 24 * 3600.0
+_ROOM_BYTES: Final = 1 << 30
+_QUIET_S: Final = 5.0
+"""How long no further class may have been loaded before the list of them counts as complete."""
+
+_RECORD_LIMIT_S: Final = 600.0
+_MAKE_LIMIT_S: Final = 600.0
+_POLL_S: Final = 1.0
+_LOWEST_PRIORITY: Final = 19
+_RECORD: Final = "-XX:DumpLoadedClassList="
+_SAFELY: Final = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:+VerifySharedSpaces", "-Xlog:cds*=off")
+"""A JVM that does not know them goes on; one that maps an archive first compares its checksums, and says nothing about what it refuses."""
+
+
+class ClassData:
+    """What one start of a program in a JVM has to do with class data: `options` before it, `make_archive` once it runs."""
+
+    def __init__(
+        self, name: str, java: Path, identity: Sequence[str], main_class: str, needed_class: str = "", cache_directory: Path | None = None
+    ) -> None:
+        """Look for the archive; prepare to record where there is none.
+
+        Args:
+            name: of the program, with its version.
+            java: that runs it.
+            identity: what an archive depends on besides: the JVM's options and where the jars are.
+            main_class: what stands after the JVM's options in the program's command line.
+            needed_class: one that a list of classes has before an archive is worth making, such as `java/lang/String`.
+            cache_directory: where archives are kept; by default in the user's cache.
+
+        """
+        self._main_class = main_class
+        self._needed_class = needed_class
+        self._list: Path | None = None
+        self.options: tuple[str, ...] = ()
+        """What the JVM is told besides."""
+        directory = (cache_directory if cache_directory is not None else default_cache_directory()) / "class-data"
+        with contextlib.suppress(OSError):  # Without a cache that can be written to there is no archive.
+            status = java.resolve().stat()
+            key = hashlib.sha256(repr((str(java.resolve()), status.st_mtime_ns, status.st_size, *identity)).encode()).hexdigest()[:16]
+            self._archive = directory / f"{name}-{key}.jsa"
+            if self._archive.is_file():
+                self.options = (f"-XX:SharedArchiveFile={self._archive}", "-Xshare:auto", *_SAFELY)
+                os.utime(self._archive)
+            # What a JVM runs with is read from /proc; and where an archive could not be made, it is not tried at each start.
+            elif sys.platform == "linux" and not _failure_of(self._archive).exists():
+                directory.mkdir(parents=True, exist_ok=True)
+                _remove_unused(directory)
+                recorded = self._archive.with_suffix(f".{uuid.uuid4().hex}.classes")
+                recorded.touch(exist_ok=False)
+                self._list = recorded
+                self.options = (f"{_RECORD}{recorded}",)
+
+    def make_archive(self, process_id: int) -> None:
+        """Have the archive made in the background of what the started JVM records; does nothing where there is one."""
+        recorded, self._list = self._list, None
+        if recorded is None:
+            return
+        log = recorded.with_suffix(".log")
+        maker = [sys.executable, "-P", "-m", "eventflink.log.class_data"]
+        maker += [str(self._archive), str(recorded), str(process_id), self._main_class, self._needed_class]
+        try:
+            # The shell ends at once: who made it for this process has nothing to wait for, and the archive may be ready after its end.
+            command = ["sh", "-c", 'log=$1; shift; "$@" >"$log" 2>&1 &', "sh", str(log), *maker]
+            subprocess.run(command, stdin=subprocess.DEVNULL, start_new_session=True, cwd=log.parent, check=False)
+        except OSError as error:
+            _LOGGER.info("ClassDataNotShared archive=%s reason=%r", self._archive, str(error))
+        else:
+            _LOGGER.info("ClassDataToBeShared archive=%s log=%s", self._archive, log)
+
+
+def _failure_of(archive: Path) -> Path:
+    """Return where it stands why an archive could not be made; as long as it is there, it is not tried again."""
+    return archive.with_suffix(".failed")
+
+
+def _remove_unused(directory: Path) -> None:
+    """Remove what no start has used for a week: archives of other versions, and what an end by force has left."""
+    for path in directory.iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime > _KEPT_UNUSED_S:
+                path.unlink()
+
+
+def main() -> int:
+    """Make one archive; return the exit status, and leave no file but the archive or the reason why there is none."""
+    archive, recorded, process_id, main_class, needed_class = sys.argv[1:]
+    os.nice(_LOWEST_PRIORITY)
+    log = Path(recorded).with_suffix(".log")
+    try:
+        with locked(Path(archive).with_suffix(".lock"), 0.0, LockBusy("another process makes it")):
+            if not Path(archive).exists() and not _failure_of(Path(archive)).exists():
+                _make(Path(archive), Path(recorded), int(process_id), main_class, needed_class)
+    except _CannotMake as error:
+        sys.stdout.write(f"{error}\n")
+        log.replace(_failure_of(Path(archive)))
+        return 1
+    except LockBusy:
+        pass
+    finally:
+        for path in (Path(recorded), log):
+            path.unlink(missing_ok=True)
+    return 0
+
+
+class _CannotMake(Exception):
+    """The JVM made no archive, or there is no room for one."""
+
+
+def _make(archive: Path, recorded: Path, process_id: int, main_class: str, needed_class: str) -> None:
+    """Wait until the list of classes is complete and have a JVM make the archive beside its place; the lock is held."""
+    try:
+        command = [os.fsdecode(argument) for argument in Path(f"/proc/{process_id}/cmdline").read_bytes().split(b"\0")]
+        command = [argument for argument in command[: command.index(main_class)] if not argument.startswith(_RECORD)]
+    except (OSError, ValueError):  # It has ended already.
+        return
+    if not _is_complete(recorded, process_id, needed_class):
+        return
+    fault = find_fault(archive.parent, _ROOM_BYTES)
+    if fault:
+        raise _CannotMake(fault)
+    partial = archive.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    options = [*_SAFELY, "-Xshare:dump", f"-XX:SharedClassListFile={recorded}", f"-XX:SharedArchiveFile={partial}"]
+    try:
+        made = subprocess.run(
+            [command[0], *options, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            timeout=_MAKE_LIMIT_S,
+            check=False,
+            preexec_fn=die_with_parent(),
+        )
+        if made.returncode != 0 or not partial.is_file():
+            raise _CannotMake(f"the JVM ended with exit code {made.returncode}")
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.rename(archive)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _CannotMake(str(error)) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _is_complete(recorded: Path, process_id: int, needed_class: str) -> bool:
+    """Wait until no more classes come, or the JVM has ended; tell whether those that came are worth an archive."""
+    deadline = time.monotonic() + _RECORD_LIMIT_S
+    classes, grew_at = b"", time.monotonic()
+    while Path(f"/proc/{process_id}").exists() and time.monotonic() < deadline:
+        if recorded.stat().st_size != len(classes):
+            classes, grew_at = recorded.read_bytes(), time.monotonic()
+        if needed_class.encode() in classes and time.monotonic() - grew_at >= _QUIET_S:
+            break
+        time.sleep(_POLL_S)
+    return needed_class.encode() in recorded.read_bytes()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
