@@ -139,9 +139,13 @@ def test_every_metric_of_the_catalogue_is_there_and_the_dashboard_asks_for_no_ot
 def test_stacks_and_a_profile_of_the_leader(measured: Measured) -> None:
     address = measured.address_of("first")
     assert re.search(r'"MainThread".*\n(.*\n)*?.*run_master', get(address, "/threads")[2])
-    status, _, profile = get(address, "/profile?seconds=1")
-    assert status == 200
-    assert re.search(r"^MainThread;\S+ \d+$", profile, re.MULTILINE)
+
+    def shows_the_main_thread() -> bool:
+        status, _, profile = get(address, "/profile?seconds=1")
+        assert status == 200
+        return re.search(r"^MainThread;\S+ \d+$", profile, re.MULTILINE) is not None
+
+    wait_until(shows_the_main_thread, "the leader, which is idle most of the time, is seen at work")
 
 
 def test_a_leader_that_was_frozen_says_that_it_was_deposed(measured: Measured) -> None:
