@@ -78,7 +78,10 @@ class LogAppender:
             AppendFailed: a record was not delivered.
 
         """
-        self._producer.poll(0)
+        try:
+            self._producer.poll(0)
+        except KafkaException as error:  # A fatal one is raised where no record waits that it could be told of.
+            self._failure = self._failure or str(error)
         if self._failure is not None:
             self._producer.purge()
             raise AppendFailed(f"a decision could not be appended: {self._failure}")
@@ -116,7 +119,7 @@ class EffectProducer:
             self._producer.produce(name, key=key.encode(), value=value, partition=partition, on_delivery=self._delivered)
         except (BufferError, KafkaException) as error:
             self._note_failure(name, str(error))
-        self._producer.poll(0)
+        self.poll()
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -130,7 +133,10 @@ class EffectProducer:
 
     def poll(self) -> None:
         """Serve delivery reports."""
-        self._producer.poll(0)
+        try:
+            self._producer.poll(0)
+        except KafkaException as error:  # As of the log's.
+            self._note_failure("", str(error))
 
     def close(self, timeout_s: float) -> bool:
         """Wait for what is queued, at most `timeout_s`; tell whether Kafka has all of it."""

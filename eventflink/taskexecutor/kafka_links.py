@@ -285,7 +285,12 @@ class _PolledProducer:
 
     def _run(self) -> None:
         while not self._closing.is_set():
-            self._producer.poll(_POLL_S)
+            try:
+                self._producer.poll(_POLL_S)
+            except KafkaException as error:  # A fatal one is raised here, where no record waits that it could be told of.
+                _LOGGER.warning("ProducerFailed thread=%s error=%s", self._thread.name, error)
+                self._broken = True
+                self._closing.wait(_POLL_S)
             if self._broken:
                 self._replace()
 

@@ -5,8 +5,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from eventflink.events.inputs import Disconnection
+from eventflink.leadership.ports import AppendFailed
+from eventflink.log.producers import EffectProducer, LogAppender
 from eventflink.taskexecutor import kafka_links
 from eventflink.taskexecutor.kafka_links import Inbox, ReportsWriter
 from eventflink.taskexecutor.protocol import ProtocolSettings, TaskExecutorProtocol
@@ -75,3 +78,36 @@ def test_a_producer_is_kept_where_kafka_itself_may_be_what_is_waited_for(
     _send_in_vain(writer, inbox)
     assert not writer._reports._broken
     assert writer._reports._producer is patient
+
+
+class _Failed:
+    """A producer in which librdkafka has met a fatal error while no record waited: it raises where it is polled."""
+
+    def poll(self, _timeout_s: float) -> int:
+        raise KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "no producer id", fatal=True))
+
+    def purge(self) -> None: ...
+
+    def flush(self, _timeout_s: float) -> int:
+        return 0
+
+
+def test_a_producer_that_fails_while_nothing_waits_is_replaced(writer: ReportsWriter) -> None:
+    writer._reports._producer = failed = _Failed()
+    deadline = time.monotonic() + 60
+    while writer._reports._producer is failed:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert isinstance(writer._reports._producer, Producer)
+    assert writer._reports._thread.is_alive()
+
+
+def test_a_leader_hears_of_a_producer_that_fails_while_nothing_waits() -> None:
+    appender = LogAppender(NOWHERE, "nowhere", 500)
+    appender._producer = _Failed()
+    with pytest.raises(AppendFailed, match="no producer id"):
+        appender.poll()
+    effects = EffectProducer(NOWHERE, "nowhere")
+    effects._producer = _Failed()
+    effects.poll()
+    assert effects.failed_count == 1
