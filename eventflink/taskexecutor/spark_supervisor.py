@@ -6,6 +6,8 @@ seconds, the first of which leaves a TaskExecutor that is started again its warm
 """
 
 import fcntl
+import hashlib
+import importlib.metadata
 import importlib.util
 import logging
 import os
@@ -14,11 +16,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Final, NoReturn
 
+from eventflink.log.class_data import ClassData
 from eventflink.log.jars import IVY_SETTINGS_VARIABLE, default_cache_directory
+from eventflink.log.java import JavaMissing
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
@@ -44,6 +49,9 @@ _END_TIMEOUT_S: Final = 0.4
 _LOCK_TIMEOUT_S: Final = 1.0
 _STARTED: Final = re.compile(rb"Spark Connect server started at: \S*:(\d+)")
 _SERVER_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_SUBMIT_CLASS: Final = "org.apache.spark.deploy.SparkSubmit"
+_CLASS_OF_A_FIRST_OPERATION: Final = "org/apache/spark/sql/connect/planner/SparkConnectPlanner"
+_CLASS_PATH_VARIABLES: Final = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
 
 _LOGGING: Final = """\
 rootLogger.level = warn
@@ -103,9 +111,10 @@ def _run(runtime_directory: Path, settings: SparkServerSettings) -> int:
     signal.signal(signal.SIGTERM, _exit_in_order)
     address = runtime_directory / ADDRESS_FILE
     address.unlink(missing_ok=True)
-    problem = _missing_java()
-    if problem is not None:
-        logger.error("SparkServerImpossible %s", problem)
+    try:
+        java = _find_java()
+    except JavaMissing as error:
+        logger.error("SparkServerImpossible %s", error)  # noqa: TRY400 - the trace says nothing more
         return 1
     fetching = FileLock(default_cache_directory() / "spark-packages.lock", PACKAGES_TIMEOUT_S)
     try:
@@ -114,9 +123,9 @@ def _run(runtime_directory: Path, settings: SparkServerSettings) -> int:
     except (LockBusy, OSError) as error:
         logger.error("SparkServerImpossible %s", error)  # noqa: TRY400 - the trace says nothing more
         return 1
-    server = _start_spark(runtime_directory, settings)
+    server, class_data = _start_spark(runtime_directory, settings, java)
     try:
-        return _supervise(server, runtime_directory, address, fetching)
+        return _supervise(server, class_data, runtime_directory, address, fetching)
     finally:
         address.unlink(missing_ok=True)
         _end(server)
@@ -126,26 +135,36 @@ def _exit_in_order(signum: int, _frame: object) -> NoReturn:
     raise SystemExit(128 + signum)
 
 
-def _missing_java() -> str | None:
+def _find_java() -> Path:
+    """Return the `java` that spark-submit takes.
+
+    Raises:
+        JavaMissing: there is none.
+
+    """
     home = os.environ.get("JAVA_HOME")
     if home:
         java = Path(home) / "bin" / "java"
-        return None if java.is_file() else f"JAVA_HOME is {home}, but {java} does not exist"
-    if shutil.which("java") is None:
-        return (
+        if not java.is_file():
+            raise JavaMissing(f"JAVA_HOME is {home}, but {java} does not exist")
+        return java
+    on_path = shutil.which("java")
+    if on_path is None:
+        raise JavaMissing(
             "Spark needs Java 17 or newer, and there is no 'java' on the PATH: install it "
             "(Debian, Ubuntu: apt install openjdk-17-jre-headless)"
         )
-    return None
+    return Path(on_path)
 
 
-def _start_spark(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes]:
+def _start_spark(runtime_directory: Path, settings: SparkServerSettings, java: Path) -> tuple[subprocess.Popen[bytes], ClassData]:
     """Start Spark; its Python workers use this interpreter, and what it writes goes into the runtime directory or to the log."""
     package = importlib.util.find_spec("pyspark")
     if package is None or not package.submodule_search_locations:
         raise SystemExit("the package pyspark is not installed")
     directory = runtime_directory / "spark"
-    home = _make_home(Path(package.submodule_search_locations[0]), directory / "home")
+    directory.mkdir(exist_ok=True)
+    home = _ensure_home(Path(package.submodule_search_locations[0]), directory)
     logging_file = directory / "log4j2.properties"
     logging_file.write_text(_LOGGING, encoding="utf-8")
     properties = {"log4j2.configurationFile": logging_file.as_uri(), "derby.system.home": directory, "java.io.tmpdir": directory}
@@ -154,7 +173,6 @@ def _start_spark(runtime_directory: Path, settings: SparkServerSettings) -> subp
         | {
             "spark.sql.warehouse.dir": str(directory / "warehouse"),
             "spark.local.dir": str(directory / "local"),
-            "spark.driver.extraJavaOptions": " ".join(f'"-D{key}={value}"' for key, value in properties.items()),
             "spark.driver.memory": settings.memory,
             "spark.ui.enabled": "true" if settings.ui_port else "false",
             "spark.ui.port": str(settings.ui_port),
@@ -166,6 +184,9 @@ def _start_spark(runtime_directory: Path, settings: SparkServerSettings) -> subp
         configuration |= {"spark.jars.packages": settings.packages, "spark.jars.ivy": str(default_cache_directory() / "spark-packages")}
         if repositories := os.environ.get(IVY_SETTINGS_VARIABLE):
             configuration["spark.jars.ivySettings"] = repositories
+    class_data = _class_data(java, home, configuration)
+    java_options = [f"-D{key}={value}" for key, value in properties.items()] + [*class_data.options]
+    configuration["spark.driver.extraJavaOptions"] = " ".join(f'"{option}"' for option in java_options)
     command = [str(home / "bin" / "spark-submit"), "--master", settings.master, "--name", "eventflink", "--class", _SERVER_CLASS]
     for key, value in configuration.items():
         command += ["--conf", f"{key}={value}"]
@@ -175,30 +196,57 @@ def _start_spark(runtime_directory: Path, settings: SparkServerSettings) -> subp
     environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_MODE"):  # They are for clients of Spark, not for its server.
         environment.pop(name, None)
-    return subprocess.Popen(
+    server = subprocess.Popen(
         [*command, "spark-internal"],
         cwd=directory,
         env=environment,
         stdin=subprocess.DEVNULL,
         preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid wait for no lock
     )
+    return server, class_data
 
 
-def _make_home(package: Path, home: Path) -> Path:
-    """Make a Spark home of the installed package without its `python`, and return it.
+def _class_data(java: Path, home: Path, configuration: dict[str, str]) -> ClassData:
+    """Return what this start has to do with class data; what decides on the class path and the JVM's options tells archives apart."""
+    told = [f"{key}={value}" for key, value in configuration.items() if key.startswith("spark.driver.")]
+    told += [f"{name}={os.environ.get(name)}" for name in _CLASS_PATH_VARIABLES]
+    jars = home / "jars"
+    identity = [str(home), str(jars.stat().st_mtime_ns), *told]
+    return ClassData(f"spark-{_spark_version()}", java, identity, _SUBMIT_CLASS, _CLASS_OF_A_FIRST_OPERATION)
+
+
+def _ensure_home(package: Path, directory: Path) -> Path:
+    """Return a Spark home of the installed package without its `python`, made first where it is missing.
 
     What is in there is pyspark as a zip of sources, which Spark would put before the installed pyspark: each Python worker, such as the
-    one of a stream's sink, would then compile a second's worth of them when it starts.
+    one of a stream's sink, would then compile a second's worth of them when it starts. It is in the user's cache, the same for all servers
+    of a package, since an archive of classes is good for one class path; where there is no such cache, it is in the server's directory.
     """
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    for entry in package.iterdir():
-        if entry.name != "python":
-            (home / entry.name).symlink_to(entry)
-    return home
+    name = f"spark-{_spark_version()}-{hashlib.sha256(os.fsencode(package)).hexdigest()[:12]}"
+    for home in (default_cache_directory() / name, directory / "home"):
+        if home.is_dir():
+            return home
+        try:
+            home.parent.mkdir(parents=True, exist_ok=True)
+            made = Path(tempfile.mkdtemp(prefix=f"{home.name}.", dir=home.parent))
+        except OSError:
+            continue
+        for entry in package.iterdir():
+            if entry.name != "python":
+                (made / entry.name).symlink_to(entry)
+        try:
+            made.rename(home)
+        except OSError:  # Another process has just made it.
+            shutil.rmtree(made)
+        return home
+    raise SystemExit(f"no Spark home can be made in {directory}")
 
 
-def _supervise(server: subprocess.Popen[bytes], runtime_directory: Path, address: Path, fetching: FileLock) -> int:
+def _spark_version() -> str:
+    return importlib.metadata.version("pyspark")
+
+
+def _supervise(server: subprocess.Popen[bytes], class_data: ClassData, runtime_directory: Path, address: Path, fetching: FileLock) -> int:
     """Publish the address once there is one, and all packages are fetched; return when Spark ended or the lease was free for `_GRACE_S`."""
     lease = open_lock(runtime_directory / LEASE_FILE)
     needed_at = time.monotonic()
@@ -208,6 +256,7 @@ def _supervise(server: subprocess.Popen[bytes], runtime_directory: Path, address
             published = _publish(runtime_directory / LOG_FILE, address)
             if published:
                 fetching.release()
+                class_data.make_archive(server.pid)
         if try_lock(lease, fcntl.LOCK_EX):
             fcntl.flock(lease, fcntl.LOCK_UN)
         else:
