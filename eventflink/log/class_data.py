@@ -69,10 +69,10 @@ class ClassData:
             if self._archive.is_file():
                 self.options = (f"-XX:SharedArchiveFile={self._archive}", "-Xshare:auto", *_SAFELY)
                 os.utime(self._archive)
+            directory.mkdir(parents=True, exist_ok=True)
+            _remove_unused(directory)
             # What a JVM runs with is read from /proc; and where an archive could not be made, it is not tried at each start.
-            elif sys.platform == "linux" and not _failure_of(self._archive).exists():
-                directory.mkdir(parents=True, exist_ok=True)
-                _remove_unused(directory)
+            if not self.options and sys.platform == "linux" and not _failure_of(self._archive).exists():
                 recorded = self._archive.with_suffix(f".{uuid.uuid4().hex}.classes")
                 recorded.touch(exist_ok=False)
                 self._list = recorded
@@ -97,7 +97,7 @@ class ClassData:
 
 
 def _failure_of(archive: Path) -> Path:
-    """Return where it stands why an archive could not be made; as long as it is there, it is not tried again."""
+    """Return where it stands why an archive could not be made; as long as that is there, it is not tried again."""
     return archive.with_suffix(".failed")
 
 

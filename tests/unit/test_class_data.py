@@ -1,0 +1,58 @@
+"""Which archive of classes a start uses, when it records for one, and what is removed; the JVMs are in the integration tests."""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from eventflink.log.class_data import ClassData
+
+WEEK_S = 7 * 24 * 3600
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a JVM runs with is read from /proc")
+
+
+def start(cache: Path, *identity: str) -> ClassData:
+    return ClassData("program-1", Path(sys.executable), identity, "Main", cache_directory=cache)
+
+
+def recorded_by(data: ClassData) -> Path:
+    [option] = data.options
+    return Path(option.removeprefix("-XX:DumpLoadedClassList="))
+
+
+def put(cache: Path, *identity: str, suffix: str = ".jsa") -> Path:
+    """Put a file where the archive of this identity would be."""
+    path = cache / "class-data" / (recorded_by(start(cache, *identity)).name.split(".")[0] + suffix)
+    path.touch()
+    return path
+
+
+def grow_old(path: Path) -> None:
+    then = time.time() - WEEK_S - 60
+    os.utime(path, (then, then))
+
+
+def test_an_archive_is_used_by_starts_like_the_one_that_it_was_made_of(tmp_path: Path) -> None:
+    archive = put(tmp_path, "-XX:+UseG1GC")
+    assert start(tmp_path, "-XX:+UseG1GC").options[0] == f"-XX:SharedArchiveFile={archive}"
+    assert recorded_by(start(tmp_path, "-XX:+UseSerialGC")).parent == archive.parent
+
+
+def test_what_no_start_has_used_for_a_week_is_removed_by_any_other(tmp_path: Path) -> None:
+    used, unused, left = put(tmp_path, "used"), put(tmp_path, "unused"), recorded_by(start(tmp_path, "left"))
+    for path in (used, unused, left):
+        grow_old(path)
+    start(tmp_path, "used")
+    assert used.exists()
+    assert not unused.exists()
+    assert not left.exists()
+
+
+def test_where_an_archive_could_not_be_made_it_is_tried_again_after_a_week(tmp_path: Path) -> None:
+    failed = put(tmp_path, "refused", suffix=".failed")
+    assert not start(tmp_path, "refused").options
+    grow_old(failed)
+    assert recorded_by(start(tmp_path, "refused")).exists()
