@@ -58,7 +58,8 @@ def soak_files() -> Iterator[tuple[str, set[str]]]:
         if "mark.soak" not in text:
             continue
         marks = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mark.soak")]
-        yield str(path.relative_to(ROOT)), {ast.literal_eval(room) for mark in marks for room in mark.args}
+        if marks:
+            yield str(path.relative_to(ROOT)), {ast.literal_eval(room) for mark in marks for room in mark.args}
 
 
 def _git(*arguments: str) -> str:
