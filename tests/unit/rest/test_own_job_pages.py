@@ -148,7 +148,7 @@ def test_the_first_rows_of_a_result_are_read_where_the_log_says(tmp_path: Path) 
         refused = client.get(f"{API}/jobs/job/result/rows?vertex_id=a&limit=101")
     assert [column["name"] for column in read["columns"]] == ["name", "count", "ratio", "many"]
     assert read["rows"][0] == ["x" * 500, 1, 0.5, "[1]"]
-    assert read["rows"][1] == [None, str(2**60), "nan", "[]"]
+    assert read["rows"][1] == [None, str(2**60), "NaN", "[]"]
     assert (len(read["rows"]), read["has_more"], read["unreadable"]) == (4, True, None)
     assert (len(whole["rows"]), whole["has_more"]) == (6, False)
     assert gone["unreadable"] == "/nowhere/at/all is not there: it was removed or changed, or is on another host"
