@@ -245,7 +245,7 @@ class Session:
         """Return `bootstrap`; where there is none yet, wait for an embedded broker that somebody is just starting.
 
         Raises:
-            CommandFailed, ConfigurationError: as of `bootstrap`; that there is none, after the time that a broker may take to start.
+            CommandFailed, ConfigurationError: as `bootstrap` does; no broker was started within `broker.start-timeout`.
 
         """
         timeout_s = self.configuration.broker_start_timeout_ms / 1000

@@ -26,7 +26,7 @@ OnRecord = Callable[[Topic, Message], Awaitable[None] | None]
 STOP_TIMEOUT_S = 10.0
 
 _LEADERSHIP_GATHERING_MS: Final = 500
-"""Of what masters say a leader reads mostly what it said itself, ten times a second: nothing of it is in a hurry."""
+"""How long a leader gathers records of `leadership`: most are its own heartbeats, ten a second, and none is urgent."""
 
 _LEADERSHIP_SETTINGS: Final = {"queued.min.messages": 100}
 """What is gathered there is fetched as it comes: else librdkafka would look each millisecond whether it may fetch again."""

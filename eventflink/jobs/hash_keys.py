@@ -1,8 +1,8 @@
 """Keys of hash edges: by which types rows are divided so that what Spark SQL calls equal meets in one subtask.
 
 Two hash edges into one vertex bring rows together whose keys are equal by `=` of Spark SQL. Spark hashes 1 as INT and 1.00 as DECIMAL
-differently, so the keys of all hash edges of a vertex are brought to one type before they are hashed. The rule: where there is no type to
-which both come without loss, and in which they are equal just when Spark calls them equal, there is none, and the edges are refused.
+differently, so the keys of all hash edges of a vertex are cast to one type before they are hashed. The rule: that type loses nothing, and
+two keys are equal in it exactly when Spark calls them equal. Where there is no such type, the edges are refused.
 
 Types that come to one: whole numbers and decimals; FLOAT and DOUBLE; dates and timestamps; structs of such; and any other type and itself,
 but for maps, variants and texts whose collation is not binary, of which equal ones have different hashes in Spark. Numbers that are exact
