@@ -6,6 +6,7 @@ used since the look before (microseconds, as the kernel counts); with `wall` eac
 interpreter lets go of a computing thread about every five milliseconds, and at no other time can it be looked at.
 """
 
+import os
 import sys
 import threading
 import time
@@ -32,7 +33,9 @@ def dump_threads() -> str:
     for ident, frame in sys._current_frames().items():  # noqa: SLF001 - the documented way to other threads' frames
         thread = names.get(ident)
         name = (
-            f'"{thread.name}"{" daemon" if thread.daemon else ""} native_id={thread.native_id}' if thread is not None else "(not Python's)"
+            f'"{thread.name}"{" daemon" if thread.daemon else ""} native_id={_native_id_of(thread)}'
+            if thread is not None
+            else "(not Python's)"
         )
         mine = " (writes this dump)" if ident == threading.get_ident() else ""
         parts.append(f"Thread {ident} {name}{mine}\n{''.join(traceback.format_stack(frame, limit=MAX_DEPTH))}")
@@ -60,14 +63,19 @@ def profile(seconds: float, clock: str, stop: threading.Event) -> str:
         frames = sys._current_frames()  # noqa: SLF001 - as above
         for ident, frame in frames.items():
             thread = threads.get(ident)
-            if thread is None or thread.native_id is None or ident == threading.get_ident():
+            if thread is None or (native_id := _native_id_of(thread)) is None or ident == threading.get_ident():
                 continue
-            weight = 1 if clock == "wall" else _passed_us(thread.native_id, used_ns)
+            weight = 1 if clock == "wall" else _passed_us(native_id, used_ns)
             if weight:
                 stack = f"{_clean(thread.name)};{_stack_of(frame)}"
                 weights[stack if stack in weights or len(weights) < MAX_STACKS else "(others)"] += weight
         del frames
     return "".join(f"{stack} {weight}\n" for stack, weight in weights.most_common())
+
+
+def _native_id_of(thread: threading.Thread) -> int | None:
+    """Return the kernel's id of a thread: Python's is that of the parent for the main thread of a process that was forked."""
+    return os.getpid() if thread is threading.main_thread() and sys.platform == "linux" else thread.native_id
 
 
 def _passed_us(native_id: int, used_ns: dict[int, int]) -> int:

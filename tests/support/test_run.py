@@ -231,8 +231,9 @@ class ProcessorTime:
                 self._strangers.add(process)
                 continue
             ours.add(process_id)
-            # A process that was forked may become another one, by exec or by a name that it takes.
-            self._used[process] = self._kind_of(process_id), seconds
+            # A process that was forked may become another one, by exec or by a name that it takes; one that has ended has neither.
+            kind = self._kind_of(process_id) or self._used.get(process, ("other", 0.0))[0]
+            self._used[process] = kind, seconds
 
     def _is_of_the_run(self, process_id: int) -> bool:
         try:
@@ -241,13 +242,16 @@ class ProcessorTime:
             return False
 
     def _kind_of(self, process_id: int) -> str:
+        """Return the kind of a process; nothing if it has ended and nobody has waited for it."""
         if process_id == os.getpid():
             return "pytest"
         try:
             command_line = Path(f"/proc/{process_id}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             name = Path(f"/proc/{process_id}/comm").read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
-            return "other"
+            return ""
+        if not command_line:
+            return ""
         return kind_of(name if name.startswith("ef-") else command_line)
 
 

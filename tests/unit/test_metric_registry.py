@@ -6,6 +6,8 @@ import http.client
 import logging
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -350,6 +352,25 @@ def test_a_profile_of_the_processor_shows_who_computes_and_not_who_waits() -> No
     assert any(":spin" in stack for stack in weights)
     assert not any(stack.startswith("idle;") for stack in weights)
     assert 0 < sum(weights.values()) <= 1.2 * used_us + 50_000
+
+
+def test_the_main_thread_of_a_process_that_was_forked_is_seen_at_work() -> None:
+    """Python's id of it is that of the process that forked."""
+    program = """if True:
+        import os, threading
+        from eventflink.metrics.threads import profile
+        def work():
+            while not ended.is_set():
+                sum(range(1_000))
+        if (child := os.fork()) == 0:
+            ended = threading.Event()
+            threading.Thread(target=lambda: (print(profile(0.5, "cpu", ended), flush=True), ended.set())).start()
+            work()
+        else:
+            os.waitpid(child, 0)
+    """
+    seen = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert re.search(r"^MainThread;\S*:work \d+$", seen, re.MULTILINE), seen
 
 
 def test_a_profile_by_the_wall_shows_who_waits_as_well() -> None:

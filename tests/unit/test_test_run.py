@@ -99,6 +99,19 @@ def test_processor_time_is_that_of_the_processes_of_this_run_and_of_those_that_t
     assert os.getppid() not in {process[0] for process in sampler._used}
 
 
+def test_a_process_that_has_ended_keeps_its_kind_while_nobody_waits_for_it() -> None:
+    sampler = ProcessorTime("a run of its own")
+    program = "import time\nwhile time.process_time() < 0.2: pass\n#kafka.Kafka"
+    with subprocess.Popen([sys.executable, "-c", program]) as broker:
+        while (sampled := [value for process, value in sampler._used.items() if process[0] == broker.pid]) == []:
+            sampler._sample()
+        while Path(f"/proc/{broker.pid}/cmdline").read_bytes():
+            time.sleep(0.05)
+        sampler._sample()
+        assert sampled[0][0] == "broker"
+        assert [kind for process, (kind, _) in sampler._used.items() if process[0] == broker.pid] == ["broker"]
+
+
 def test_a_change_concerns_what_imports_it_and_a_change_of_what_decides_concerns_all() -> None:
     rooms = dict(soak_files())
     assert rooms
