@@ -137,7 +137,7 @@ def _read_overrides(_context: click.Context, _parameter: click.Parameter, values
     "--config",
     type=click.Path(path_type=Path),
     envvar="EVENTFLINK_CONFIG",
-    help=f"Configuration directory, or its eventflink.yaml.  [default: ${DIRECTORY_VARIABLE}, or ./conf]",
+    help=f"Configuration directory, or its eventflink.yaml.  [default: ${DIRECTORY_VARIABLE}, or ./conf, or the nearest conf above]",
 )
 @click.option(
     "-D",

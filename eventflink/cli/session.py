@@ -7,6 +7,7 @@ it is asked for: `--help` waits for none of it.
 
 import getpass
 import logging
+import os
 import socket
 import sys
 import time
@@ -21,6 +22,7 @@ import click
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.model.cluster_secret import use_secret
+from eventflink.model.configuration_files import USUAL_DIRECTORY
 from eventflink.model.kafka_settings import KafkaRole, settings_of_role, use_role, use_settings
 from eventflink.model.plain_values import json_text
 from eventflink.model.secret_values import DEFAULT_KEYS, use_keys
@@ -35,28 +37,38 @@ if TYPE_CHECKING:
 _UNABRIDGED_WIDTH: Final = 400
 """Into a file or a pipe tables go unabridged, however wide."""
 
-"""As long as the embedded broker has for its start."""
 _BROKER_POLL_S: Final = 0.1
 
 LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s %(message)s"
 
 CONFIGURATION_FILE: Final = "eventflink.yaml"
 DIRECTORY_VARIABLE: Final = "EVENTFLINK_CONF_DIR"
-_DEFAULT_DIRECTORY: Final = Path("conf")
 
 
 def find_configuration(named: Path | None, environment: Mapping[str, str]) -> Path | None:
     """Return the configuration file, which need not exist where it was named; None: there is none, all defaults hold.
 
-    `named` (`-c`, EVENTFLINK_CONFIG) is a file or a directory, EVENTFLINK_CONF_DIR a directory, as FLINK_CONF_DIR is; without them it is
-    ./conf, if that holds an eventflink.yaml: many projects have a directory of that name, and none of them means us.
+    `named` (`-c`, EVENTFLINK_CONFIG) is a file or a directory, EVENTFLINK_CONF_DIR a directory, as FLINK_CONF_DIR is. Without them it is
+    conf/eventflink.yaml of the working directory or of the nearest directory above that has one, as git looks for a repository. Files
+    of other users are passed over there: a configuration says where secrets are read and which modules are loaded.
     """
     if named is not None:
         return named / CONFIGURATION_FILE if named.is_dir() else named
     if directory := environment.get(DIRECTORY_VARIABLE):
         return Path(directory) / CONFIGURATION_FILE
-    usual = _DEFAULT_DIRECTORY / CONFIGURATION_FILE
-    return usual if usual.is_file() else None
+    usual = Path(USUAL_DIRECTORY) / CONFIGURATION_FILE
+    if usual.is_file():
+        return usual
+    above = (directory / usual for directory in Path.cwd().parents)
+    return next((file for file in above if _is_ours(file)), None)
+
+
+def _is_ours(file: Path) -> bool:
+    """Tell whether there is a file that this user or root owns."""
+    try:
+        return file.is_file() and file.stat().st_uid in (os.getuid(), 0)
+    except OSError:  # A directory that this user may not look into.
+        return False
 
 
 def directory_of(config: Path | None) -> Path | None:
@@ -215,6 +227,13 @@ class Session:
 
         return self.configuration.bootstrap_servers or read(self.configuration.data_path, Announced.BROKER) or ""
 
+    @property
+    def _described_file(self) -> str:
+        """Which file the configuration is."""
+        if self.config is not None:
+            return str(self.config)
+        return f"there is no {USUAL_DIRECTORY}/{CONFIGURATION_FILE} in {Path.cwd()} or above"
+
     @cached_property
     def bootstrap(self) -> str:
         """The Kafka cluster: the configured one, or else the embedded broker that runs on this data directory.
@@ -228,7 +247,8 @@ class Session:
         if not found:
             raise CommandFailed(
                 ExitCode.UNREACHABLE,
-                "which Kafka cluster? Give --bootstrap HOST:PORT or bootstrap.servers in the configuration, or start one: 'eventflink up'",
+                f"which Kafka cluster? Give --bootstrap HOST:PORT or bootstrap.servers in the configuration ({self._described_file}), or "
+                f"start one: 'eventflink up' (none runs with data.directory {self.configuration.data_path})",
             )
         if self.configuration.kafka:
             from eventflink.log.refusals import find_fault, find_refusal

@@ -11,7 +11,7 @@ import socket
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 from pydantic import (
     ValidationError,
@@ -20,6 +20,7 @@ from pydantic import (
 )
 
 from eventflink.model.cluster_secret import OFF, secret_path
+from eventflink.model.configuration_files import with_paths_of_the_project
 from eventflink.model.configuration_keys.blob_keys import BlobKeys
 from eventflink.model.configuration_keys.checkpoint_keys import CheckpointKeys
 from eventflink.model.configuration_keys.cluster_keys import ClusterKeys
@@ -243,6 +244,12 @@ def _flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 KEYS: dict[str, str] = {field.alias or name: name for name, field in Configuration.model_fields.items()}
 
+PATH_KEYS = frozenset(
+    {field.alias or name for name, field in Configuration.model_fields.items() if Path in (field.annotation, *get_args(field.annotation))}
+    | {"execution.checkpointing.savepoint-dir", "jobmanager.archive.fs.dir", "historyserver.archive.fs.dir", "blob.storage.directory"}
+)
+"""Keys whose values are paths of this host, or may be."""
+
 _KAFKA_KEYS = "kafka.*"
 """The one field that stands for keys of many names: those that begin so."""
 
@@ -310,7 +317,7 @@ def load_configuration(path: Path | None, overrides: Mapping[str, str]) -> Confi
     source = "configuration"
     if path is not None:
         source = str(path)
-        values = read_values(path)
+        values = with_paths_of_the_project(read_values(path), path, PATH_KEYS)
     for key, text in overrides.items():
         if not is_key(key):
             raise ConfigurationError(f"-D {key}: {explain_unknown(key)}")

@@ -29,7 +29,9 @@ _INTRODUCTION: Final = f"""\
 <!-- Generated from eventflink/model/configuration.py: do not edit this page, run `{_COMMAND}`. -->
 
 A process reads one YAML file: the one that `-c` or the environment variable `EVENTFLINK_CONFIG` names, or `eventflink.yaml` in a
-directory named so or by `EVENTFLINK_CONF_DIR`, or else `./conf/eventflink.yaml` if there is one; without any, all defaults hold.
+directory named so or by `EVENTFLINK_CONF_DIR`, or else `conf/eventflink.yaml` of the working directory, or of the nearest one above that
+has it and where it is this user's or root's; without any, all defaults hold. A relative path in a file of a directory called `conf`
+begins at the directory that holds `conf`; elsewhere it begins at the working directory.
 `eventflink config` shows what holds, and where it comes from. Keys are written flat (`heartbeat.interval: 1000`) or nested; `-D
 key=value` on the command line comes before the file. `--bootstrap` and `--cluster-id` are short for the two keys of that name. An unknown
 key, or a value of the wrong type or out of its bounds, is an error that names the key, and for an unknown key the nearest known one;

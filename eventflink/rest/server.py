@@ -50,7 +50,7 @@ def run_rest(configuration: Configuration, bootstrap: str, announce: Callable[[s
         protection = configured_protection(configuration, configuration.rest_bind_address)
     except ProtectionUnusable as error:
         raise RestFailed(str(error)) from error
-    with listen("rest.bind-address", configuration.rest_bind_address, "rest.bind-port", configuration.rest_ports) as listener:
+    with listen("rest.bind-address", configuration.rest_bind_address, "rest.bind-port", configuration.rest_listen_ports) as listener:
         asyncio.run(_run(configuration, bootstrap, _Face(listener, protection), announce))
 
 

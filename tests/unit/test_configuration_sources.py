@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.logging_file import apply_logging_file
 from eventflink.cli.main import run
 from eventflink.cli.session import directory_of, find_configuration
-from eventflink.model.configuration import KEYS, ConfigurationError
+from eventflink.model.configuration import KEYS, PATH_KEYS, ConfigurationError, load_configuration
+from eventflink.model.configuration_files import with_paths_of_the_project
 
 SHIPPED = Path(__file__).parents[2] / "conf"
 
@@ -46,6 +48,50 @@ def test_what_is_named_comes_before_the_variable_and_that_before_the_usual_place
     assert find_configuration(None, variable) == Path("/etc/eventflink/eventflink.yaml")
     assert find_configuration(here / "conf", variable) == here / "conf" / "eventflink.yaml"
     assert find_configuration(here / "tour.yaml", variable) == here / "tour.yaml"
+
+
+def test_the_usual_place_is_looked_for_upwards(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past other programs' directories of that name, and past files that somebody else may have laid there."""
+    write(here / "conf" / "eventflink.yaml", "")
+    write(here / "jobs" / "conf" / "other.yaml", "")
+    (here / "jobs" / "daily").mkdir()
+    monkeypatch.chdir(here / "jobs" / "daily")
+    assert find_configuration(None, {}) == here / "conf" / "eventflink.yaml"
+    write(here / "jobs" / "conf" / "eventflink.yaml", "")
+    assert find_configuration(None, {}) == here / "jobs" / "conf" / "eventflink.yaml"
+    if os.getuid() == 0:
+        os.chown(here / "jobs" / "conf" / "eventflink.yaml", 65534, 65534)
+        assert find_configuration(None, {}) == here / "conf" / "eventflink.yaml"
+
+
+@pytest.mark.parametrize("key", sorted(PATH_KEYS))
+def test_relative_paths_of_the_usual_place_begin_at_its_project(here: Path, key: str) -> None:
+    usual, other = here / "shop" / "conf" / "eventflink.yaml", here / "shop" / "other.yaml"
+    assert with_paths_of_the_project({key: "some/place"}, usual, PATH_KEYS) == {key: str(here / "shop" / "some" / "place")}
+    assert with_paths_of_the_project({key: "some/place"}, other, PATH_KEYS) == {key: "some/place"}
+
+
+def test_those_of_the_command_line_begin_at_the_working_directory(here: Path) -> None:
+    usual = write(here / "shop" / "conf" / "eventflink.yaml", "data: {directory: data}")
+    assert load_configuration(usual, {}).data_path == here / "shop" / "data"
+    assert load_configuration(usual, {"data.directory": "mine"}).data_path == here / "mine"
+
+
+@pytest.mark.parametrize("value", ["s3://bucket/a", "~/a", "/a", ""])
+def test_what_is_no_relative_path_stays(here: Path, value: str) -> None:
+    usual = write(here / "conf" / "eventflink.yaml", f'execution.checkpointing.savepoint-dir: "{value}"')
+    assert load_configuration(usual, {}).savepoint_directory == value
+
+
+def test_several_directories_are_taken_one_by_one(here: Path) -> None:
+    usual = write(here / "shop" / "conf" / "eventflink.yaml", "historyserver.archive.fs.dir: 'a, s3://b/c, /d'")
+    assert load_configuration(usual, {}).history_locations == [str(here / "shop" / "a"), "s3://b/c", "/d"]
+
+
+@pytest.mark.parametrize(("keys", "ports"), [("", "8081-8099"), ("port: 18911", "18911"), ("port: 1, bind-port: 0", "0")])
+def test_rest_listens_where_commands_ask_it_unless_another_port_is_named(here: Path, keys: str, ports: str) -> None:
+    """As in Flink, where `rest.port` alone is what most clusters set."""
+    assert load_configuration(write(here / "some.yaml", f"rest: {{{keys}}}"), {}).rest_listen_ports == ports
 
 
 def test_only_a_file_of_the_usual_name_stands_in_a_configuration_directory(here: Path) -> None:

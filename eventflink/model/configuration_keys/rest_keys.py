@@ -1,7 +1,7 @@
 """Keys of the REST process, of who may ask it, and of its TLS."""
 
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -10,6 +10,7 @@ from eventflink.model.metric_settings import read_ports
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - refused unless it is protected
+_USUAL_PORTS: Final = "8081-8099"
 
 
 class RestKeys(Keys):
@@ -25,7 +26,8 @@ class RestKeys(Keys):
         alias="rest.port",
         ge=0,
         le=65_535,
-        description="Where commands ask `rest`, at the first name of rest.address; 0: they ask the one that runs on this machine, if any.",
+        description="Where commands ask `rest`, at the first name of rest.address; 0: they ask the one that runs on this machine, if any. "
+        "It listens there as well, unless rest.bind-port is set.",
     )
     rest_bind_address: str = Field(
         "127.0.0.1",
@@ -33,9 +35,10 @@ class RestKeys(Keys):
         description="The interface where `rest` listens; others than the loopback only with security.ssl.rest.enabled and with tokens.",
     )
     rest_ports: str = Field(
-        "8081-8099",
+        "",
         alias="rest.bind-port",
-        description="Where it listens: a port, a range of which it takes the first free one, or 0 for any.",
+        description="Where it listens: a port, a range of which it takes the first free one, or 0 for any. "
+        f"Default: rest.port, or {_USUAL_PORTS} where that is 0.",
     )
     rest_tokens_file: Path | None = Field(
         None,
@@ -95,6 +98,11 @@ class RestKeys(Keys):
         return tuple(name.strip() for name in self.rest_address.split(",") if name.strip())
 
     @property
+    def rest_listen_ports(self) -> str:
+        """Where `rest` listens: as in Flink, where commands ask it, unless another port is named."""
+        return self.rest_ports or str(self.rest_port or _USUAL_PORTS)
+
+    @property
     def rest_needs_tokens(self) -> bool:
         """Whether tokens are configured."""
         return self.rest_tokens_file is not None or bool(self.rest_token_provider)
@@ -107,7 +115,7 @@ class RestKeys(Keys):
     @field_validator("rest_ports")
     @classmethod
     def _check_rest_ports(cls, value: str) -> str:
-        if not read_ports(value):
+        if value and not read_ports(value):
             raise ValueError("it names no port; 0 means any free one")
         return value
 
