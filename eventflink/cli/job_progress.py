@@ -24,6 +24,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.events.wording import details_of, subject_of
 from eventflink.master.execution_graph import ExecutionGraph
+from eventflink.model.stack_traces import user_location
 from eventflink.model.statuses import ExecutionState, JobStatus
 
 
@@ -52,6 +53,7 @@ class JobProgress:
     vertices: dict[str, VertexProgress] = field(default_factory=dict)
     result: JobResultStored | None = None
     last_failure: str = ""
+    failed_vertex_id: str = ""
     _graph: ExecutionGraph | None = None
 
     @property
@@ -87,6 +89,7 @@ class JobProgress:
                 self.vertices[name] = VertexProgress(event.to_parallelism, restarts=self.vertices[name].restarts)
             return
         if isinstance(event, TaskFailed):
+            self.failed_vertex_id = event.vertex_id
             self.last_failure = f"{subject_of(event, of_job=self.job_id)}: {details_of(event)}"
         state = execution_state_after(event)
         if state is not None:
@@ -103,7 +106,18 @@ class JobProgress:
             return f"{self.job_id} {self.status}"
         line = f"{self.job_id} {self.result.status} after {self.result.net_run_time_ms / 1000:.3f} s"
         cause = self.result.cause
-        return f"{line}: {cause.failure_type}: {cause.message}" if cause else line
+        if cause is None:
+            return line
+        vertex_id, place = self.failed_vertex_id, user_location(cause.stack_trace or "")
+        vertex = f"vertex '{vertex_id}': " if vertex_id and f"vertex '{vertex_id}'" not in cause.message else ""
+        return f"{line}: {vertex}{cause.failure_type}: {cause.message}" + (f" ({place})" if place else "")
+
+    def describe_next(self) -> str:
+        """Return what shows more of a job that failed; empty: it did not."""
+        if self.result is None or self.result.status is not JobStatus.FAILED:
+            return ""
+        logs = f"; the log of its task: 'eventflink logs {self.job_id} {self.failed_vertex_id}'" if self.failed_vertex_id else ""
+        return f"what failed, with its stack trace: 'eventflink exceptions {self.job_id} --trace'{logs}"
 
     def describe_tasks(self) -> str:
         """Return how many of the job's tasks have finished, and which vertices have some that run."""

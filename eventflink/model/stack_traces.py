@@ -1,7 +1,7 @@
-"""Stack traces of Python that are too long, cut where it hurts least: what its author wrote stays the longest.
+"""Stack traces of Python as their readers want them: the user's own frames, and the rest folded or cut.
 
-First the frames of libraries go, then the middle of messages, which are often whole traces of a JVM. Frames of the user's own code and the
-first line of each exception are left, as far as there is room at all.
+Of a trace that is too long the frames of libraries go first, then the middle of messages, which are often whole traces of a JVM. Frames
+of the user's own code and the first line of each exception are left, as far as there is room at all.
 """
 
 import re
@@ -9,9 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
-_FRAME: Final = re.compile(r'  File "(?P<path>[^"]*)", line \d+')
+_FRAME: Final = re.compile(r'  File "(?P<path>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.+))?')
 _PACKAGE: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\.]+)")
 _PYTHON: Final = re.compile(r"[/\\]lib[/\\]python\d|^<frozen")
+_PLATFORM: Final = re.compile(r"[/\\](eventflink)[/\\](?:jobs|streams|taskexecutor)[/\\]")
+_OF_ARCHIVE: Final = re.compile(r"[^\s\"]*[/\\][0-9a-f]{64}(?:\.zip)?[/\\]")
+"""Where a code archive lies on its host, which says nothing to who wrote what is in it."""
+
 _SHOWN_MESSAGE: Final = 3
 _LEAST_LEFT_OUT: Final = 2
 """One line is not replaced by a line that says so."""
@@ -28,6 +32,22 @@ def cut_stack_trace(trace: str, fits: Callable[[str], bool]) -> str:
         if fits(shorter):
             break
     return shorter
+
+
+def folded_stack_trace(trace: str) -> str:
+    """Return a trace with the frames of libraries folded, and files of code archives by their names in the archive."""
+    blocks = _without_libraries(list(_blocks(trace.rstrip().splitlines())))
+    return _OF_ARCHIVE.sub("", "\n".join(line for _, lines in blocks for line in lines))
+
+
+def user_location(trace: str) -> str:
+    """Return where the user's code was when it failed, such as `orders.py:5 in total`; empty: no frame of the trace is the user's."""
+    frames = [frame for line in trace.splitlines() if (frame := _FRAME.match(line)) and _library(frame["path"]) is None]
+    if not frames:
+        return ""
+    frame = frames[-1]
+    function = frame["function"]
+    return f"{_OF_ARCHIVE.sub('', frame['path'])}:{frame['line']}" + (f" in {function}" if function and function != "<module>" else "")
 
 
 _Block = tuple[str | None, list[str]]
@@ -63,7 +83,7 @@ def _without_libraries(blocks: list[_Block]) -> list[_Block]:
 
 def _library(path: str | None) -> str | None:
     """Return whose file this is; None: nobody's but the user's."""
-    package = _PACKAGE.search(path or "")
+    package = _PACKAGE.search(path or "") or _PLATFORM.search(path or "")
     if package is not None:
         return package[1]
     return "Python" if path is not None and _PYTHON.search(path) else None

@@ -97,6 +97,31 @@ def test_a_task_that_fails_twice_works_under_exponential_delay(cluster: RunningC
         cluster.exceptions_of("nobody")
 
 
+@pytest.mark.parametrize(("function", "said"), [("total", "job.py:5 in div"), ("of_spark", "job.py:5 in div")])
+def test_who_submits_is_told_the_vertex_and_the_line_of_the_code_and_what_shows_more(
+    cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path, function: str, said: str
+) -> None:
+    """Wherever the code failed: where the task called it, or where Spark did."""
+    (tmp_path / "job.py").write_text(
+        "from pyspark.sql import functions, types\n\n\ndef div(a):\n    return a // 0\n\n\ndef total(context):\n    return div(1)\n\n\n"
+        "def of_spark(context):\n    return context.spark.range(1).select(functions.udf(div, types.LongType())('id').alias('d'))\n"
+    )
+    graph = {"name": "f", "vertices": [{"id": "b", "python": f"job:{function}"}], "restart_strategy": {"type": "none"}}
+    (tmp_path / "job.json").write_text(json.dumps(graph))
+    options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id]
+    job_id = f"fails-{function}"
+    submit = ["submit", str(tmp_path / "job.json"), "--code", str(tmp_path / "job.py"), "--job-id", job_id]
+    assert run([*options, *submit]) == ExitCode.NEGATIVE
+    shown = capsys.readouterr()
+    assert "vertex 'b': " in shown.out
+    assert shown.out.rstrip().endswith(f"({said})")
+    assert shown.err.splitlines()[-1].startswith(f"what failed, with its stack trace: 'eventflink exceptions {job_id} --trace'")
+    assert run([*options, "exceptions", job_id, "--trace"]) == ExitCode.OK
+    assert '  File "job.py", line 5, in div\n    return a // 0\n' in capsys.readouterr().out
+    assert run([*options, "status", job_id]) == ExitCode.OK
+    assert said in capsys.readouterr().out
+
+
 def test_a_job_restarts_as_a_whole_under_full(full: RunningCluster, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     job_id = full.submit(_two_vertices(full, gate, fails=True))

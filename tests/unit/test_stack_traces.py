@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.model.stack_traces import cut_stack_trace
+from eventflink.model.stack_traces import cut_stack_trace, folded_stack_trace, user_location
 from eventflink.taskexecutor.failure_causes import STACK_TRACE_LIMIT, cause_of
 
 _CHAINED = """
@@ -39,6 +39,40 @@ def in_libraries(depth: int, message: str) -> str:
     ]
     frames += ['  File "/home/ann/job.py", line 7, in add\n    raise ValueError(row)']
     return "Traceback (most recent call last):\n" + "\n".join(frames) + f"\nValueError: {message}\n"
+
+
+_DIGEST = "0123456789abcdef" * 4
+_PLACES = [
+    ('  File "/home/ann/job.py", line 7, in add', "/home/ann/job.py:7 in add"),
+    (f'  File "/data/run/archives/{_DIGEST}/steps/job.py", line 7, in Steps.add', "steps/job.py:7 in Steps.add"),
+    (f'  File "/data/run/archives/{_DIGEST}.zip/job.py", line 7, in <lambda>', "job.py:7 in <lambda>"),
+    ('  File "/home/ann/job.py", line 1, in <module>', "/home/ann/job.py:1"),
+    ('  File "/home/ann/job.py", line 1', "/home/ann/job.py:1"),
+    ('  File "/venv/lib/python3.11/site-packages/a/b.py", line 1, in c', ""),
+    ('  File "/src/eventflink/taskexecutor/task_run.py", line 1, in c', ""),
+    ('  File "<frozen importlib._bootstrap>", line 1, in c', ""),
+    ("no frame", ""),
+]
+
+
+@pytest.mark.parametrize(("frame", "place"), _PLACES)
+def test_where_the_user_s_code_was_is_its_last_frame_by_its_name_in_the_archive(frame: str, place: str) -> None:
+    library = '  File "/venv/lib/python3.11/site-packages/frames/core.py", line 3, in step\n    step()'
+    trace = f"Traceback (most recent call last):\n{library}\n{frame}\n    pass\n{library}\nValueError: x"
+    assert user_location(trace) == place
+
+
+def test_folded_a_trace_has_the_user_s_frames_whole_and_libraries_counted() -> None:
+    trace = in_libraries(3, "x").replace("/home/ann/", f"/data/archives/{_DIGEST}/")
+    assert folded_stack_trace(trace).splitlines() == [
+        "Traceback (most recent call last):",
+        '  File "job.py", line 3, in total',
+        "    return rows.aggregate(add)",
+        "  … 3 frames of frames …",
+        '  File "job.py", line 7, in add',
+        "    raise ValueError(row)",
+        "ValueError: x",
+    ]
 
 
 def test_a_trace_that_fits_is_left_as_it_is() -> None:

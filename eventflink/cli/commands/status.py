@@ -1,5 +1,7 @@
 """`eventflink status`: one job with its tasks, or the cluster with its TaskManagers."""
 
+from datetime import UTC, datetime
+
 import click
 from rich.table import Table
 from rich.text import Text
@@ -9,6 +11,7 @@ from eventflink.cli.drawing import print_pending_workers, styled, task_manager_t
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster, ask_job, ask_past_cluster, ask_past_job
+from eventflink.model.stack_traces import user_location
 from eventflink.views.plain import View, reaction_of
 
 
@@ -26,18 +29,23 @@ def status(session: Session, job_id: str | None, place: str | None, *, as_json: 
     if as_json:
         session.print_json(view)
     elif job_id:
-        _print_job(session, view)
+        _print_job(session, view, is_past=place is not None)
     else:
         _print_cluster(session, view)
     return ExitCode.OK
 
 
-def _print_job(session: Session, view: View) -> None:
-    session.out.print(
-        Text.assemble(
-            f"{view['name']} ({view['job_id']}) ", styled(view["status"]), f" {view['duration_ms'] / 1000:.3f} s, by {view['actor'] or '?'}"
-        )
-    )
+def _duration_ms(view: View, *, is_past: bool) -> int:
+    """Return how long a job has run: one that runs, until now; a view counts to the last decision, which may be long ago."""
+    if is_past or view["ended_at"]:
+        return int(view["duration_ms"])
+    since_ms = datetime.now(UTC) - datetime.fromisoformat(view["submitted_at"])
+    return max(int(view["duration_ms"]), int(since_ms.total_seconds() * 1000))
+
+
+def _print_job(session: Session, view: View, *, is_past: bool) -> None:
+    duration = f" {_duration_ms(view, is_past=is_past) / 1000:.3f} s, by {view['actor'] or '?'}"
+    session.out.print(Text.assemble(f"{view['name']} ({view['job_id']}) ", styled(view["status"]), duration))
     if view["cause"]:
         session.out.print(Text(f"{view['cause']['failure_type']}: {view['cause']['message']}", style="red"))
     for kind in view["slot_requirements"]:
@@ -49,8 +57,12 @@ def _print_job(session: Session, view: View) -> None:
     for exception in view["exceptions"]:
         cause = exception["cause"]
         message = cause["message"].partition("\n")[0]
+        place = f" ({found})" if (found := user_location(cause["stack_trace"] or "")) else ""
         session.out.print(
-            Text(f"{exception['at']} {exception['task']} {cause['failure_type']}: {message} → {reaction_of(exception)}", style="yellow")
+            Text(
+                f"{exception['at']} {exception['task']} {cause['failure_type']}: {message}{place} → {reaction_of(exception)}",
+                style="yellow",
+            )
         )
     if more := view["exceptions_total"] - len(view["exceptions"]):
         session.out.print(Text(f"{more} older failures: 'eventflink exceptions {view['job_id']}'", style="dim"))

@@ -129,6 +129,8 @@ def _submit(
 def _report_end(session: Session, progress: "JobProgress", report: dict[str, Any], *, as_json: bool) -> None:
     if not as_json:
         echo(progress.describe_result())
+        if more := progress.describe_next():
+            session.err.print(more, markup=False)
         return
     result = progress.result
     report["status"] = progress.status
