@@ -3,6 +3,7 @@
 Only what a drawing needs is imported here: `list` and `status` wait for all of it.
 """
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rich.table import Table
@@ -27,6 +28,14 @@ _STYLES: Final = {
 def styled(status: str) -> Text:
     """Return a status in its colour."""
     return Text(status, style=_STYLES.get(status, ""))
+
+
+def seconds_until_now(job: "View") -> float:
+    """Return how long a job has run: one that has not ended until now; its row counts to the last decision, which may be long ago."""
+    told_s: float = job["duration_ms"] / 1000
+    if job["ended_at"]:
+        return told_s
+    return max(told_s, (datetime.now(UTC) - datetime.fromisoformat(job["submitted_at"])).total_seconds())
 
 
 def task_manager_table(view: "View") -> Table:

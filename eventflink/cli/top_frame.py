@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.drawing import say_blocked, styled
+from eventflink.cli.drawing import say_blocked, seconds_until_now, styled
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
 from eventflink.views.plain import View
 
@@ -102,7 +102,7 @@ def _jobs(frame: Frame, rows: int) -> Table:
             _bar(job["tasks_finished"], job["tasks"], "green"),
             str(job["tasks_by_state"].get("RUNNING", "")),
             Text(str(job["restarts"] or ""), style="yellow"),
-            f"{job['duration_ms'] / 1000:.1f}",
+            f"{seconds_until_now(job):.1f}",
         )
     if more := frame.jobs["total"] - min(rows, len(listed)):
         table.add_row(Text(f"and {more} more", style="dim"))

@@ -5,11 +5,13 @@ import os
 import sys
 import termios
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from rich.console import Console, Group
 
 from eventflink.cli.commands.top import _keys
+from eventflink.cli.drawing import seconds_until_now
 from eventflink.cli.top_frame import Frame, draw
 from eventflink.views.jobs_and_cluster import cluster_view, jobs_view
 from tests.support.cluster import replay
@@ -88,3 +90,9 @@ def test_a_key_is_heard_at_once_and_the_terminal_left_as_it_was(monkeypatch: pyt
             assert termios.tcgetattr(stdin.fileno()) != before
         assert termios.tcgetattr(stdin.fileno()) == before
     os.close(controller)
+
+
+@pytest.mark.parametrize(("ended_at", "least", "most"), [(None, 59.9, 120), ("2026-01-01T00:00:01+00:00", 0.5, 0.5)])
+def test_a_job_that_runs_has_run_until_now_whenever_the_last_decision_was(ended_at: str | None, least: float, most: float) -> None:
+    submitted_at = (datetime.now(UTC) - timedelta(seconds=60)).isoformat()
+    assert least <= seconds_until_now({"duration_ms": 500, "submitted_at": submitted_at, "ended_at": ended_at}) <= most

@@ -4,7 +4,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.drawing import styled
+from eventflink.cli.drawing import seconds_until_now, styled
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_jobs
@@ -50,7 +50,7 @@ def list_jobs(
             f"{row['tasks_finished']}/{row['tasks']}",
             str(row["restarts"] or ""),
             row["submitted_at"],
-            f"{row['duration_ms'] / 1000:.3f}",
+            f"{seconds_until_now(row):.3f}",
         )
     session.out.print(table)
     if answer["total"] > limit:

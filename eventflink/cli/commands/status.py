@@ -1,13 +1,11 @@
 """`eventflink status`: one job with its tasks, or the cluster with its TaskManagers."""
 
-from datetime import UTC, datetime
-
 import click
 from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.completion import complete_jobs
-from eventflink.cli.drawing import print_pending_workers, styled, task_manager_table
+from eventflink.cli.drawing import print_pending_workers, seconds_until_now, styled, task_manager_table
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster, ask_job, ask_past_cluster, ask_past_job
@@ -35,16 +33,8 @@ def status(session: Session, job_id: str | None, place: str | None, *, as_json: 
     return ExitCode.OK
 
 
-def _duration_ms(view: View, *, is_past: bool) -> int:
-    """Return how long a job has run: one that runs, until now; a view counts to the last decision, which may be long ago."""
-    if is_past or view["ended_at"]:
-        return int(view["duration_ms"])
-    since_ms = datetime.now(UTC) - datetime.fromisoformat(view["submitted_at"])
-    return max(int(view["duration_ms"]), int(since_ms.total_seconds() * 1000))
-
-
 def _print_job(session: Session, view: View, *, is_past: bool) -> None:
-    duration = f" {_duration_ms(view, is_past=is_past) / 1000:.3f} s, by {view['actor'] or '?'}"
+    duration = f" {view['duration_ms'] / 1000 if is_past else seconds_until_now(view):.3f} s, by {view['actor'] or '?'}"
     session.out.print(Text.assemble(f"{view['name']} ({view['job_id']}) ", styled(view["status"]), duration))
     if view["cause"]:
         session.out.print(Text(f"{view['cause']['failure_type']}: {view['cause']['message']}", style="red"))
