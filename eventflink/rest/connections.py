@@ -33,6 +33,10 @@ STALLED_S: Final = 30.0
 MIN_PROGRESS_BYTES: Final = 16 * 1024
 """Who takes less than this of an answer within that time is gone, or wants to hold it up."""
 
+LATE_S: Final = 1.0
+"""A timer that fires so much later than it should says that this process stood still, and nothing of its peers: what they have sent
+meanwhile is not yet read, and what they would have taken was not offered."""
+
 _MAX_EARLY_BYTES: Final = 256 * 1024
 
 
@@ -214,29 +218,35 @@ class TimedHttp(H11Protocol):
     def _time_request(self) -> None:
         if self._sending is None and not self._is_whole():
             self._received_bytes = 0
-            self._sending = self.loop.call_later(REQUEST_TIMEOUT_S, self._check_sending)
+            due_s = self.loop.time() + REQUEST_TIMEOUT_S
+            self._sending = self.loop.call_at(due_s, self._check_sending, due_s)
 
-    def _check_sending(self) -> None:
+    def _check_sending(self, due_s: float) -> None:
         """End a request that has not come in time, unless it is a long one that goes on, and that somebody still wants."""
         self._sending = None
-        if self._received_bytes >= UPLOAD_PROGRESS_BYTES and self.cycle is not None and not self.cycle.response_complete:
+        goes_on = self._received_bytes >= UPLOAD_PROGRESS_BYTES and self.cycle is not None and not self.cycle.response_complete
+        if goes_on or self._is_late(due_s):
             self._time_request()
         else:
             self.transport.abort()
+
+    def _is_late(self, due_s: float) -> bool:
+        return self.loop.time() - due_s > LATE_S
 
     def _untaken(self) -> int:
         return self.transport.get_write_buffer_size() + (self.below.get_write_buffer_size() if self.below is not None else 0)
 
     def _time_taking(self) -> None:
         self._stop_taking()
-        self._taking = self.loop.call_later(STALLED_S, self._check_taking, self._untaken())
+        due_s = self.loop.time() + STALLED_S
+        self._taking = self.loop.call_at(due_s, self._check_taking, self._untaken(), due_s)
 
-    def _check_taking(self, before: int) -> None:
+    def _check_taking(self, before: int, due_s: float) -> None:
         left = self._untaken()
-        if left and left > before - MIN_PROGRESS_BYTES:
-            self.transport.abort()
-        elif left:
+        if left and (left <= before - MIN_PROGRESS_BYTES or self._is_late(due_s)):
             self._time_taking()
+        elif left:
+            self.transport.abort()
         elif self.cycle is None or self.cycle.response_complete:
             super().timeout_keep_alive_handler()
 

@@ -4,12 +4,13 @@ import asyncio
 import json
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from typing import Any, Final
 
 import pytest
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 from starlette.types import Receive, Scope, Send
 
 from eventflink.blob.tls import TlsFiles, rest_server_files
@@ -55,6 +56,10 @@ def application() -> FastAPI:
     @made.post("/echo")
     async def echo(body: dict[str, Any]) -> dict[str, Any]:
         return body
+
+    @made.post("/size")
+    async def size(request: Request) -> int:
+        return len(await request.body())
 
     @made.get("/slow")
     async def slow() -> str:
@@ -201,6 +206,33 @@ def test_a_long_request_has_more_time_as_long_as_it_goes_on(
             writer.write(b"}")
             assert await read_answer(reader) == (200, b"{}")
             writer.close()
+
+    run(check)
+
+
+def test_a_request_that_came_while_the_process_stood_still_is_read(
+    tls: TlsFiles | None, certificates: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever time had passed: its peer has sent it."""
+    monkeypatch.setattr(connections, "REQUEST_TIMEOUT_S", 2)
+    size = 1_000_000  # Several reads, and less than what has time for being long.
+    head = b"POST /size HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % size
+
+    async def check() -> None:
+        async with server(tls, certificates) as serving_it:
+            reader, writer = await serving_it.connect()
+            writer.write(head)
+            await asyncio.sleep(0.1)
+            sending = asyncio.create_task(send(writer, bytes(size)))
+            await asyncio.sleep(0)
+            time.sleep(4)  # noqa: ASYNC251 - the loop stands still, and the server with it
+            assert await read_answer(reader) == (200, b"%d" % size)
+            await sending
+            writer.close()
+
+    async def send(writer: asyncio.StreamWriter, body: bytes) -> None:
+        writer.write(body)
+        await writer.drain()
 
     run(check)
 
