@@ -91,7 +91,10 @@ def root_of(error: BaseException) -> BaseException:
 
 
 def _message_of(error: BaseException) -> str:
-    return _spark_message(text_of(error)) if _is_spark_error(error) else text_of(error) or type(error).__name__
+    if not _is_spark_error(error):
+        return text_of(error) or type(error).__name__
+    notes = masked("; ".join(str(note) for note in getattr(error, "__notes__", ())))
+    return f"{_spark_message(text_of(error))}; {notes}".replace("; \n", "\n") if notes else _spark_message(text_of(error))
 
 
 def bounded(text: str, limit: int) -> str:

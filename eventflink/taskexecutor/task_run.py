@@ -24,6 +24,7 @@ from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.io_metrics import io_metrics_of
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
 from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized
+from eventflink.taskexecutor.sql_faults import explain
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
 from eventflink.taskexecutor.task_files import output_path
 from eventflink.taskexecutor.task_secrets import TaskSecrets
@@ -189,8 +190,15 @@ def _run_sql(statement: str, context: TaskContext, *, has_output: bool) -> "Data
         rows.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
     arguments = {k: v for k, v in context.parameters.items() if v is None or isinstance(v, str | int | float | bool)}
     arguments |= {"subtask_index": context.subtask_index, "parallelism": context.parallelism}
-    rows = context.spark.sql(statement, args=arguments)
-    if not rows.columns and not has_output:
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    try:
+        rows = context.spark.sql(statement, args=arguments)
+        has_columns = bool(rows.columns)
+    except PySparkException as error:
+        explain(error, statement, context.inputs)
+        raise
+    if not has_columns and not has_output:
         return None  # A command, such as CREATE TABLE: it is done, and has no rows.
     return rows
 

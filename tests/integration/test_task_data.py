@@ -166,19 +166,32 @@ def test_sql_sees_its_inputs_and_its_parameters(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "message"),
+    ("statement", "message", "pointed_at"),
     [
-        ("select * frm x", "vertex 'vertex': [PARSE_SYNTAX_ERROR]"),
-        ("select * from nowhere", "vertex 'vertex': [TABLE_OR_VIEW_NOT_FOUND] The table or view `nowhere` cannot be found."),
-        ("select 1 / (id - 1) q from range(3)", "vertex 'vertex': [DIVIDE_BY_ZERO] Division by zero."),
+        ("select *\nfrm x", "[PARSE_SYNTAX_ERROR] Syntax error at or near 'x'", "  2 | frm x\n          ^"),
+        ("select amout\nfrom values (1) t(amount)", "[UNRESOLVED_COLUMN.WITH_SUGGESTION]", "  1 | select amout\n             ^"),
+        (
+            "select * from nowhere",
+            "[TABLE_OR_VIEW_NOT_FOUND] The table or view `nowhere` cannot be found.",
+            "  1 | select * from nowhere\n" + 20 * " " + "^",
+        ),
+        ("select 1 / (id - 1) q from range(3)", "[DIVIDE_BY_ZERO] Division by zero.", ""),
     ],
 )
-def test_an_error_of_sql_says_what_and_where_in_a_line(host: Host, statement: str, message: str) -> None:
+def test_an_error_of_sql_says_what_in_a_line_and_points_at_the_place(host: Host, statement: str, message: str, pointed_at: str) -> None:
     _, found, trace = host.fail(statement, **SQL)
-    assert found.startswith(message)
-    assert "\n" not in found
-    assert len(found) < 600
+    first, _, rest = found.partition("\n")
+    assert first.startswith(f"vertex 'vertex': {message}")
+    assert rest == pointed_at
+    assert len(first) < 600
     assert trace
+
+
+def test_a_table_that_is_no_input_is_said_to_be_none(host: Host) -> None:
+    """Mostly the edge was forgotten."""
+    locations = host.make_numbers(10, 1)
+    _, found, _ = host.fail("select * from `ord``ers` join rows", inputs=(TaskInput("rows", ShipStrategy.BROADCAST, (), locations),), **SQL)
+    assert "no input 'ord``ers' either (it has rows): if a vertex writes it, an edge from there is missing" in found.partition("\n")[0]
 
 
 def test_functions_of_the_archive_run_in_spark(host: Host) -> None:

@@ -1,0 +1,44 @@
+"""What Spark says of a statement that it cannot run, with what a reader needs besides: the place in the statement, and a missing edge.
+
+Notes are added to Spark's own error (PEP 678): its type and its message stay what they are.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+_PLACE: Final = re.compile(r"\bline (\d+),? pos (\d+)")
+_NAME: Final = re.compile(r"`((?:[^`]|``)*)`")
+_NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
+
+
+def explain(error: Any, statement: str, inputs: Iterable[str]) -> None:
+    """Add notes to an error of Spark about a statement of a vertex with these inputs."""
+    parameters = error.getMessageParameters() or {}
+    if error.getCondition() == _NOT_FOUND:
+        name = ".".join(_NAME.findall(parameters.get("relationName", "")))
+        has = ", ".join(inputs) or "none"
+        error.add_note(f"the vertex has no input '{name}' either (it has {has}): if a vertex writes it, an edge from there is missing")
+    if place := _PLACE.search(str(error)):
+        error.add_note(_pointed_at(statement, int(place[1]), int(place[2])))
+    elif (token := parameters.get("error", "").strip("'")) and len(found := list(re.finditer(_word(token), statement))) == 1:
+        before = statement[: found[0].start()]  # Of some errors Spark tells the token alone; one that stands once is at its place.
+        error.add_note(_pointed_at(statement, before.count("\n") + 1, len(before) - before.rfind("\n") - 1))
+
+
+def _word(token: str) -> str:
+    return rf"(?<!\w){re.escape(token)}(?!\w)"
+
+
+def _pointed_at(statement: str, line: int, position: int) -> str:
+    """Return a line of the statement (1 is the first), and below it a caret at the position (0 is the first).
+
+    Example:
+        `SELECT a frm t`, 1, 13 is `  1 | SELECT a frm t` and a caret below the `t`.
+
+    """
+    lines = statement.splitlines() or [""]
+    text = lines[min(line, len(lines)) - 1]
+    before = "".join(c if c == "\t" else " " for c in text[:position])
+    number = f"{line:>3} | "
+    return f"\n{number}{text}\n{' ' * len(number)}{before}^"
