@@ -45,6 +45,7 @@ def test_a_test_that_finds_a_mutation_is_named_by_its_rule() -> None:
     assert [name for name, test in FOUND_BY_TEST.items() if test not in named(MUTATIONS[name].rule, "Tests")] == []
 
 
+@pytest.mark.soak("eventflink.master", "eventflink.leadership", "eventflink.taskexecutor.protocol", "eventflink.gateways")
 def test_a_broken_rule_fails_the_test_that_shows_it() -> None:
     """One that needs a broker is run by tests/integration/test_broken_rules.py."""
     pairs = {name: test for name, test in FOUND_BY_TEST.items() if nodes()[test].startswith("tests/unit/")}
