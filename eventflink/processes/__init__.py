@@ -1,6 +1,6 @@
 """Ties the life of a child process to the life of the process that started it.
 
-Only the Linux ``prctl`` call lives here; starting, watching and stopping children belongs to their owners. The rule this
+Only the Linux ``prctl`` call for that lives here; starting, watching and stopping children belongs to their owners. The rule this
 module keeps: a child never outlives its owner, not even when the owner is killed with SIGKILL and can run no clean-up.
 """
 
@@ -13,11 +13,11 @@ from collections.abc import Callable
 _PR_SET_PDEATHSIG = 1
 
 # Loaded at import: a function that runs between fork and exec must not load libraries, another thread may hold the loader's lock.
-_LIBC: ctypes.CDLL | None = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
+LIBC: ctypes.CDLL | None = ctypes.CDLL(None, use_errno=True) if sys.platform.startswith("linux") else None
 
 
-def set_parent_death_signal() -> None:
-    """Ask the kernel to send SIGKILL to the calling process when its parent dies.
+def set_parent_death_signal(number: int = signal.SIGKILL) -> None:
+    """Ask the kernel to send SIGKILL, or another signal, or none (0), to the calling process when its parent dies.
 
     The kernel means the parent *thread*: start such children from a thread that lives as long as the owner (the main thread is best).
     On systems other than Linux there is no such call and this does nothing.
@@ -26,9 +26,9 @@ def set_parent_death_signal() -> None:
         OSError: the kernel refused.
 
     """
-    if _LIBC is None:
+    if LIBC is None:
         return
-    if _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
+    if LIBC.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0) != 0:
         error_number = ctypes.get_errno()
         raise OSError(error_number, os.strerror(error_number))
 

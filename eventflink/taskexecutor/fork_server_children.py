@@ -10,11 +10,12 @@ import os
 import signal
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.model.attempts import AttemptId, FailureCause
+from eventflink.processes.left_behind import kill_left_behind, runs_module
 from eventflink.taskexecutor.fork_server_wire import LineBuffer
 from eventflink.taskexecutor.process_events import Failed, Killed, Outcome, ReleaseSpark
 from eventflink.taskexecutor.task_process import become_child
@@ -24,6 +25,10 @@ logger = logging.getLogger(__name__)
 _READ_BYTES: Final = 65_536
 _SEND_TIMEOUT_S: Final = 2
 _BROKEN_CHILD: Final = 70
+_OF_THE_HOST: Final = ("eventflink.taskexecutor.spark_supervisor", "eventflink.log.class_data")
+"""What the first task that asks for Spark starts, and is nobody's: the supervisor of the host's Spark, and what makes class data for it."""
+
+_KILL_LEFT_TIMEOUT_S: Final = 2.0
 
 
 @dataclass(slots=True, eq=False)
@@ -99,6 +104,14 @@ def fork_child(body: Callable[[socket.socket], None], inherited: Callable[[], No
     # A child that was stopped must not stop its parent.
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_TIMEOUT_S, 0))
     return Child(process_id, ours)
+
+
+def kill_orphans(known: Collection[int]) -> bool:
+    """Kill what ended tasks have left behind, in whatever session or group; tell whether nothing of it is left.
+
+    Tasks that run keep what is orphaned below them, so all that has come to the fork server is of tasks that have ended.
+    """
+    return kill_left_behind(known, lambda process_id: runs_module(process_id, _OF_THE_HOST), _KILL_LEFT_TIMEOUT_S)
 
 
 def find_ended() -> int | None:

@@ -2,8 +2,8 @@
 
 Started by `fork_server.ForkServer` as `python -m eventflink.taskexecutor.fork_server_main CONTROL_FD`; the socket brings its settings,
 then orders, and takes events. What a task's process does is in `task_process.py`. The rules it keeps: it never runs user code, opens no
-gRPC channel and starts no thread, so that a fork is safe; an ended task is reported only after its process is reaped and its process group
-killed.
+gRPC channel and starts no thread, so that a fork is safe; an ended task is reported only after its process is reaped and what it left
+behind is killed.
 """
 
 import contextlib
@@ -20,7 +20,9 @@ from functools import partial
 from typing import Any, Final
 
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.taskexecutor.fork_server_children import Child, decide_outcome, find_ended, fork_child, reap
+from eventflink.processes import set_parent_death_signal
+from eventflink.processes.left_behind import adopt_orphans
+from eventflink.taskexecutor.fork_server_children import Child, decide_outcome, find_ended, fork_child, kill_orphans, reap
 from eventflink.taskexecutor.fork_server_jobs import prepare, release_repeatedly
 from eventflink.taskexecutor.fork_server_wire import (
     ForkServerSettings,
@@ -57,6 +59,7 @@ logger = logging.getLogger(__name__)
 _READ_BYTES: Final = 65_536
 _REPLENISH_DELAY_S: Final = 0.05
 _FORK_RETRY_DELAY_S: Final = 1.0
+_ORPHANS_DELAY_S: Final = 1.0
 _MAX_RELEASES: Final = 4
 _RELEASE_TIMEOUT_S: Final = 20.0
 _REMEMBERED_SESSIONS: Final = 10_000
@@ -78,6 +81,8 @@ class ForkServerLoop:
         self._releases: deque[ReleaseSpark] = deque()
         self._releasing = 0
         self._remotes: dict[AttemptId, str] = {}
+        self._orphans_left = False
+        """Whether ended tasks have left behind what could not be killed yet."""
         self._stopping = False
         self._wakeup, self._wakeup_end = socket.socketpair()
 
@@ -127,9 +132,10 @@ class ForkServerLoop:
                 self._obey(order)
 
     def kill_all(self) -> None:
-        """Kill every child with its group; without a fork server no task may live on."""
+        """Kill every child with all that it started; without a fork server no task may live on."""
         for child in self._children.values():
             child.send_signal(signal.SIGKILL)
+        kill_orphans(())
 
     def _obey(self, order: Any) -> None:
         match order:
@@ -191,6 +197,8 @@ class ForkServerLoop:
         deadlines = [c.kill_at_s for c in self._children.values() if c.kill_at_s is not None]
         if self._replenish_at_s is not None and not self._stopping:
             deadlines.append(self._replenish_at_s)
+        if self._orphans_left:
+            deadlines.append(time.monotonic() + _ORPHANS_DELAY_S)
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def _tick(self, now_s: float) -> None:
@@ -202,6 +210,8 @@ class ForkServerLoop:
             self._release(self._releases.popleft())
         if self._replenish_at_s is not None and self._replenish_at_s <= now_s and not self._stopping:
             self._replenish(now_s)
+        if self._orphans_left:
+            self._orphans_left = not kill_orphans(self._children)
 
     def _replenish(self, now_s: float) -> None:
         """Fork one process that waits for a task; the next one in the next turn, after what has come meanwhile."""
@@ -274,6 +284,7 @@ class ForkServerLoop:
                 self._on_channel(child)
             status = reap(process_id)
             if child is not None:
+                self._orphans_left = not kill_orphans(self._children)
                 del self._children[process_id]
                 self._unregister(child)
                 child.channel.close()
@@ -351,8 +362,11 @@ def main() -> int:
             return 1
         received = lines.feed(data)
     settings = decode_line(received[0])
+    adopt_orphans()
     prepare(with_spark=settings.with_spark)
     loop = ForkServerLoop(control, settings, lines)
+    # When the TaskExecutor dies the socket ends, and everything is killed here; if the kernel did it, what tasks orphaned would live on.
+    set_parent_death_signal(0)
     try:
         loop.run(received[1:])
     except (OSError, UnreadableLine) as error:

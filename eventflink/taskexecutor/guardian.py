@@ -36,7 +36,7 @@ from eventflink.taskexecutor.guardian_messages import (
 
 _LOGGER = logging.getLogger(__name__)
 
-_GRACE_S: Final = 0.3
+_GRACE_S: Final = 1.0
 _KILL_TIMEOUT_S: Final = 2.0
 _RELEASE_TIMEOUT_S: Final = 4.0
 _RELEASE_RETRY_S: Final = 0.25

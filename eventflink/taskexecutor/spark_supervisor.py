@@ -26,6 +26,7 @@ from eventflink.log.jars import IVY_SETTINGS_VARIABLE, default_cache_directory
 from eventflink.log.java import JavaMissing
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
+from eventflink.processes.left_behind import adopt_orphans, kill_left_behind, runs_module
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
 from eventflink.taskexecutor.spark_file_system import file_system_settings
 from eventflink.taskexecutor.spark_jars import connector_settings
@@ -123,6 +124,7 @@ def _run(runtime_directory: Path, settings: SparkServerSettings) -> int:
     except (LockBusy, OSError) as error:
         logger.error("SparkServerImpossible %s", error)  # noqa: TRY400 - the trace says nothing more
         return 1
+    adopt_orphans()
     server, class_data = _start_spark(runtime_directory, settings, java)
     try:
         return _supervise(server, class_data, runtime_directory, address, fetching)
@@ -288,6 +290,8 @@ def _end(server: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         server.kill()
         server.wait()
+    # Its Python workers: that of a stream's sink would go on asking for a Spark that is gone.
+    kill_left_behind((), lambda process_id: runs_module(process_id, ("eventflink.log.class_data",)), _END_TIMEOUT_S)
 
 
 if __name__ == "__main__":

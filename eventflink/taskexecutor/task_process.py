@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
 from eventflink.processes import set_parent_death_signal
+from eventflink.processes.left_behind import adopt_orphans
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings, LineBuffer, decode_line, encode_line
 from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
 from eventflink.taskexecutor.process_events import Failed, LaunchTask, Outcome, TaskEvent, TaskProcessEnded
@@ -31,11 +32,12 @@ _STDERR: Final = 2
 
 
 def become_child(parent_process_id: int) -> None:
-    """Begin the life of a forked child: it dies with its parent, leads a process group of its own, and takes signals as they come."""
+    """Begin the life of a forked child: it dies with its parent, leads a group, keeps what is orphaned below it, and takes signals."""
     set_parent_death_signal()
     if os.getppid() != parent_process_id:  # The parent died before the call: no signal will come.
         os._exit(128 + signal.SIGKILL)
     os.setpgid(0, 0)
+    adopt_orphans()
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

@@ -134,6 +134,94 @@ def test_a_task_that_is_told_to_end_ends_with_what_it_started(host: Host, tmp_pa
     assert host.finish("noop") == ()
 
 
+ESCAPES = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+
+def start(kind, place):
+    say = f"import os, time; open({str(place)!r} + '/' + str(os.getpid()), 'w'); time.sleep(3600)"
+    if kind == "session":
+        subprocess.Popen([sys.executable, "-c", say], start_new_session=True, env={})
+    elif kind == "daemon":  # Its parent ends at once, and its group is one of nobody.
+        again = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {say!r}], start_new_session=True)"
+        subprocess.run([sys.executable, "-c", again], start_new_session=True)
+    elif kind == "fork":
+        if os.fork() == 0:
+            os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            exec(say)
+    elif kind == "family":  # Each has a session of its own, and the one before it ends.
+        for _ in range(3):
+            if os.fork() == 0:
+                os.setsid()
+                if os.fork():
+                    os._exit(0)
+                exec(say)
+
+def leave(context):
+    how, place = context.parameters["how"], Path(context.parameters["place"])
+    start(context.parameters["kind"], place)
+    while len(list(place.iterdir())) < (3 if context.parameters["kind"] == "family" else 1):
+        time.sleep(0.01)
+    (place.with_suffix(".ready")).touch()
+    if how == "fail": raise ValueError("it fails")
+    if how == "vanish": os._exit(7)
+    if how == "abort": os.abort()
+    if how != "finish": time.sleep(3600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers: elsewhere a session of its own escapes")
+@pytest.mark.parametrize("how", ["finish", "fail", "vanish", "abort", "end", "kill"])
+@pytest.mark.parametrize("kind", ["session", "daemon", "fork", "family"])
+def test_nothing_that_a_task_has_started_outlives_it(host: Host, tmp_path: Path, kind: str, how: str) -> None:
+    """Whatever sessions it made, whoever is orphaned below it, and however it ends; another task's processes live on."""
+    place, other = tmp_path / "processes", tmp_path / "other"
+    code = {"code_archives": (host.archives.add(escapes=ESCAPES),)}
+    for each, its_end in ((place, how), (other, "live")):
+        each.mkdir()
+        attempt, _ = host.launch("escapes:leave", parameters={"kind": kind, "how": its_end, "place": str(each)}, **code)
+        wait_until(each.with_suffix(".ready").exists, 120)
+        if each == place:
+            ended = attempt
+    mine, others = ([int(path.name) for path in each.iterdir()] for each in (place, other))
+    if how == "end":
+        host.server.send(EndTask(ended, 500))
+    if how == "kill":
+        os.kill(host.wait_for(TaskLaunched, ended).process_id, signal.SIGKILL)
+    host.wait_for(TaskProcessEnded, ended)
+    assert [each for each in mine if is_running(each)] == []
+    assert [each for each in others if is_running(each)] == others
+    host.server.send(EndTask(attempt, 500))
+    host.wait_for(TaskProcessEnded, attempt)
+    assert [each for each in others if is_running(each)] == []
+
+
+TASK_EXECUTOR = """
+import sys, time
+from pathlib import Path
+from tests.support.task_host import Host, wait_until
+host, place = Host(Path(sys.argv[1])), Path(sys.argv[2])
+code = (host.archives.add(escapes=Path(sys.argv[3]).read_text()),)
+host.launch("escapes:leave", parameters={"kind": sys.argv[4], "how": "live", "place": str(place)}, code_archives=code)
+time.sleep(3600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="as above")
+@pytest.mark.parametrize("kind", ["session", "family"])
+def test_nothing_that_a_task_has_started_outlives_a_task_executor_that_is_killed(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "processes"
+    place.mkdir()
+    (tmp_path / "code.py").write_text(ESCAPES)
+    arguments = [str(tmp_path / "host"), str(place), str(tmp_path / "code.py"), kind]
+    with subprocess.Popen([sys.executable, "-c", TASK_EXECUTOR, *arguments]) as owner:
+        wait_until(place.with_suffix(".ready").exists, 120)
+        owner.kill()
+    mine = [int(path.name) for path in place.iterdir()]
+    wait_until(lambda: not any(map(is_running, mine)), 120)
+
+
 def test_a_task_that_ignores_sigterm_is_killed(host: Host, tmp_path: Path) -> None:
     attempt, _ = host.launch("stubborn", parameters={"file": str(tmp_path / "deaf")})
     wait_until((tmp_path / "deaf").exists, 120)

@@ -2,9 +2,9 @@
 
 import copy
 import dataclasses
-import os
 import hashlib
 import json
+import os
 import random
 import zlib
 from collections import deque
