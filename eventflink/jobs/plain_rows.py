@@ -17,10 +17,11 @@ def python_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 def python_columns(table: pa.Table) -> list[list[Any]]:
     """Return the values of each column, as `python_rows` has them."""
-    return [_python_values(column) for column in table.columns]
+    return [python_values(column) for column in table.columns]
 
 
-def _python_values(column: pa.ChunkedArray) -> list[Any]:
+def python_values(column: pa.ChunkedArray) -> list[Any]:
+    """Return the values of a column, as `python_rows` has them."""
     try:
         values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
         if pa.types.is_interval(column.type):

@@ -7,11 +7,12 @@ So what another attempt left, or whoever wrote to the directory later, is in no 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from eventflink.jobs.plain_rows import python_values
 from eventflink.jobs.published import ResultUnreadable, published_files
 from eventflink.jobs.shipping import read_parquet
 
@@ -35,8 +36,8 @@ class JobOutput:
         return read_result(self.locations, limit)
 
     def to_pandas(self, limit: int | None = None) -> "pd.DataFrame":
-        """Return them as `to_arrow` does, with pandas' types."""
-        return self.to_arrow(limit).to_pandas()
+        """Return them as `to_arrow` does, with pandas' types; a date outside of the years 1 to 9999 makes its column `datetime64`."""
+        return pandas_frame(self.to_arrow(limit))
 
     def to_spark(self, session: "SparkSession") -> "DataFrame":
         """Return the rows, in no order, as a DataFrame of a session that sees the same file system; they are read when it is used."""
@@ -82,3 +83,25 @@ def _batches(path: Path, limit: int | None) -> Iterator[pa.Table]:
             table = pa.Table.from_batches([batch.slice(0, left)])
             left -= table.num_rows
             yield table
+
+
+def pandas_frame(table: pa.Table) -> "pd.DataFrame":
+    """Return rows with pandas' types: far dates as `datetime64`, and what pandas has nothing for as `python_rows` has it."""
+    try:
+        return table.to_pandas()
+    except (ValueError, OverflowError):
+        import pandas as pd  # noqa: PLC0415 - whoever wants a frame has it
+
+        columns = [_pandas_column(column) for column in table.columns]
+        return pd.DataFrame(dict(enumerate(columns))).set_axis(table.column_names, axis="columns")
+
+
+def _pandas_column(column: pa.ChunkedArray) -> Any:
+    try:
+        return column.to_pandas()
+    except (ValueError, OverflowError):
+        import pandas as pd  # noqa: PLC0415 - likewise
+
+        if pa.types.is_date(column.type):
+            return column.cast(pa.timestamp("s")).to_pandas()
+        return pd.Series(python_values(column), dtype=object)

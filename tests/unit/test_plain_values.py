@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventflink.jobs.plain_rows import python_columns, python_rows
+from eventflink.jobs.result import pandas_frame
 from eventflink.model.plain_values import cell_text, json_text
 
 _MICROSECONDS = st.integers(-(2**63) + 1, 2**63 - 1)
@@ -66,6 +67,7 @@ def test_no_value_of_any_type_makes_a_row_unreadable(data: st.DataObject) -> Non
     assert text.isprintable() or all(c.isprintable() or c in "\u200c\u200d" or not c.isascii() for c in text)
     assert len(json.loads(text, parse_constant=_no_constant)) == len(column)
     assert all(isinstance(cell_text(row["v"]), str) for row in rows)
+    assert pandas_frame(table).shape == (len(column), 1)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,14 @@ def test_no_value_of_any_type_makes_a_row_unreadable(data: st.DataObject) -> Non
 )
 def test_a_date_that_python_does_not_have_is_its_text(kind: pa.DataType, stored: int, says: str) -> None:
     assert python_rows(pa.table({"v": pa.array([stored, 0, None], kind)}))[0] == {"v": says}
+
+
+def test_a_frame_has_far_dates_as_pandas_has_dates_and_other_columns_as_ever() -> None:
+    days = [pa.array([2_932_897, 0, None], pa.date32()), pa.array([0, 1, 2], pa.date32())]
+    frame = pandas_frame(pa.table([*days, pa.array(["a", "b", "c"])], names=["far", "near", "far"]))
+    assert list(frame.columns) == ["far", "near", "far"]
+    assert [str(each) for each in frame.iloc[:2, 0]] == ["10000-01-01 00:00:00", "1970-01-01 00:00:00"]
+    assert frame["near"].tolist() == [dt.date(1970, 1, day) for day in (1, 2, 3)]
 
 
 @given(st.integers(-719_162, 2_932_896))
