@@ -91,6 +91,7 @@ class RestartScheduled(LogEvent):
     failover_strategy: FailoverStrategy = FailoverStrategy.REGION
     task_count: int = 1
     lost_outputs: tuple[SubtaskReference, ...] = ()
+    is_counted: bool = True
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from eventflink.master.execution_graph import Subtask, SubtaskKey
 from eventflink.master.inputs import CheckpointDue
 from eventflink.master.job_master import DEPLOYED_STATES, JobMaster
 from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
-from eventflink.master.restart_strategies import NoRestart, next_restart
+from eventflink.master.restart_strategies import NoRestart
 from eventflink.master.restarts import subtasks_to_restart_globally
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
@@ -212,7 +212,7 @@ def _decide_global_failure(job: JobMaster, cause: FailureCause, now_ms: int) -> 
     """Fail a running job as a whole: what runs of it starts again later, or the job fails, as the restart strategy has it."""
     failure = e.GlobalFailureOccurred(job.job_id, cause)
     restarts = job.restarts
-    restart = next_restart(restarts.strategy, restarts.count, restarts.history, job.job_id, now_ms, is_restarting=False)
+    restart = restarts.next_counted(job.job_id, now_ms, is_restarting=False)
     if isinstance(restart, NoRestart):
         return [failure, e.JobStatusChanged(job.job_id, job.status, JobStatus.FAILING, restart.reason)]
     scheduled = e.JobRestartScheduled(

@@ -16,7 +16,7 @@ from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKe
 from eventflink.master.inputs import RestartsDue
 from eventflink.master.job_master import JobMaster
 from eventflink.master.rescaling import decide_rescales
-from eventflink.master.restart_strategies import NoRestart, next_restart
+from eventflink.master.restart_strategies import NoRestart
 from eventflink.master.restarts import subtasks_to_restart
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
@@ -47,7 +47,7 @@ def decide_failure(
     if job.status in ENDING_JOB_STATUSES or subtask.key in job.restarts.due:
         return [failed]
     is_restarting = job.status is JobStatus.RESTARTING
-    restart = next_restart(job.restarts.strategy, job.restarts.count, job.restarts.history, job.job_id, now_ms, is_restarting=is_restarting)
+    restart = job.restarts.next(cause, job.job_id, now_ms, is_restarting=is_restarting)
     if isinstance(restart, NoRestart):
         return [failed, JobStatusChanged(job.job_id, job.status, JobStatus.FAILING, restart.reason)]
     lost = _lost_outputs(job.execution_graph, subtask, lost_inputs)
@@ -63,6 +63,7 @@ def decide_failure(
         failover_strategy=job.restarts.failover_strategy,
         task_count=len(subtasks_to_restart(job.execution_graph, subtask, job.restarts.failover_strategy, lost)),
         lost_outputs=lost,
+        is_counted=restart.is_counted,
     )
     return [failed, scheduled, *([] if is_restarting else [JobStatusChanged(job.job_id, job.status, JobStatus.RESTARTING)])]
 

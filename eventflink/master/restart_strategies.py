@@ -37,6 +37,7 @@ class Restart:
 
     delay_ms: int
     backoff_ms: int = 0
+    is_counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,23 @@ What follows from a failure is decided in `failover.py`; here are the data, and 
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from eventflink.events.log_events import JobMasterStarted, JobRestartScheduled, RestartScheduled
 from eventflink.master.canonical import require
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
-from eventflink.master.restart_strategies import RestartHistory
-from eventflink.model.attempts import SubtaskReference
+from eventflink.master.restart_strategies import NoRestart, Restart, RestartHistory, next_restart
+from eventflink.model.attempts import FailureCause, SubtaskReference
+from eventflink.model.failure_types import cannot_heal, is_restarted_by_itself
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, IllegalTransition, JobStatus
+
+MAX_UNCOUNTED_RESTARTS: Final = 5
+"""So often a job starts again for what its code has no part in; then its strategy decides."""
+
+UNCOUNTED_DELAY_MS: Final = 1_000
+MAX_UNCOUNTED_DELAY_MS: Final = 30_000
+"""The first wait before such a restart, twice as long each time, and the longest."""
 
 
 @dataclass(slots=True)
@@ -28,6 +37,8 @@ class Restarts:
     begun: bool = False
     """Some of the subtasks of a full restart have started again, and the others follow at once."""
     history: RestartHistory = field(default_factory=RestartHistory)
+    uncounted: int = 0
+    """How many of these restarts its strategy does not count: those in which no code of the job has a part."""
 
     def begin(self, event: JobMasterStarted) -> None:
         """Go by the strategies of the JobMaster that starts."""
@@ -35,8 +46,11 @@ class Restarts:
 
     def schedule(self, event: RestartScheduled | JobRestartScheduled, at_ms: int) -> None:
         """Count a restart; which subtasks it restarts is said one by one (`add`)."""
-        self.history.note(self.strategy, event.backoff_ms, at_ms)
         self.count = event.restarts
+        if isinstance(event, RestartScheduled) and not event.is_counted:
+            self.uncounted += 1
+        else:
+            self.history.note(self.strategy, event.backoff_ms, at_ms)
 
     def add(self, key: SubtaskKey, at_ms: int) -> None:
         """Have a subtask start again, when its attempt has ended and not before `at_ms`."""
@@ -46,6 +60,18 @@ class Restarts:
         """Have all subtasks of a resumed job that have no result start again, together."""
         self.due = {subtask.key: at_ms for subtask in subtasks}
         self.begun = bool(self.due)
+
+    def next(self, cause: FailureCause, job_id: str, now_ms: int, *, is_restarting: bool) -> Restart | NoRestart:
+        """Return whether, and when, the job starts again after an attempt failed of this cause."""
+        if cannot_heal(cause):
+            return NoRestart(f"{cause.failure_type} is not restarted: each attempt would fail in the same way")
+        if is_restarted_by_itself(cause) and self.uncounted < MAX_UNCOUNTED_RESTARTS:
+            return Restart(min(UNCOUNTED_DELAY_MS << self.uncounted, MAX_UNCOUNTED_DELAY_MS), is_counted=False)
+        return self.next_counted(job_id, now_ms, is_restarting=is_restarting)
+
+    def next_counted(self, job_id: str, now_ms: int, *, is_restarting: bool) -> Restart | NoRestart:
+        """Return what the restart strategy says to a failure."""
+        return next_restart(self.strategy, self.count - self.uncounted, self.history, job_id, now_ms, is_restarting=is_restarting)
 
     def start(self, key: SubtaskKey, *, together: bool) -> bool:
         """Take note that a subtask has started again; tell whether it was waiting to. The others follow at once if `together`."""

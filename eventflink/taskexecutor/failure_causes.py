@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 from eventflink.blob import BlobError
 from eventflink.jobs.shipping import InputUnusable
 from eventflink.model.attempts import FailureCause
+from eventflink.model.failure_types import DISK_FULL, HOST_TOO_SLOW, SPARK_LOST
 from eventflink.model.stack_traces import cut_stack_trace
+from eventflink.processes.disk import FAULTS as DISK_FAULTS
 from eventflink.streams import failures
 from eventflink.streams.failures import StreamUnusable
 from eventflink.taskexecutor.secret_masks import masked
@@ -36,6 +38,17 @@ _STREAM_FAILED: Final = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated
 _SINK_FAILURE: Final = re.compile(rf"^{re.escape(failures.__name__)}\.(\w+): (.*)$", re.MULTILINE)
 """What a sink of this platform raised, where Spark ran it."""
 
+_NO_WORKER: Final = "Python worker failed to connect back"
+_NO_SPACE: Final = "No space left on device"
+_CONNECTION_LOST: Final = (
+    "terminated with:",
+    "INVALID_HANDLE.SESSION_NOT_FOUND",
+    "INVALID_HANDLE.SESSION_CLOSED",
+    "INVALID_HANDLE.SESSION_CHANGED",
+)
+"""What Spark's client says of a call that gRPC ended, and another Spark at the same port of a session that it does not know."""
+
+_GRPC_DETAILS: Final = re.compile(r"^\s*details = \"?([^\"\n]+)", re.MULTILINE)
 _PLATFORM: Final = ("eventflink.taskexecutor.", "importlib.", "runpy")
 
 
@@ -68,6 +81,9 @@ def cause_of(error: BaseException, vertex_id: str) -> FailureCause:
     failure_type = type(error).__name__
     if isinstance(error, _EXPLAINED):
         return FailureCause(failure_type, bounded(f"vertex '{vertex_id}': {text_of(error)}", MESSAGE_LIMIT))
+    if (of_platform := _platform_failure(error)) is not None:
+        kind, what = of_platform
+        return FailureCause(kind, bounded(f"vertex '{vertex_id}': {what}", MESSAGE_LIMIT))
     of_sink = _SINK_FAILURE.search(text_of(error)) if _is_spark_error(error) else None
     if of_sink is not None:
         return FailureCause(of_sink[1], bounded(f"vertex '{vertex_id}': {of_sink[2]}", MESSAGE_LIMIT))
@@ -78,6 +94,36 @@ def cause_of(error: BaseException, vertex_id: str) -> FailureCause:
     root_message = "" if root is error else bounded(_message_of(root), ROOT_MESSAGE_LIMIT)
     message = f"vertex '{vertex_id}': {_message_of(error)}" if _is_spark_error(error) else _message_of(error)
     return FailureCause(failure_type, bounded(message, MESSAGE_LIMIT), stack_trace, root_type, root_message)
+
+
+def _platform_failure(error: BaseException) -> tuple[str, str] | None:
+    """Return type and message of a failure in which the task's code has no part, whoever told it; None: it is another."""
+    text = text_of(error)
+    if isinstance(error, OSError) and error.errno in DISK_FAULTS:
+        return DISK_FULL, f"the disk takes no more: {text}"
+    if not _is_spark_error(error) and not _is_rpc_error(error):
+        return None
+    if _is_connection_lost(error, text):
+        detail = _GRPC_DETAILS.search(text)
+        said = f" (gRPC says {detail[1]})" if detail else ""
+        return SPARK_LOST, f"Spark ended, or cannot be reached any more, in the middle of the task{said}; the next attempt finds another"
+    if _NO_WORKER in text:
+        return HOST_TOO_SLOW, "the host is too slow: a Python process of Spark did not connect to it in time; run fewer tasks at once"
+    if _NO_SPACE in text:
+        return DISK_FULL, f"the disk of Spark takes no more: {_spark_message(text)}"
+    return None
+
+
+def _is_connection_lost(error: BaseException, text: str) -> bool:
+    """Tell whether an error is about the connection to Spark and not about what was asked of it."""
+    if _is_rpc_error(error):
+        return True
+    return type(error).__name__ == "SparkConnectGrpcException" and any(sign in text for sign in _CONNECTION_LOST)
+
+
+def _is_rpc_error(error: BaseException) -> bool:
+    module = sys.modules.get("grpc")
+    return module is not None and isinstance(error, module.RpcError)
 
 
 def root_of(error: BaseException) -> BaseException:
@@ -147,7 +193,4 @@ def _spark_message(text: str) -> str:
         return " ".join(raised).partition(": ")[2][:SPARK_MESSAGE_LIMIT]
     if raised:
         return f"a Python function that Spark ran raised {_STATE.sub('', raised[0])}"[:SPARK_MESSAGE_LIMIT]
-    detail = next((line.strip() for line in lines if line.strip().startswith("details =")), "")
-    # A broken connection to Spark is reported in several lines, of which the first says nothing.
-    first = lines[0].strip()
-    return f"{first} {detail}".strip()[:SPARK_MESSAGE_LIMIT] if first.endswith("terminated with:") else first[:SPARK_MESSAGE_LIMIT]
+    return lines[0].strip()[:SPARK_MESSAGE_LIMIT]

@@ -1,74 +1,13 @@
-"""Failures of tasks in one sentence, and whose they are: what pages show of a failure without its stack trace.
-
-Whose a failure is follows from its type, the stable word of `docs/job-graph.md`; of a type that is not listed it is the code's.
-"""
+"""Failures of tasks in one sentence, and whose they are: what pages show of a failure without its stack trace."""
 
 import heapq
 from collections.abc import Iterable
-from enum import StrEnum
-from typing import Final
 
 from eventflink.master.exception_history import RootFailure
 from eventflink.master.job_master import JobMaster
-from eventflink.model.attempts import FailureCause
+from eventflink.model.failure_types import kind_of
 from eventflink.views.exceptions import exception_view
 from eventflink.views.plain import View, one_sentence, reaction_of
-
-
-class FailureKind(StrEnum):
-    """Whose a failure is."""
-
-    CODE = "code"
-    DATA = "data"
-    ROOM = "room"
-    """There was no slot."""
-    TASK_MANAGER = "task_manager"
-    MASTERS = "masters"
-    """Also Kafka's."""
-
-
-_KINDS: Final = {
-    **dict.fromkeys(("NoResourceAvailable", "UnfulfillableSlotRequest", "SlotOfferRejected"), FailureKind.ROOM),
-    **dict.fromkeys(
-        (
-            "AttemptMissing",
-            "ClientSilent",
-            "ForkServerDied",
-            "InputLost",
-            "SparkConnectGrpcException",
-            "SparkUnavailable",
-            "TaskManagerDisconnected",
-            "TaskManagerLost",
-            "TaskManagerReleased",
-            "TaskProcessBroken",
-            "TaskProcessDied",
-            "TaskProcessNotStarted",
-            "UnexpectedCancellation",
-        ),
-        FailureKind.TASK_MANAGER,
-    ),
-    **dict.fromkeys(
-        ("ArithmeticException", "DateTimeException", "InputUnusable", "NumberFormatException", "RowUnusable", "UnicodeDecodeError"),
-        FailureKind.DATA,
-    ),
-    **dict.fromkeys(
-        (
-            "BlobDamaged",
-            "BlobNotFound",
-            "BlobStorageFailed",
-            "BlobUnavailable",
-            "KafkaException",
-            "RegistryUnavailable",
-            "SinkUnavailable",
-        ),
-        FailureKind.MASTERS,
-    ),
-}
-
-
-def kind_of(cause: FailureCause) -> FailureKind:
-    """Return whose a failure is: by its type, else by that of the exception that it goes back to."""
-    return _KINDS.get(cause.failure_type) or _KINDS.get(cause.root_type, FailureKind.CODE)
 
 
 def failure_row(job: JobMaster, root: RootFailure) -> View:

@@ -328,6 +328,16 @@ def test_release_spark_interrupts_the_query_of_a_killed_task(host: Host, tmp_pat
     wait_until_it_rests(spark)
 
 
+def test_a_task_whose_spark_is_killed_says_so_and_the_next_one_has_another(host: Host, tmp_path: Path) -> None:
+    attempt, _, spark = begin_query(host, tmp_path)
+    spark.kill()
+    outcome = host.wait_for(TaskProcessEnded, attempt).outcome
+    assert isinstance(outcome, Failed)
+    assert outcome.cause.failure_type == "SparkLost"
+    assert outcome.cause.message.startswith("vertex 'vertex': Spark ended, or cannot be reached any more, in the middle of the task")
+    assert len(host.finish("two_outputs")) == 2
+
+
 def test_a_new_fork_server_releases_what_an_old_one_left(host: Host, tmp_path: Path) -> None:
     attempt, order, spark = begin_query(host, tmp_path)
     host.server.begin_stop()

@@ -1074,7 +1074,7 @@ FOUND_BY = {
     "instances_do_not_wait_for_tasks": 66,
     "spark_is_not_waited_for": 3,
     "restarts_do_not_wait": 3,
-    "unacknowledged_attempts_are_missing": 50,
+    "unacknowledged_attempts_are_missing": 7,
     "snapshots_are_not_whole": 14,
     "broker_clocks_are_believed": 57,
     "stuck_inputs_do_not_matter": 7,

@@ -18,6 +18,7 @@ from eventflink.lab.simulation.spark_server import SparkServer
 from eventflink.lab.simulation.stream_task import StreamTask
 from eventflink.lab.simulation.streams import SimulatedStreams
 from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
+from eventflink.model.failure_types import SPARK_LOST
 from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,
@@ -296,7 +297,7 @@ class TaskProcesses:
         """Let a task notice that its Spark is gone; what waited for the release of its session need not."""
         task.is_on_spark = False
         if task.is_alive:
-            gone = Failed(FailureCause("SparkConnectGrpcException", "the server is gone"))
+            gone = Failed(FailureCause(SPARK_LOST, "the server is gone"))
             self.later(task, self._rng.random() * _SESSION_MS, lambda: self._exit(task, gone))
         else:
             self._forget(task)

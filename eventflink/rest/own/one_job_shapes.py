@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from eventflink.model.attempts import IOMetrics
+from eventflink.model.failure_types import FailureKind
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import (
     ExecutionState,
@@ -16,7 +17,6 @@ from eventflink.rest.own.checkpoint_shapes import BackPressure, CheckpointsSumma
 from eventflink.rest.own.jobs import JobRow
 from eventflink.rest.own.moments import OwnShape
 from eventflink.rest.own.page_shapes import Wait
-from eventflink.views.failures import FailureKind
 
 
 class Cause(OwnShape):

@@ -4,9 +4,9 @@ from typing import Annotated, Final
 
 from fastapi import Query
 
+from eventflink.model.failure_types import FailureKind
 from eventflink.model.statuses import ExecutionState
 from eventflink.rest.own.moments import OwnShape
-from eventflink.views.failures import FailureKind
 from eventflink.views.waits import WaitReason
 
 MAX_LIMIT: Final = 1_000

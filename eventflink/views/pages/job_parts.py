@@ -8,10 +8,11 @@ from typing import Any
 
 from eventflink.leadership.fold import Fold
 from eventflink.model.attempts import FailureCause
+from eventflink.model.failure_types import kind_of
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job, archived_result
 from eventflink.views.checkpoints import checkpoint_history, checkpoints_summary
 from eventflink.views.exceptions import exceptions_view
-from eventflink.views.failures import failure_sentence, kind_of
+from eventflink.views.failures import failure_sentence
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.plain import View
 from eventflink.views.queries import job_of, job_result

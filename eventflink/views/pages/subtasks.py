@@ -11,10 +11,10 @@ from typing import Any, Final, TypeVar
 from eventflink.leadership.fold import Fold
 from eventflink.master.exception_history import MESSAGE_LIMIT
 from eventflink.model.attempts import FailureCause
+from eventflink.model.failure_types import kind_of
 from eventflink.model.statuses import ExecutionState
 from eventflink.views.archive import archived_checkpoints, archived_job
 from eventflink.views.checkpoints import last_words_of, stream_view
-from eventflink.views.failures import kind_of
 from eventflink.views.jobs_and_cluster import VertexNotFound, subtask_view
 from eventflink.views.plain import View, iso_time, one_sentence
 from eventflink.views.queries import job_of

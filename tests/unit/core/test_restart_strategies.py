@@ -7,6 +7,7 @@ from eventflink.events.log_events import JobMasterStarted, JobStatusChanged, Res
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.restart_strategies import Restart, RestartHistory, next_restart
 from eventflink.master.settings import MasterSettings
+from eventflink.model.attempts import FailureCause
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RestartStrategyType
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
@@ -180,3 +181,63 @@ def test_a_job_has_the_defaults_of_the_cluster() -> None:
     [started] = cluster.events(JobMasterStarted)
     assert (started.restart_strategy, started.failover_strategy, started.exception_history_size) == (strategy, FailoverStrategy.FULL, 3)
     cluster.check()
+
+
+# -- what the code of a job has no part in, and what cannot heal ----------------------------------------------------
+
+
+def _fail_with(cluster: ScriptedCluster, effects: list[Effect], cause: FailureCause) -> None:
+    [deployment] = deployments(effects)
+    cluster.report(deployment, ExecutionState.FAILED, cause=cause)
+
+
+@pytest.mark.parametrize("failure_type", ["SparkLost", "HostTooSlow", "ForkServerDied", "TaskProcessNotStarted"])
+def test_what_no_code_has_a_part_in_starts_again_under_any_strategy_and_is_not_counted(newest: ScriptedCluster, failure_type: str) -> None:
+    """So often, after longer and longer waits; then the strategy decides, whoever leads."""
+    newest.register(slots=1)
+    effects = newest.submit(graph(vertex("a"), restart_strategy=fixed_delay(1, 100)))
+    for wait_ms in (1_000, 2_000, 4_000, 8_000, 16_000):
+        _fail_with(newest, effects, FailureCause(failure_type, "not the code's"))
+        assert not tasks(newest.pass_time(wait_ms - 1))
+        effects = newest.pass_time(1)
+        newest.fail_over()
+    assert [(e.restarts, e.is_counted) for e in newest.events(RestartScheduled)] == [(n, False) for n in range(1, 6)]
+    _fail_with(newest, effects, FailureCause(failure_type, "once more"))
+    effects = newest.pass_time(100)
+    assert newest.events(RestartScheduled)[-1].is_counted
+    _fail_with(newest, effects, FailureCause("ValueError", "the code's"))
+    assert newest.job("job").status is JobStatus.FAILED
+    assert newest.events(JobStatusChanged)[-2].reason == "fixed-delay: 1 restarts are allowed, and there were 1"
+    newest.check()
+
+
+def test_a_restart_that_is_not_counted_leaves_the_wait_of_an_exponential_delay_as_it_was(newest: ScriptedCluster) -> None:
+    newest.register(slots=1)
+    effects = newest.submit(graph(vertex("a"), restart_strategy=EXPONENTIAL))
+    for cause, wait_ms in (("ValueError", 100), ("SparkLost", 1_000), ("ValueError", 200)):
+        _fail_with(newest, effects, FailureCause(cause, "message"))
+        effects = newest.pass_time(wait_ms)
+    assert [e.delay_ms for e in newest.events(RestartScheduled)] == [100, 1_000, 200]
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_restarted"),
+    [
+        (FailureCause("ModuleNotFoundError", "No module named 'x'"), False),
+        (FailureCause("ParseException", "[PARSE_SYNTAX_ERROR] Syntax error"), False),
+        (FailureCause("AnalysisException", "[UNRESOLVED_COLUMN] no column"), False),
+        (FailureCause("AnalysisException", "vertex 'a': [PATH_NOT_FOUND] /landing"), True),
+        (FailureCause("AnalysisException", "vertex 'a': [TABLE_OR_VIEW_NOT_FOUND] t"), True),
+        (FailureCause("UnknownFunction", "there is none"), False),
+        (FailureCause("ValueError", "a row"), True),
+        (FailureCause("InputLost", "it is gone"), True),
+    ],
+)
+def test_what_every_attempt_would_meet_again_is_not_tried_again(
+    newest: ScriptedCluster,
+    cause: FailureCause,
+    is_restarted: bool,  # noqa: FBT001 - of the table
+) -> None:
+    newest.register(slots=1)
+    _fail_with(newest, newest.submit(graph(vertex("a"), restart_strategy=fixed_delay(3, 100))), cause)
+    assert newest.job("job").status is (JobStatus.RESTARTING if is_restarted else JobStatus.FAILED)

@@ -24,6 +24,8 @@ const WHOSE = /** @type {Record<string, string>} */ ({
   code: "your code",
   data: "your data",
   room: "no room",
+  spark: "Spark",
+  host: "the host",
   task_manager: "TaskManager",
   masters: "masters or Kafka",
 });

@@ -1,0 +1,101 @@
+"""What kind of failure a failure's type is: the stable words of `docs/job-graph.md`, and what follows from them.
+
+Whose a failure is, whether it has a restart of its own, and whether it can heal at all. The rule: a type that is not listed is the
+code's, and its restart strategy decides.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+from eventflink.model.attempts import FailureCause
+
+
+class FailureKind(StrEnum):
+    """Whose a failure is."""
+
+    CODE = "code"
+    DATA = "data"
+    ROOM = "room"
+    """There was no slot."""
+    SPARK = "spark"
+    HOST = "host"
+    """Too slow, or its disk is full."""
+    TASK_MANAGER = "task_manager"
+    MASTERS = "masters"
+    """Also Kafka's."""
+
+
+SPARK_LOST: Final = "SparkLost"
+HOST_TOO_SLOW: Final = "HostTooSlow"
+DISK_FULL: Final = "DiskFull"
+
+_KINDS: Final = {
+    **dict.fromkeys(("NoResourceAvailable", "UnfulfillableSlotRequest", "SlotOfferRejected"), FailureKind.ROOM),
+    **dict.fromkeys((SPARK_LOST, "SparkUnavailable"), FailureKind.SPARK),
+    **dict.fromkeys((HOST_TOO_SLOW, DISK_FULL), FailureKind.HOST),
+    **dict.fromkeys(
+        (
+            "AttemptMissing",
+            "ClientSilent",
+            "ForkServerDied",
+            "InputLost",
+            "TaskManagerDisconnected",
+            "TaskManagerLost",
+            "TaskManagerReleased",
+            "TaskProcessBroken",
+            "TaskProcessDied",
+            "TaskProcessNotStarted",
+            "UnexpectedCancellation",
+        ),
+        FailureKind.TASK_MANAGER,
+    ),
+    **dict.fromkeys(
+        ("ArithmeticException", "DateTimeException", "InputUnusable", "NumberFormatException", "RowUnusable", "UnicodeDecodeError"),
+        FailureKind.DATA,
+    ),
+    **dict.fromkeys(
+        (
+            "BlobDamaged",
+            "BlobNotFound",
+            "BlobStorageFailed",
+            "BlobUnavailable",
+            "KafkaException",
+            "RegistryUnavailable",
+            "SinkUnavailable",
+        ),
+        FailureKind.MASTERS,
+    ),
+}
+
+_RESTARTED_BY_ITSELF: Final = frozenset({SPARK_LOST, HOST_TOO_SLOW, "ForkServerDied", "TaskProcessNotStarted"})
+"""Types of failures in which no code of a job has a part, and which the next attempt mostly does not meet."""
+
+_CANNOT_HEAL: Final = frozenset(
+    {
+        "AnalysisException",
+        "ImportError",
+        "IndentationError",
+        "ModuleNotFoundError",
+        "ParametersUnusable",
+        "ParseException",
+        "SyntaxError",
+        "UnknownFunction",
+    }
+)
+_MAY_COME: Final = ("[PATH_NOT_FOUND]", "[TABLE_OR_VIEW_NOT_FOUND]")
+"""What a statement did not find may be there for the next attempt."""
+
+
+def kind_of(cause: FailureCause) -> FailureKind:
+    """Return whose a failure is: by its type, else by that of the exception that it goes back to."""
+    return _KINDS.get(cause.failure_type) or _KINDS.get(cause.root_type, FailureKind.CODE)
+
+
+def is_restarted_by_itself(cause: FailureCause) -> bool:
+    """Tell whether a failure is restarted whatever the restart strategy says, some times."""
+    return cause.failure_type in _RESTARTED_BY_ITSELF
+
+
+def cannot_heal(cause: FailureCause) -> bool:
+    """Tell whether every further attempt would fail in the same way: a column, a module or a function that is not there."""
+    return cause.failure_type in _CANNOT_HEAL and not any(code in cause.message for code in _MAY_COME)

@@ -1,0 +1,58 @@
+"""Whose fault a failure is, and what is said of it, by what was raised: the code's, Spark's, the host's, the disk's."""
+
+import errno
+from collections.abc import Callable
+
+import grpc
+import pytest
+from pyspark.errors.exceptions.connect import AnalysisException, PythonException, SparkConnectGrpcException, SparkException
+
+from eventflink.jobs.shipping import InputUnusable
+from eventflink.model.failure_types import FailureKind, is_restarted_by_itself, kind_of
+from eventflink.taskexecutor.failure_causes import cause_of
+from eventflink.taskexecutor.spark_server import SparkUnavailable
+
+GRPC_TEXT = '<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n\tdetails = "Socket closed"\n>'
+NO_WORKER = "Job aborted due to stage failure: org.apache.spark.SparkException: Python worker failed to connect back.\n\tat org.apache"
+
+
+class Lost(grpc.RpcError):  # type: ignore[misc] # gRPC says nothing of its types
+    def __str__(self) -> str:
+        return GRPC_TEXT
+
+
+CAUSES: list[tuple[Callable[[], BaseException], str, FailureKind, bool]] = [
+    (lambda: SparkConnectGrpcException(message=GRPC_TEXT), "SparkLost", FailureKind.SPARK, True),
+    (lambda: SparkConnectGrpcException(message="[INVALID_HANDLE.SESSION_NOT_FOUND] The handle"), "SparkLost", FailureKind.SPARK, True),
+    (Lost, "SparkLost", FailureKind.SPARK, True),
+    (lambda: SparkUnavailable("Spark did not start"), "SparkUnavailable", FailureKind.SPARK, False),
+    (lambda: SparkException(message=NO_WORKER), "HostTooSlow", FailureKind.HOST, True),
+    (lambda: OSError(errno.ENOSPC, "No space left on device"), "DiskFull", FailureKind.HOST, False),
+    (lambda: SparkException(message="java.io.IOException: No space left on device"), "DiskFull", FailureKind.HOST, False),
+    (lambda: OSError(errno.ENOENT, "No such file"), "FileNotFoundError", FailureKind.CODE, False),
+    (lambda: ValueError("a row"), "ValueError", FailureKind.CODE, False),
+    (lambda: AnalysisException(message="[UNRESOLVED_COLUMN] no"), "AnalysisException", FailureKind.CODE, False),
+    (lambda: PythonException(message="\n  Traceback (most recent call last):\nKeyError: 'k'"), "PythonException", FailureKind.CODE, False),
+    (lambda: SparkConnectGrpcException(message="[SOME_OTHER] error"), "SparkConnectGrpcException", FailureKind.CODE, False),
+    (lambda: InputUnusable("input 'a' has no data"), "InputUnusable", FailureKind.DATA, False),
+]
+
+
+@pytest.mark.parametrize(("make", "failure_type", "kind", "by_itself"), CAUSES)
+def test_a_failure_has_the_name_of_whose_it_is(
+    make: Callable[[], BaseException],
+    failure_type: str,
+    kind: FailureKind,
+    by_itself: bool,  # noqa: FBT001 - of the table
+) -> None:
+    cause = cause_of(make(), "v")
+    assert (cause.failure_type, kind_of(cause), is_restarted_by_itself(cause)) == (failure_type, kind, by_itself)
+    assert "terminated with" not in cause.message
+    assert (cause.stack_trace is not None) == (kind is FailureKind.CODE)
+
+
+def test_what_grpc_says_of_a_lost_spark_is_told_in_a_sentence() -> None:
+    assert cause_of(SparkConnectGrpcException(message=GRPC_TEXT), "v").message == (
+        "vertex 'v': Spark ended, or cannot be reached any more, in the middle of the task (gRPC says Socket closed); "
+        "the next attempt finds another"
+    )
