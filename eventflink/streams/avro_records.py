@@ -1,17 +1,18 @@
 """From the bytes of Avro records to the columns of a stream, and back: what Spark's Python workers run for sources and sinks.
 
-Values are read as Avro stores them and become dates and times in Arrow, which costs less than Python's objects, and does not depend on
-which of two schemas says so; a writer whose times mean something else than the reader's is refused. The rule it keeps: what is wrong with
-one record is said of that record alone, in the place of its row.
+Values are read and written as Avro stores them, and are dates and times in Arrow alone: Python's objects cost more, and have the years 1
+to 9999 only. It does not depend on which of two schemas says so either; a writer whose times mean something else than the reader's is
+refused. The rule it keeps: what is wrong with one record is said of that record alone, in the place of its row.
 """
 
 import functools
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import fastavro
+import fastavro.write
 import pyarrow as pa
 
 from eventflink.model.avro_schema import (
@@ -28,6 +29,14 @@ from eventflink.streams.failures import RegistryUnavailable, RowUnusable
 ROW: Final = "row"
 PROBLEM: Final = "problem"
 _REASON_LIMIT: Final = 200
+_MILLIS: Final = "eventflink-millis"
+"""A logical type whose values are microseconds where they come from, and milliseconds where they are written."""
+
+fastavro.write.LOGICAL_WRITERS[f"long-{_MILLIS}"] = lambda value, _schema: value // 1_000
+_READ: Final = {"decimal": "decimal"}
+"""What fastavro makes of what is stored."""
+
+_WRITTEN: Final = _READ | dict.fromkeys(("timestamp-millis", "local-timestamp-millis"), _MILLIS)
 _ARROW_TYPES: Final = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -156,17 +165,18 @@ def _reason_of(error: Exception) -> str:
 
 def _stored(schema: str) -> Any:
     """Return a schema for fastavro which reads values as they are stored, decimals excepted."""
-    document = json.loads(schema)
-    return fastavro.parse_schema(_without_meaning(document), named_schemas={})
+    return fastavro.parse_schema(_with_meanings(json.loads(schema), _READ), named_schemas={})
 
 
-def _without_meaning(schema: Any) -> Any:
+def _with_meanings(schema: Any, meanings: Mapping[str, str]) -> Any:
+    """Return a schema with these logical types, called so, and no others."""
     if isinstance(schema, list):
-        return [_without_meaning(each) for each in schema]
+        return [_with_meanings(each, meanings) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    is_kept = schema.get("logicalType") == "decimal"
-    return {key: inner if key == "default" else _without_meaning(inner) for key, inner in schema.items() if is_kept or key != "logicalType"}
+    found = {key: inner if key == "default" else _with_meanings(inner, meanings) for key, inner in schema.items() if key != "logicalType"}
+    meaning = schema.get("logicalType")
+    return found | ({"logicalType": meanings[meaning]} if isinstance(meaning, str) and meaning in meanings else {})
 
 
 def _other_meaning(writer: Any, reader: Any, place: str) -> str:
@@ -207,14 +217,14 @@ def _arrow_type(schema: Any, *, is_stored: bool) -> pa.DataType:
 
 @functools.lru_cache(maxsize=64)
 def _writer_schema(schema: str) -> Any:
-    return fastavro.parse_schema(json.loads(schema), named_schemas={})
+    return fastavro.parse_schema(_with_meanings(json.loads(schema), _WRITTEN), named_schemas={})
 
 
 def _encode(rows: pa.Array, schema: str, schema_id: int | None) -> pa.Array:
     writer = _writer_schema(schema)
     header = b"" if schema_id is None else bytes([CONFLUENT_MAGIC]) + schema_id.to_bytes(CONFLUENT_HEADER_LENGTH - 1, "big")
     values = []
-    for row in rows.to_pylist(maps_as_pydicts="strict"):
+    for row in _rows_of(rows):
         stream = io.BytesIO()
         stream.write(header)
         try:
@@ -223,3 +233,26 @@ def _encode(rows: pa.Array, schema: str, schema_id: int | None) -> pa.Array:
             raise RowUnusable(f"a row does not fit the sink's Avro schema: {_reason_of(error)}: {str(row)[:_REASON_LIMIT]}") from error
         values.append(stream.getvalue())
     return pa.array(values, pa.binary())
+
+
+def _rows_of(rows: pa.Array) -> list[dict[str, Any]]:
+    """Return rows with days and microseconds for dates and times, of which Python has only those of the years 1 to 9999."""
+    try:
+        found: list[dict[str, Any]] = rows.cast(_with_numbers(rows.type)).to_pylist(maps_as_pydicts="strict")
+    except (ValueError, KeyError) as error:  # A text of Spark may be any bytes, and a map may have a key twice.
+        raise RowUnusable(f"a row does not fit the sink's Avro schema: {_reason_of(error)}") from error
+    return found
+
+
+def _with_numbers(kind: pa.DataType) -> pa.DataType:
+    match kind:
+        case pa.StructType():
+            return pa.struct([field.with_type(_with_numbers(field.type)) for field in kind])
+        case pa.ListType():
+            return pa.list_(kind.value_field.with_type(_with_numbers(kind.value_type)))
+        case pa.MapType():
+            return pa.map_(kind.key_field, kind.item_field.with_type(_with_numbers(kind.item_type)))
+        case pa.TimestampType():
+            return pa.int64()
+        case _:
+            return pa.int32() if pa.types.is_date32(kind) else kind

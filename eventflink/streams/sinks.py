@@ -30,6 +30,7 @@ from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.database_sink import DatabaseSink
 from eventflink.streams.edges import Edge, edges_of, records_of
 from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.json_records import finite
 from eventflink.streams.kafka_options import spark_options
 from eventflink.streams.kafka_sink import KEY, TOPIC, VALUE, KafkaSink
 from eventflink.streams.kafka_topics import partition_count
@@ -95,6 +96,8 @@ def write_to_sinks(
     if document.files is not None:
         check_directory(Path(document.files.path), writer.location)
         _require(rows, document.files.partition_by)
+        if sink.stream_format is StreamFormat.JSON:
+            rows = finite(rows, rows.columns, "the sink")
         to_files = rows.writeStream.format(sink.stream_format.lower()).option("path", document.files.path)
         return to_files.partitionBy(*document.files.partition_by) if document.files.partition_by else to_files
     function = resolve(sink.location)
@@ -210,6 +213,8 @@ def _records_of(rows: "DataFrame", sink: StreamSink, kafka: KafkaSinkDocument, r
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     _require(rows, kafka.key)
+    if as_json := [*(rows.columns if sink.stream_format is StreamFormat.JSON else []), *(kafka.key if len(kafka.key) > 1 else [])]:
+        rows = finite(rows, as_json, f"sink '{sink.name}'" if sink.name else "the sink")
     match sink.stream_format:
         case StreamFormat.JSON:
             value = f.to_json(f.struct("*"), {"ignoreNullFields": "false"})

@@ -16,6 +16,7 @@ from eventflink.model.stream_document import KafkaSourceDocument, StreamSourceDo
 from eventflink.streams.avro_records import PROBLEM, ROW, decoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.json_records import BAD_RECORD, column_of, is_bad, parsed_of
 from eventflink.streams.kafka_options import spark_options
 from eventflink.streams.kafka_topics import partition_count
 
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
-BAD_RECORD: Final = "_bad_record"
 _VALUE: Final = "value"
 _PARSED: Final = "_parsed"
+_IS_BAD: Final = "_is_bad"
+_NOT_BLANK: Final = r"[^ \t\r\n]"
 _SHOWN_SCHEMA: Final = 200
 _MANY: Final = 100_000
 """More rows than Spark has cores."""
@@ -116,17 +118,18 @@ def read_source(
 
     """
     document = source_document(source)
+    columns: list[StructField] = []
     if source.row_schema and source.stream_format is not StreamFormat.AVRO:
-        columns_of(spark, source.row_schema, f"source '{source.name}'")
+        columns = columns_of(spark, source.row_schema, f"source '{source.name}'")
     if document.kafka is not None:
         options = _kafka_options(source, document.kafka, share, document.kafka.bootstrap_servers or bootstrap, is_real_time=is_real_time)
-        rows = _read_kafka(spark, source, document, document.kafka, options)
+        rows = _read_kafka(spark, source, document, document.kafka, options, columns)
     elif share.parallelism > 1:
         raise StreamUnusable(
             f"source '{source.name}': a {source.connector.lower()} source is read by one subtask, not by {share.parallelism}"
         )
     elif document.files is not None:
-        rows = _read_files(spark, source, document.files.max_files_per_trigger)
+        rows = _read_files(spark, source, document.files.max_files_per_trigger, columns)
     elif document.rate is not None:
         rows = spark.readStream.format("rate").option("rowsPerSecond", source.location).load()
     else:
@@ -152,13 +155,28 @@ def _require_column(rows: "DataFrame", column: str, source: StreamSource) -> Non
         raise StreamUnusable(f"source '{source.name}': event_time names '{column}', which it does not have: {', '.join(rows.columns)}")
 
 
-def _read_files(spark: "SparkSession", source: StreamSource, max_files: int | None) -> "DataFrame":
-    reader = spark.readStream.format(source.stream_format.lower()).option("mode", "FAILFAST")
-    if source.row_schema:
+def _read_files(spark: "SparkSession", source: StreamSource, max_files: int | None, columns: "list[StructField]") -> "DataFrame":
+    is_json = source.stream_format is StreamFormat.JSON
+    reader = spark.readStream.format("text" if is_json else source.stream_format.lower()).option("mode", "FAILFAST")
+    if source.row_schema and not is_json:
         reader = reader.schema(source.row_schema)
     if max_files is not None:
         reader = reader.option("maxFilesPerTrigger", max_files)
-    return reader.load(source.location)
+    rows = reader.load(source.location)
+    return _rows_of_lines(rows, source, columns) if is_json else rows
+
+
+def _rows_of_lines(lines: "DataFrame", source: StreamSource, columns: "list[StructField]") -> "DataFrame":
+    """Return the columns of the schema, and those that the names of the directories have; an empty line has no row."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    of_directories = [name for name in lines.columns if name != _VALUE]
+    parsing = _parse_json([each for each in columns if each.name not in of_directories])
+    place = f.concat(f.lit(f"source '{source.name}': a line of "), f.input_file_name())
+    rows = lines.where(f.col(_VALUE).rlike(_NOT_BLANK)).withColumn(_PARSED, parsing.parsed)
+    declared = {each.name: each.dataType for each in columns}
+    others = [f.col(name).cast(declared[name]).alias(name) if name in declared else f.col(name) for name in of_directories]
+    return _without_bad(rows, parsing, place).select(*parsing.good, *others)
 
 
 # -- Kafka ------------------------------------------------------------------------------------------------------------
@@ -170,6 +188,7 @@ def _read_kafka(
     document: StreamSourceDocument,
     kafka: KafkaSourceDocument,
     options: dict[str, str],
+    columns: "list[StructField]",
 ) -> "DataFrame":
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
@@ -181,9 +200,9 @@ def _read_kafka(
         case StreamFormat.TEXT:
             return records.select(f.col(_VALUE).cast("string").alias(_VALUE), *more)
         case StreamFormat.AVRO:
-            return _rows_of(records, _parse_avro(source, document), source, kafka, more)
+            return _rows_of(records, _parse_avro(spark, source, document), source, kafka, more)
         case _:
-            return _rows_of(records, _parse_json(source), source, kafka, more)
+            return _rows_of(records, _parse_json(columns), source, kafka, more)
 
 
 def _kafka_options(
@@ -213,25 +232,28 @@ class _Parsing:
 
     parsed: "Column"
     """Of a record's value."""
-    row: str
-    """The struct in it with the columns of the schema."""
+    columns: "dict[str, Column]"
+    """Those of the schema, of a good record."""
     is_bad: "Column"
     problem: "Column"
     kept: "Column"
     """What `bad_records: column` keeps of a bad record."""
 
+    @property
+    def good(self) -> "list[Column]":
+        """The columns by their names."""
+        return [each.alias(name) for name, each in self.columns.items()]
 
-def _parse_json(source: StreamSource) -> _Parsing:
+
+def _parse_json(columns: "list[StructField]") -> _Parsing:
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    text = f.col(_VALUE).cast("string")
-    schema = f"{source.row_schema}, {BAD_RECORD} STRING"
-    parsed = f.from_json(text, schema, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD_RECORD})
-    is_bad = f.col(_PARSED).isNull() | f.col(_PARSED)[BAD_RECORD].isNotNull()
-    return _Parsing(parsed, _PARSED, is_bad, f.substring(text, 1, 200), text)
+    text, parsed = f.col(_VALUE).cast("string"), f.col(_PARSED)
+    found = {each.name: column_of(parsed, each) for each in columns}
+    return _Parsing(parsed_of(text, columns), found, is_bad(text, parsed, columns), f.substring(text, 1, 200), text)
 
 
-def _parse_avro(source: StreamSource, document: StreamSourceDocument) -> _Parsing:
+def _parse_avro(spark: "SparkSession", source: StreamSource, document: StreamSourceDocument) -> _Parsing:
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     schema, registry = source.row_schema, document.registry
@@ -244,8 +266,9 @@ def _parse_avro(source: StreamSource, document: StreamSourceDocument) -> _Parsin
     decode = f.arrow_udf(decoder(schema, "" if registry is None else registry.url), f"{ROW} STRUCT<{columns}>, {PROBLEM} STRING")
     # Spark repeats a deterministic function for each column that is taken from what it returns.
     parsed = decode.asNondeterministic()(f.col(_VALUE))
-    problem = f.col(_PARSED)[PROBLEM]
-    return _Parsing(parsed, f"{_PARSED}.{ROW}", problem.isNotNull(), problem, f.col(_VALUE))
+    row, problem = f.col(_PARSED)[ROW], f.col(_PARSED)[PROBLEM]
+    found = {each.name: row[each.name] for each in columns_of(spark, columns, f"source '{source.name}'")}
+    return _Parsing(parsed, found, problem.isNotNull(), problem, f.col(_VALUE))
 
 
 def _rows_of(
@@ -254,13 +277,24 @@ def _rows_of(
     """Return the columns of the schema; a record that has no value (a tombstone) has no row."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    rows, bad = records.where(f.col(_VALUE).isNotNull()).withColumn(_PARSED, parsing.parsed), parsing.is_bad
-    if kafka.bad_records == "fail":
+    rows = records.where(f.col(_VALUE).isNotNull()).withColumn(_PARSED, parsing.parsed)
+    if kafka.bad_records == "column":
+        return rows.withColumn(_IS_BAD, parsing.is_bad).select(
+            *[f.when(~f.col(_IS_BAD), each).alias(name) for name, each in parsing.columns.items()],
+            f.when(f.col(_IS_BAD), parsing.kept).alias(BAD_RECORD),
+            *more,
+        )
+    if kafka.bad_records == "skip":
+        rows = rows.where(~parsing.is_bad)
+    else:
         place = f.concat(f.lit(f"source '{source.name}': the record at {kafka.topic}-"), f.col("partition"), f.lit("@"), f.col("offset"))
-        message = f.concat(place, f.lit(" is not what its schema says: "), parsing.problem)
-        rows = rows.where(f.when(bad, f.raise_error(message).cast("boolean")).otherwise(f.lit(True)))  # noqa: FBT003 - a literal of SQL
-    elif kafka.bad_records == "skip":
-        rows = rows.where(~bad)
-    kept = [f.when(bad, parsing.kept).alias(BAD_RECORD)] if kafka.bad_records == "column" else []
-    names = [field for field in rows.select(f.col(parsing.row + ".*")).columns if field != BAD_RECORD]
-    return rows.select(*[f.col(parsing.row)[name].alias(name) for name in names], *kept, *more)
+        rows = _without_bad(rows, parsing, place)
+    return rows.select(*parsing.good, *more)
+
+
+def _without_bad(rows: "DataFrame", parsing: _Parsing, place: "Column") -> "DataFrame":
+    """Return rows that fail the query at a bad record."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    message = f.concat(place, f.lit(" is not what its schema says: "), parsing.problem)
+    return rows.where(f.when(parsing.is_bad, f.raise_error(message).cast("boolean")).otherwise(f.lit(True)))  # noqa: FBT003 - a literal of SQL

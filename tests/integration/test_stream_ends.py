@@ -142,6 +142,79 @@ def test_a_bad_record_ends_the_stream_with_its_place_unless_it_may_be_left_out(c
     assert sorted(row["number"] for row in rows if row["_bad_record"] is None) == list(range(100))
 
 
+STRICT = "v STRING, x DOUBLE, t TINYINT, f FLOAT, s STRUCT<y: ARRAY<DOUBLE>>, m MAP<STRING, TINYINT>"
+NO_JSON = [
+    *(b'{"v": "a"}' + behind for behind in (b'{"v": "b"}', b" garbage", b', {"v": "b"}', b"] x", b"} x", b"}}{", b"//c", b"\0", b"\x0b")),
+    b'{"v": "a", "s": {}}{"v": "b"}',
+    *(b"[" + record + b"]" for record in (b"", b'{"v": "a"}')),
+    *(b'{"v": "a", "x": ' + number + b"}" for number in (b"NaN", b'"NaN"', b"Infinity", b"-INF", b"1e400", b"-1e400", b"01", b"+1", b".5")),
+    *(b'{"v": "a", "t": ' + number + b"}" for number in (b"200", b"-129", b"1.0")),
+    *(b'{"v": "a", ' + member + b"}" for member in (b'"f": 1e39', b'"s": {"y": [1, null, 1e999]}', b'"m": {"k": 200}', b"'x': 1", b"x: 1")),
+    *(
+        b'{"v": "' + text + b'"}'
+        for text in (b"caf\xe9", b"\xed\xa0\x80", b"\xc0\x80", b"\\ud800", b"\\udc00\\ud800", b"\\\\\\ud800", b"tab\t")
+    ),
+    b'{"v": "a", "unknown": "\\uD83D"}',
+    b"{'v': 'a'}",
+    b"/**/{}",
+    b"\xef\xbb\xbf{}",
+    b"null",
+    b"",
+    b" ",
+]
+JSON: dict[bytes, dict[str, Any]] = {
+    b' {"v": "a", "x": 1e308} \r\n': {"v": "a", "x": 1e308},
+    b'{"v": "\\ud83d\\ude00 \\\\ud800 {}"}': {"v": "\U0001f600 \\ud800 {}"},
+    b'{"v": {"a": [1.5, "}"]}}': {"v": '{"a":[1.5,"}"]}'},
+    b'{"t": -128, "m": {"k": 127, "n": null}}': {"t": -128, "m": {"k": 127, "n": None}},
+    b'{"f": 3.4e38, "s": {"y": [1, null]}}': {"f": 3.4e38, "s": {"y": [1.0, None]}},
+    b"{}": {},
+}
+
+
+def test_a_record_is_one_json_document_that_its_columns_fit_or_it_is_bad(cluster: RunningCluster) -> None:
+    source, target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
+    feed(cluster.bootstrap, source, [*NO_JSON, *JSON])
+    kept = source_of(source, schema=STRICT, kafka={"bad_records": "column"})
+    sql = "SELECT hex(_bad_record) AS bad, struct(v, x, t, f, s, m) AS row FROM source"
+    job_id = run(cluster, vertex(kept, json_sink(target), sql=sql))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+    rows = committed(cluster, target, len(NO_JSON) + len(JSON))
+    nothing: dict[str, Any] = dict.fromkeys(("v", "x", "t", "f", "s", "m"))
+    assert sorted(bytes.fromhex(row["bad"]) for row in rows if row["bad"] is not None) == sorted(NO_JSON)
+    assert [row["row"] for row in rows if row["bad"] is not None and row["row"] != nothing] == []
+    good = [row["row"] for row in rows if row["bad"] is None]
+    assert sorted(good, key=str) == sorted((nothing | row for row in JSON.values()), key=str)
+
+
+def test_a_line_of_a_file_is_one_json_document_or_it_ends_the_stream(cluster: RunningCluster, tmp_path: Path) -> None:
+    target = create_topic(cluster.bootstrap)
+    (tmp_path / "day=2026-11-26").mkdir()
+    (tmp_path / "day=2026-11-26" / "a.json").write_bytes(b'{"v": "a"}\n\n  \r\n{"v": "b", "n": 1}')
+    files = {"files": {"path": str(tmp_path)}, "format": "json", "schema": "n BIGINT, v STRING, day STRING"}
+    job_id = run(cluster, vertex(files, json_sink(target)))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+    rows = sorted(committed(cluster, target, 2), key=lambda row: str(row["v"]))
+    assert rows == [{"n": n, "v": v, "day": "2026-11-26"} for n, v in ((None, "a"), (1, "b"))]
+    (tmp_path / "day=2026-11-26" / "b.json").write_bytes(b'{"v": "c"}{"v": "d"}\n')
+    says = r"source 'source': a line of file:/.*/b\.json is not what its schema says: {\"v\": \"c\"}{\"v\": \"d\"}"
+    assert re.search(says, cause_of(cluster, run(cluster, vertex(files, json_sink(target)))))
+
+
+@pytest.mark.parametrize(
+    "value", ["double('NaN')", "float('-Infinity')", "array(1.5D, double('Infinity'))", "map('k', struct(double('NaN')))"]
+)
+def test_a_number_that_json_does_not_have_is_not_written(
+    cluster: RunningCluster, topics: tuple[str, str], value: str, tmp_path: Path
+) -> None:
+    sql = f"SELECT number AS n, {value} AS x, 1.5D AS y FROM source"
+    says = "the sink: a row has NaN or an infinite number in column 'x', and JSON has no such number: make it null, or a text"
+    files = {"files": {"path": str(tmp_path / "out")}, "format": "json"}
+    keys = {"kafka": {"topic": topics[1], "key": ["n", "x"]}, "format": "text"}
+    for sink in (json_sink(topics[1]), files, keys) if value.startswith("double") else (json_sink(topics[1]),):
+        assert says in cause_of(cluster, run(cluster, vertex(source_of(topics[0]), sink, sql=sql)))
+
+
 def test_a_stream_may_be_sql_and_have_a_table_that_another_vertex_made(cluster: RunningCluster, topics: tuple[str, str]) -> None:
     source, target = topics
     sql = "SELECT name, number FROM source JOIN names USING (key) WHERE number >= :least"

@@ -151,6 +151,34 @@ def test_a_row_is_written_as_another_reads_it() -> None:
     assert value[:5] == b"\0\0\0\1\2"
 
 
+def test_dates_and_times_that_python_does_not_have_are_written_as_any_other() -> None:
+    kinds = {"day": ("int", "date"), "us": ("long", "timestamp-micros"), "ms": ("long", "local-timestamp-millis")}
+    fields = [field(name, ["null", {"type": kind, "logicalType": logical}]) for name, (kind, logical) in kinds.items()]
+    schema = json.dumps(record(*fields, field("many", _many({"type": "long", "logicalType": "timestamp-millis"}))))
+    stored = json.dumps(record(*[field(name, ["null", kind]) for name, (kind, _) in kinds.items()], field("many", _many("long"))))
+    numbers: list[dict[str, Any]] = [
+        {"day": 3_000_000, "us": 253_402_300_800_000_001, "ms": 300_000_000_000_999_999, "many": [-1, -62_135_596_800_000_001]},
+        {"day": -800_000, "us": -62_135_596_800_000_001, "ms": None, "many": []},
+    ]
+    us, utc = pa.timestamp("us"), pa.timestamp("us", "UTC")
+    columns = {"day": pa.int32(), "us": pa.int64(), "ms": pa.int64(), "many": pa.list_(pa.int64())}
+    rows = pa.array(numbers, pa.struct(columns)).cast(pa.struct({"day": pa.date32(), "us": utc, "ms": us, "many": pa.list_(utc)}))
+    millis = [row | {"ms": row["ms"] and row["ms"] // 1_000, "many": [each // 1_000 for each in row["many"]]} for row in numbers]
+    values = encoder(schema, None)(rows)
+    assert values.to_pylist() == written(stored, *millis)
+    assert [row for row, _ in decoded(values.to_pylist(), stored)] == millis
+
+
+def _many(items: Any) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def test_a_text_that_is_none_fits_no_schema() -> None:
+    text = pa.StructArray.from_arrays([pa.array([b"caf\xe9"], pa.binary()).view(pa.string())], ["s"])
+    with pytest.raises(RowUnusable, match="a row does not fit the sink's Avro schema: 'utf-8' codec can't decode"):
+        encoder(json.dumps(record(field("s", "string"))), None)(text)
+
+
 def test_a_row_that_does_not_fit_is_named_with_its_reason() -> None:
     with pytest.raises(RowUnusable, match=r"a row does not fit the sink's Avro schema: .*'n': None"):
         encoder(json.dumps(record(field("n", "int"))), None)(pa.array([{"n": None}]))

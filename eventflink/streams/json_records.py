@@ -1,0 +1,148 @@
+"""Records that are JSON as the rows of a stream, and rows as JSON.
+
+What Spark's `from_json` lets pass is refused here: more than one document, quotes and numbers that JSON does not have, texts that are not
+Unicode, numbers that do not fit their column. The rule it keeps: a record is one JSON document or it is bad, and what is written is JSON
+whose numbers are numbers.
+"""
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructField
+
+    _Test = Callable[[Column, DataType], Column | None]
+
+BAD_RECORD: Final = "_bad_record"
+"""What Spark could not parse."""
+
+_STRICT: Final = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": BAD_RECORD,
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
+_FLAT_DOCUMENT: Final = r"^[ \t\r\n]*+\{[^{}]*+\}[ \t\r\n]*+$"
+"""An object without braces in it: of a text that begins with an object it says that nothing follows, and costs less than parsing."""
+
+_LONE_SURROGATE: Final = r"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]"
+"""Half of a pair, in a text that has no escaped backslash."""
+
+_LEAST_BYTE: Final = -128
+_GREATEST_BYTE: Final = 127
+
+
+def parsed_of(text: "Column", columns: "Sequence[StructField]") -> "Column":
+    """Return what Spark makes of a text: the columns, of which `column_of` takes one, and `BAD_RECORD`."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415 - likewise
+
+    fields = [StructField(each.name, _parsed_type(each.dataType)) for each in columns]
+    parsed = f.from_json(text, StructType([*fields, StructField(BAD_RECORD, StringType())]), _STRICT)
+    # Spark parses again for each use of what it takes for deterministic.
+    return f.when(f.spark_partition_id() >= 0, parsed)
+
+
+def column_of(parsed: "Column", column: "StructField") -> "Column":
+    """Return a column of a good record."""
+    value = parsed[column.name]
+    return value if _parsed_type(column.dataType) == column.dataType else value.cast(column.dataType)
+
+
+def is_bad(text: "Column", parsed: "Column", columns: "Sequence[StructField]") -> "Column":
+    """Tell whether a text is anything else than one JSON document that its columns fit."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    # Both are true only of a text with nothing behind its document: what ends the array does not end the object.
+    is_one_element = f.json_array_length(f.concat(f.lit("["), text, f.lit("]"))) == 1
+    is_one_member = f.json_object_keys(f.concat(f.lit('{"":'), text, f.lit("}"))) == f.array(f.lit(""))
+    is_one = text.rlike(_FLAT_DOCUMENT) | (f.coalesce(is_one_element & is_one_member, f.lit(False)))  # noqa: FBT003 - a literal of SQL
+    is_lone = f.contains(text, f.lit("\\u")) & f.replace(text, f.lit("\\\\"), f.lit("")).rlike(_LONE_SURROGATE)
+    is_unparsed = parsed.isNull() | parsed[BAD_RECORD].isNotNull()
+    no_places = [found for each in columns if (found := _any(parsed[each.name], each.dataType, _misfits)) is not None]
+    return functools.reduce(operator.or_, [is_unparsed, ~f.is_valid_utf8(text), ~is_one, is_lone, *no_places])
+
+
+def finite(rows: "DataFrame", names: Sequence[str], what: str) -> "DataFrame":
+    """Return rows that fail the query when a number of these columns is none that JSON has.
+
+    Args:
+        rows: of the stream.
+        names: of their columns that become JSON.
+        what: the sink, for the message.
+
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    wanted, found = set(names), []
+    for each in rows.schema.fields:
+        if each.name in wanted:
+            has_one = _any(f.col("`" + each.name.replace("`", "``") + "`"), each.dataType, _is_not_finite)
+            found += [f.when(has_one, f.lit(each.name))] if has_one is not None else []
+    if not found:
+        return rows
+    column = f.coalesce(*found)
+    advice = "', and JSON has no such number: make it null, or a text, before it is written"
+    message = f.concat(f.lit(f"{what}: a row has NaN or an infinite number in column '"), column, f.lit(advice))
+    return rows.where(f.when(column.isNotNull(), f.raise_error(message).cast("boolean")).otherwise(f.lit(True)))  # noqa: FBT003 - likewise
+
+
+def _parsed_type(kind: "DataType") -> "DataType":
+    """Return the type that Spark parses without loss: of a TINYINT, it takes 200 for -56."""
+    from pyspark.sql import types as t  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    match kind:
+        case t.ByteType():
+            return t.ShortType()
+        case t.ArrayType():
+            return t.ArrayType(_parsed_type(kind.elementType))
+        case t.MapType():
+            return t.MapType(kind.keyType, _parsed_type(kind.valueType))
+        case t.StructType():
+            return t.StructType([t.StructField(each.name, _parsed_type(each.dataType)) for each in kind.fields])
+        case _:
+            return kind
+
+
+def _any(value: "Column", kind: "DataType", test: "_Test") -> "Column | None":
+    """Tell whether a test is true of any part of a value; None: no part can be so."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+    from pyspark.sql import types as t  # noqa: PLC0415 - likewise
+
+    match kind:
+        case t.StructType():
+            parts = [part for each in kind.fields if (part := _any(value[each.name], each.dataType, test)) is not None]
+            return functools.reduce(operator.or_, parts) if parts else None
+        case t.ArrayType():
+            if _any(value, kind.elementType, test) is None:
+                return None
+            found: Column | None = f.exists(value, lambda each: _present(_any(each, kind.elementType, test)))
+        case t.MapType():
+            return _any(f.map_values(value), t.ArrayType(kind.valueType), test)
+        case _:
+            found = test(value, kind)
+    return None if found is None else f.coalesce(found, f.lit(False))  # noqa: FBT003 - a literal of SQL
+
+
+def _present(column: "Column | None") -> "Column":
+    assert column is not None  # noqa: S101 - that some part can be so was asked before
+    return column
+
+
+def _is_not_finite(value: "Column", kind: "DataType") -> "Column | None":
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+    from pyspark.sql import types as t  # noqa: PLC0415 - likewise
+
+    # To Spark, NaN is greater than any other number.
+    return f.abs(value) >= f.lit(math.inf) if isinstance(kind, t.FloatType | t.DoubleType) else None
+
+
+def _misfits(value: "Column", kind: "DataType") -> "Column | None":
+    from pyspark.sql import types as t  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    # JSON has no infinite number: a finite one that is too large for its column was taken for that.
+    return ~value.between(_LEAST_BYTE, _GREATEST_BYTE) if isinstance(kind, t.ByteType) else _is_not_finite(value, kind)
