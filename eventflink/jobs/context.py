@@ -6,7 +6,7 @@ handed in.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from eventflink.jobs.accumulators import Accumulator, TaskAccumulators
@@ -36,6 +36,11 @@ class TaskInputs(Mapping[str, "DataFrame"]):
         if name not in self._rows:
             self._rows[name] = self._readers[name]()
         return self._rows[name]
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Have these inputs read again when they are asked for next."""
+        for name in names:
+            self._rows.pop(name, None)
 
     def __contains__(self, name: object) -> bool:
         """Tell whether there is an input of that name, without reading it."""

@@ -5,6 +5,7 @@ What runs is Spark's; here is how it is told so, and what its end means. The rul
 """
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -49,8 +50,11 @@ class RunningQuery:
         """Spark's id of this run of it."""
         return str(self._query.runId)
 
-    def await_end(self) -> None:
-        """Wait until the query ends by itself, which a bounded one does, or was stopped by `stop`.
+    def await_end(self, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until the query ends by itself, which a bounded one does, or was stopped by `stop`, and return true.
+
+        Args:
+            is_over: asked now and then; when it says so, the query goes on, and false is returned.
 
         Raises:
             StreamingQueryException: it failed.
@@ -58,10 +62,12 @@ class RunningQuery:
 
         """
         while not self._query.awaitTermination(_POLL_S):
-            pass
+            if is_over():
+                return False
         self._count_rows()
         if not self._is_bounded and not self.was_stopped:
             raise StreamStopped("its query was stopped by somebody else, or taken over by a newer attempt")
+        return True
 
     @property
     def has_ended(self) -> bool:

@@ -71,24 +71,36 @@ def run_task(
     if stream is not None:
         stream.prepare(context.spark)
     if deployment.task_type is TaskType.SQL:
-        tell(TaskInitialized(attempt))
-        returned = _run_sql(deployment.task, context, has_output=DEFAULT_OUTPUT in deployment.outputs)
+        compute: Callable[[], Any] = partial(_run_sql, deployment.task, context, has_output=DEFAULT_OUTPUT in deployment.outputs)
     else:
-        function = resolve_function(deployment.task)
+        compute = partial(resolve_function(deployment.task), context)
         if stream is not None:
             stream.ship_code()
-        tell(TaskInitialized(attempt))
-        returned = function(context)
+    tell(TaskInitialized(attempt))
     if stream is not None:
-        for operator in stream.chained:
-            returned = _run_chained(operator, stream.hand_over(returned, operator), deployment, context, secrets, accumulators)
-        stream.run(returned, later_orders)
+        stream.run(partial(_compute_stream, stream, compute, deployment, context, secrets, accumulators), later_orders)
         outputs, io = tuple[OutputLocation, ...](), IOMetrics(read_records=stream.rows_read)
     else:
-        outputs = _publish(_outputs_of(returned, deployment), attempt, settings)
+        outputs = _publish(_outputs_of(compute(), deployment), attempt, settings)
         io = io_metrics_of(deployment, {each.input_name for each in opened.inputs}, outputs)
     spark.close()
     return Finished(outputs, spark.is_used, io, accumulators.report())
+
+
+def _compute_stream(
+    stream: "StreamTask",
+    compute: Callable[[], object],
+    deployment: TaskDeployment,
+    context: TaskContext,
+    secrets: TaskSecrets,
+    accumulators: TaskAccumulators,
+) -> object:
+    """Return what the last function of a chain makes of the sources, which are read anew."""
+    context.inputs.forget([source.name for source in stream.sources])
+    returned = compute()
+    for operator in stream.chained:
+        returned = _run_chained(operator, stream.hand_over(returned, operator), deployment, context, secrets, accumulators)
+    return returned
 
 
 def _make_stream(

@@ -43,6 +43,7 @@ from eventflink.streams.savepoint_restore import RestoringSubtask, restore_check
 from eventflink.streams.savepoint_taking import open_part, take_part
 from eventflink.streams.sinks import SinkWriter, write_to_sinks
 from eventflink.streams.sources import SubtaskShare, check_cores, read_source
+from eventflink.streams.topic_watch import TopicWatch, WatchedTopic
 from eventflink.taskexecutor.failure_causes import OutputUnusable, bounded, text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import (
@@ -119,6 +120,8 @@ class StreamTask:
         self._first_batch_id = 0
         self._outputs: dict[str, DataFrame] = {}
         self._query: RunningQuery | None = None
+        self._restarting = threading.Lock()
+        """Held by who stops the query or starts it: there are two threads."""
         self._writers = 0
         self._decisions: queue.SimpleQueue[_Resumed | _Finish | Exception] = queue.SimpleQueue()
         """What becomes of a query that was stopped for a savepoint."""
@@ -210,20 +213,22 @@ class StreamTask:
         delay = f"{operator.watermark_delay_ms} milliseconds"
         return rows.withWatermark(operator.event_time, delay) if operator.event_time else rows
 
-    def run(self, returned: object, orders: Iterable[StreamOrder]) -> None:
+    def run(self, compute: Callable[[], object], orders: Iterable[StreamOrder]) -> None:
         """Run the query until it ends, which a bounded one does, and any with a savepoint with which its job stops.
 
         Args:
-            returned: what the task's function returned.
+            compute: reads the sources and returns what the task's functions return; called again when a source has more partitions.
             orders: what the TaskExecutor asks for meanwhile; waits for the next one, and ends with the connection.
 
         Raises:
             OutputUnusable: it is not what its sinks need.
-            StreamUnusable: the sink cannot be used as it is declared.
+            StreamUnusable: a source or the sink cannot be used as it is declared.
             StreamingQueryException: the query failed.
 
         """
-        self._outputs = _outputs_of(returned, [sink.name for sink in self._stream.sinks])
+        watch = self._watch()
+        watch.begin()
+        self._compute(compute)
         bootstrap, index = self._settings.bootstrap_servers, self._attempt.subtask_index
         if self._is_bounded:
             if has_ended(self._edges_out.values(), index, bootstrap):
@@ -233,13 +238,9 @@ class StreamTask:
         threading.Thread(target=self._obey, args=(orders,), name="stream-orders", daemon=True).start()
         while True:
             query = self._running
-            try:
-                query.await_end()
-            except Exception as error:
-                # Spark says of a topic that is gone what it noticed, and not which one it is.
-                if missing := find_missing_topic(self._topics()):
-                    raise StreamUnusable(missing) from error
-                raise
+            if not self._await_end(query, watch):
+                self._read_more(query, watch, compute)
+                continue
             if not query.was_stopped:
                 note_end(self._edges_out.values(), index, bootstrap)
                 return
@@ -248,6 +249,43 @@ class StreamTask:
                 raise decision
             if isinstance(decision, _Finish):
                 return
+
+    def _await_end(self, query: RunningQuery, watch: TopicWatch) -> bool:
+        """Wait until the query ends, and return true; or until there is more to read than it reads, and return false."""
+        try:
+            return query.await_end(watch.has_grown)
+        except StreamUnusable:
+            raise
+        except Exception as error:
+            # Spark says of a topic that is gone what it noticed, and not which one it is.
+            if missing := find_missing_topic(self._topics()):
+                raise StreamUnusable(missing) from error
+            watch.check_ids()
+            raise
+
+    def _compute(self, compute: Callable[[], object]) -> None:
+        self._outputs = _outputs_of(compute(), [sink.name for sink in self._stream.sinks])
+
+    def _read_more(self, query: RunningQuery, watch: TopicWatch, compute: Callable[[], object]) -> None:
+        """Go on with a query that reads the partitions which were added as well, unless this one was stopped for a savepoint meanwhile."""
+        with self._restarting:
+            if query.was_stopped:
+                return
+            logger.info("PartitionsAdded attempt=%s", self._attempt)
+            query.stop()
+            watch.begin()
+            self._compute(compute)
+            self._begin()
+
+    def _watch(self) -> TopicWatch:
+        """Return what looks at the topics of the sources; what a bounded stream reads it has found when it begins."""
+        own, topics = self._settings.bootstrap_servers, []
+        for source in self._stream.sources:
+            if self._is_bounded or source.connector is not StreamConnector.KAFKA:
+                continue
+            if (kafka := source_document(source).kafka) is not None:
+                topics += [WatchedTopic(kafka.bootstrap_servers or own, kafka.topic, source.name, kafka.fail_on_data_loss)]
+        return TopicWatch(topics, self._location.with_suffix(self._location.suffix + ".topics"), is_assigned=self._share.parallelism > 1)
 
     def _topics(self) -> Iterator[tuple[str, str, str]]:
         """Yield the Kafka, the topic and the name for people of each source and sink that is a topic."""
@@ -296,17 +334,21 @@ class StreamTask:
 
     def _obey(self, orders: Iterable[StreamOrder]) -> None:
         for order in orders:
-            match order:
-                case TakeCheckpoint():
-                    self._tell(self._take_checkpoint(order))
-                    if order.savepoint is None:
-                        self._discard_read()
-                case ResumeQuery(checkpoint_id=checkpoint_id) if checkpoint_id > self._resumed_for:
-                    self._resume(checkpoint_id)
-                case FinishQuery(checkpoint_id=checkpoint_id) if checkpoint_id == self._stopped_for:
-                    self._decisions.put(_Finish())
-                case _:
-                    logger.info("StreamOrderRepeated order=%s", order)
+            with self._restarting:
+                self._carry_out(order)
+
+    def _carry_out(self, order: StreamOrder) -> None:
+        match order:
+            case TakeCheckpoint():
+                self._tell(self._take_checkpoint(order))
+                if order.savepoint is None:
+                    self._discard_read()
+            case ResumeQuery(checkpoint_id=checkpoint_id) if checkpoint_id > self._resumed_for:
+                self._resume(checkpoint_id)
+            case FinishQuery(checkpoint_id=checkpoint_id) if checkpoint_id == self._stopped_for:
+                self._decisions.put(_Finish())
+            case _:
+                logger.info("StreamOrderRepeated order=%s", order)
 
     def _take_checkpoint(self, order: TakeCheckpoint) -> CheckpointTaken | CheckpointDeclined:
         try:

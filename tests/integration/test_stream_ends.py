@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from eventflink.events.log_events import TaskFailed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -236,6 +236,44 @@ def test_subtasks_share_out_the_partitions_of_a_topic(cluster: RunningCluster, t
     assert f"topic '{source}' has 2 partitions for 3 subtasks" in cause_of(cluster, job_id)
 
 
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_partitions_that_are_added_while_a_stream_runs_are_read(cluster: RunningCluster, topics: tuple[str, str], parallelism: int) -> None:
+    source, target = topics
+    stream = vertex(source_of(source), json_sink(target), parallelism=parallelism, stream={"trigger": {"processing_time_ms": 0}})
+    job_id = run(cluster, stream)
+    committed(cluster, target, 100)
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_partitions([NewPartitions(source, 5)])[source].result(30)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for partition in range(5):
+        producer.produce(source, b'{"number": %d}' % (100 + partition), partition=partition)
+    producer.flush(30)
+    rows = committed(cluster, target, 105)
+    assert sorted(row["number"] for row in rows) == list(range(105))
+    assert [e for e in cluster.events_of(job_id) if isinstance(e, TaskFailed)] == []
+    cancel(cluster, job_id)
+
+
+def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(cluster: RunningCluster, topics: tuple[str, str]) -> None:
+    source, target = topics
+    one_at_a_time = {"trigger": {"processing_time_ms": 3_600_000}}
+    job_id = run(cluster, vertex(source_of(source), json_sink(target), stream=one_at_a_time))
+    committed(cluster, target, 100)
+    connection = AdminConnection(cluster.bootstrap)
+    connection.delete_topics([source])
+    wait_until(lambda: source not in connection.find_topics(), "it is gone")
+    connection.create_topics([NewTopic(source, 2, 1)])
+    feed(cluster.bootstrap, source, [{"key": "k", "number": number} for number in range(300)])
+    says = f"StreamUnusable: vertex 'stream': source 'source': topic '{source}' of Kafka at {cluster.bootstrap} was deleted and made again"
+    assert says in cause_of(cluster, job_id)
+
+
+def cancel(cluster: RunningCluster, job_id: str) -> None:
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        gateway.cancel_job(job_id)
+    cluster.wait_for_status(job_id, JobStatus.CANCELED)
+
+
 def test_a_directory_is_a_sink_and_a_source(cluster: RunningCluster, topics: tuple[str, str], tmp_path: Path) -> None:
     source, target = topics
     sink = {"files": {"path": str(tmp_path / "out"), "partition_by": ["key"]}, "format": "parquet"}
@@ -260,9 +298,7 @@ def test_a_cancelled_stream_writes_no_more(cluster: RunningCluster, topics: tupl
     source, target = topics
     job_id = run(cluster, vertex(source_of(source), json_sink(target), stream={"trigger": {"processing_time_ms": 0}}))
     committed(cluster, target, 100)
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
-        gateway.cancel_job(job_id)
-    cluster.wait_for_status(job_id, JobStatus.CANCELED)
+    cancel(cluster, job_id)
     feed(cluster.bootstrap, source, [{"key": "late", "number": 1}])
     reader = CommittedReader(cluster.bootstrap, target)
     reader.read_until(lambda rows: len(rows) >= 100)
@@ -307,9 +343,7 @@ def test_a_full_disk_fails_attempts_with_that_reason_and_the_stream_goes_on_when
         assert "No space left on device" in failures[0].cause.message
         (directory / "filler").unlink()
         assert sorted(row["number"] for row in committed(cluster, target, 200)) == list(range(200))
-        with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
-            gateway.cancel_job(job_id)
-        cluster.wait_for_status(job_id, JobStatus.CANCELED)
+        cancel(cluster, job_id)
     finally:
         subprocess.run(["umount", "--lazy", str(directory)], check=True)
 
