@@ -34,6 +34,7 @@ from eventflink.streams.kafka_sink import KEY, VALUE
 from eventflink.streams.progress import last_committed_batch
 from eventflink.streams.savepoint_copy import read_batch_note
 from eventflink.streams.sources import columns_of
+from eventflink.streams.watermarks import with_watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -211,7 +212,7 @@ def read_edge(spark: "SparkSession", edge: Edge, share: list[int], bootstrap: st
     }
     columns_of(spark, edge.row_schema, f"the edge of topic '{edge.topic}'")
     rows = rows_of(spark.readStream.format("kafka").options(**options).load(), edge)
-    return rows.withWatermark(edge.event_time, f"{edge.watermark_delay_ms} milliseconds") if edge.event_time else rows
+    return with_watermark(rows, edge.event_time, edge.watermark_delay_ms) if edge.event_time else rows
 
 
 def _quoted(column: str) -> "Column":

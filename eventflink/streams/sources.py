@@ -19,6 +19,7 @@ from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.json_records import BAD_RECORD, column_of, is_bad, parsed_of
 from eventflink.streams.kafka_options import spark_options
 from eventflink.streams.kafka_topics import partition_count
+from eventflink.streams.watermarks import with_watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -136,7 +137,7 @@ def read_source(
         rows = _call(spark, source, resolve)
     if document.event_time is not None:
         _require_column(rows, document.event_time, source)
-        rows = rows.withWatermark(document.event_time, f"{document.watermark_delay_ms} milliseconds")
+        rows = with_watermark(rows, document.event_time, document.watermark_delay_ms or 0)
     return rows
 
 

@@ -44,6 +44,7 @@ from eventflink.streams.savepoint_taking import open_part, take_part
 from eventflink.streams.sinks import SinkWriter, write_to_sinks
 from eventflink.streams.sources import SubtaskShare, check_cores, read_source
 from eventflink.streams.topic_watch import TopicWatch, WatchedTopic
+from eventflink.streams.watermarks import POLICY, POLICY_SETTING, check_watermarks, with_watermark
 from eventflink.taskexecutor.failure_causes import OutputUnusable, bounded, text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import (
@@ -136,6 +137,7 @@ class StreamTask:
             SavepointUnusable: there is no such savepoint, or it does not fit.
 
         """
+        spark.conf.set(POLICY_SETTING, POLICY)
         for key, value in self._secrets.put_into(json.loads(self._stream.settings_json)).items():
             spark.conf.set(key, setting_text(value))
         problem = spark.conf.get(PROBLEM_SETTING, "")
@@ -210,8 +212,7 @@ class StreamTask:
         rows = _check_rows(returned)
         columns = check_columns(rows, operator.row_schema)
         rows = rows.select(*[f"`{name.replace('`', '``')}`" for name in columns])
-        delay = f"{operator.watermark_delay_ms} milliseconds"
-        return rows.withWatermark(operator.event_time, delay) if operator.event_time else rows
+        return with_watermark(rows, operator.event_time, operator.watermark_delay_ms) if operator.event_time else rows
 
     def run(self, compute: Callable[[], object], orders: Iterable[StreamOrder]) -> None:
         """Run the query until it ends, which a bounded one does, and any with a savepoint with which its job stops.
@@ -265,6 +266,7 @@ class StreamTask:
 
     def _compute(self, compute: Callable[[], object]) -> None:
         self._outputs = _outputs_of(compute(), [sink.name for sink in self._stream.sinks])
+        check_watermarks(self._outputs)
 
     def _read_more(self, query: RunningQuery, watch: TopicWatch, compute: Callable[[], object]) -> None:
         """Go on with a query that reads the partitions which were added as well, unless this one was stopped for a savepoint meanwhile."""

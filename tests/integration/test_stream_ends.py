@@ -236,6 +236,47 @@ def test_subtasks_share_out_the_partitions_of_a_topic(cluster: RunningCluster, t
     assert f"topic '{source}' has 2 partitions for 3 subtasks" in cause_of(cluster, job_id)
 
 
+@pytest.mark.parametrize("function", ["windows", "windows_of_edge"])
+def test_a_branch_that_gets_no_rows_does_not_keep_the_windows_of_others_open(cluster: RunningCluster, function: str) -> None:
+    source, targets = create_topic(cluster.bootstrap), [create_topic(cluster.bootstrap) for _ in range(3)]
+    event_time = {"event_time": "at", "watermark_delay_ms": 60_000}
+    reads = source_of(source, schema="number BIGINT, at TIMESTAMP", kafka={"bad_records": "column"}, **event_time)
+    sinks = {"even": json_sink(targets[0]), "odd": json_sink(targets[1]), "bad": {"kafka": {"topic": targets[2]}, "format": "text"}}
+    settings = {"spark.sql.shuffle.partitions": 1}
+    end = {"sources": {"source": reads}, "sink": None, "sinks": sinks, "trigger": {"processing_time_ms": 0}, "settings": settings}
+    if function == "windows_of_edge":
+        first = {"sources": {"source": reads}, "trigger": {"processing_time_ms": 0}}
+        edge = {
+            "from": "pass_on",
+            "to": "stream",
+            "ship": "hash",
+            "keys": ["number"],
+            "schema": "number BIGINT, at TIMESTAMP",
+            **event_time,
+        }
+        vertices = [
+            {"id": "pass_on", "python": "stream_tasks:pass_on", "stream": first},
+            {"id": "stream", "python": f"stream_tasks:{function}", "stream": {**end, "sources": {}}},
+        ]
+        job_id = run(cluster, *vertices, edges=[edge])
+    else:
+        job_id = run(cluster, vertex({}, {}, function, stream=end))
+    for minute in range(6):
+        feed(cluster.bootstrap, source, [b"bad", {"number": 2 * minute, "at": f"2026-11-26T10:{10 * minute:02}:00Z"}])
+    feed(cluster.bootstrap, source, [{"number": 1_000, "at": "2026-11-26T12:00:00Z"}])
+    ended = [row["start"] % 86_400 for row in committed(cluster, targets[0], 6)]
+    assert sorted(ended) == [36_000 + 600 * minute for minute in range(6)]
+    cancel(cluster, job_id)
+
+
+def test_outputs_with_watermarks_of_their_own_are_refused(cluster: RunningCluster, topics: tuple[str, str]) -> None:
+    reads = source_of(topics[0], schema="number BIGINT, at TIMESTAMP", kafka={"bad_records": "column"})
+    sinks = {"even": json_sink(topics[1]), "odd": json_sink(topics[1]), "bad": {"kafka": {"topic": topics[1]}, "format": "text"}}
+    stream = {"sources": {"source": reads}, "sink": None, "sinks": sinks}
+    says = "StreamUnusable: .*its outputs even, odd, bad have watermarks that the function sets itself: "
+    assert re.search(says, cause_of(cluster, run(cluster, vertex({}, {}, "windows_by_own_watermark", stream=stream))))
+
+
 @pytest.mark.parametrize("parallelism", [1, 2])
 def test_partitions_that_are_added_while_a_stream_runs_are_read(cluster: RunningCluster, topics: tuple[str, str], parallelism: int) -> None:
     source, target = topics

@@ -89,6 +89,35 @@ def split(context: Any) -> Any:
     return {"even": rows.where("number % 2 = 0"), "odd": rows.where("number % 2 = 1").select("number")}
 
 
+def windows(context: Any) -> Any:
+    """Return how many even numbers came in each minute; nothing, as no number is odd; and the bad records of the source."""
+    return _windows(context.inputs["source"])
+
+
+def windows_by_own_watermark(context: Any) -> Any:
+    """Return the same of a source without an event time."""
+    return _windows(context.inputs["source"].withWatermark("at", "60 seconds"))
+
+
+def windows_of_edge(context: Any) -> Any:
+    """Return the same of what comes over the edge, which has no bad records."""
+    return _windows(context.inputs["pass_on"].selectExpr("*", "string(NULL) AS _bad_record"))
+
+
+def pass_on(context: Any) -> Any:
+    """Return the rows of the source that are good."""
+    return context.inputs["source"].where("_bad_record IS NULL").select("number", "at")
+
+
+def _windows(rows: Any) -> Any:
+    from pyspark.sql.functions import window  # noqa: PLC0415 - here as in a task that is imported without Spark
+
+    good = rows.where("_bad_record IS NULL")
+    counts = [good.where(f"number % 2 = {odd}").groupBy(window("at", "1 minute")).count() for odd in (0, 1)]
+    even, odd = (each.selectExpr("unix_timestamp(window.start) AS start", "count") for each in counts)
+    return {"even": even, "odd": odd, "bad": rows.where("_bad_record IS NOT NULL").selectExpr("_bad_record AS value")}
+
+
 def parse(context: Any) -> Any:
     """Return the rows of the source with the time at which each happened."""
     return context.inputs["source"].selectExpr("key", "number", "timestamp_seconds(number) AS at")
