@@ -6,7 +6,7 @@ These classes mirror the schemas of the same names; a test holds the two togethe
 from dataclasses import dataclass
 
 from eventflink.events.log_events import RequestAccepted, RequestRejected
-from eventflink.model.attempts import AttemptRecord, HasAttemptId
+from eventflink.model.attempts import AttemptRecord, HasAttemptId, OutputLocation
 from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.statuses import Role, SavepointMode, ShipStrategy, TaskFile, TaskManagerFile, TaskType
 
@@ -42,7 +42,7 @@ class TaskInput:
     input_name: str
     ship: ShipStrategy
     keys: tuple[str, ...]
-    locations: tuple[str, ...]
+    locations: tuple[OutputLocation, ...]
 
 
 @dataclass(slots=True)

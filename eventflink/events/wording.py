@@ -148,7 +148,9 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.TaskCancellationRequested():
             return event.reason
         case e.TaskFinished():
-            return " ".join(f"{output.output}={output.location}" for output in event.outputs)
+            return " ".join(
+                f"{output.output}={output.location} ({output.rows} rows in {_count(output.files, 'file')})" for output in event.outputs
+            )
         case e.TaskFailed() | e.GlobalFailureOccurred():
             return _cause(event.cause)
         case e.JobRestartScheduled():

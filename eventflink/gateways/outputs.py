@@ -29,7 +29,7 @@ def find_output(job: ExecutionGraphInfo, vertex_id: str | None = None, output: s
     if vertex_id not in vertices:
         raise ResultNotNamed(f"job {job.job_id} has no vertex '{vertex_id}'; it has {', '.join(vertices)}")
     left = [pair for subtask in vertices[vertex_id].subtasks for pair in subtask.outputs.items()]
-    found = tuple([location.removeprefix("file://") for name, location in left if name == output])
+    found = tuple([each for name, each in left if name == output])
     if not found:
         others = ", ".join(sorted({name for name, _ in left})) or "none"
         raise ResultNotThere(f"vertex '{vertex_id}' left no output '{output}' (it left: {others})")

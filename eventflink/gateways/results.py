@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from pydantic import TypeAdapter, ValidationError
 
 from eventflink.gateways.errors import GatewayError
-from eventflink.model.attempts import AttemptId
+from eventflink.model.attempts import AttemptId, OutputLocation
 from eventflink.model.document_faults import describe_fault
 from eventflink.model.statuses import (
     TERMINAL_JOB_STATUSES,
@@ -155,8 +155,8 @@ class SubtaskInfo:
     state: ExecutionState
     task_manager_id: str | None
     attempts: tuple[AttemptInfo, ...]
-    outputs: Mapping[str, str]
-    """Where each output lies, by its name."""
+    outputs: Mapping[str, OutputLocation]
+    """What it left, by name."""
     last_failure: Cause | None
 
 

@@ -1,127 +1,152 @@
 """What a subtask published, told apart from what is left of it: each output has a list of its files, written when all of them were whole.
 
-Spark reads whatever files a directory has, so one that is gone would be missing from a result unnoticed. Nothing here reads rows: how many
-there are stands at the end of each file.
+Spark reads whatever files a directory has, so one that is gone, or is there twice, would change a result unnoticed. What was written is
+said in two places: the list names each file with its size, and the log has the sums and the list's digest (`OutputLocation`). Nothing here
+reads rows: how many there are stands at the end of each file. The rule it keeps: what one process says of its own disk is never believed
+without what others said they wrote.
 """
 
+import hashlib
 import json
 import os
+import socket
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from eventflink.model.attempts import OutputLocation
 
 FILE_LIST: Final = "_eventflink_files.json"
 """Hidden from Spark by its first character."""
 
+MUST_BE_SHARED: Final = (
+    "every TaskExecutor, and the driver and all executors of its Spark, must see the same execution.working-directory: share it, "
+    "or name one that is shared"
+)
+"""What to do where two processes do not see the same files."""
+
 _MAX_LIST_BYTES: Final = 16 * 1024 * 1024
+_DIGEST_BYTES: Final = 16
 
 
-class OutputInvisible(Exception):
-    """What Spark wrote is not there for this process; the message says where."""
+class OutputNotWhole(Exception):
+    """What Spark wrote is not there for this process, or not all of it; the message says where, and what to do."""
 
 
 class ResultUnreadable(Exception):
     """What was published is not there, is not whole or is not Parquet; the message says what of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedSize:
-    """How much an output is."""
+def write_file_list(output: str, directory: Path, written_rows: int) -> OutputLocation:
+    """Write down which files an output consists of, and return what was written.
 
-    rows: int
-    file_bytes: int
-
-
-def write_file_list(directory: Path) -> None:
-    """Write down which files an output consists of, and how many rows these have, if their ends say it.
+    Args:
+        output: its name.
+        directory: where it is.
+        written_rows: how many rows Spark's executors say to have written.
 
     Raises:
-        OutputInvisible: the directory is not there: Spark has written to another file system than this process sees.
+        OutputNotWhole: there are other rows or none, so Spark has written to a file system that this process does not see; or the list
+            cannot be written.
 
     """
+    wrote = f"Spark wrote {written_rows} rows to {directory}, where host {socket.gethostname()} finds"
     try:
         paths = _data_files(directory)
-        listed = {"files": {str(path.relative_to(directory)): path.stat().st_size for path in paths}, "rows": _count_rows(paths)}
+    except OSError as error:
+        raise OutputNotWhole(f"{wrote} nothing ({error.strerror or error}): {MUST_BE_SHARED}") from error
+    try:
+        found_rows = _count_rows(paths)
+    except (OSError, ValueError) as error:
+        raise OutputNotWhole(f"{wrote} a file that cannot be read: {error}") from error
+    if found_rows != written_rows or not paths:
+        raise OutputNotWhole(f"{wrote} {found_rows} in {len(paths)} files: {MUST_BE_SHARED}")
+    sizes = {str(path.relative_to(directory)): path.stat().st_size for path in paths}
+    listed = json.dumps({"files": sizes}, ensure_ascii=False, sort_keys=True).encode()
+    if len(listed) > _MAX_LIST_BYTES:
+        raise OutputNotWhole(f"{directory} has {len(paths)} files, which no list of {_MAX_LIST_BYTES} bytes can name: coalesce its rows")
+    try:
         temporary = directory / f"{FILE_LIST}.part"
-        temporary.write_text(json.dumps(listed, ensure_ascii=False, sort_keys=True), encoding="utf-8")
+        temporary.write_bytes(listed)
         temporary.replace(directory / FILE_LIST)
     except OSError as error:
-        raise OutputInvisible(f"Spark wrote to {directory}, where this host finds nothing ({error.strerror or error})") from error
+        raise OutputNotWhole(f"the list of the files in {directory} cannot be written: {error}") from error
+    return OutputLocation(output, str(directory), found_rows, len(sizes), sum(sizes.values()), _digest_of(listed))
 
 
-def published_size(location: str) -> PublishedSize | None:
-    """Return how much was published there, as its list says; None: that does not say it, or cannot be read."""
+def _digest_of(listed: bytes) -> str:
+    return hashlib.blake2b(listed, digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _count_rows(paths: Iterable[Path]) -> int:
+    """Return how many rows files of Parquet say at their ends to have; `ValueError` where one does not."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - who looks at lists only does not wait for it
+
+    return sum(int(pq.read_metadata(path).num_rows) for path in paths)
+
+
+def directory_of(output: OutputLocation) -> Path:
+    """Return where the files of an output are."""
+    return Path(output.location.removeprefix("file://"))
+
+
+def find_damage(output: OutputLocation) -> str | None:
+    """Return what is wrong with an output that was published, or None where there is what the log says was written, and nothing else."""
+    directory = directory_of(output)
     try:
-        document = _read_document(Path(location.removeprefix("file://")) / FILE_LIST)
-    except (OSError, ValueError):
-        return None
-    rows = document.get("rows")
-    return PublishedSize(rows, sum(document["files"].values())) if isinstance(rows, int) else None
-
-
-def _count_rows(paths: Iterable[Path]) -> int | None:
-    import pyarrow as pa  # noqa: PLC0415 - who looks at lists only does not wait for it
-    import pyarrow.parquet as pq  # noqa: PLC0415 - see above
-
-    try:
-        return sum(int(pq.read_metadata(path).num_rows) for path in paths)
-    except pa.ArrowInvalid:
-        return None
-
-
-def find_damage(location: str) -> str | None:
-    """Return what is wrong with an output that was published, or None where all its files are there in their full length."""
-    directory = Path(location.removeprefix("file://"))
-    try:
-        if not directory.is_dir():
-            return f"{directory} is not there"
-        listed = directory / FILE_LIST
-        if not listed.is_file():
-            return f"{directory} has no list of its files"
-        return _compare(directory, _read_list(listed))
+        sizes = _read_list(output)
+        if more := [path for path in _data_files(directory) if str(path.relative_to(directory)) not in sizes]:
+            return f"{more[0]} was not written by the attempt that published the directory: remove it"
+        found_rows = _count_rows(directory / name for name in sizes)
+    except _Damage as damage:
+        return str(damage)
     except (OSError, ValueError) as error:
         return f"{directory} cannot be read: {error}"
+    return None if found_rows == output.rows else f"{directory} has {found_rows} rows, and {output.rows} were written"
 
 
-def published_files(location: str) -> list[Path]:
+def published_files(output: OutputLocation) -> list[Path]:
     """Return the files of an output that was published, in the order of their names, and no others that lie there.
 
     Raises:
-        ResultUnreadable: with what `find_damage` finds.
+        ResultUnreadable: one of them is gone, or has another size than was written, or the list is another one.
 
     """
-    if damage := find_damage(location):
-        raise ResultUnreadable(f"{damage}: it was removed or changed, or is on another host")
-    directory = Path(location.removeprefix("file://"))
-    return [directory / name for name in sorted(_read_list(directory / FILE_LIST))]
+    directory = directory_of(output)
+    try:
+        return [directory / name for name in sorted(_read_list(output))]
+    except _Damage as damage:
+        raise ResultUnreadable(f"{damage}: it was removed or changed, or is on another host than {socket.gethostname()}") from damage
+    except (OSError, ValueError) as error:
+        raise ResultUnreadable(f"{directory} cannot be read: {error}") from error
 
 
-def _read_list(path: Path) -> dict[str, int]:
-    files: dict[str, int] = _read_document(path)["files"]
-    return files
+class _Damage(Exception):
+    """What is wrong with an output."""
 
 
-def _read_document(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > _MAX_LIST_BYTES:
-        raise ValueError(f"{path.name} is not a valid list of files: it is too long")
-    document: Any = json.loads(path.read_text(encoding="utf-8"))
-    files = document.get("files") if isinstance(document, dict) else None
-    if not isinstance(files, dict) or not all(isinstance(size, int) for size in files.values()):
-        raise ValueError(f"{path.name} is not a valid list of files")
-    return dict(document)
-
-
-def _compare(directory: Path, sizes: dict[str, int]) -> str | None:
+def _read_list(output: OutputLocation) -> dict[str, int]:
+    """Return the files of an output with their sizes, all of which are there."""
+    directory = directory_of(output)
+    if not directory.is_dir():
+        raise _Damage(f"{directory} is not there")
+    path = directory / FILE_LIST
+    if not path.is_file():
+        raise _Damage(f"{directory} has no list of its files")
+    with path.open("rb") as file_list:
+        listed = file_list.read(_MAX_LIST_BYTES + 1)
+    if _digest_of(listed) != output.digest:
+        raise _Damage(f"{path} is not the list of files that was written")
+    sizes: dict[str, int] = json.loads(listed)["files"]
     for name, size in sizes.items():
-        path = directory / name
+        file = directory / name
         try:
-            found = path.stat().st_size
+            found = file.stat().st_size
         except FileNotFoundError:
-            return f"{path} is gone"
+            raise _Damage(f"{file} is gone") from None
         if found != size:
-            return f"{path} has {found} bytes, and had {size}"
-    return None
+            raise _Damage(f"{file} has {found} bytes, and had {size}")
+    return sizes
 
 
 def _data_files(directory: Path) -> list[Path]:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from eventflink.jobs.plain_rows import python_values
 from eventflink.jobs.published import ResultUnreadable, published_files
 from eventflink.jobs.shipping import read_parquet
+from eventflink.model.attempts import OutputLocation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +29,8 @@ class JobOutput:
     job_id: str
     vertex_id: str
     output: str
-    locations: tuple[str, ...]
-    """Directories, one for each subtask that left this output, in their order: of the attempt that the log says finished."""
+    locations: tuple[OutputLocation, ...]
+    """What each subtask left of it that did, in their order: the attempt that the log says finished."""
 
     def to_arrow(self, limit: int | None = None) -> pa.Table:
         """Return the rows, or the first `limit` of them, in the order of the subtasks; columns that some do not have are null there."""
@@ -45,7 +46,7 @@ class JobOutput:
         return read_parquet(session, paths, merge_columns=True)
 
 
-def read_result(locations: Iterable[str], limit: int | None) -> pa.Table:
+def read_result(locations: Iterable[OutputLocation], limit: int | None) -> pa.Table:
     """Return at most `limit` rows (None: all) of published outputs, in the order of the locations and of the files' names.
 
     Raises:
@@ -55,6 +56,7 @@ def read_result(locations: Iterable[str], limit: int | None) -> pa.Table:
     tables: list[pa.Table] = []
     count = 0
     for location in locations:
+        before = count
         for path in published_files(location):
             try:
                 for batch in _batches(path, None if limit is None else max(limit - count, 0)):
@@ -64,6 +66,8 @@ def read_result(locations: Iterable[str], limit: int | None) -> pa.Table:
                 raise ResultUnreadable(f"{path} cannot be read: {error}") from error
         if limit is not None and count >= limit and tables:
             break
+        if count - before != location.rows:
+            raise ResultUnreadable(f"{location.location} has {count - before} rows, and {location.rows} were written: it was changed")
     if not tables:
         return pa.table({})
     try:

@@ -89,9 +89,12 @@ def share_rows(rows: "DataFrame", subtask_index: int, parallelism: int) -> "Data
     return rows.filter(functions.pmod(hashed, functions.lit(parallelism)) == functions.lit(subtask_index))
 
 
-def read_parquet(spark: "SparkSession", locations: Sequence[str], *, merge_columns: bool = False) -> "DataFrame":
-    """Read directories or files whose names are names and no patterns; with the columns of the first of them, or of all."""
+def read_parquet(
+    spark: "SparkSession", locations: Sequence[str], *, merge_columns: bool = False, columns: str | None = None
+) -> "DataFrame":
+    """Read directories or files whose names are names and no patterns; with the columns of the first of them, or of all, or with these."""
     reader = spark.read.option("mergeSchema", value=True) if merge_columns else spark.read
+    reader = reader if columns is None else reader.schema(columns)
     return reader.parquet(*[_GLOB_CHARACTERS.sub(r"\\\1", location) for location in locations])
 
 

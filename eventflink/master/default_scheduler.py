@@ -22,6 +22,8 @@ MAX_DEPLOYMENT_BYTES: Final = 896 * 1024
 """Of the 1 MiB that a record of `deployments` may have."""
 _BYTES_BESIDE_A_TEXT: Final = 5
 """Of Avro: its length, and the tag or the count before it."""
+_BYTES_OF_COUNTS: Final = 19
+"""Of Avro: the largest rows, files and bytes of an output."""
 
 
 def decide_schedule(job: JobMaster, slots: SlotManager, now_ms: int, keys: Iterable[SubtaskKey] | None = None) -> list[LogEvent]:
@@ -63,7 +65,7 @@ def find_fault_of_deployment(graph: ExecutionGraph, vertex_id: str) -> FailureCa
         size += _weigh(edge.input_name) + sum(_weigh(key) for key in edge.keys)
         locations = graph.input_locations(edge)
         count += len(locations)
-        size += sum(_weigh(location) for location in locations)
+        size += sum(_weigh(each.output) + _weigh(each.location) + _weigh(each.digest) + _BYTES_OF_COUNTS for each in locations)
     size += sum(_weigh(edge.output) for edge in graph.edges_from.get(vertex_id, ()))
     if size <= MAX_DEPLOYMENT_BYTES:
         return None

@@ -448,9 +448,9 @@ class ExecutionGraph:
                 writers.setdefault(edge.target, set()).add(edge.source)
         return writers
 
-    def input_locations(self, edge: JobEdge) -> tuple[str, ...]:
+    def input_locations(self, edge: JobEdge) -> tuple[OutputLocation, ...]:
         """Return where the rows of an edge are, in the order of the writer's subtasks."""
-        return tuple([o.location for s in self.vertices[edge.source].subtasks for o in s.outputs if o.output == edge.output])
+        return tuple([o for s in self.vertices[edge.source].subtasks for o in s.outputs if o.output == edge.output])
 
     def validate(self, job_id: str) -> None:
         """Check every count against what it counts."""

@@ -42,6 +42,8 @@ MAX_CAUSE_LENGTH: Final = 16_384
 MAX_STACK_TRACE_LENGTH: Final = 98_304
 MAX_OUTPUT_NAME_LENGTH: Final = 128
 MAX_LOCATION_LENGTH: Final = 4_096
+MAX_FILES: Final = 2**31 - 1
+MAX_DIGEST_LENGTH: Final = 128
 
 _ENDS: Final = (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
@@ -200,5 +202,10 @@ def _find_fault_of_outputs(outputs: Sequence[OutputLocation]) -> str:
             return f"the location of output '{each.output}' has {len(each.location)} characters; it may have 1 to {MAX_LOCATION_LENGTH}"
         if each.output in seen:
             return f"the output '{each.output}' is reported twice"
+        if not (0 <= each.rows <= MAX_NUMBER and 1 <= each.files <= MAX_FILES and 0 <= each.size_bytes <= MAX_NUMBER):
+            counts = f"{each.rows} rows in {each.files} files of {each.size_bytes} bytes"
+            return f"the output '{each.output}' is reported with {counts}: it has to say what was written"
+        if not 1 <= len(each.digest) <= MAX_DIGEST_LENGTH:
+            return f"the output '{each.output}' is reported with a digest of {len(each.digest)} characters"
         seen.add(each.output)
     return ""

@@ -92,10 +92,15 @@ class SubtaskReference:
 
 @dataclass(slots=True)
 class OutputLocation:
-    """Where the accepted attempt of a subtask left one of its outputs."""
+    """Where the accepted attempt of a subtask left one of its outputs, and what it wrote there."""
 
     output: str
     location: str
+    rows: int = UNKNOWN_COUNT
+    files: int = UNKNOWN_COUNT
+    size_bytes: int = UNKNOWN_COUNT
+    digest: str = ""
+    """Of the list of the files (`jobs/published.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

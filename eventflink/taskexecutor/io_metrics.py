@@ -1,4 +1,4 @@
-"""What a task that has finished read and wrote, counted from what was published: the rows and the files of outputs.
+"""What a task that has finished read and wrote, counted from what was published: the rows and the bytes of outputs.
 
 Rows are counted where they are whole: an edge that deals the rows of each writer out to several subtasks has Spark filter them, and how
 many each of these got is known to nobody. What is not known is said to be so.
@@ -7,7 +7,6 @@ many each of these got is known to nobody. What is not known is said to be so.
 from collections.abc import Collection, Iterable
 
 from eventflink.events.effects import TaskDeployment, TaskInput
-from eventflink.jobs.published import published_size
 from eventflink.model.attempts import UNKNOWN_COUNT, IOMetrics, OutputLocation
 from eventflink.model.statuses import ShipStrategy
 
@@ -18,21 +17,18 @@ def io_metrics_of(deployment: TaskDeployment, opened: Collection[str], outputs: 
     """Return the counts of a subtask that has opened these of its inputs, and published these outputs."""
     read = [each for each in deployment.inputs if each.input_name in opened]
     shipped = _shipped(read, deployment) if all(each.ship in _WHOLE or deployment.parallelism == 1 for each in read) else None
-    return IOMetrics(*_sizes(shipped), *_sizes([each.location for each in outputs]))
+    return IOMetrics(*_sizes(shipped), *_sizes(outputs))
 
 
-def _shipped(read: Iterable[TaskInput], deployment: TaskDeployment) -> list[str]:
-    """Return where all is that edges shipped to the subtask."""
+def _shipped(read: Iterable[TaskInput], deployment: TaskDeployment) -> list[OutputLocation]:
+    """Return all that edges shipped to the subtask."""
     index = deployment.subtask_index
-    return [
-        place for each in read for place in (each.locations[index : index + 1] if each.ship is ShipStrategy.FORWARD else each.locations)
-    ]
+    return [left for each in read for left in (each.locations[index : index + 1] if each.ship is ShipStrategy.FORWARD else each.locations)]
 
 
-def _sizes(locations: Iterable[str] | None) -> tuple[int, int]:
-    """Return rows and bytes of all that was published at these places."""
-    sizes = [published_size(location) for location in locations] if locations is not None else [None]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes):
+def _sizes(outputs: Iterable[OutputLocation] | None) -> tuple[int, int]:
+    """Return rows and bytes of all that was published there."""
+    if outputs is None:
         return UNKNOWN_COUNT, UNKNOWN_COUNT
-    return sum(size.rows for size in known), sum(size.file_bytes for size in known)
+    sizes = [(each.rows, each.size_bytes) for each in outputs]
+    return sum(rows for rows, _ in sizes), sum(size_bytes for _, size_bytes in sizes)

@@ -1,17 +1,19 @@
 """Why a task failed through no fault of its own: what other subtasks published for it is gone or damaged.
 
-An input is checked when the task opens it, and, if the task fails whatever way, all that it had opened once more. What Spark says it could
-not read is believed, as its own checksums find what a length does not tell. Runs in the process of the task.
+An input is checked when the task opens it, and all that it had opened once more when the task has written its outputs, or fails whatever
+way: what is lost meanwhile may be missing from what Spark has read. What Spark says it could not read is believed, as its own checksums
+find what a length does not tell. Runs in the process of the task.
 """
 
+import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
-from eventflink.jobs.published import find_damage
+from eventflink.jobs.published import MUST_BE_SHARED, directory_of, find_damage
 from eventflink.jobs.shipping import InputUnusable
-from eventflink.model.attempts import FailureCause, LostInput
+from eventflink.model.attempts import FailureCause, LostInput, OutputLocation
 from eventflink.taskexecutor.failure_causes import MESSAGE_LIMIT, bounded, cause_of, text_of
 
 MAX_LOST_INPUTS: Final = 1_000
@@ -20,6 +22,7 @@ MAX_LOST_INPUTS: Final = 1_000
 _NAMED: Final = 3
 _DEPTH: Final = 10
 _UNREADABLE: Final = "[FAILED_READ_FILE"
+_UNSEEN: Final = "[FAILED_READ_FILE.FILE_NOT_EXIST]"
 _NOT_DAMAGED: Final = "PARQUET_COLUMN_DATA_TYPE_MISMATCH"
 """The writers of the input disagree about a column: each of them would write the same again."""
 
@@ -30,10 +33,10 @@ class InputLost(InputUnusable):
 
 @dataclass(slots=True)
 class OpenedInput:
-    """An input that a task has opened: where its rows are, by the subtask of the vertex that wrote them."""
+    """An input that a task has opened: what was written for it, by the subtask of the vertex that wrote it."""
 
     input_name: str
-    locations: dict[int, str]
+    outputs: dict[int, OutputLocation]
 
 
 @dataclass(slots=True)
@@ -50,9 +53,22 @@ class OpenedInputs:
 
         """
         self.inputs.append(opened)
-        lost = dict(_lost_of(opened, ""))
-        if lost:
-            raise InputLost(_describe({(opened.input_name, index): what for index, what in lost.items()}))
+        _refuse_losses([opened])
+
+    def check_again(self) -> None:
+        """Find out whether all is still there that a task has read, so that it has read it all.
+
+        Raises:
+            InputLost: something of it is gone or damaged.
+
+        """
+        _refuse_losses(self.inputs)
+
+
+def _refuse_losses(inputs: Iterable[OpenedInput]) -> None:
+    lost = {(each.input_name, index): what for each in inputs for index, what in _lost_of(each, "")}
+    if lost:
+        raise InputLost(_describe(lost))
 
 
 def failure_of(error: BaseException, vertex_id: str, opened: OpenedInputs) -> tuple[FailureCause, tuple[LostInput, ...]]:
@@ -70,10 +86,12 @@ def failure_of(error: BaseException, vertex_id: str, opened: OpenedInputs) -> tu
 def _lost_of(opened: OpenedInput, said: str) -> Iterator[tuple[int, str]]:
     """Yield the subtasks whose output is lost, each with what is wrong with it; `said`: by Spark."""
     is_about_files = _UNREADABLE in said and _NOT_DAMAGED not in said
-    for index, location in opened.locations.items():
-        damage = find_damage(location)
-        if damage is None and is_about_files and f"{location.removeprefix('file://')}/" in said:
-            damage = f"Spark cannot read {location}"
+    for index, output in opened.outputs.items():
+        damage = find_damage(output)
+        directory = directory_of(output)
+        if damage is None and is_about_files and f"{directory}/" in said:
+            unseen = f", which host {socket.gethostname()} sees whole: {MUST_BE_SHARED}" if _UNSEEN in said else ""
+            damage = f"Spark cannot read {directory}{unseen}"
         if damage is not None:
             yield index, damage
 

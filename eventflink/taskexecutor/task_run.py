@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext
-from eventflink.jobs.published import OutputInvisible, write_file_list
+from eventflink.jobs.published import OutputNotWhole, write_file_list
 from eventflink.jobs.shipping import HashInput, HashInputs, Share, read_share
 from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator
@@ -24,6 +24,7 @@ from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.io_metrics import io_metrics_of
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
 from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized
+from eventflink.taskexecutor.seen_by_spark import check_seen_by_spark
 from eventflink.taskexecutor.sql_faults import explain
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
 from eventflink.taskexecutor.task_files import output_path
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_WRITTEN_BYTES: Final = 56
+"""What a report says of each output besides: how much was written, and the digest of its files."""
+_WRITTEN_ROWS: Final = "eventflink.written_rows"
+"""How a write tells how many rows Spark has handed to its files."""
 MAX_OUTPUT_NAMES_BYTES: Final = 128 * 1024
 """What a report says of its outputs: with all the rest it has to be half of what a master reads of one record at most."""
 
@@ -67,7 +72,7 @@ def run_task(
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
-    context = _make_context(deployment, parameters, spark, opened, stream, accumulators)
+    context = _make_context(deployment, parameters, spark, opened, stream, accumulators, settings)
     if stream is not None:
         stream.prepare(context.spark)
     if deployment.task_type is TaskType.SQL:
@@ -82,6 +87,7 @@ def run_task(
         outputs, io = tuple[OutputLocation, ...](), IOMetrics(read_records=stream.rows_read)
     else:
         outputs = _publish(_outputs_of(compute(), deployment), attempt, settings)
+        opened.check_again()
         io = io_metrics_of(deployment, {each.input_name for each in opened.inputs}, outputs)
     spark.close()
     return Finished(outputs, spark.is_used, io, accumulators.report())
@@ -125,24 +131,27 @@ def _make_context(
     opened: OpenedInputs,
     stream: "StreamTask | None",
     accumulators: TaskAccumulators,
+    settings: ForkServerSettings,
 ) -> TaskContext:
     share = Share(subtask_index=deployment.subtask_index, parallelism=deployment.parallelism, max_parallelism=deployment.max_parallelism)
 
     hashed = [each for each in deployment.inputs if each.ship is ShipStrategy.HASH]
-    hash_inputs = HashInputs([HashInput(name=each.input_name, keys=each.keys, locations=each.locations) for each in hashed], share)
+    hash_inputs = HashInputs([HashInput(name=each.input_name, keys=each.keys, locations=_places_of(each)) for each in hashed], share)
 
     unopened = list(hashed)
 
     def open_input(task_input: TaskInput) -> None:
         is_partner_only = task_input.ship is ShipStrategy.FORWARD
         read_by_it = {i: each for i, each in enumerate(task_input.locations) if not is_partner_only or i == share.subtask_index}
-        opened.open(OpenedInput(task_input.input_name, read_by_it))
+        opened.open(read := OpenedInput(task_input.input_name, read_by_it))
+        if settings.spark_remote:  # The host's own Spark sees what this process sees.
+            check_seen_by_spark(context.spark, read)
 
     def read(task_input: TaskInput) -> "DataFrame":
         name, ship = task_input.input_name, task_input.ship
         if ship is not ShipStrategy.HASH:
             open_input(task_input)
-            return read_share(context.spark, name, ship, task_input.locations, share)
+            return read_share(context.spark, name, ship, _places_of(task_input), share)
         while unopened:  # Of all of them the types of the keys are read.
             open_input(unopened.pop())
         return hash_inputs.read(context.spark, name)
@@ -160,6 +169,10 @@ def _make_context(
         accumulators=accumulators,
     )
     return context
+
+
+def _places_of(task_input: TaskInput) -> list[str]:
+    return [each.location for each in task_input.locations]
 
 
 def _parse_parameters(text: str) -> dict[str, Any]:
@@ -262,7 +275,7 @@ def find_places(names: Iterable[str], attempt: AttemptId, working_path: Path) ->
 
     """
     places = {name: output_path(working_path, attempt, name) for name in names}
-    size = sum(len(name) + len(str(place).encode()) for name, place in places.items())
+    size = sum(len(name) + len(str(place).encode()) + _WRITTEN_BYTES for name, place in places.items())
     if size > MAX_OUTPUT_NAMES_BYTES:
         raise OutputUnusable(
             f"it returned {len(places)} outputs, whose names and places have {size} bytes; at most {MAX_OUTPUT_NAMES_BYTES} can be reported"
@@ -272,11 +285,30 @@ def find_places(names: Iterable[str], attempt: AttemptId, working_path: Path) ->
 
 def _publish(outputs: Mapping[str, "DataFrame"], attempt: AttemptId, settings: ForkServerSettings) -> tuple[OutputLocation, ...]:
     places = find_places(outputs, attempt, settings.working_path)
+    published = []
     for name, rows in outputs.items():
-        rows.write.mode("error").parquet(str(places[name]))
+        written_rows = _write(rows, places[name])
         try:
-            write_file_list(places[name])
-        except OutputInvisible as error:
-            raise OutputUnusable(f"output '{name}' cannot be published: {error}; the working directory must be shared") from error
-        logger.info("OutputWritten output=%s location=%s", name, places[name])
-    return tuple(OutputLocation(name, str(place)) for name, place in places.items())
+            output = write_file_list(name, places[name], written_rows)
+        except OutputNotWhole as error:
+            raise OutputUnusable(f"output '{name}' cannot be published: {error}") from error
+        published.append(output)
+        logger.info("OutputWritten output=%s location=%s rows=%d files=%d", name, output.location, output.rows, output.files)
+    return tuple(published)
+
+
+def _write(rows: "DataFrame", place: Path) -> int:
+    """Have Spark write an output; return how many rows its executors say to have written, wherever their files are.
+
+    Raises:
+        OutputUnusable: Spark does not say it.
+
+    """
+    from pyspark.sql import functions  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    counted = rows.observe(_WRITTEN_ROWS, functions.count(functions.lit(1)).alias("rows"))
+    counted.write.mode("error").parquet(str(place))
+    said = dict(counted.executionInfo.flows if counted.executionInfo is not None else ()).get(_WRITTEN_ROWS)
+    if said is None:
+        raise OutputUnusable(f"Spark wrote to {place}, and does not say how many rows: a proxy before it must pass on observed metrics")
+    return int(said["rows"])

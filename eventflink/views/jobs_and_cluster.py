@@ -167,7 +167,7 @@ def subtask_view(subtask: Subtask, job: JobMaster) -> View:
         "task_manager_id": (execution.task_manager_id if execution is not None else "") or None,
         "restart_at": iso_time(job.restarts.due.get(subtask.key, 0)),
         "attempts": [attempt_view(each, subtask.state) for each in subtask.executions],
-        "outputs": {o.output: o.location for o in subtask.outputs},
+        "outputs": {o.output: dataclasses.asdict(o) for o in subtask.outputs},
         "last_failure": dataclasses.asdict(subtask.last_failure) if subtask.last_failure else None,
     }
 

@@ -43,7 +43,7 @@ from eventflink.taskexecutor.protocol.records import TaskExecutorCodecs, is_for
 from tests.fuzz.corpus_files import ENVELOPES, Message
 from tests.fuzz.generation import Avro, recorded
 from tests.fuzz.sealing import as_written, is_believed, name_of, sealed_messages
-from tests.support.cluster import ScriptedCluster, graph, location_of, stream, vertex
+from tests.support.cluster import ScriptedCluster, graph, output_of, stream, vertex
 from tests.support.wires import SilentWires
 
 NAME: Final = "tm"
@@ -216,7 +216,7 @@ class Obeyed:
 
 def _outputs_of(deployment: TaskDeployment) -> tuple[OutputLocation, ...]:
     names = deployment.outputs[:10] or ("default",)
-    return tuple(OutputLocation(name, location_of(deployment, name)) for name in names)
+    return tuple(output_of(deployment, name) for name in names)
 
 
 class TaskExecutor:

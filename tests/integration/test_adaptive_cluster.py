@@ -60,7 +60,7 @@ def _wait_until_run(gate: Path, parallelism: int, attempt: int) -> None:
 
 
 def _rows(job: JobMaster) -> list[dict[str, Any]]:
-    locations = [o.location for s in job.execution_graph.vertices["total"].subtasks for o in s.outputs]
+    locations = [o for s in job.execution_graph.vertices["total"].subtasks for o in s.outputs]
     rows: list[dict[str, Any]] = read_result(locations, 10).to_pylist()
     return rows
 

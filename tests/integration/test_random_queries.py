@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from eventflink.events.effects import TaskInput
+from eventflink.model.attempts import OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT
 from eventflink.taskexecutor.process_events import Finished, TaskProcessEnded
 from tests.support.random_queries import RandomQuery, Vertex, random_query
@@ -41,16 +42,16 @@ def session(spark: str) -> Iterator[SparkSession]:
     session.stop()
 
 
-def run_graph(host: Host, query: RandomQuery) -> list[str]:
-    """Run the subtasks of one vertex after the other; return where those of the last one left their rows."""
+def run_graph(host: Host, query: RandomQuery) -> list[OutputLocation]:
+    """Run the subtasks of one vertex after the other; return what those of the last one left."""
     job_id = uuid.uuid4().hex
-    left: dict[str, list[str]] = {}
+    left: dict[str, list[OutputLocation]] = {}
     for vertex in query.vertices:
         left[vertex.name] = run_vertex(host, job_id, vertex, left)
     return left[query.vertices[-1].name]
 
 
-def run_vertex(host: Host, job_id: str, vertex: Vertex, left: dict[str, list[str]]) -> list[str]:
+def run_vertex(host: Host, job_id: str, vertex: Vertex, left: dict[str, list[OutputLocation]]) -> list[OutputLocation]:
     inputs = tuple(TaskInput(each.writer, each.ship, each.keys, tuple(left[each.writer])) for each in vertex.inputs)
     attempts = []
     for index in range(vertex.parallelism):
@@ -59,7 +60,7 @@ def run_vertex(host: Host, job_id: str, vertex: Vertex, left: dict[str, list[str
         attempts.append(host.launch(vertex.sql, **SQL, **shape, **names)[0])
     outcomes = [host.wait_for(TaskProcessEnded, attempt).outcome for attempt in attempts]
     assert all(isinstance(each, Finished) for each in outcomes), outcomes
-    return [output.location for each in outcomes if isinstance(each, Finished) for output in each.outputs]
+    return [output for each in outcomes if isinstance(each, Finished) for output in each.outputs]
 
 
 def rows_of(rows: DataFrame) -> Counter[tuple[str, ...]]:
@@ -72,7 +73,7 @@ def check(host: Host, session: SparkSession, seed: int) -> int:
     """Compare the rows of a seed's graph with those of its query; return how many there are."""
     query = random_query(seed)
     expected = rows_of(session.sql(query.as_one_query(), args={"parallelism": 1, "subtask_index": 0}))
-    found = rows_of(session.read.parquet(*run_graph(host, query)))
+    found = rows_of(session.read.parquet(*[each.location for each in run_graph(host, query)]))
     assert found == expected, f"seed {seed}: {found - expected} too many, {expected - found} missing of\n{query}"
     return found.total()
 

@@ -61,7 +61,7 @@ def _two_vertices(cluster: RunningCluster, gate: Path, **parameters: Any) -> Job
 
 
 def _result(job: JobMaster, vertex_id: str) -> list[dict[str, Any]]:
-    locations = [o.location for s in job.execution_graph.vertices[vertex_id].subtasks for o in s.outputs]
+    locations = [o for s in job.execution_graph.vertices[vertex_id].subtasks for o in s.outputs]
     rows: list[dict[str, Any]] = read_result(locations, 10_000).to_pylist()
     return rows
 

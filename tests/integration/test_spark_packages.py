@@ -61,7 +61,7 @@ def test_a_task_reads_kafka_and_copies_a_topic_as_a_stream_with_the_connector_an
     )
     job = cluster.wait_for_status(job_id, JobStatus.FINISHED, FETCH_TIMEOUT_S)
     (subtask,) = job.execution_graph.subtasks()
-    rows = read_result([output.location for output in subtask.outputs], 1_000).to_pylist()
+    rows = read_result(subtask.outputs, 1_000).to_pylist()
     expected = [{"topic": topic, "value": f"v{number}"} for topic in topics for number in range(100)]
     assert sorted(rows, key=repr) == sorted(expected, key=repr)
     with urllib.request.urlopen(f"http://127.0.0.1:{ui_port}/jobs/", timeout=30) as page:

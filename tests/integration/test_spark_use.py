@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 
 from eventflink.events.effects import TaskDeployment
-from eventflink.jobs.result import read_result
 from eventflink.model.attempts import AttemptId
 from eventflink.model.configuration import build_configuration
 from eventflink.model.statuses import TaskFile, TaskType
@@ -82,7 +82,7 @@ class Executor:
         return task_file_path(self.directory, attempt, TaskFile.STDOUT).read_text("utf-8")
 
     def count(self, attempt: AttemptId) -> int:
-        return len(read_result([str(output_path(self.working_path, attempt, "default"))], 99))
+        return int(pq.read_table(output_path(self.working_path, attempt, "default")).num_rows)
 
 
 @pytest.fixture

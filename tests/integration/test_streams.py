@@ -405,7 +405,7 @@ def test_a_directory_that_a_stream_writes_has_each_record_once_whatever_is_kille
         counting = cluster.submit(cluster.graph({"id": "count", "sql": sql}))
         [subtask] = cluster.wait_for_status(counting, JobStatus.FINISHED, SPARK_TIMEOUT_S).execution_graph.subtasks()
         row: dict[str, int]
-        [row] = read_result([output.location for output in subtask.outputs], 10).to_pylist()
+        [row] = read_result(subtask.outputs, 10).to_pylist()
         return row
 
     wait_until(lambda: counts()["numbers"] == 900, "all records", SPARK_TIMEOUT_S)

@@ -1,6 +1,7 @@
 """What real tasks read and publish, with a real Spark: shares of inputs, outputs, SQL, and functions that Spark runs."""
 
 import shutil
+import socket
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,12 +11,15 @@ import pytest
 
 from eventflink.events.effects import TaskInput
 from eventflink.jobs.result import read_result
-from eventflink.model.attempts import Accumulators, LongCounter, LostInput
+from eventflink.model.attempts import Accumulators, LongCounter, LostInput, OutputLocation
 from eventflink.model.statuses import ShipStrategy
 from eventflink.taskexecutor.process_events import Failed, Finished
 from tests.support.task_host import SQL, Host
 
 pytestmark = pytest.mark.slow
+SHIPS: dict[ShipStrategy, tuple[str, ...]] = {ShipStrategy.HASH: ("k",)} | dict.fromkeys(
+    (ShipStrategy.FORWARD, ShipStrategy.REBALANCE, ShipStrategy.BROADCAST), ()
+)
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +44,14 @@ def test_what_is_no_data_frame_is_refused_by_its_type(host: Host, task: str, wha
 
 def test_outputs_go_to_a_place_of_the_attempt_and_the_empty_one_keeps_its_schema(host: Host) -> None:
     job = uuid.uuid4().hex
-    outputs = {o.output: o.location for o in host.finish("two_outputs", job_id=job, attempt=3)}
-    assert outputs == {n: str(host.settings.working_path / job / "vertex" / n / "0" / "attempt-3") for n in ("even", "none")}
+    outputs = {o.output: o for o in host.finish("two_outputs", job_id=job, attempt=3)}
+    place = host.settings.working_path / job / "vertex"
+    assert {n: o.location for n, o in outputs.items()} == {n: str(place / n / "0" / "attempt-3") for n in ("even", "none")}
+    assert [(outputs[n].rows, outputs[n].files > 0) for n in ("even", "none")] == [(5, True), (0, True)]
     assert sorted(read_result([outputs["even"]], 99).column("id").to_pylist()) == [0, 2, 4, 6, 8]
     assert read_result([outputs["none"]], 99).schema.names == ["id"]
     empty = TaskInput("rows", ShipStrategy.HASH, ("id",), (outputs["none"],))
-    assert read_result([host.finish("count", inputs=(empty,))[0].location], 9).to_pylist() == [{"n": 0}]
+    assert read_result([host.finish("count", inputs=(empty,))[0]], 9).to_pylist() == [{"n": 0}]
 
 
 def test_an_output_that_others_read_must_be_returned(host: Host) -> None:
@@ -112,8 +118,8 @@ def test_a_hash_column_that_is_missing_is_named(host: Host) -> None:
 # Inputs that are lost
 
 
-def _data_file(location: str) -> Path:
-    return min(Path(location).glob("part-*.parquet"))
+def _data_file(output: OutputLocation) -> Path:
+    return min(Path(output.location).glob("part-*.parquet"))
 
 
 def _shorten(path: Path) -> None:
@@ -128,26 +134,58 @@ def _scramble(path: Path) -> None:
     (path.parent / f".{path.name}.crc").unlink()
 
 
+def _scramble_rows(path: Path) -> None:
+    """Damage rows, and leave what is said of them at the end."""
+    data = bytearray(path.read_bytes())
+    data[4:60] = b"x" * 56
+    path.write_bytes(data)
+
+
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
         (lambda p: shutil.rmtree(p.parent), "is not there"),
         (lambda p: p.unlink(), "is gone"),
         (_shorten, "bytes, and had"),
-        (_scramble, "Spark cannot read"),
+        (_scramble, "cannot be read"),
+        (_scramble_rows, "Spark cannot read"),
+        (lambda p: shutil.copy(p, p.with_name("part-twice.parquet")), "part-twice.parquet was not written by the attempt"),
+        (lambda p: (p.parent / "foreign.parquet").write_bytes(p.read_bytes()), "foreign.parquet was not written by the attempt"),
     ],
 )
 def test_an_input_that_is_gone_or_damaged_names_the_subtask_that_wrote_it(host: Host, damage: Callable[[Path], Any], said: str) -> None:
     locations = host.make_numbers(300, 2)
     damage(_data_file(locations[1]))
-    for ship, keys in ((ShipStrategy.HASH, ("k",)), (ShipStrategy.FORWARD, ())):
-        outcome = host.run("count", inputs=(TaskInput("rows", ship, keys, locations),), subtask_index=1, parallelism=2)
+    for ship, keys in SHIPS.items():
+        outcome = host.run("same", inputs=(TaskInput("rows", ship, keys, locations),), subtask_index=1, parallelism=2)
         assert isinstance(outcome, Failed)
         assert outcome.lost_inputs == (LostInput("rows", 1),)
         assert outcome.cause.failure_type == "InputLost"
         assert said in outcome.cause.message
     whole = TaskInput("rows", ShipStrategy.FORWARD, (), locations)
     assert host.finish("count", inputs=(whole,), parallelism=2), "subtask 0 reads nothing of what is lost"
+
+
+def test_a_file_that_is_gone_while_a_task_reads_fails_the_task_although_it_has_a_result(host: Host) -> None:
+    """Spark lists a directory when it reads, so it may never have heard of the file."""
+    locations = host.make_numbers(300, 2)
+    rows = TaskInput("rows", ShipStrategy.REBALANCE, (), locations)
+    outcome = host.run("lose_and_count", inputs=(rows,), parameters={"file": str(_data_file(locations[1]))})
+    assert isinstance(outcome, Failed)
+    assert (outcome.cause.failure_type, outcome.lost_inputs) == ("InputLost", (LostInput("rows", 1),))
+    assert " is gone" in outcome.cause.message
+
+
+def test_rows_that_an_executor_wrote_elsewhere_are_missed(host: Host) -> None:
+    """Spark's driver commits what it finds, and says that the write was a success."""
+    job = uuid.uuid4().hex
+    place = host.settings.working_path / job / "vertex" / "default" / "0" / "attempt-1"
+    failure_type, message, _ = host.fail("written_elsewhere", job_id=job, parameters={"place": str(place)})
+    assert (place / "_SUCCESS").exists()
+    assert failure_type == "OutputUnusable"
+    wrote = f"output 'default' cannot be published: Spark wrote 900 rows to {place}, "
+    assert f"{wrote}where host {socket.gethostname()} finds 600 in 2 files: " in message
+    assert "must see the same execution.working-directory" in message
 
 
 # SQL, and functions that Spark runs
@@ -160,7 +198,7 @@ def test_sql_sees_its_inputs_and_its_parameters(host: Host) -> None:
     for index in range(2):
         shape = {"inputs": (rows,), "subtask_index": index, "parallelism": 2, "outputs": ("default",)}
         outputs = host.finish(statement, **SQL, parameters={"word": "w", "bound": 50, "list": [1]}, **shape)
-        got += read_result([outputs[0].location], 9).to_pylist()
+        got += read_result([outputs[0]], 9).to_pylist()
     assert [(r["word"], r["i"], r["p"]) for r in got] == [("w", 0, 2), ("w", 1, 2)]
     assert sum(r["n"] for r in got) == 50
 
@@ -196,7 +234,7 @@ def test_a_table_that_is_no_input_is_said_to_be_none(host: Host) -> None:
 
 def test_functions_of_the_archive_run_in_spark(host: Host) -> None:
     outputs = host.finish("with_function")
-    assert sorted(read_result([outputs[0].location], 9).column("d").to_pylist()) == [0, 2, 4]
+    assert sorted(read_result([outputs[0]], 9).column("d").to_pylist()) == [0, 2, 4]
     failure_type, message, _ = host.fail("failing_function")
     assert failure_type == "PythonException"
     assert "KeyError: 'inside Spark'" in message

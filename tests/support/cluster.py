@@ -412,7 +412,7 @@ def state_report(effect: Deployment, state: ExecutionState, cause: FailureCause 
     assert isinstance(payload, TaskDeployment | TaskCancellation)
     outputs: tuple[OutputLocation, ...] = ()
     if state is ExecutionState.FINISHED and isinstance(payload, TaskDeployment):
-        outputs = tuple(OutputLocation(o, location_of(payload, o)) for o in payload.outputs or ("default",))
+        outputs = tuple(output_of(payload, o) for o in payload.outputs or ("default",))
     return TaskStateReport(
         effect.task_manager_id,
         effect.instance_id,
@@ -426,9 +426,14 @@ def state_report(effect: Deployment, state: ExecutionState, cause: FailureCause 
     )
 
 
-def location_of(payload: TaskDeployment, output: str = "default") -> str:
-    """Return where a scripted attempt leaves an output."""
-    return f"/outputs/{payload.job_id}/{payload.vertex_id}/{payload.subtask_index}/{payload.attempt}/{output}"
+def output_of(payload: TaskDeployment, output: str = "default") -> OutputLocation:
+    """Return what a scripted attempt leaves as an output."""
+    return output_at(f"/outputs/{payload.job_id}/{payload.vertex_id}/{payload.subtask_index}/{payload.attempt}/{output}", output)
+
+
+def output_at(location: str, output: str = "default") -> OutputLocation:
+    """Return an output of one row that somebody has left at a place."""
+    return OutputLocation(output, location, rows=1, files=1, size_bytes=1, digest="0" * 32)
 
 
 def reports_of(deployment: Deployment, state: ExecutionState, cause: FailureCause | None = None) -> list[TaskManagerReport]:

@@ -216,6 +216,9 @@ class Liar:
         """Say several things in one record, mostly of attempts."""
         self.cluster.say(*[self._report() for _ in range(self.random.choice((1, 1, 1, 2, 3)))])
 
+    def _count(self) -> int:
+        return self.random.choice((1,) * 40 + ODD_INTS)
+
     def _report(self) -> c.TaskManagerReport:
         attempt = self._attempt()
         holder = self._holder(attempt)
@@ -225,7 +228,15 @@ class Liar:
                     (*[ExecutionState.FINISHED] * 10, ExecutionState.RUNNING, ExecutionState.FAILED, *ExecutionState)
                 )
                 outputs = tuple(
-                    OutputLocation(self._one(["default"]), self._one(["/data"])) for _ in range(self.random.choice((0, 0, 0, 1, 2)))
+                    OutputLocation(
+                        self._one(["default"]),
+                        self._one(["/data"]),
+                        rows=self._count(),
+                        files=self._count(),
+                        size_bytes=self._count(),
+                        digest=self._one(["digest"]),
+                    )
+                    for _ in range(self.random.choice((0, 0, 0, 1, 2)))
                 )
                 cause = FailureCause(self._one(["E"]), self._one(["m"])) if self.random.random() < 0.5 else None
                 lost = tuple(LostInput(self._one(["a", "b"]), self.random.choice(ODD_INTS)) for _ in range(self.random.choice((0, 0, 2))))

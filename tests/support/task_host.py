@@ -100,6 +100,20 @@ def count(context):
     context.accumulator("rows").add(n)
     return context.spark.createDataFrame([(n,)], "n bigint")
 
+def lose_and_count(context):
+    rows = context.inputs["rows"]
+    Path(context.parameters["file"]).unlink()
+    return context.spark.createDataFrame([(rows.count(),)], "n bigint")
+
+def written_elsewhere(context):
+    place = Path(context.parameters["place"])
+    def lose(batches):
+        for batch in batches:
+            if 600 in batch.column("id").to_pylist():  # The other two partitions were begun before, and one of them has been written.
+                next(place.glob("_temporary/*/task_*/part-*")).unlink()
+            yield batch
+    return context.spark.range(0, 900, 1, 3).mapInArrow(lose, "id bigint")
+
 def busy(context):
     frame = context.spark.range(0, 1 << 60, 1, 2).selectExpr("sum(hash(id, id))")
     Path(context.parameters["file"]).touch()
@@ -236,13 +250,13 @@ class Host:
         assert isinstance(outcome, Failed), outcome
         return outcome.cause.failure_type, outcome.cause.message, outcome.cause.stack_trace or ""
 
-    def make_numbers(self, count: int, parallelism: int) -> tuple[str, ...]:
-        """Return the locations of the numbers below `count`, written by so many subtasks."""
+    def make_numbers(self, count: int, parallelism: int) -> tuple[OutputLocation, ...]:
+        """Return the numbers below `count`, written by so many subtasks."""
         job = uuid.uuid4().hex
-        locations: list[str] = []
+        locations: list[OutputLocation] = []
         for index in range(parallelism):
             shape = {"job_id": job, "subtask_index": index, "parallelism": parallelism}
-            locations += [o.location for o in self.finish("numbers", parameters={"count": count}, **shape)]
+            locations += self.finish("numbers", parameters={"count": count}, **shape)
         return tuple(locations)
 
     def shares(self, task_input: TaskInput, parallelism: int) -> list[list[dict[str, Any]]]:
@@ -250,7 +264,7 @@ class Host:
         shares = []
         for index in range(parallelism):
             outputs = self.finish("same", inputs=(task_input,), subtask_index=index, parallelism=parallelism)
-            shares.append(read_result([outputs[0].location], 1_000_000).to_pylist())
+            shares.append(read_result([outputs[0]], 1_000_000).to_pylist())
         return shares
 
 

@@ -186,7 +186,10 @@ def test_an_attempt_whose_task_manager_died_names_the_death() -> None:
 
 def test_a_task_whose_input_came_late_names_the_task_that_completed_it(storied: ScriptedCluster) -> None:
     steps = why(storied, "late/b[0]").chain.steps
-    assert steps[1].events[:2] == ("TaskFinished late/a[2]#1 default=/outputs/late/a/2/1/default", "TaskScheduled late/b[0]#1")
+    assert steps[1].events[:2] == (
+        "TaskFinished late/a[2]#1 default=/outputs/late/a/2/1/default (1 rows in 1 file)",
+        "TaskScheduled late/b[0]#1",
+    )
 
 
 def test_a_request_that_waited_names_what_made_its_slot_free() -> None:

@@ -7,23 +7,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventflink.events.effects import TaskDeployment, TaskInput
-from eventflink.jobs.published import FILE_LIST, PublishedSize, published_size, write_file_list
+from eventflink.jobs.published import write_file_list
 from eventflink.model.attempts import IOMetrics, OutputLocation
 from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.io_metrics import io_metrics_of
 
 
-def publish(place: Path, *files: int) -> str:
+def publish(place: Path, *files: int) -> OutputLocation:
     """Publish an output with files of so many rows."""
     place.mkdir()
     for number, rows in enumerate(files):
         pq.write_table(pa.table({"n": list(range(rows))}), place / f"part-{number}.parquet")
-    write_file_list(place)
-    return str(place)
+    return write_file_list("default", place, sum(files))
 
 
-def bytes_of(*places: str) -> int:
-    return sum(path.stat().st_size for place in places for path in Path(place).glob("part-*"))
+def bytes_of(*places: OutputLocation) -> int:
+    return sum(path.stat().st_size for place in places for path in Path(place.location).glob("part-*"))
 
 
 def deployment(*inputs: TaskInput, subtask_index: int = 0, parallelism: int = 2) -> TaskDeployment:
@@ -32,18 +31,15 @@ def deployment(*inputs: TaskInput, subtask_index: int = 0, parallelism: int = 2)
 
 
 @pytest.fixture
-def places(tmp_path: Path) -> tuple[str, ...]:
+def places(tmp_path: Path) -> tuple[OutputLocation, ...]:
     return (publish(tmp_path / "first", 3, 4), publish(tmp_path / "second", 5))
 
 
-def test_rows_and_bytes_are_those_of_the_files_that_were_published(tmp_path: Path, places: tuple[str, ...]) -> None:
-    first, second = places
-    outputs = [OutputLocation("one", first), OutputLocation("other", f"file://{second}")]
-    assert io_metrics_of(deployment(), (), outputs) == IOMetrics(0, 0, 12, bytes_of(*places))
-    (Path(first) / "part-9.parquet").write_bytes(b"left by somebody else")
-    assert published_size(first) == PublishedSize(7, bytes_of(first) - len(b"left by somebody else"))
+def test_rows_and_bytes_are_those_of_the_files_that_were_published(places: tuple[OutputLocation, ...]) -> None:
+    size = bytes_of(*places)
+    (Path(places[0].location) / "part-9.parquet").write_bytes(b"left by somebody else")
+    assert io_metrics_of(deployment(), (), places) == IOMetrics(0, 0, 12, size)
     assert io_metrics_of(deployment(), (), []) == IOMetrics(0, 0, 0, 0)
-    assert published_size(publish(tmp_path / "empty")) == PublishedSize(0, 0)
 
 
 @pytest.mark.parametrize(
@@ -57,24 +53,10 @@ def test_rows_and_bytes_are_those_of_the_files_that_were_published(tmp_path: Pat
         (ShipStrategy.REBALANCE, 2, -1),
     ],
 )
-def test_what_was_read_is_what_edges_shipped_whole(places: tuple[str, ...], ship: ShipStrategy, parallelism: int, rows: int) -> None:
+def test_what_was_read_is_what_edges_shipped_whole(
+    places: tuple[OutputLocation, ...], ship: ShipStrategy, parallelism: int, rows: int
+) -> None:
     reader = deployment(TaskInput("rows", ship, ("n",), places), subtask_index=1 if parallelism == 2 else 0, parallelism=parallelism)
     size = {5: bytes_of(places[1]), 12: bytes_of(*places), -1: -1}[rows]
     assert io_metrics_of(reader, {"rows"}, []) == IOMetrics(rows, size, 0, 0)
     assert io_metrics_of(reader, (), []) == IOMetrics(0, 0, 0, 0), "what was not opened was not read"
-
-
-@pytest.mark.parametrize("listed", ['{"files": {"part-0.parquet": 1}}', '{"files": {}, "rows": null}', "[", None])
-def test_a_list_without_a_count_of_rows_leaves_all_counts_unknown(places: tuple[str, ...], listed: str | None) -> None:
-    path = Path(places[0]) / FILE_LIST
-    path.unlink()
-    if listed is not None:
-        path.write_text(listed)
-    reader = deployment(TaskInput("rows", ShipStrategy.BROADCAST, (), places))
-    assert io_metrics_of(reader, {"rows"}, [OutputLocation("one", places[0])]) == IOMetrics()
-
-
-def test_files_that_do_not_say_their_rows_are_published_without_a_count(tmp_path: Path) -> None:
-    (tmp_path / "part-0.parquet").write_bytes(b"no Parquet")
-    write_file_list(tmp_path)
-    assert published_size(str(tmp_path)) is None

@@ -1,5 +1,8 @@
 """What a job left: which output is meant, which files are of it, and that nothing else is read."""
 
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,12 +21,11 @@ from eventflink.views.jobs_and_cluster import job_view
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, reports_of, state_report, vertex
 
 
-def publish(place: Path, **columns: list[int]) -> Path:
+def publish(place: Path, **columns: list[int]) -> OutputLocation:
     place.mkdir(parents=True)
     pq.write_table(pa.table(columns), place / "part-0.parquet")
     (place / "_SUCCESS").touch()
-    write_file_list(place)
-    return place
+    return write_file_list("default", place, len(columns["n"]))
 
 
 def job_of(cluster: ScriptedCluster) -> ExecutionGraphInfo:
@@ -31,7 +33,7 @@ def job_of(cluster: ScriptedCluster) -> ExecutionGraphInfo:
 
 
 def test_a_result_is_read_in_order_and_only_as_far_as_asked(tmp_path: Path) -> None:
-    locations = [str(publish(tmp_path / str(index), n=list(range(index * 10, index * 10 + 10)))) for index in range(3)]
+    locations = [publish(tmp_path / str(index), n=list(range(index * 10, index * 10 + 10))) for index in range(3)]
     assert read_result(locations, None).column("n").to_pylist() == list(range(30))
     assert read_result(locations, 30).num_rows == 30
     assert read_result(locations, 12).column("n").to_pylist() == list(range(12))
@@ -40,27 +42,44 @@ def test_a_result_is_read_in_order_and_only_as_far_as_asked(tmp_path: Path) -> N
 
 
 def test_files_that_were_not_published_are_not_read(tmp_path: Path) -> None:
-    place = publish(tmp_path / "attempt-2", n=[1, 2])
+    place = tmp_path / "attempt-2"
+    published = publish(place, n=[1, 2])
     pq.write_table(pa.table({"n": [8]}), place / "part-1.parquet")
     publish(place / "attempt-1", n=[9])
-    assert read_result([str(place)], None).to_pydict() == {"n": [1, 2]}
+    assert read_result([published], None).to_pydict() == {"n": [1, 2]}
 
 
-def test_a_result_that_is_not_whole_is_no_result(tmp_path: Path) -> None:
-    with pytest.raises(ResultUnreadable, match="is not there: it was removed or changed, or is on another host"):
-        read_result([str(tmp_path / "gone")], 5)
-    place = publish(tmp_path / "0", n=[1])
-    (place / "part-0.parquet").unlink()
-    with pytest.raises(ResultUnreadable, match=r"part-0\.parquet is gone"):
-        read_result([str(place)], 5)
-    (place / "part-0.parquet").write_bytes(b"PAR1 is not enough")
-    write_file_list(place)
-    with pytest.raises(ResultUnreadable, match=r"part-0\.parquet cannot be read"):
-        read_result([str(place)], 5)
+def _publish_again(path: Path) -> None:
+    shutil.rmtree(path.parent)
+    publish(path.parent, n=[1, 2])
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "directory": (lambda p: shutil.rmtree(p.parent), "is not there: it was removed or changed, or is on another host"),
+    "a file": (Path.unlink, r"part-0\.parquet is gone"),
+    "the end of a file": (lambda p: p.write_bytes(p.read_bytes()[:-1]), "bytes, and had"),
+    "nonsense of the same size": (lambda p: p.write_bytes(b"x" * p.stat().st_size), r"part-0\.parquet cannot be read"),
+    "what somebody else has published": (_publish_again, "is not the list of files that was written"),
+}
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGES.values(), ids=list(DAMAGES))
+def test_a_result_that_is_not_what_was_written_is_no_result(tmp_path: Path, damage: Callable[[Path], object], said: str) -> None:
+    whole = publish(tmp_path / "0", n=[1])
+    damage(tmp_path / "0" / "part-0.parquet")
+    for limit in (None, 5):
+        with pytest.raises(ResultUnreadable, match=said):
+            read_result([whole], limit)
+
+
+def test_a_result_of_other_rows_than_the_log_says_is_no_result(tmp_path: Path) -> None:
+    whole = publish(tmp_path / "0", n=[1])
+    with pytest.raises(ResultUnreadable, match="has 1 rows, and 2 were written"):
+        read_result([replace(whole, rows=2)], None)
 
 
 def test_subtasks_with_other_columns_leave_one_table(tmp_path: Path) -> None:
-    locations = (f"{publish(tmp_path / '0', n=[1])}", f"{publish(tmp_path / '1', n=[2], m=[3])}")
+    locations = (publish(tmp_path / "0", n=[1]), publish(tmp_path / "1", n=[2], m=[3]))
     found = JobOutput("job", "a", "default", locations)
     assert found.to_arrow().to_pydict() == {"n": [1, 2], "m": [None, 3]}
     frame = found.to_pandas()
@@ -79,10 +98,10 @@ def test_only_what_the_attempt_left_that_finished_is_the_result(tmp_path: Path) 
     cluster.report(first, ExecutionState.FAILED, cause=FailureCause("TaskManagerLost", "it is gone", ""))
     [second] = deployments(cluster.pass_time(1))
     finished = state_report(second, ExecutionState.FINISHED)
-    finished.outputs = (OutputLocation("default", f"file://{places[1]}"),)
+    finished.outputs = (replace(places[1], location=f"file://{places[1].location}"),)
     cluster.say(*reports_of(second, ExecutionState.RUNNING), finished)
     found = find_output(job_of(cluster))
-    assert (found.vertex_id, found.locations) == ("a", (str(places[1]),))
+    assert (found.vertex_id, found.locations) == ("a", finished.outputs)
     assert found.to_arrow().to_pydict() == {"n": [2]}
 
 
@@ -97,4 +116,4 @@ def test_which_result_is_meant_has_to_be_clear() -> None:
         find_output(job, "d")
     with pytest.raises(ResultNotThere, match=r"vertex 'c' left no output 'more' \(it left: default\)"):
         find_output(job, "c", "more")
-    assert find_output(job, "c").locations == ("/outputs/job/c/0/1/default",)
+    assert [each.location for each in find_output(job, "c").locations] == ["/outputs/job/c/0/1/default"]

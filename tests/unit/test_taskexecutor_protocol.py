@@ -93,7 +93,7 @@ SETTINGS = ProtocolSettings(
 )
 A = AttemptId("job", "v", 0, 1)
 B = AttemptId("job", "v", 1, 1)
-OUTPUTS = (OutputLocation("default", "/data/0"),)
+OUTPUTS = (OutputLocation("default", "/data/0", 1, 1, 1, "digest"),)
 IO = IOMetrics(1, 2, 3, 4)
 COUNTED = Accumulators((LongCounter("rows", 5),))
 CAUSE = FailureCause("ValueError", "no", "trace")

@@ -89,7 +89,7 @@ class EffectsCheck:
         match payload:
             case TaskDeployment():
                 place = ledger.allocated.get(payload.allocation_id)
-                inputs = [location for each in payload.inputs for location in each.locations]
+                inputs = [read.location for each in payload.inputs for read in each.locations]
                 must_finish = payload.stream is not None and _attempt_of(payload) in ledger.deployed_stopped
                 return (
                     payload.is_stopped == must_finish

@@ -274,7 +274,7 @@ class TaskProcesses:
     @staticmethod
     def _finished(task: _Task) -> Finished:
         names = task.deployment.outputs or ("default",)
-        return Finished(tuple(OutputLocation(name, f"/{task.attempt}/{name}") for name in names))
+        return Finished(tuple(OutputLocation(name, f"/{task.attempt}/{name}", 1, 1, 1, "digest") for name in names))
 
     def _lost_inputs_of(self, deployment: TaskDeployment) -> tuple[LostInput, ...]:
         """Return what the disk has lost of a task's inputs: mostly nothing."""

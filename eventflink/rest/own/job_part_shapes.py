@@ -72,13 +72,18 @@ class DocumentPage(OwnShape):
 
 
 class Output(OwnShape):
-    """Where a subtask left what it published."""
+    """Where a subtask left what it published, and what it wrote there; -1, or no digest: it is not known."""
 
     vertex_id: str
     subtask_index: int
     attempt: int
     output: str
     location: str
+    rows: int
+    files: int
+    size_bytes: int
+    digest: str
+    """Of the list of the files."""
 
 
 class ResultPage(OwnShape):

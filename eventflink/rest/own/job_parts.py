@@ -1,9 +1,11 @@
 """The smaller pages of one job: bars, failures, checkpoints, the document, the result."""
 
+from dataclasses import fields
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from eventflink.model.attempts import OutputLocation
 from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage, ResultRows
 from eventflink.rest.own.moments import Moment, PagesOfRequest
 from eventflink.rest.own.one_job import PREFIX, JobId, with_arguments
@@ -78,9 +80,9 @@ async def rows(
     """Return the first rows of an output, if they can be read from this host. They are read now, whatever `at` is."""
     wanted = (vertex_id, output, 0, MAX_LIMIT)
     moment = await pages.page(result_page, job_id, *wanted, from_archive=with_arguments(archived_result_page, *wanted))
-    locations = [each["location"].removeprefix("file://") for each in moment.body["outputs"]]
+    outputs = [OutputLocation(**{field.name: each[field.name] for field in fields(OutputLocation)}) for each in moment.body["outputs"]]
     named = {"job_id": job_id, "vertex_id": vertex_id, "output": output}
-    if not locations:
+    if not outputs:
         nothing = f"vertex '{vertex_id}' has left no output '{output}'"
         return moment.model_copy(update={"body": named | unreadable(nothing)})
-    return moment.model_copy(update={"body": named | await services.results.rows(locations, limit)})
+    return moment.model_copy(update={"body": named | await services.results.rows(outputs, limit)})

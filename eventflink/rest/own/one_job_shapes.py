@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from eventflink.model.attempts import IOMetrics
+from eventflink.model.attempts import IOMetrics, OutputLocation
 from eventflink.model.failure_types import FailureKind
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import (
@@ -212,8 +212,8 @@ class SubtaskOfVertex(OwnShape):
     restart_at: str | None
     attempts: list[AttemptOfSubtask] = Field(default_factory=list)
     """The newest that are remembered, the newest last."""
-    outputs: dict[str, str]
-    """Where it left what it published; the first ten."""
+    outputs: dict[str, OutputLocation]
+    """What it published, by name; the first ten."""
     outputs_total: int
     last_failure: LastFailure | None
     wait: str | None

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from eventflink.jobs.published import ResultUnreadable
+from eventflink.model.attempts import OutputLocation
 from eventflink.model.plain_values import cell_text
 from eventflink.rest.errors import RestError
 from eventflink.views.plain import View
@@ -30,7 +31,7 @@ class ResultReads:
         self._threads = ThreadPoolExecutor(MAX_READS, "result-rows")
         self._reading = 0
 
-    async def rows(self, locations: list[str], limit: int) -> View:
+    async def rows(self, outputs: list[OutputLocation], limit: int) -> View:
         """Return columns and rows as they are shown, or why they cannot be read.
 
         Raises:
@@ -40,7 +41,7 @@ class ResultReads:
         if self._reading >= MAX_READS:
             raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"{MAX_READS} results are read already: ask again later")
         self._reading += 1
-        reading = asyncio.get_running_loop().run_in_executor(self._threads, _read, locations, limit)
+        reading = asyncio.get_running_loop().run_in_executor(self._threads, _read, outputs, limit)
         reading.add_done_callback(self._read_one)
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -54,13 +55,13 @@ class ResultReads:
             reading.exception()  # Of one that nobody waits for any more it would be said that nobody asked for it.
 
 
-def _read(locations: list[str], limit: int) -> View:
+def _read(outputs: list[OutputLocation], limit: int) -> View:
     """Read in a thread."""
     from eventflink.jobs.plain_rows import python_columns  # noqa: PLC0415 - Arrow is large, and most never look at rows
     from eventflink.jobs.result import read_result  # noqa: PLC0415 - likewise
 
     try:
-        table = read_result(locations, limit + 1)
+        table = read_result(outputs, limit + 1)
     except ResultUnreadable as error:
         return unreadable(str(error))
     fields = list(table.schema)[:MAX_COLUMNS]

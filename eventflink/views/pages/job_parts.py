@@ -3,6 +3,7 @@
 Of a job that has left the memory they are made of its archive.
 """
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,7 +68,7 @@ def result_page(fold: Fold, job_id: str, vertex_id: str, output: str, first: int
     """
     job = job_of(fold, job_id)
     outputs = (
-        (vertex_id, subtask.subtask_index, subtask.attempt, each.output, each.location)
+        (vertex_id, subtask.subtask_index, subtask.attempt, dataclasses.asdict(each))
         for vertex_id, vertex in job.execution_graph.vertices.items()
         for subtask in vertex.subtasks
         for each in subtask.outputs
@@ -81,21 +82,21 @@ def archived_result_page(archive: View, vertex_id: str, output: str, first: int,
     """Return the same from the archive of a job."""
     job = archived_job(archive)
     outputs = (
-        (vertex["vertex_id"], subtask["subtask_index"], subtask["attempt"], name, location)
+        (vertex["vertex_id"], subtask["subtask_index"], subtask["attempt"], each)
         for vertex in job["vertices"]
         for subtask in vertex["subtasks"]
-        for name, location in subtask["outputs"].items()
+        for each in subtask["outputs"].values()
     )
     sources = {edge["source"] for edge in job["edges"]}
     sinks = [vertex["vertex_id"] for vertex in job["vertices"] if vertex["vertex_id"] not in sources]
     return _result(archived_result(archive), sinks, outputs, (vertex_id, output, first, limit))
 
 
-_FIELDS = ("vertex_id", "subtask_index", "attempt", "output", "location")
+_FIELDS = ("vertex_id", "subtask_index", "attempt")
 
 
 def _result(result: View, sinks: list[str], outputs: Iterator[tuple[Any, ...]], wanted: tuple[str, str, int, int]) -> View:
     vertex_id, output, first, limit = wanted
-    matching = [each for each in outputs if (not vertex_id or each[0] == vertex_id) and (not output or each[3] == output)]
-    shown = [dict(zip(_FIELDS, each, strict=True)) for each in matching[first : first + limit]]
+    matching = [each for each in outputs if (not vertex_id or each[0] == vertex_id) and (not output or each[3]["output"] == output)]
+    shown = [dict(zip(_FIELDS, subtask, strict=True)) | left for *subtask, left in matching[first : first + limit]]
     return {**result, "sinks": sinks, "outputs": shown, "outputs_matching": len(matching)}

@@ -31,6 +31,7 @@ from tests.support.cluster import (
     fixed_delay,
     graph,
     new_fold,
+    output_at,
     state_report,
     tasks,
     vertex,
@@ -119,7 +120,7 @@ def test_a_reader_of_fewer_outputs_reads_each_of_them_once(cluster: ScriptedClus
     cluster.register("one", 2)
     cluster.submit(_adaptive(vertex("a", 4), vertex("b", 2), edges=[("a", "b", "hash")]))
     [one, other] = tasks(cluster.run(cluster.pass_time(STABILIZATION_MS)))[-2:]
-    locations = tuple(f"/outputs/job/a/{index}/1/default" for index in range(2))
+    locations = tuple(output_at(f"/outputs/job/a/{index}/1/default") for index in range(2))
     assert [i.locations for t in (one, other) for i in t.inputs] == [locations, locations]
 
 
@@ -189,7 +190,7 @@ def test_what_attempts_of_the_old_parallelism_still_finish_does_not_count(cluste
     assert not cluster.events(TaskFinished)
     [*_, reader] = tasks(cluster.run(cluster.pass_time(0)))
     assert reader.vertex_id == "b"
-    assert reader.inputs[0].locations == tuple(f"/outputs/job/a/{index}/2/default" for index in range(4))
+    assert reader.inputs[0].locations == tuple(output_at(f"/outputs/job/a/{index}/2/default") for index in range(4))
 
 
 def test_as_soon_as_a_subtask_has_finished_the_parallelism_stays(cluster: ScriptedCluster) -> None:

@@ -1,6 +1,7 @@
 """What a TaskExecutor says is bounded by the master: no report makes events, effects or a state that the cluster cannot carry."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -42,7 +43,7 @@ from eventflink.model.attempts import (
 )
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.model.stream_progress import MAX_NUMBER
-from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, state_report, tasks, vertex
+from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, output_at, state_report, tasks, vertex
 from tests.support.hand import ListWires
 
 LONG = "x" * 200_000
@@ -78,7 +79,7 @@ def finished(deployment: Deployment, *outputs: OutputLocation) -> TaskStateRepor
 def finish_all(cluster: ScriptedCluster, effects: Sequence[Effect], location_length: int) -> list[Effect]:
     """Have the tasks of vertex a finish, with locations of that length; return what follows."""
     writers = [d for d, task in zip(deployments(effects), tasks(effects), strict=True) if task.vertex_id == "a"]
-    reports = [finished(d, OutputLocation("default", str(n).ljust(location_length, "x"))) for n, d in enumerate(writers)]
+    reports = [finished(d, output_at(str(n).ljust(location_length, "x"))) for n, d in enumerate(writers)]
     return [effect for first in range(0, len(reports), 40) for effect in cluster.say(*reports[first : first + 40])]
 
 
@@ -179,7 +180,13 @@ def test_a_refusal_of_a_slot_is_repeated_in_short(cluster: ScriptedCluster) -> N
         ((OutputLocation("default", ""),), "has 0 characters"),
         ((OutputLocation(LONG, "/data"),), "an output has a name of 200000 characters"),
         ((OutputLocation("", "/data"),), "an output has a name of 0 characters"),
-        ((OutputLocation("o", "/data/1"), OutputLocation("o", "/data/2")), "the output 'o' is reported twice"),
+        ((output_at("/data/1", "o"), output_at("/data/2", "o")), "the output 'o' is reported twice"),
+        ((OutputLocation("o", "/data"),), "is reported with -1 rows in -1 files of -1 bytes: it has to say what was written"),
+        ((replace(output_at("/data"), rows=2**62),), f"is reported with {2**62} rows in 1 files"),
+        ((replace(output_at("/data"), files=0),), "with 1 rows in 0 files of 1 bytes"),
+        ((replace(output_at("/data"), size_bytes=-1),), "with 1 rows in 1 files of -1 bytes"),
+        ((replace(output_at("/data"), digest=""),), "is reported with a digest of 0 characters"),
+        ((replace(output_at("/data"), digest=LONG),), "is reported with a digest of 200000 characters"),
     ],
 )
 def test_an_attempt_whose_outputs_cannot_be_told_fails_with_the_reason(
@@ -246,10 +253,10 @@ def test_a_task_that_would_have_to_be_told_more_than_a_record_holds_fails_before
 def test_a_task_that_is_just_small_enough_is_sent_in_one_record(cluster: ScriptedCluster) -> None:
     """What is weighed is what is large: the rest of a deployment fits into the room beside it."""
     cluster.register("tm", slots=300)
-    size = MAX_DEPLOYMENT_BYTES // 256 - 8
+    size = MAX_DEPLOYMENT_BYTES // 256 - 8 - (len("default") + 5) - (32 + 5) - 19
     effects = cluster.submit(graph(vertex("a", 256), vertex("b"), edges=[("a", "b", "rebalance")], name="n" * 256), job_id="j" * 128)
     [sent] = sizes_of(finish_all(cluster, effects, size))
-    assert MAX_DEPLOYMENT_BYTES - 4_096 < sent < MAX_DEPLOYMENT_BYTES + ROOM_BESIDE_BYTES // 2
+    assert MAX_DEPLOYMENT_BYTES - 12_288 < sent < MAX_DEPLOYMENT_BYTES + ROOM_BESIDE_BYTES // 2
 
 
 def test_such_a_task_restarts_as_its_strategy_has_it_and_ends_its_job_then(cluster: ScriptedCluster) -> None:

@@ -33,7 +33,8 @@ from tests.support.cluster import (
     deployments,
     fixed_delay,
     graph,
-    location_of,
+    output_at,
+    output_of,
     reports_of,
     state_report,
     tasks,
@@ -113,7 +114,7 @@ def test_full_cancels_what_lives_first_and_then_restarts_everything_that_has_beg
     assert _statuses(full) == [JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.RUNNING]
     effects = full.run(effects)
     assert [(t.vertex_id, t.attempt) for t in tasks(effects)][2:] == [("b", 2), ("b", 2)]
-    assert tasks(effects)[2].inputs[0].locations == ("/outputs/job/a/0/2/default", "/outputs/job/a/1/2/default")
+    assert tasks(effects)[2].inputs[0].locations == (output_at("/outputs/job/a/0/2/default"), output_at("/outputs/job/a/1/2/default"))
     assert full.job("job").status is JobStatus.FINISHED
 
 
@@ -345,7 +346,7 @@ def test_a_lost_output_restarts_its_writer_and_then_the_reader(region: ScriptedC
     assert _attempts(effects) == [("a", 1, 2)], "the reader waits for the writer"
     assert _states(region) == {"a": ["FINISHED", "DEPLOYING"], "b": ["CREATED"]}
     [again] = deployments(_finish(region, effects))
-    assert tasks([again])[0].inputs[0].locations == ("/outputs/job/a/0/1/default", "/outputs/job/a/1/2/default")
+    assert tasks([again])[0].inputs[0].locations == (output_at("/outputs/job/a/0/1/default"), output_at("/outputs/job/a/1/2/default"))
     _finish(region, [again])
     assert region.job("job").status is JobStatus.FINISHED
     assert region.job("job").restarts.count == 1
@@ -495,7 +496,7 @@ def test_a_job_that_is_cancelled_while_a_writer_runs_again_keeps_nothing_of_it(r
     effects += region.cancel()
     region.run([*cancellations(effects)])
     assert region.job("job").status is JobStatus.CANCELED
-    assert location_of(tasks(effects)[0]) not in str(region.job("job").execution_graph)
+    assert output_of(tasks(effects)[0]).location not in str(region.job("job").execution_graph)
 
 
 def test_a_lost_output_survives_a_change_of_leader_at_every_step(region: ScriptedCluster) -> None:

@@ -7,7 +7,7 @@ from eventflink.events.log_events import JobResultStored, RegionRestarted, Resta
 from eventflink.master.failover import MAX_SLOT_REFUSALS
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, JobStatus
-from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, state_report, tasks, vertex
+from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, output_at, state_report, tasks, vertex
 
 
 def test_without_a_strategy_the_first_failure_fails_the_job_and_ends_the_others(cluster: ScriptedCluster) -> None:
@@ -66,7 +66,7 @@ def test_fixed_delay_restarts_the_failed_subtask_alone_after_the_delay(cluster: 
     effects = cluster.run([again])
     assert [t.vertex_id for t in tasks(effects)] == ["a", "b"]
     assert cluster.job("job").status is JobStatus.FINISHED
-    assert tasks(effects)[1].inputs[0].locations == ("/outputs/job/a/0/1/default", "/outputs/job/a/1/2/default")
+    assert tasks(effects)[1].inputs[0].locations == (output_at("/outputs/job/a/0/1/default"), output_at("/outputs/job/a/1/2/default"))
 
 
 @pytest.mark.parametrize("attempts", [0, 1, 3])

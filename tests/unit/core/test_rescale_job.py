@@ -23,6 +23,7 @@ from tests.support.cluster import (
     deployments,
     fixed_delay,
     graph,
+    output_at,
     replies,
     state_report,
     tasks,
@@ -113,7 +114,7 @@ def test_the_other_vertices_of_forward_edges_follow(cluster: ScriptedCluster) ->
     effects = cluster.run(_end(cluster, cluster.rescale("a", 3)))
     assert [(t.vertex_id, t.parallelism) for t in tasks(effects)] == [(v, 3) for v in "abc" for _ in range(3)]
     for task in tasks(effects)[3:6]:
-        assert task.inputs[0].locations == tuple(f"/outputs/job/a/{index}/2/default" for index in range(3))
+        assert task.inputs[0].locations == tuple(output_at(f"/outputs/job/a/{index}/2/default") for index in range(3))
     assert cluster.job("job").status is JobStatus.FINISHED
 
 
@@ -165,7 +166,7 @@ def test_finished_subtasks_of_a_vertex_that_is_rescaled_run_again(cluster: Scrip
     assert len(cancellations(effects)) == 1
     done = cluster.run(_end(cluster, effects))
     assert [t.parallelism for t in tasks(done)] == [4, 4, 4, 4, 1]
-    assert tasks(done)[-1].inputs[0].locations == tuple(f"/outputs/job/a/{index}/2/default" for index in range(4))
+    assert tasks(done)[-1].inputs[0].locations == tuple(output_at(f"/outputs/job/a/{index}/2/default") for index in range(4))
 
 
 def test_attempts_go_on_counting_when_a_subtask_comes_back(cluster: ScriptedCluster) -> None:

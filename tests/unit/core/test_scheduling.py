@@ -24,7 +24,7 @@ from eventflink.master.effects import CleanUp, due_clean_ups
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.settings import MasterSettings
 from eventflink.model.statuses import ExecutionState, JobStatus, ShipStrategy
-from tests.support.cluster import CODEC, ScriptedCluster, deployments, graph, location_of, reports_of, tasks, vertex
+from tests.support.cluster import CODEC, ScriptedCluster, deployments, graph, output_of, reports_of, tasks, vertex
 
 
 def test_a_vertex_starts_only_when_every_subtask_of_every_input_has_finished(cluster: ScriptedCluster) -> None:
@@ -55,7 +55,7 @@ def test_a_task_is_told_where_the_rows_of_its_inputs_are(cluster: ScriptedCluste
     first = deployments(cluster.submit(graph(vertex("a", 2), vertex("b", 2), edges=[("a", "b", "hash")])))
     cluster.report(first[1], ExecutionState.FINISHED)
     second = tasks(cluster.report(first[0], ExecutionState.FINISHED))
-    locations = tuple(location_of(t) for t in tasks(first))
+    locations = tuple(output_of(t) for t in tasks(first))
     assert [t.inputs for t in second] == [(TaskInput("a", ShipStrategy.HASH, ("k",), locations),)] * 2
     assert [t.outputs for t in tasks(first)] == [("default",), ("default",)]
     assert [t.outputs for t in second] == [(), ()]
@@ -79,7 +79,7 @@ def test_two_edges_between_the_same_vertices_count_as_two_inputs(cluster: Script
     effects = cluster.run(cluster.submit(document))
     [a, b] = tasks(effects)
     assert a.outputs == ("left", "right")
-    assert [(i.input_name, i.locations) for i in b.inputs] == [("a", (location_of(a, "left"),)), ("other", (location_of(a, "right"),))]
+    assert [(i.input_name, i.locations) for i in b.inputs] == [("a", (output_of(a, "left"),)), ("other", (output_of(a, "right"),))]
     assert cluster.job("job").status is JobStatus.FINISHED
 
 
@@ -146,7 +146,7 @@ def test_a_finished_job_is_stored_cleaned_up_and_evicted(cluster: ScriptedCluste
     second = deployments(cluster.report(first[0], ExecutionState.FINISHED))
     effects = cluster.report(second[0], ExecutionState.FINISHED)
     result = tasks(second)[0]
-    assert effects == [CleanUp("job", (location_of(result),))]
+    assert effects == [CleanUp("job", (output_of(result).location,))]
     [stored] = cluster.events(JobResultStored)
     assert (stored.status, stored.cause, stored.net_run_time_ms) == (JobStatus.FINISHED, None, 700)
     assert list(cluster.master.dispatcher.dirty) == ["job"]

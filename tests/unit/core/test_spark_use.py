@@ -3,6 +3,7 @@
 from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.spark_use import MAX_REMEMBERED, SparkUse, code_of
+from tests.support.cluster import output_at
 from tests.unit.test_taskexecutor_protocol import A, deployment
 
 
@@ -15,7 +16,7 @@ def python_task(task: str = "module:function", archives: tuple[str, ...] = ("dig
 def test_what_is_defined_by_dataframes_uses_spark_whatever_is_remembered() -> None:
     statement, reader, writer = python_task("SELECT 1"), python_task(), python_task()
     statement.task_type = TaskType.SQL
-    reader.inputs = (TaskInput("rows", ShipStrategy.REBALANCE, (), ("/somewhere",)),)
+    reader.inputs = (TaskInput("rows", ShipStrategy.REBALANCE, (), (output_at("/somewhere"),)),)
     writer.outputs = ("default",)
     use = SparkUse()
     for each in (statement, reader, writer):

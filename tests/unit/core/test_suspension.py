@@ -67,7 +67,7 @@ def test_what_has_finished_stays_and_only_the_rest_runs_again(cluster: ScriptedC
     effects = cluster.resume()
     [again] = tasks(effects)
     assert (again.vertex_id, again.attempt) == ("b", 2)
-    assert [location for entry in again.inputs for location in entry.locations] == [
+    assert [each.location for entry in again.inputs for each in entry.locations] == [
         "/outputs/job/a/0/1/default",
         "/outputs/job/a/1/1/default",
     ]

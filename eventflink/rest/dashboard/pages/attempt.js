@@ -114,7 +114,7 @@ function Life({ subtask, attempt, vertexId, address, moment, number }) {
             <dt>instance</dt><dd>${attempt.instance_id ? h(Id, { id: attempt.instance_id, label: "instance" }) : "–"}</dd>
             ${attempt.io && html`<dt>read</dt><dd>${sizeOf(attempt.io.read_records, attempt.io.read_bytes)}</dd><dt>written</dt><dd>${sizeOf(attempt.io.write_records, attempt.io.write_bytes)}</dd>`}
             ${(attempt.accumulators ?? []).map((/** @type {any} */ each) => html`<dt key=${each.name}>counted <code>${each.name}</code></dt><dd>${each.value}</dd>`)}
-            ${Object.entries(subtask.outputs ?? {}).map(([name, location]) => html`<dt key=${name}>output ${name}</dt><dd><code>${location}</code></dd>`)}
+            ${Object.entries(subtask.outputs ?? {}).map(([name, left]) => html`<dt key=${name}>output ${name}</dt><dd><code>${left.location}</code></dd>`)}
           </dl>
         </div>
       </section>

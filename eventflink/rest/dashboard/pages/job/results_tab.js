@@ -82,5 +82,6 @@ const columns = (sinks) => [
   { key: "task", title: "Subtask", width: "160px", render: (each) => html`${each.vertex_id}[${each.subtask_index}]${sinks.has(each.vertex_id) ? html` <span class="muted">result</span>` : ""}` },
   { key: "output", title: "Output", width: "120px", render: (each) => each.output },
   { key: "attempt", title: "By attempt", width: "90px", align: "end", render: (each) => `#${each.attempt}` },
+  { key: "rows", title: "Rows", width: "100px", align: "end", render: (each) => (each.rows < 0 ? html`<span class="muted">not known</span>` : each.rows) },
   { key: "location", title: "Location", render: (each) => html`<code title=${each.location}>${each.location}</code>${h(Copy, { text: each.location, label: "the location" })}` },
 ];
