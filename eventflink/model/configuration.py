@@ -15,6 +15,7 @@ from typing import Any, Self, get_args
 
 from pydantic import (
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -48,6 +49,11 @@ class PackageMissing(Exception):
     """What the configuration names needs a package that is not installed; the message names the key and the package."""
 
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+"""With one slash: a `Path` has no more of them."""
+_PATHS = (Path, Path | None)
+"""The annotations of keys that are paths of this host; texts that may be URLs as well are `str`."""
+
 ID_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -58,6 +64,16 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
     def _check_profile(self) -> Self:
         self.total_profile  # noqa: B018 - it raises
         return self
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _check_is_path(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse URLs where a path of this host is meant: as a path, `s3a://bucket` is a folder `s3a:` of the current directory."""
+        if not isinstance(value, str | Path) or info.field_name is None:
+            return value
+        if cls.model_fields[info.field_name].annotation in _PATHS and _URL.match(str(value)):
+            raise ValueError(f"'{value}' is a URL, and this is a path: name one that the host sees, such as where the storage is mounted")
+        return value
 
     @field_validator("cluster_id", "master_id", "task_manager_id")
     @classmethod

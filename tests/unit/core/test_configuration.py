@@ -62,6 +62,32 @@ def test_what_is_wrong_is_named_with_its_key(values: dict[str, Any], says: str) 
     assert says in str(caught.value)
 
 
+PATH_KEYS = [field.alias or name for name, field in Configuration.model_fields.items() if field.annotation in (Path, Path | None)]
+
+
+@pytest.mark.parametrize("key", PATH_KEYS)
+@pytest.mark.parametrize("url", ["s3a://bucket/jobs", "hdfs://name:9000/jobs", "gs://bucket", "file:///jobs", Path("s3a://bucket/jobs")])
+def test_a_path_that_is_a_url_is_refused_by_its_key(key: str, url: str | Path) -> None:
+    """It would be a folder `s3a:` of the current directory, which only this host has."""
+    with pytest.raises(ConfigurationError) as caught:
+        build_configuration({key: url}, "f")
+    assert str(caught.value).startswith(f"f: {key}: '{url}' is a URL, and this is a path: ")
+
+
+@pytest.mark.parametrize("path", ["/with:colon/jobs", "relative/s3a:/jobs", "~/jobs", "c:/jobs", "a b"])
+def test_what_is_no_url_is_a_path(path: str) -> None:
+    assert build_configuration({"execution.working-directory": path}, "f").working_path == Path(path).expanduser().absolute()
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["blob.storage.directory", "jobmanager.archive.fs.dir", "historyserver.archive.fs.dir", "execution.checkpointing.savepoint-dir"],
+)
+def test_where_a_url_may_be_it_stays_one(key: str) -> None:
+    configuration = build_configuration({key: "s3://bucket/somewhere"}, "f")
+    assert getattr(configuration, KEYS[key]) == "s3://bucket/somewhere"
+
+
 def test_keys_may_be_flat_or_nested() -> None:
     flat = build_configuration({"heartbeat.interval": 2_000, "heartbeat.missed-beats": 4}, "f")
     assert flat == build_configuration({"heartbeat": {"interval": 2_000, "missed-beats": 4}}, "f")
