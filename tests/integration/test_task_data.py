@@ -2,8 +2,11 @@
 
 import shutil
 import socket
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,8 @@ from eventflink.jobs.result import read_result
 from eventflink.model.attempts import Accumulators, LongCounter, LostInput, OutputLocation
 from eventflink.model.statuses import ShipStrategy
 from eventflink.taskexecutor.process_events import Failed, Finished
-from tests.support.task_host import SQL, Host
+from eventflink.taskexecutor.spark_server import LOG_FILE, SparkLease, find_server
+from tests.support.task_host import SQL, Host, wait_until
 
 pytestmark = pytest.mark.slow
 SHIPS: dict[ShipStrategy, tuple[str, ...]] = {ShipStrategy.HASH: ("k",)} | dict.fromkeys(
@@ -186,6 +190,81 @@ def test_rows_that_an_executor_wrote_elsewhere_are_missed(host: Host) -> None:
     wrote = f"output 'default' cannot be published: Spark wrote 900 rows to {place}, "
     assert f"{wrote}where host {socket.gethostname()} finds 600 in 2 files: " in message
     assert "must see the same execution.working-directory" in message
+
+
+# A Spark that sees another disk where the working directory is
+
+_COVER = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+_SUPERVISOR = (sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor")
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
+    """A host whose Spark has a directory of its own, `of spark`, where the host has its working directory."""
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-Urm", "true"], check=False).returncode:
+        pytest.skip("this host lets nobody make a namespace of mounts")
+    directory = tmp_path_factory.mktemp("elsewhere")
+    runtime, jobs, of_spark = directory / "spark", directory / "jobs", directory / "of spark"
+    for each in (runtime, jobs, of_spark):
+        each.mkdir()
+    with SparkLease(runtime), (runtime / LOG_FILE).open("wb") as log:
+        command = ["unshare", "-Urm", "sh", "-c", _COVER, "sh", of_spark, jobs, *_SUPERVISOR, runtime, "local[2]", "1g", "", "0"]
+        server = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait_until(lambda: find_server(runtime) is not None or server.poll() is not None, 120)
+        address = find_server(runtime)
+        assert address is not None, (runtime / LOG_FILE).read_text()
+        host = Host(directory, address)
+        yield host
+        host.server.begin_stop()
+        host.server.wait_until_gone()
+        host.lease.release()
+    server.wait(60)
+
+
+def test_what_is_written_to_another_disk_is_not_published(elsewhere: Host) -> None:
+    failure_type, message, _ = elsewhere.fail("two_outputs")
+    assert failure_type == "OutputUnusable"
+    assert message.startswith(
+        f"vertex 'vertex': output 'even' cannot be published: Spark wrote 5 rows to {elsewhere.settings.working_path}/"
+    )
+    assert f"where host {socket.gethostname()} finds nothing (No such file or directory): every TaskExecutor, and the driver" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (shutil.rmtree, "its driver finds 0 of the "),
+        (lambda p: [each.unlink() for each in p.glob("*/part-*")], "its driver finds 0 of the "),
+        (lambda p: min(p.glob("1/part-*")).unlink(), ", and Spark does not"),
+        (
+            lambda p: shutil.copy(min(p.glob("1/part-*")), p / "1" / "part-x.parquet"),
+            "part-x.parquet, which was not written",
+        ),
+    ],
+    ids=["nothing", "no files", "a file less", "a file more"],
+)
+def test_a_task_reads_nothing_where_spark_sees_other_files_than_were_written(
+    host: Host, elsewhere: Host, change: Callable[[Path], Any], said: str
+) -> None:
+    """It would compute with the rows that Spark finds, and be wrong without a word."""
+    name = uuid.uuid4().hex
+    place, of_spark = elsewhere.settings.working_path / name, elsewhere.directory / "of spark" / name
+    locations = []
+    for index, output in enumerate(host.make_numbers(300, 2)):
+        for copy in (place, of_spark):
+            shutil.copytree(output.location, copy / str(index))
+        locations.append(replace(output, location=str(place / str(index))))
+    whole = elsewhere.run("count", inputs=(TaskInput("rows", ShipStrategy.BROADCAST, (), tuple(locations)),))
+    assert isinstance(whole, Failed), "it cannot write"
+    assert whole.cause.failure_type == "OutputUnusable"
+    change(of_spark)
+    for ship, keys in SHIPS.items():
+        task_input = TaskInput("rows", ship, keys, tuple(locations))
+        outcome = elsewhere.run("count", inputs=(task_input,), subtask_index=1, parallelism=2)
+        assert isinstance(outcome, Failed)
+        assert (outcome.cause.failure_type, outcome.lost_inputs) == ("InputInvisible", ())
+        assert said in outcome.cause.message
+        assert "must see the same execution.working-directory" in outcome.cause.message
 
 
 # SQL, and functions that Spark runs
