@@ -14,10 +14,12 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from eventflink.processes import die_with_parent
+from eventflink.processes.marked import MARK_VARIABLE, end_marked
 from eventflink.taskexecutor.fork_server_wire import (
     ForkServerSettings,
     LineBuffer,
@@ -71,6 +73,7 @@ class ForkServer:
         self._reader: threading.Thread | None = None
         self._log_path = settings.log_directory / (SPARK_LOG_FILE if settings.with_spark else LOG_FILE)
         self._log_start = 0
+        self._mark = uuid.uuid4().hex
 
     def start(self) -> None:
         """Start the process and return at once; orders may follow, they wait until it has loaded what it preloads.
@@ -94,7 +97,7 @@ class ForkServer:
                     stdout=log,
                     stderr=log,
                     pass_fds=[theirs.fileno()],
-                    env=_environment(self._settings.environment),
+                    env=_environment(self._settings.environment) | {MARK_VARIABLE: self._mark},
                     start_new_session=True,
                     preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid wait for no lock
                 )
@@ -191,6 +194,8 @@ class ForkServer:
             reason = f"{type(error).__name__}: {error}"
         process.kill()
         status = process.wait()
+        if status and (left := end_marked(self._mark)):  # It was killed, and ended nothing that its tasks had started.
+            logger.error("StraysNotEnded process_ids=%s", left)
         with self._known:
             self._children.clear()
         if not self._stopping:

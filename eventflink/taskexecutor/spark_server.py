@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from eventflink.processes.disk import find_fault
 from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
+from eventflink.processes.marked import MARK_VARIABLE
 from eventflink.taskexecutor.spark_jars import has_kafka_connector
 from eventflink.taskexecutor.task_environment import inherited
 
@@ -156,7 +157,7 @@ def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess
             stderr=log,
             start_new_session=True,
             cwd=runtime_directory,
-            env=inherited(os.environ, settings.environment),
+            env={name: value for name, value in inherited(os.environ, settings.environment).items() if name != MARK_VARIABLE},
         )
 
 

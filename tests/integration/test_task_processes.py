@@ -386,13 +386,18 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
 # The fork server itself
 
 
-def test_a_fork_server_that_is_killed_takes_its_tasks_along_and_is_told(host: Host) -> None:
-    attempt, _ = host.launch("sleep")
-    host.wait_for(TaskInitialized, attempt)
+def test_a_fork_server_that_is_killed_takes_its_tasks_along_and_is_told(host: Host, tmp_path: Path) -> None:
+    place = tmp_path / "processes"
+    place.mkdir()
+    code = {"code_archives": (host.archives.add(escapes=ESCAPES),)}
+    attempt, _ = host.launch("escapes:leave", parameters={"kind": "daemon", "how": "live", "place": str(place)}, **code)
+    wait_until(place.with_suffix(".ready").exists, 120)
+    [stray] = [int(path.name) for path in place.iterdir()]
     ids = host.server.process_ids()
     assert host.wait_for(TaskLaunched, attempt).process_id in ids
     os.kill(ids[0], signal.SIGKILL)
     assert "status -9" in host.wait_for(ForkServerDied).reason
+    assert not is_running(stray)
     wait_until(lambda: not any(is_running(i) for i in ids), 120)
     with pytest.raises(BrokenPipeError):
         host.server.send(EndTask(attempt, 0))
