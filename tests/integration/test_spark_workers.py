@@ -1,14 +1,19 @@
 """The Python processes that Spark starts: where their modules come from decides how long they take to start, and how long they may take."""
 
+import os
+import time
 from pathlib import Path
 
+import psutil
 import pyspark
 import pytest
+from pyspark.sql.connect.dataframe import DataFrame
 from pyspark.sql.connect.functions import udf
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.types import StringType
 
 from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
+from tests.support.task_host import is_running, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -60,3 +65,25 @@ def test_the_worker_of_a_sink_may_load_for_longer_than_spark_waits_for_it_to_con
             assert session.read.parquet(str(written)).count() == 3
         finally:
             session.stop()
+
+
+def test_the_worker_of_a_sink_ends_with_its_spark(tmp_path: Path) -> None:
+    """It would go on asking for a Spark that is gone."""
+    told = tmp_path / "worker"
+
+    def wait(_batch: DataFrame, _batch_id: int) -> None:
+        told.write_text(str(os.getpid()))
+        time.sleep(3600)
+
+    with SparkLease(tmp_path):
+        remote = ensure_server(tmp_path, SparkServerSettings("local[2]", "1g"))
+        session = SparkSession.builder.remote(remote).create()
+        rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+        sink = rows.writeStream.foreachBatch(wait)
+        sink.trigger(once=True).option("checkpointLocation", str(tmp_path / "checkpoints")).start()
+        wait_until(lambda: told.exists() and told.read_text() != "", 120)
+        worker = psutil.Process(int(told.read_text()))
+        spark = worker.parent()
+        assert spark is not None
+        spark.kill()
+        wait_until(lambda: not is_running(worker.pid), 30)
