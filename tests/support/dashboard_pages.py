@@ -15,6 +15,14 @@ WIDE: Final = {"width": 1440, "height": 900}
 NARROW: Final = {"width": 390, "height": 844}
 
 
+WIDEST: Final = """[...document.querySelectorAll("body *")].filter(each => {
+    for (let box = each.parentElement; box !== document.body; box = box.parentElement)
+        if (getComputedStyle(box).overflowX !== "visible") return false;
+    return each.getBoundingClientRect().right > innerWidth + 1;
+}).slice(0, 8).map(each => `${each.tagName}.${each.getAttribute("class")} ${each.textContent.slice(0, 40)}`)"""
+"""What stands out of the screen, the outermost first."""
+
+
 class Dashboard:
     """One tab."""
 
@@ -68,8 +76,12 @@ class Dashboard:
     def check_both_themes_and_widths(self) -> None:
         """Check what axe finds, light and wide, and dark and narrow; and that nothing is wider than a narrow screen."""
         for size, scheme in ((WIDE, "light"), (NARROW, "dark")):
-            self.page.set_viewport_size({"width": size["width"], "height": size["height"]})
             self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            self.check_it_fits(size)
             self.tabs.check_accessibility(self.page)
-            wider = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            assert wider <= 0, f"{self.page.url} is {wider} px wider than a screen of {size['width']} px"
+
+    def check_it_fits(self, size: dict[str, int]) -> None:
+        """Check that a page is no wider than the screen."""
+        self.page.set_viewport_size({"width": size["width"], "height": size["height"]})
+        wider = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wider <= 0, f"{self.page.url} is {wider} px wider than a screen of {size['width']} px: {self.page.evaluate(WIDEST)}"

@@ -6,11 +6,12 @@ from typing import Final
 import pytest
 from playwright.sync_api import expect
 
+from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import JobStatus
 from tests.support.browser import Tabs
-from tests.support.cluster import ScriptedCluster, graph, vertex
-from tests.support.dashboard_pages import Dashboard
-from tests.support.recorded_cluster import recorded
+from tests.support.cluster import ScriptedCluster, fixed_delay, graph, stream, vertex
+from tests.support.dashboard_pages import NARROW, Dashboard
+from tests.support.recorded_cluster import new_recording, recorded
 from tests.support.rest_server import Served, served
 
 PAGES: Final = (
@@ -29,6 +30,8 @@ PAGES: Final = (
     "/submit",
 )
 MAX_NODES: Final = 2_000
+WORD: Final = "unbroken" * 32
+LONG_ID: Final = "endless_name_" * 4
 NODES: Final = "document.querySelectorAll('*').length"
 
 
@@ -49,6 +52,31 @@ def test_each_page_draws_without_an_error_and_can_be_used_by_everybody(dashboard
         dashboard.go(path)
         assert dashboard.main.locator("h1").count() == 1, path
         dashboard.check_both_themes_and_widths()
+
+
+def test_no_page_is_wider_than_a_phone_whatever_it_has_to_say(browser: Tabs) -> None:
+    recording = new_recording()
+    trace = f'Traceback (most recent call last):\n  File "/{WORD}.zip/{WORD}.py", line 5, in {WORD}\n    {WORD}({WORD})\n{WORD}: {WORD}'
+    recording.failures = {("long", LONG_ID, 0, attempt): FailureCause(WORD, f"{WORD} /{WORD}/{WORD}", trace) for attempt in (1, 2)}
+    recording.register(LONG_ID, f"{LONG_ID}.example")
+    recording.submit("long", graph(vertex(LONG_ID), name=WORD, restart_strategy=fixed_delay(1, 1_000)), WORD)
+    recording.submit(LONG_ID, graph(vertex(LONG_ID, 9), stream("s"), name=WORD), WORD)
+    recording.command(WORD, "refused", type="CancelJob", job_id=LONG_ID + "-not")
+    recording.pass_seconds(30)
+    with served(recording.cluster) as serving:
+        browser.context.route("**/masters/present*", lambda route: route.abort())
+        browser.context.route("**/dead-letters*", lambda route: route.abort())
+        browser.expect("/dead-letters|/masters/present")
+        dashboard = Dashboard(browser, serving.url)
+        dashboard.show("/")
+        failed = next(n for n, d in enumerate(recording.cluster.decisions()) if any(type(e).__name__ == "TaskFailed" for e in d.events))
+        tabs = ("", "/bars", "/events", "/exceptions", "/config", "/results", f"/{LONG_ID}/0/1")
+        jobs = [f"/jobs/{job}{tab}" for job in ("long", LONG_ID) for tab in (*tabs, f"?vertex={LONG_ID}")]
+        tasks = ("/taskmanagers", f"/taskmanagers/{LONG_ID}")
+        others = ("/", "/jobs", "/waits", *tasks, "/masters", "/log", f"/log/{failed}", "/refused", "/submit")
+        for path in (*others, "/diff?vs=1&at=12", *jobs, f"/jobs/{LONG_ID}/checkpoints", f"/jobs/{LONG_ID}/flow"):
+            dashboard.go(path)
+            dashboard.check_it_fits(NARROW)
 
 
 def test_a_page_of_the_past_counts_to_its_moment_and_lets_nothing_be_ordered(dashboard: Dashboard) -> None:
