@@ -98,6 +98,13 @@ export function absolute(time, zone = "UTC") {
   return `${formatOf(zone, true).format(ms).replace(",", ".")}${zone === "local" ? "" : ` ${zone}`}`;
 }
 
+/** A time of an axis, as short as the length of that allows. @param {number} ms @param {number} length in milliseconds @param {string} zone */
+export function tick(ms, length, zone) {
+  if (length > 86_400_000) return absolute(ms, zone).slice(5, 16);
+  const whole = clock(ms, zone);
+  return length < 10_000 ? whole : whole.slice(0, length < 1_200_000 ? 8 : 5);
+}
+
 /** An id cut in its middle: "0f3a9c…77e1". @param {string} id @param {number} [most] */
 export function middle(id, most = 18) {
   if (id.length <= most) return id;

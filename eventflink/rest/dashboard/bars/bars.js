@@ -5,7 +5,7 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { stateOf } from "../components/states.js";
-import { absolute, clock, duration } from "../format.js";
+import { duration, tick } from "../format.js";
 import { h, html } from "../html.js";
 import { zone } from "../shell/settings.js";
 import { inWords, millis, partsOf, place, rowsOf, spanOf, ticksOf } from "./phases.js";
@@ -13,8 +13,6 @@ import { inWords, millis, partsOf, place, rowsOf, spanOf, ticksOf } from "./phas
 const ROW_PX = 24;
 const BEYOND = 6;
 const PX_PER_TICK = 110;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 
 /** @typedef {import("./phases.js").Span} Span */
 /** @typedef {import("./phases.js").Attempt} Attempt */
@@ -49,12 +47,12 @@ export function Bars({ attempts, now, leaderships, hrefOf, last = null, chosen }
     <div class="bars-head" aria-hidden="true">
       <span class="bars-name">subtask</span>
       <span class="bars-axis">
-        ${ticks.map((tick) => html`<span key=${tick} class="tick" style=${{ left: percent(place({ from: tick, until: tick }, axis)?.left) }}>${label(tick, axis)}</span>`)}
+        ${ticks.map((at) => html`<span key=${at} class="tick" style=${{ left: percent(place({ from: at, until: at }, axis)?.left) }}>${tick(at, axis.until - axis.from, zone.value)}</span>`)}
       </span>
     </div>
     <div class="bars-sheet" style=${{ height: rows.length * ROW_PX }}>
       <div class="bars-ground" aria-hidden="true">
-        ${ticks.map((tick) => html`<span key=${tick} class="tick-line" style=${{ left: percent(place({ from: tick, until: tick }, axis)?.left) }}></span>`)}
+        ${ticks.map((at) => html`<span key=${at} class="tick-line" style=${{ left: percent(place({ from: at, until: at }, axis)?.left) }}></span>`)}
         ${leaderships.map((each) => h(Failover, { key: each.epoch, leadership: each, axis }))}
       </div>
       <ul>
@@ -104,14 +102,6 @@ function Failover({ leadership, axis }) {
 /** @param {number | undefined} share */
 function percent(share) {
   return `${(share ?? 0).toFixed(4)}%`;
-}
-
-/** A time of the axis, as short as its length allows. @param {number} tick @param {Span} axis */
-function label(tick, axis) {
-  const length = axis.until - axis.from;
-  if (length > DAY_MS) return absolute(tick, zone.value).slice(5, 16);
-  const whole = clock(tick, zone.value);
-  return length < 10_000 ? whole : whole.slice(0, length < 2 * HOUR_MS ? 8 : 5);
 }
 
 /** What the fills mean. */

@@ -2,6 +2,8 @@
 // The axis of the bar, pure: places along it are the log's clock, values are offsets. A long stretch in which nothing was decided is folded into a
 // narrow break, so that what happened has the room.
 
+import { ticksOf } from "../bars/phases.js";
+
 /** @typedef {import("./data.js").Histogram} Histogram */
 /** @typedef {{x0: number, x1: number, from: number, until: number, from_ms: number, until_ms: number, bucket: import("./data.js").Bucket | null}} Stretch
  *   offsets from (inclusive) to until (exclusive); bucket null: a break */
@@ -92,21 +94,46 @@ export function timeAt(axis, x) {
 
 const WORST = ["failure", "task_manager_lost", "stop", "restart", "rescale", "savepoint", "checkpoint"];
 
+/** @typedef {{x: number, kind: string, marks: import("./data.js").Mark[], count: number, others: number}} Merged
+ *   `count` is how many are of the kind of its shape, `others` how many are not */
+
 /** Marks that would touch become one, with the shape of the worst. @param {Axis} axis @param {import("./data.js").Mark[]} marks @param {number} near px
- * @returns {{x: number, kind: string, marks: import("./data.js").Mark[], count: number}[]} */
+ * @returns {Merged[]} */
 export function mergedMarks(axis, marks, near) {
-  /** @type {{x: number, kind: string, marks: import("./data.js").Mark[], count: number}[]} */
+  /** @type {Merged[]} */
   const merged = [];
   for (const mark of [...marks].sort((a, b) => a.offset - b.offset)) {
     const x = placeOf(axis, mark.offset);
     if (x === null) continue;
     const before = merged[merged.length - 1];
     const count = mark.count ?? 1;
-    if (before && x - before.x < near) {
-      before.marks.push(mark);
-      before.count += count;
-      if (WORST.indexOf(mark.kind) < WORST.indexOf(before.kind)) before.kind = mark.kind;
-    } else merged.push({ x, kind: mark.kind, marks: [mark], count });
+    if (!before || x - before.x >= near) {
+      merged.push({ x, kind: mark.kind, marks: [mark], count, others: 0 });
+      continue;
+    }
+    before.marks.push(mark);
+    if (mark.kind === before.kind) before.count += count;
+    else if (WORST.indexOf(mark.kind) < WORST.indexOf(before.kind)) Object.assign(before, { kind: mark.kind, count, others: before.count + before.others });
+    else before.others += count;
   }
   return merged;
+}
+
+/** Round times along the axis, at least `apart` px from one another and from the end; none within a break. @param {Axis} axis @param {number} apart
+ * @returns {{x: number, ms: number}[]} */
+export function timesOf(axis, apart) {
+  const [first, last] = [axis.stretches[0], axis.stretches[axis.stretches.length - 1]];
+  if (!first || !last || last.until_ms <= first.from_ms) return [];
+  const broken = axis.stretches.filter((stretch) => isBreak(stretch, axis));
+  const shown = last.until_ms - first.from_ms - broken.reduce((sum, each) => sum + each.until_ms - each.from_ms, 0);
+  const share = shown / (last.until_ms - first.from_ms);
+  const most = Math.max(1, Math.floor(axis.width / apart / Math.max(share, 0.02)));
+  /** @type {{x: number, ms: number}[]} */
+  const times = [];
+  for (const ms of ticksOf({ from: first.from_ms, until: last.until_ms }, most)) {
+    const x = placeOfTime(axis, ms);
+    const hidden = broken.some((each) => ms > each.from_ms && ms < each.until_ms);
+    if (!hidden && x - (times[times.length - 1]?.x ?? -apart) >= apart && axis.width - x >= apart) times.push({ x, ms });
+  }
+  return times;
 }

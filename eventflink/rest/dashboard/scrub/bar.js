@@ -209,7 +209,7 @@ function Tip({ axis, seen, hover, width }) {
     <b>${number(offset)}</b> · ${clock(timeAt(axis, x), zone.value)}
     ${near
       ? html`${near.marks.slice(0, 6).map((mark) => html`<div>${clock(mark.at, zone.value)} ${mark.label}</div>`)}
-          ${near.count > 6 ? html`<div class="muted">and ${near.count - 6} more</div>` : ""}`
+          ${near.count + near.others > 6 ? html`<div class="muted">and ${near.count + near.others - 6} more</div>` : ""}`
       : band
         ? html`<div>epoch ${band.epoch}, ${band.master_id}${band.gap_ms ? html`, after ${number(band.gap_ms)} ms without a leader` : ""}</div>`
         : stretch?.bucket

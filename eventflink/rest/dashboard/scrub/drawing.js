@@ -2,16 +2,19 @@
 // Painting the bar: density of decisions with failures from the baseline and refusals hollow, leaderships with the gaps between them, marks.
 // It paints what it is given, and keeps nothing.
 
-import { duration } from "../format.js";
-import { isBreak, mergedMarks, placeOf, placeOfTime } from "./axis.js";
+import { duration, tick } from "../format.js";
+import { zone } from "../shell/settings.js";
+import { isBreak, mergedMarks, placeOf, placeOfTime, timesOf } from "./axis.js";
 
 /** @typedef {import("./axis.js").Axis} Axis */
 
-export const HEIGHT = 64;
+export const HEIGHT = 78;
 export const DENSITY = { top: 2, bottom: 26 };
 export const BANDS = { top: 29, bottom: 44 };
 export const MARKS = { top: 47, bottom: 63 };
-const NEAR_PX = 24;
+const TIMES_Y = 71;
+const NEAR_PX = 40;
+const TIMES_APART_PX = 76;
 const GLYPHS = /** @type {Record<string, [string, string]>} */ ({
   failure: ["✖", "--failed-mark"],
   task_manager_lost: ["◆", "--failed-mark"],
@@ -123,22 +126,30 @@ export function paint(canvas, axis, histogram, over) {
   }
 
   context.textAlign = "center";
-  for (const { x, kind, count } of marksOf(axis, histogram)) {
+  for (const { x, kind, count, others } of marksOf(axis, histogram)) {
     const [glyph, token] = GLYPHS[kind] ?? ["•", "--neutral-mark"];
     context.fillStyle = colour(token);
     context.font = `13px ${probe.fontFamily}`;
     const y = (MARKS.top + MARKS.bottom) / 2;
     const at = Math.min(axis.width - 7, Math.max(7, x));
     context.fillText(glyph, at, y);
-    if (count > 1) {
+    const words = `${count > 1 ? few(count) : ""}${others > 0 ? ` +${few(others)}` : ""}`;
+    if (words) {
       context.font = `10px ${probe.fontFamily}`;
       context.textAlign = "left";
       context.fillStyle = colour("--muted");
-      context.fillText(count > 99 ? "99+" : String(count), at + 6, y + 0.5);
+      context.fillText(words, at + 6, y + 0.5);
       context.textAlign = "center";
     }
   }
   context.textAlign = "left";
+  context.font = `10px ${probe.fontFamily}`;
+  for (const { x, ms } of timesOf(axis, TIMES_APART_PX)) {
+    context.fillStyle = colour("--edge");
+    context.fillRect(x, MARKS.bottom, 1, HEIGHT - MARKS.bottom);
+    context.fillStyle = colour("--muted");
+    context.fillText(tick(ms, (axis.stretches.at(-1)?.until_ms ?? ms) - (axis.stretches[0]?.from_ms ?? ms), zone.value), x + 4, TIMES_Y);
+  }
   if (over.versus !== null && over.past !== null) {
     context.fillStyle = colour("--past-ink");
     context.globalAlpha = 0.14;
@@ -158,6 +169,11 @@ export function paint(canvas, axis, histogram, over) {
     context.fillRect(Math.min(a, b), 0, Math.abs(b - a), HEIGHT);
     context.globalAlpha = 1;
   }
+}
+
+/** @param {number} count */
+function few(count) {
+  return count > 99 ? "99+" : String(count);
 }
 
 /** What a token's colour is on an element, without functions of CSS. @param {HTMLElement} element @param {string} token */

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { axisOf, BREAK_PX, isBreak, mergedMarks, offsetAt, placeOf, placeOfTime, timeAt } from "../../../../eventflink/rest/dashboard/scrub/axis.js";
+import { axisOf, BREAK_PX, isBreak, mergedMarks, offsetAt, placeOf, placeOfTime, timeAt, timesOf } from "../../../../eventflink/rest/dashboard/scrub/axis.js";
 
 const BEGAN = Date.parse("2026-11-22T02:00:00Z");
 
@@ -54,9 +54,25 @@ test("a log that was decided in one millisecond still has a place for each decis
   assert.deepEqual([0, 1, 2, 3].map((offset) => placeOf(axis, offset)), [12.5, 37.5, 62.5, 87.5]);
 });
 
-test("marks that would touch become one, with the shape of the worst and the count of all", () => {
+test("marks that would touch become one, with the shape and the count of the worst, and the count of the others apart", () => {
   const axis = axisOf(histogram(Array(100).fill(1)), 1000);
   const mark = (offset, kind, count = 1) => ({ offset, at: "", kind, label: "", job_id: null, count });
-  const merged = mergedMarks(axis, [mark(52, "checkpoint"), mark(50, "checkpoint", 3), mark(51, "failure"), mark(90, "savepoint")], 24);
-  assert.deepEqual(merged.map(({ kind, count }) => [kind, count]), [["failure", 5], ["savepoint", 1]]);
+  const some = [mark(52, "checkpoint"), mark(50, "checkpoint", 3), mark(51, "failure"), mark(51, "stop", 2), mark(52, "failure", 2), mark(90, "savepoint")];
+  const merged = mergedMarks(axis, some, 24);
+  assert.deepEqual(merged.map(({ kind, count, others }) => [kind, count, others]), [["failure", 3, 6], ["savepoint", 1, 0]]);
+});
+
+test("the axis has round times that do not touch one another, and none within a break", () => {
+  for (const counts of [Array(100).fill(1), [1, ...Array(600).fill(0), ...Array(60).fill(1)], [1]]) {
+    for (const width of [200, 1000]) {
+      const axis = axisOf(histogram(counts), width);
+      const times = timesOf(axis, 70);
+      assert.ok(times.length > 0 || counts.length === 1, `${counts.length} seconds have times`);
+      times.forEach(({ x, ms }, index) => {
+        assert.equal(ms % 100, 0);
+        assert.ok(index === 0 || x - times[index - 1].x >= 70);
+        assert.ok(!axis.stretches.some((each) => isBreak(each, axis) && ms > each.from_ms && ms < each.until_ms));
+      });
+    }
+  }
 });
