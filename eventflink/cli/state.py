@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 _MAX_JOBS_ASKED = 1_000
 """More rows than a master gives at once are taken from the log."""
 
-_OF_THE_PAGE = ("wait", "stream")
+_OF_THE_PAGE = ("why", "stream")
 """What the REST process says of a job in the list besides, and a master does not."""
 
 

@@ -33,12 +33,12 @@ def failure_sentence(exception: View) -> str:
     """Return in one sentence what failed, why, and what that led to, of a failure as `exception_view` shows it."""
     reaction = reaction_of(exception)
     what = f"{exception['task']} failed: {cause_in_words(exception['cause'])}"
-    return one_sentence(f"{what}: {reaction}" if reaction else what)
+    return one_sentence(f"{what}; {reaction}" if reaction else what)
 
 
 def cause_in_words(cause: View) -> str:
-    """Return type and message of a cause in one line."""
-    message = cause["message"].strip().partition("\n")[0]
+    """Return type and message of a cause in one line, without a sign at its end: more may follow."""
+    message = cause["message"].strip().partition("\n")[0].rstrip(" .:;,")
     return f"{cause['failure_type']}: {message}" if message else cause["failure_type"]
 
 

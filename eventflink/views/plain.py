@@ -34,7 +34,7 @@ def reaction_of(exception: View) -> str:
         tasks = restart["tasks"][0] if restart["task_count"] == 1 else f"{restart['task_count']} tasks"
         return f"restart {restart['restarts']} of {tasks} after {restart['delay_ms']} ms"
     if exception["reaction"] == FailureReaction.JOB_FAILURE:
-        return f"the job failed: {exception['reason']}" if "reason" in exception else "the job failed"
+        return f"the job failed ({exception['reason']})" if "reason" in exception else "the job failed"
     return "another slot" if exception["reaction"] == FailureReaction.NEW_SLOT else ""
 
 

@@ -33,10 +33,10 @@ class JobRow(OwnShape):
 
 
 class ListedJob(JobRow):
-    """A job in the list of all jobs, with what it waits for."""
+    """A job in the list of all jobs, with why it does not run."""
 
-    wait: str | None
-    """The sentence of its first wait: trouble first, then the longest."""
+    why: str | None
+    """The sentence of its first wait: trouble first, then the longest; of a job that failed, what it failed of."""
     stream: bool
 
 

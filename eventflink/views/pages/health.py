@@ -15,7 +15,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_JOB_STATUSES, JobStatus
 from eventflink.views.exceptions import exception_view
-from eventflink.views.failures import failure_sentence
+from eventflink.views.failures import cause_in_words
 from eventflink.views.plain import View, one_sentence
 from eventflink.views.vertex_waits import VertexWait, VertexWaits
 from eventflink.views.waits import SLOT_REASONS, WaitReason
@@ -106,7 +106,8 @@ def _failed_jobs(failed: list[JobMaster]) -> list[View]:
 
 def _why_failed(job: JobMaster) -> str:
     newest = job.exceptions.newest
-    why = f": {failure_sentence(exception_view(newest))}" if newest is not None else ""
+    view = exception_view(newest) if newest is not None else None
+    why = f": {view['task']}: {cause_in_words(view['cause'])}" if view is not None else ""
     return f"job '{job.job_id}' {'failed' if job.status is JobStatus.FAILED else 'fails'}{why}"
 
 

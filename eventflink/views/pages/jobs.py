@@ -5,6 +5,7 @@ Filters and order are of all jobs; rows are made for those alone that are shown.
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final
 
@@ -12,9 +13,10 @@ from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.actors import is_called
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
+from eventflink.views.failures import cause_in_words
 from eventflink.views.jobs_and_cluster import job_row
 from eventflink.views.pages.health import RECENT_MS
-from eventflink.views.plain import View
+from eventflink.views.plain import View, one_sentence
 from eventflink.views.vertex_waits import VertexWaits
 
 
@@ -64,7 +66,8 @@ def _fits(job: JobMaster, name: str, actor: str) -> bool:
 
 def _row(fold: Fold, waits: VertexWaits, job: JobMaster) -> View:
     row = job_row(job, fold.last_decided_at_ms)
-    row["wait"] = next((waits.sentence(wait) for wait in waits.of_jobs([job])), None)
+    failed = one_sentence(cause_in_words(asdict(job.cause))) if job.cause is not None else None
+    row["why"] = next((waits.sentence(wait) for wait in waits.of_jobs([job])), failed)
     row["stream"] = job.checkpoints is not None
     return row
 

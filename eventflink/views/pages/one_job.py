@@ -6,7 +6,7 @@ Of a job that has left the memory the same page is made of its archive.
 from typing import Final
 
 from eventflink.leadership.fold import Fold
-from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, JobStatus
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, BackPressureLevel, ExecutionState, JobStatus, SavepointMode
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job
 from eventflink.views.checkpoints import checkpoints_summary, last_words_of
 from eventflink.views.failures import cause_in_words, failure_sentence
@@ -57,7 +57,8 @@ def _without_subtasks(vertex: View) -> View:
 
 def _vertex(row: View, flow: View) -> View:
     ended = sum(count for state, count in row["states"].items() if state in TERMINAL_EXECUTION_STATES)
-    return row | {"tasks_ended": ended} | flow
+    over = {"back_pressure": None} if ended == sum(row["states"].values()) else {}
+    return row | {"tasks_ended": ended} | flow | over
 
 
 def _page(view: View, checkpoints: View) -> View:
@@ -76,7 +77,7 @@ def job_sentence(job: View) -> str:  # noqa: PLR0911 - one return for each way t
     trouble = next((wait["sentence"] for wait in job["waits"] if wait["trouble"]), "")
     match JobStatus(job["status"]):
         case JobStatus.FINISHED:
-            return f"All of its {tasks} tasks have finished." if tasks != 1 else "Its task has finished."
+            return f"{'All of its' if tasks != 1 else 'Its'} {_tasks(tasks)} finished{_saved(job)}."
         case JobStatus.CANCELED:
             return f"It was cancelled when {job['tasks_finished']} of {tasks} tasks had finished."
         case JobStatus.FAILED | JobStatus.FAILING as status:
@@ -93,7 +94,37 @@ def job_sentence(job: View) -> str:  # noqa: PLR0911 - one return for each way t
     if trouble:
         return str(trouble)
     running, finished = states.get(ExecutionState.RUNNING, 0), job["tasks_finished"]
+    ended = f", {finished} {'has' if finished == 1 else 'have'} finished" if finished else ""
     waits = f" {job['waits'][0]['sentence']}" if job["waits"] else ""
+    return f"{running} of {tasks} tasks {'is' if running == 1 else 'are'} running{ended}.{_flow(job)}{waits}"
+
+
+def _tasks(tasks: int) -> str:
+    return f"{tasks} tasks have" if tasks != 1 else "task has"
+
+
+def _saved(job: View) -> str:
+    """Return with which savepoint a job was stopped; empty: with none."""
+    latest = job["checkpoints"]["latest"]["savepoint"]
+    saved = latest["savepoint"] if latest is not None else None
     return (
-        f"{running} of {tasks} tasks {'runs' if running == 1 else 'run'}, {finished} {'has' if finished == 1 else 'have'} finished.{waits}"
+        f"; it was stopped with the savepoint {saved['path']}"
+        if saved and saved["mode"] in (SavepointMode.STOP, SavepointMode.DRAIN)
+        else ""
     )
+
+
+def _flow(job: View) -> str:
+    """Return whether the streams of a job keep up, by that one which does least, and as of when that is known; empty: no stream lives."""
+    streams = [vertex for vertex in job["vertices"] if vertex["stream"] and vertex["tasks_ended"] < vertex["parallelism"]]
+    if not streams:
+        return ""
+    known = [vertex for vertex in streams if vertex["back_pressure"] is not None]
+    if not known:
+        return " Whether it keeps up is known with the first checkpoint."
+    least = max(known, key=lambda vertex: vertex["back_pressure"]["ratio"])
+    pressure, at = least["back_pressure"], least["flow_at"]
+    if pressure["level"] != BackPressureLevel.OK:
+        return f" '{least['vertex_id']}' does not keep up, as of {at}: {pressure['reason']}."
+    behind = "" if least["lag"] is None else f", {least['lag']:,} are behind"
+    return f" It keeps up, as of {at}: {least['records_per_second']:,.0f} records come in a second{behind}."

@@ -13,7 +13,9 @@ from eventflink.blob.open_storage import open_storage
 from eventflink.jobs.published import write_file_list
 from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
 from eventflink.master.settings import MasterSettings
+from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
+from eventflink.model.stream_progress import StreamSourceProgress
 from eventflink.views.archive import archive_view
 from eventflink.views.job_document import document_view
 from eventflink.views.pages.bars import archived_bars_page, bars_page
@@ -26,9 +28,22 @@ from eventflink.views.pages.job_parts import (
     exceptions_page,
     result_page,
 )
+from eventflink.views.pages.jobs import jobs_page
 from eventflink.views.pages.one_job import archived_job_page, job_page
 from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
-from tests.support.cluster import ScriptedCluster, cancellations, deployments, graph, output_at, replay, reports_of, state_report, vertex
+from tests.support.cluster import (
+    ScriptedCluster,
+    cancellations,
+    deployments,
+    graph,
+    orders,
+    output_at,
+    replay,
+    reports_of,
+    state_report,
+    stream,
+    vertex,
+)
 from tests.support.rest_client import client_with_archives, rest_client
 from tests.support.scenarios import busy_cluster, ended_streams, eventful_cluster, restarting_cluster
 
@@ -157,3 +172,43 @@ def test_the_first_rows_of_a_result_are_read_where_the_log_says(tmp_path: Path) 
     )
     assert none["unreadable"] == "vertex 'b' has left no output 'default'"
     assert (gone["rows"], none["rows"], refused.status_code) == ([], [], 400)
+
+
+def test_a_stream_says_whether_it_keeps_up_while_it_runs_and_where_its_savepoint_is_when_it_has_ended(tmp_path: Path) -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    [task] = deployments(cluster.submit(graph(stream("s"), checkpointing={"interval_ms": 1_000})))
+
+    def said() -> str:
+        return str(job_page(cluster.fold, "job")["sentence"])
+
+    cluster.start_stream(task)
+    assert said() == "1 of 1 tasks is running. Whether it keeps up is known with the first checkpoint."
+    rates = {"input_rows": 20, "input_rows_per_second": 1_840.0, "processed_rows_per_second": 2_000.0}
+    well = "It keeps up, as of {}: 1,840 records come in a second, 0 are behind."
+    for behind, expected in ((0, well), (180, "'s' does not keep up, as of {}: 180 records behind")):
+        sources = (StreamSourceProgress(name="numbers", end_offset="", records_behind=behind),)
+        cluster.acknowledge(*orders(cluster.pass_time(1_000)), batch_id=behind + 1, sources=sources, **rates)
+        [vertex_] = job_page(cluster.fold, "job")["vertices"]
+        assert expected.format(vertex_["flow_at"]) in said()
+    stopped = orders(cluster.command(type="TriggerSavepoint", job_id="job", target_directory=str(tmp_path), mode="STOP"))
+    cluster.acknowledge(*stopped, batch_id=200, sources=sources, **rates)
+    cluster.report(task, ExecutionState.FINISHED)
+    page = job_page(cluster.fold, "job")
+    path = page["checkpoints"]["latest"]["savepoint"]["savepoint"]["path"]
+    assert page["sentence"] == f"Its task has finished; it was stopped with the savepoint {path}."
+    assert page["vertices"][0]["back_pressure"] is None, "what has ended keeps nobody waiting"
+
+
+def test_a_failed_job_says_why_in_the_list_and_no_sentence_has_two_signs_in_a_row() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    for number, end in enumerate((".", ":", ";", " . ", "")):
+        job_id = f"j{number}"
+        [task] = deployments(cluster.submit(graph(vertex("a")), job_id=job_id))
+        cluster.report(task, ExecutionState.FAILED, cause=FailureCause("E", f"no room{end}"))
+        [row] = jobs_page(cluster.fold, (), job_id, "", "newest", 0, 1)["jobs"]
+        assert row["why"] == "E: no room."
+        assert exceptions_page(cluster.fold, job_id, 1)["exceptions"][0]["sentence"] == (
+            "a[0]#1 failed: E: no room; the job failed (the restart strategy is none)."
+        )

@@ -62,8 +62,12 @@ def check_pages(fold: Fold) -> None:
     for row in listed["jobs"]:
         page = job_page(fold, row["job_id"])
         JobPage(**page)
-        assert {name: page[name] for name in row if name != "wait"} == {name: row[name] for name in row if name != "wait"}
-        assert row["wait"] == (page["waits"][0]["sentence"] if page["waits"] else None)
+        assert {name: page[name] for name in row if name != "why"} == {name: row[name] for name in row if name != "why"}
+        if page["waits"]:
+            assert row["why"] == page["waits"][0]["sentence"]
+        else:
+            assert (row["why"] is None) == (page["cause"] is None)
+            assert page["cause"] is None or row["why"].startswith(page["cause"]["failure_type"])
         assert page["sentence"].isprintable()
         waits += page["waits_total"]
         bars = bars_page(fold, row["job_id"], 0, 1_000)
@@ -184,7 +188,7 @@ def test_the_health_of_a_cluster_is_one_sentence() -> None:
     since = cluster_page(cluster.fold)["waits"][0]["since"]
     assert sentence(cluster) == f"1 job failed and 2 tasks wait for a slot since {since}. Nothing else is wrong."
     failed, waiting = cluster_page(cluster.fold)["problems"]
-    assert failed["sentence"].startswith("Job 'flaky' failed: a[0]#1 failed: ValueError: no such column")
+    assert failed["sentence"] == "Job 'flaky' failed: a[0]#1: ValueError: no such column."
     assert (failed["severity"], failed["link"]) == ("failed", "/jobs/flaky")
     assert waiting["sentence"].startswith("Job 'starved': a waits: 2 of 3 subtasks have no slot: all 2 registered slots are taken")
     cluster.cancel("starved")

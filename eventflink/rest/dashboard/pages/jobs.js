@@ -50,7 +50,7 @@ const columns = [
       <span class="muted mono wide-only"> ${job.name && job.name !== job.job_id ? middle(job.job_id, 14) : ""}</span>`,
   },
   { key: "tasks", title: "Tasks", width: "132px", render: (job) => h(StateBar, { counts: job.tasks_by_state, label: "Tasks" }) },
-  { key: "trouble", title: "What it waits for", sortable: true, phone: false, render: (job) => html`<span class="muted" title=${job.wait ?? ""}>${h(Sentence, { text: job.wait })}</span>` },
+  { key: "trouble", title: "Why it waits or failed", sortable: true, phone: false, render: (job) => html`<span class="muted" title=${job.why ?? ""}>${h(Sentence, { text: job.why })}</span>` },
   { key: "restarts", title: "Restarts", align: "end", width: "84px", phone: false, render: (job) => (job.restarts ? number(job.restarts) : html`<span class="muted">0</span>`) },
   { key: "actor", title: "By", width: "96px", phone: false, render: (job) => job.actor ?? "" },
   { key: "newest", title: "Submitted", sortable: true, width: "146px", phone: false, render: (job) => h(Time, { at: job.submitted_at }) },
