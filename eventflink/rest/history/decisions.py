@@ -38,6 +38,8 @@ class EventsWanted:
     first: Place | None = None
     last: Place | None = None
     types: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    """Types that are left out."""
     job_id: str | None = None
     task_manager_id: str | None = None
     rejected: bool | None = None
@@ -57,11 +59,13 @@ def events(book: LogBook, wanted: EventsWanted) -> View:
     rows: list[View] = []
     last: int | None = None
     entry: Entry | None = None
+    hidden = [book.index.by_type.get(name, ()) for name in wanted.without]
     for searched, place in enumerate(_places(book, wanted, first, behind)):
         if len(rows) == wanted.limit or searched == MAX_SEARCHED:
             return {"events": rows, "next": f"{(last or 0) >> INDEX_BITS}.{(last or 0) & _INDEX}"}
         last, offset = place, place >> INDEX_BITS
-        if wanted.rejected is None or book.index.is_rejected(offset) is wanted.rejected:
+        counts_as_wanted = wanted.rejected is None or book.index.is_rejected(offset) is wanted.rejected
+        if counts_as_wanted and not any(_holds(each, place) for each in hidden):
             entry = entry if entry is not None and entry.offset == offset else book.entry(offset)
             rows.append(event_row(entry, place & _INDEX))
     return {"events": rows, "next": None}

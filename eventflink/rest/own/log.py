@@ -81,6 +81,7 @@ async def events(
     first: Annotated[PlaceText, Query(alias="from")] = None,
     until: PlaceText = None,
     types: Annotated[list[str], Query(alias="type", max_length=MAX_TYPES)] = [],  # noqa: B006 - FastAPI copies it
+    without: Annotated[list[str], Query(max_length=MAX_TYPES, description="Types that are left out.")] = [],  # noqa: B006
     job: Id = None,
     task_manager: Id = None,
     rejected: Annotated[bool | None, Query(description="Only those of decisions that do not count, or only of those that do.")] = None,
@@ -93,6 +94,7 @@ async def events(
         first=parse_place("from", first),
         last=parse_place("until", until),
         types=tuple(map(_type, types)),
+        without=tuple(map(_type, without)),
         job_id=job,
         task_manager_id=task_manager,
         rejected=rejected,
@@ -107,7 +109,7 @@ def _type(name: str) -> str:
     try:
         return event_type(name)
     except FilterInvalid as error:
-        raise RestError(HTTPStatus.BAD_REQUEST, f"type: {error}") from error
+        raise RestError(HTTPStatus.BAD_REQUEST, f"type, without: {error}") from error
 
 
 def _cursor(text: str | None) -> tuple[int, int] | None:

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -248,6 +249,26 @@ def test_what_a_table_shows_is_taken_elsewhere_whole_and_its_command_and_query_g
     dashboard.show("/jobs?status=FINISHED&at=200")
     rows = list(csv.DictReader(saved("Save all rows as CSV").splitlines()))
     assert {row["job_id"] for row in rows} == set(re.findall(r"/ui/jobs/([^?\"]+)\?at", dashboard.main.inner_html()))
+
+
+def test_a_switch_hides_checkpoints_that_went_well_and_nothing_else_in_the_log_and_of_a_job(
+    dashboard: Dashboard, recording: Recording
+) -> None:
+    counted = Counter(type(event).__name__ for decision in recording.cluster.decisions() for event in decision.events)
+    hidden = {"CheckpointTriggered", "CheckpointAcknowledged", "CheckpointCompleted", "CheckpointSubsumed"}
+    assert all(counted[name] for name in hidden - {"CheckpointSubsumed"})
+    for path in ("/log?from=0", "/jobs/orders-1/events"):
+        dashboard.show(path)
+        assert dashboard.main.get_by_text("CheckpointCompleted").count() > 0
+        dashboard.main.get_by_label("hide checkpoints").click()
+        dashboard.page.wait_for_url("**checkpoints=hidden*")
+        dashboard.main.get_by_text("CheckpointCompleted").first.wait_for(state="detached")
+        dashboard.settle()
+        assert dashboard.main.get_by_text("JobSubmitted").count() + dashboard.main.get_by_text("StreamStarted").count() > 0
+    asked = "".join(f"&without={name}" for name in hidden)
+    answer = dashboard.page.request.get(f"{dashboard.url}/eventflink/v1/log/events?limit=1000{asked}").json()["body"]["events"]
+    shown = Counter(event["type"] for event in answer)
+    assert shown == {name: count for name, count in counted.items() if name not in hidden}
 
 
 def test_an_empty_cluster_teaches_and_what_happens_then_shows_by_itself(browser: "Tabs") -> None:

@@ -6,7 +6,7 @@ import { Sentence } from "./sentence.js";
 import { Empty } from "./empty.js";
 import { h, html } from "../html.js";
 import { number } from "../format.js";
-import { href } from "../moment.js";
+import { change, href } from "../moment.js";
 
 /** @type {[RegExp, string, string][]} */
 const KINDS = [
@@ -49,4 +49,10 @@ export function EventList({ events }) {
       </li>`;
     })}
   </ul>`;
+}
+
+/** The switch that hides checkpoints that went well among events. @param {{query: Record<string, string>}} props */
+export function HideCheckpoints({ query }) {
+  const hidden = query.checkpoints === "hidden";
+  return html`<label class="check"><input type="checkbox" checked=${hidden} onChange=${() => change({ checkpoints: hidden ? null : "hidden" })} /> hide checkpoints</label>`;
 }

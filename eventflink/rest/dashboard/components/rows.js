@@ -28,8 +28,17 @@ export function jobsCommand(query, { pinned, total }) {
   return ["eventflink list", ...statuses.map((status) => `--status ${quoted(status)}`), ...(total > 100 ? [`--limit ${total}`] : [])].join(" ");
 }
 
-/** The command that prints these events, the oldest first. @param {Record<string, string>} query @param {number | null} until */
+/** What a checkpoint that goes well leaves in the log: several events, every few seconds. One that fails is never hidden. */
+export const CHECKPOINTS = ["CheckpointTriggered", "CheckpointAcknowledged", "CheckpointCompleted", "CheckpointSubsumed"];
+
+/** What is asked of the server to hide them; empty: they are shown. @param {Record<string, string>} query */
+export function without(query) {
+  return query.checkpoints === "hidden" ? CHECKPOINTS.map((type) => `&without=${type}`).join("") : "";
+}
+
+/** The command that prints these events, the oldest first; undefined: there is none. @param {Record<string, string>} query @param {number | null} until */
 export function eventsCommand(query, until) {
+  if (query.checkpoints === "hidden") return undefined;
   const last = query.until ?? (until === null ? undefined : String(until));
   const options = /** @type {[string, string | undefined][]} */ ([
     ["type", query.type], ["job", query.job], ["task-manager", query.task_manager], ["from", query.from], ["until", last],
@@ -47,6 +56,7 @@ export function eventsSql(query, until) {
   const type = query.type?.replaceAll("'", "''");
   const conditions = [
     ...(type ? [`lower(type) = lower('${type}')`] : []),
+    ...(query.checkpoints === "hidden" ? [`type NOT IN (${CHECKPOINTS.map((each) => `'${each}'`).join(", ")})`] : []),
     ...(query.rejected === "true" ? ["NOT accepted"] : []),
     ...(query.from ? [`log_offset >= ${query.from}`] : []),
     ...(last ? [`log_offset <= ${last}`] : []),

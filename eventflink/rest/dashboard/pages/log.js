@@ -5,8 +5,8 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, ask } from "../api.js";
 import { Empty } from "../components/empty.js";
 import { Export, PAGE_ROWS } from "../components/export.js";
-import { eventsCommand, eventsSql } from "../components/rows.js";
-import { EventType } from "../components/events.js";
+import { eventsCommand, eventsSql, without } from "../components/rows.js";
+import { EventType, HideCheckpoints } from "../components/events.js";
 import { Sentence } from "../components/sentence.js";
 import { Table } from "../components/table.js";
 import { toast } from "../components/toast.js";
@@ -33,7 +33,7 @@ function asked(query, until, limit = LIMIT) {
   if (query.from) parameters.set("from", query.from);
   const end = query.until ?? (until === null ? null : String(until));
   if (end !== null) parameters.set("until", end);
-  return parameters;
+  return `${parameters}${without(query)}`;
 }
 
 /** @param {Record<string, string>} params @param {Record<string, string>} query */
@@ -76,7 +76,7 @@ export function Page({ documents, moment, params, query }) {
   const [, redraw] = useState(0);
   const held = useRef(false);
   const kept = useRef({ list: "", first: documents.events });
-  const list = `${asked(query, at.value)}`;
+  const list = asked(query, at.value);
   // Decisions do not change: while somebody looks at some, those stay, and newer ones are announced.
   if (!held.current || kept.current.list !== list) kept.current = { list, first: documents.events };
   const { first } = kept.current;
@@ -113,6 +113,7 @@ export function Page({ documents, moment, params, query }) {
     <form class="filters" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
       ${FILTERS.map((name) => h(Filter, { key: name, name, value: query[name] ?? "" }))}
       <label class="check"><input type="checkbox" checked=${query.rejected === "true"} onChange=${() => change({ rejected: query.rejected === "true" ? null : "true" })} /> only what did not count</label>
+      ${h(HideCheckpoints, { query })}
       ${(query.from || query.until) && html`<span class="tag">${query.from ? number(Number(query.from)) : "beginning"} to ${query.until ? number(Number(query.until)) : "end"}</span>`}
       <button type="button" class="button small" onClick=${() => change({ order: newest ? "oldest" : null })}>${newest ? "↓ newest first" : "↑ oldest first"}</button>
       ${filtered && html`<button type="button" class="button small" onClick=${() => change({ type: null, job: null, task_manager: null, rejected: null, from: null, until: null })}>Clear</button>`}

@@ -21,5 +21,7 @@ test("there is a query only where its columns say the same as the filters", () =
   assert.equal(eventsSql({ type: "a'b", from: "3" }, null), "SELECT * FROM events WHERE lower(type) = lower('a''b') AND log_offset >= 3 ORDER BY log_offset DESC, event_index DESC");
   assert.equal(eventsSql({ order: "oldest" }, null), "SELECT * FROM events ORDER BY log_offset, event_index");
   assert.equal(eventsSql({ job: "orders-1" }, null), undefined);
+  assert.match(eventsSql({ checkpoints: "hidden" }, null), /WHERE type NOT IN \('CheckpointTriggered', /);
+  assert.equal(eventsCommand({ checkpoints: "hidden" }, null), undefined, "no command leaves types out");
   assert.equal(eventsSql({ until: "2026-11-22T03:12Z" }, null), undefined);
 });

@@ -5,7 +5,8 @@ import { useState } from "preact/hooks";
 
 import { ask } from "../../api.js";
 import { Empty } from "../../components/empty.js";
-import { EventType } from "../../components/events.js";
+import { EventType, HideCheckpoints } from "../../components/events.js";
+import { without } from "../../components/rows.js";
 import { Sentence } from "../../components/sentence.js";
 import { Table } from "../../components/table.js";
 import { Time } from "../../components/time.js";
@@ -33,7 +34,7 @@ export function questions(job, query) {
 function pathOf(job, query) {
   const until = at.value === null ? "" : `&until=${at.value}`;
   const type = query.type ? `&type=${encodeURIComponent(query.type)}` : "";
-  return `/log/events?job=${job}&order=newest&limit=${FIRST}${until}${type}`;
+  return `/log/events?job=${job}&order=newest&limit=${FIRST}${until}${type}${without(query)}`;
 }
 
 /** @param {{documents: Record<string, any>, job: any, query: Record<string, string>}} props */
@@ -49,6 +50,7 @@ export function Tab({ documents, job, query }) {
   }
   return html`<div class="panel-head">
       <p class="muted">What the leader decided for this job, the newest first. <a href=${href("/log", { job: job.job_id })}>In the log, with filters</a></p>
+      ${job.stream && h(HideCheckpoints, { query })}
     </div>
     ${h(Table, {
       label: "Events of the job", columns: EVENT_COLUMNS, fixed: true, rows: events, rowKey: (row) => `${row.offset}.${row.index}`, height: "66vh",
