@@ -1,11 +1,13 @@
 """The dashboard's pages of jobs, attempts and TaskManagers, in a real Chromium over a recorded cluster: what they show and let one do."""
 
+import shlex
 from collections.abc import Iterator
 from typing import Final
 
 import pytest
 from playwright.sync_api import expect
 
+from eventflink.cli.commands.exceptions import exceptions
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import JobStatus
 from tests.support.browser import Tabs
@@ -101,6 +103,13 @@ def test_a_task_manager_leads_to_sparks_own_pages_as_they_are_now(dashboard: Das
     expect(link).to_have_attribute("href", f"http://{host}:4040/")
     dashboard.go("/taskmanagers/tm-4?at=150")
     expect(link).to_have_count(0)
+
+
+def test_the_failures_of_a_job_end_with_the_command_that_shows_their_traces(dashboard: Dashboard) -> None:
+    dashboard.show("/jobs/flaky-5/exceptions")
+    command = shlex.split(dashboard.main.locator(".command").inner_text())
+    given = exceptions.make_context("exceptions", command[2:]).params
+    assert (command[:2], given["job_id"], given["trace"]) == (["eventflink", "exceptions"], "flaky-5", True)
 
 
 def test_arrow_keys_go_along_the_edges_of_a_graph_and_enter_shows_the_subtasks(dashboard: Dashboard) -> None:

@@ -1,7 +1,7 @@
 // @ts-check
 // The failures of a job, the newest first: what failed, whose it is, what it led to, and what came with it.
 
-import { Copy } from "../../components/copy.js";
+import { Command, Copy } from "../../components/copy.js";
 import { Empty } from "../../components/empty.js";
 import { Sentence, Whose } from "../../components/sentence.js";
 import { Time } from "../../components/time.js";
@@ -19,12 +19,13 @@ export function questions(job) {
   return { exceptions: `/jobs/${job}/exceptions?limit=${SHOWN}` };
 }
 
-/** @param {{documents: Record<string, any>, address: string}} props */
-export function Tab({ documents, address }) {
+/** @param {{documents: Record<string, any>, job: any, address: string}} props */
+export function Tab({ documents, job, address }) {
   const { exceptions, total } = documents.exceptions;
   if (exceptions.length === 0) return h(Empty, { title: "Nothing has failed.", small: true }, html`<p>A failure appears here with its cause, the trace, and what it led to.</p>`);
   return html`${total > exceptions.length && html`<p class="muted">The newest ${exceptions.length} of ${plural(total, "failure")}.</p>`}
-    <ol class="failures">${exceptions.map((/** @type {any} */ each, /** @type {number} */ index) => h(Failure, { key: `${each.at} ${each.task}`, failure: each, address, open: index === 0 }))}</ol>`;
+    <ol class="failures">${exceptions.map((/** @type {any} */ each, /** @type {number} */ index) => h(Failure, { key: `${each.at} ${each.task}`, failure: each, address, open: index === 0 }))}</ol>
+    ${!archives && html`<p class="muted below">The same with all traces, on the command line:</p>${h(Command, { text: `eventflink exceptions ${job.job_id} --trace` })}`}`;
 }
 
 /** @param {{failure: any, address: string, open: boolean}} props */

@@ -62,6 +62,7 @@ function FirstRows({ job, shown }) {
   const { rows } = found;
   return html`<h2 class="spaced">First rows <span class="muted">of ${vertexId}${output === "default" ? "" : `, output ${output}`}</span> ${at.value !== null && html`<span class="not-recorded">not recorded: read now</span>`}</h2>
     ${found.errors.map((line) => html`<p class="refused">${line}</p>`)}
+    ${!rows && found.errors.length === 0 && html`<p class="muted">Reading them…</p>`}
     ${rows?.unreadable && html`<p class="muted">${rows.unreadable}</p>`}
     ${rows && !rows.unreadable &&
     h(Table, { label: "First rows", columns: ofRows(rows.columns), rows: rows.rows, height: "40vh", empty: h(Empty, { title: "It has no rows.", small: true }) })}
