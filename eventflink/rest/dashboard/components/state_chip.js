@@ -13,12 +13,12 @@ export function StateChip({ state, of = "task", count, bare = false }) {
   </span>`;
 }
 
-/** Only the glyph; the word is what a screen reader and a pointer get. @param {{state: string, of?: "job" | "task", count?: number}} props */
-export function StateGlyph({ state, of = "task", count }) {
+/** Only the glyph; the word is what a screen reader and a pointer get. @param {{state: string, of?: "job" | "task", count?: number, worded?: boolean}} props */
+export function StateGlyph({ state, of = "task", count, worded = false }) {
   const { glyph, family, hollow } = stateOf(state, of);
   const words = count === undefined ? state : `${number(count)} ${state}`;
   return html`<span class=${`state-glyph ${family}${hollow ? " hollow" : ""}`} title=${words}>
-    <span aria-hidden="true">${count === undefined ? "" : number(count)}${glyph}</span><span class="visually-hidden">${words}</span>
+    <span aria-hidden="true">${count === undefined ? "" : number(count)}${glyph}${worded ? html`<span class="wide-only"> ${state.toLowerCase()}</span>` : ""}</span><span class="visually-hidden">${words}</span>
   </span>`;
 }
 
@@ -34,8 +34,8 @@ export function StateBar({ counts, of = "task", label = "" }) {
   </span>`;
 }
 
-/** All states that are there, as glyphs with counts. @param {{counts: Record<string, number>, of?: "job" | "task"}} props */
-export function StateCounts({ counts, of = "task" }) {
+/** All states that are there, as glyphs with counts; `worded`: and with words where there is room. @param {{counts: Record<string, number>, of?: "job" | "task", worded?: boolean}} props */
+export function StateCounts({ counts, of = "task", worded = false }) {
   const parts = ORDER.filter((state) => (counts[state] ?? 0) > 0);
-  return html`<span class="state-counts">${parts.map((state) => h(StateGlyph, { key: state, state, of, count: counts[state] ?? 0 }))}</span>`;
+  return html`<span class="state-counts">${parts.map((state) => h(StateGlyph, { key: state, state, of, count: counts[state] ?? 0, worded }))}</span>`;
 }

@@ -60,7 +60,7 @@ export function Page({ documents, moment }) {
       })}
     </ul>`}
     <div class="numbers">
-      ${h(Figure, { name: "Jobs", to: "/jobs", value: total, below: h(StateCounts, { counts: cluster.jobs, of: "job" }) })}
+      ${h(Figure, { name: "Jobs", to: "/jobs", value: total, below: h(StateCounts, { counts: cluster.jobs, of: "job", worded: true }) })}
       ${h(Figure, { name: "Tasks of jobs that live", to: "/jobs?sort=trouble", value: sum(cluster.tasks), below: h(StateBar, { counts: cluster.tasks, label: "Tasks" }) })}
       ${h(Figure, {
         name: "Slots taken",

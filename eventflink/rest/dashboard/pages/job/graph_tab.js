@@ -63,7 +63,7 @@ function Vertices({ job, hrefOf }) {
   const columns = [
     { key: "name", title: "Vertex", render: (/** @type {any} */ each) => html`<a href=${hrefOf(each.vertex_id)}>${each.name}</a>` },
     { key: "parallelism", title: "×", align: /** @type {"end"} */ ("end"), width: "56px", render: (/** @type {any} */ each) => number(each.parallelism) },
-    { key: "states", title: "Subtasks", width: "45%", render: (/** @type {any} */ each) => h(StateCounts, { counts: each.states }) },
+    { key: "states", title: "Subtasks", width: "45%", render: (/** @type {any} */ each) => h(StateCounts, { counts: each.states, worded: true }) },
   ];
   return html`<h2>${plural(job.vertices.length, "vertex", "vertices")}</h2>
     <p class="muted">Choose one to see its subtasks, the worst first.</p>
