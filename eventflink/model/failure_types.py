@@ -32,13 +32,18 @@ DISK_FULL: Final = "DiskFull"
 _KINDS: Final = {
     **dict.fromkeys(("NoResourceAvailable", "UnfulfillableSlotRequest", "SlotOfferRejected"), FailureKind.ROOM),
     **dict.fromkeys((SPARK_LOST, "SparkUnavailable"), FailureKind.SPARK),
-    **dict.fromkeys((HOST_TOO_SLOW, DISK_FULL), FailureKind.HOST),
+    "StreamStopped": FailureKind.SPARK,
+    **dict.fromkeys(
+        (HOST_TOO_SLOW, DISK_FULL, "CheckpointLost", "InputInvisible", "OutputsUnusable", "SecretUnavailable"), FailureKind.HOST
+    ),
     **dict.fromkeys(
         (
             "AttemptMissing",
+            "CheckpointFailureThresholdExceeded",
             "ClientSilent",
             "ForkServerDied",
             "InputLost",
+            "SinkFenced",
             "TaskManagerDisconnected",
             "TaskManagerLost",
             "TaskManagerReleased",
@@ -58,10 +63,15 @@ _KINDS: Final = {
             "BlobDamaged",
             "BlobNotFound",
             "BlobStorageFailed",
+            "BlobStorageUnusable",
             "BlobUnavailable",
+            "BlobsFull",
+            "InputParked",
             "KafkaException",
             "RegistryUnavailable",
             "SinkUnavailable",
+            "TlsUnusable",
+            "Unknown",
         ),
         FailureKind.MASTERS,
     ),

@@ -1,16 +1,26 @@
 """Whose fault a failure is, and what is said of it, by what was raised: the code's, Spark's, the host's, the disk's."""
 
 import errno
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import grpc
 import pytest
 from pyspark.errors.exceptions.connect import AnalysisException, PythonException, SparkConnectGrpcException, SparkException
 
+import eventflink
 from eventflink.jobs.shipping import InputUnusable
+from eventflink.model.attempts import FailureCause
 from eventflink.model.failure_types import FailureKind, is_restarted_by_itself, kind_of
-from eventflink.taskexecutor.failure_causes import cause_of
+from eventflink.streams import failures
+from eventflink.taskexecutor import seen_by_spark, task_run, task_stream
+from eventflink.taskexecutor.failure_causes import _EXPLAINED, cause_of
 from eventflink.taskexecutor.spark_server import SparkUnavailable
+
+_OF_STREAMS = [kind for kind in vars(failures).values() if isinstance(kind, type) and kind is not failures.RowUnusable]
+_DEFINE_FAILURES = (seen_by_spark, task_run, task_stream)
+"""Loaded, so that their classes are among the subclasses."""
 
 GRPC_TEXT = '<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n\tdetails = "Socket closed"\n>'
 NO_WORKER = "Job aborted due to stage failure: org.apache.spark.SparkException: Python worker failed to connect back.\n\tat org.apache"
@@ -56,3 +66,37 @@ def test_what_grpc_says_of_a_lost_spark_is_told_in_a_sentence() -> None:
         "vertex 'v': Spark ended, or cannot be reached any more, in the middle of the task (gRPC says Socket closed); "
         "the next attempt finds another"
     )
+
+
+OF_WHO_WRITES_JOBS = {
+    "BlobError",
+    "BlobRefused",
+    "BlobTooLarge",
+    "CodeUnusable",
+    "DeploymentTooLarge",
+    "InvalidBlobKey",
+    "InvalidParameters",
+    "OutputUnusable",
+    "ParametersUnusable",
+    "SavepointUnusable",
+    "StreamUnusable",
+    "TaskProcessExited",
+    "TaskUnusable",
+    "UnknownFunction",
+    "UnusableName",
+    "ValueError",
+}
+"""Types that this platform tells of what a job says or does: all others that it tells are never called the user's code."""
+
+
+def test_no_failure_that_the_platform_tells_is_called_the_user_s_code_unless_it_is() -> None:
+    told = {kind.__name__ for root in [*_EXPLAINED, *_OF_STREAMS] for kind in _with_subclasses(root)}
+    sources = "".join(path.read_text(encoding="utf-8") for path in Path(eventflink.__file__).parent.rglob("*.py"))
+    told |= set(re.findall(r'FailureCause\(\s*"(\w+)"', sources))
+    assert {name for name in told if kind_of(FailureCause(name, "")) is FailureKind.CODE} == OF_WHO_WRITES_JOBS
+
+
+def _with_subclasses(kind: type[BaseException]) -> Iterator[type[BaseException]]:
+    yield kind
+    for each in kind.__subclasses__():
+        yield from _with_subclasses(each)
