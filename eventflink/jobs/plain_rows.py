@@ -4,10 +4,14 @@ The rule: no value makes a row unreadable. What Python has no value for is its t
 """
 
 import datetime as dt
+import json
 from collections.abc import Hashable
 from typing import Any, Final
 
 import pyarrow as pa
+
+_SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
+_VARIANT: Final = "variant"
 
 
 def python_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -17,7 +21,45 @@ def python_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 def python_columns(table: pa.Table) -> list[list[Any]]:
     """Return the values of each column, as `python_rows` has them."""
-    return [python_values(column) for column in table.columns]
+    kinds = _kinds_with_variants(table.schema.metadata or {})
+    return [
+        [_with_variants(value, kinds[name]) for value in python_values(column)] if name in kinds else python_values(column)
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    ]
+
+
+def _kinds_with_variants(metadata: dict[bytes, bytes]) -> dict[str, Any]:
+    """Return the types, as Spark's JSON has them, of the columns in which there is a variant: to Parquet it is a struct of bytes."""
+    schema = metadata.get(_SPARK_SCHEMA, b"{}")
+    if _VARIANT.encode() not in schema:
+        return {}
+    return {field["name"]: field["type"] for field in json.loads(schema)["fields"] if f'"{_VARIANT}"' in json.dumps(field["type"])}
+
+
+def _with_variants(value: Any, kind: Any) -> Any:
+    """Return a value of a type of Spark with what its variants hold."""
+    if kind == _VARIANT:
+        return value and _variant_value(value)
+    match kind["type"] if isinstance(kind, dict) and value is not None else "":
+        case "struct":
+            kinds = {field["name"]: field["type"] for field in kind["fields"]}
+            return {name: _with_variants(each, kinds[name]) for name, each in value.items()}
+        case "array":
+            return [_with_variants(each, kind["elementType"]) for each in value]
+        case "map" if isinstance(value, dict):
+            return {key: _with_variants(each, kind["valueType"]) for key, each in value.items()}
+    return value
+
+
+def _variant_value(stored: dict[str, Any]) -> Any:
+    if set(stored) != {"value", "metadata"}:  # Somebody else's file, whose parts are columns of their own.
+        return stored
+    from pyspark.sql.variant_utils import VariantUtils  # noqa: PLC0415 - few results have one
+
+    try:
+        return VariantUtils.to_python(stored["value"], stored["metadata"])
+    except Exception:  # noqa: BLE001 - whatever is wrong with its bytes: they are shown
+        return stored
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:

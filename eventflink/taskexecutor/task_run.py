@@ -33,6 +33,7 @@ from eventflink.taskexecutor.task_spark import TaskSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
 
     from eventflink.taskexecutor.task_stream import StreamTask
 
@@ -44,6 +45,9 @@ _WRITTEN_ROWS: Final = "eventflink.written_rows"
 """How a write tells how many rows Spark has handed to its files."""
 MAX_OUTPUT_NAMES_BYTES: Final = 128 * 1024
 """What a report says of its outputs: with all the rest it has to be half of what a master reads of one record at most."""
+
+_WHOLE_VARIANTS: Final = ("spark.sql.variant.inferShreddingSchema", "spark.sql.variant.writeShredding.enabled")
+"""Spark divides a variant into columns of a schema that it guesses, which nobody but Spark puts together again."""
 
 Tell = Callable[[TaskEvent], None]
 
@@ -297,6 +301,10 @@ def _publish(outputs: Mapping[str, "DataFrame"], attempt: AttemptId, settings: F
     return tuple(published)
 
 
+def _has_variant(kind: "DataType") -> bool:
+    return '"variant"' in kind.json()
+
+
 def _write(rows: "DataFrame", place: Path) -> int:
     """Have Spark write an output; return how many rows its executors say to have written, wherever their files are.
 
@@ -306,6 +314,9 @@ def _write(rows: "DataFrame", place: Path) -> int:
     """
     from pyspark.sql import functions  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
+    if _has_variant(rows.schema):
+        for setting in _WHOLE_VARIANTS:
+            rows.sparkSession.conf.set(setting, "false")
     counted = rows.observe(_WRITTEN_ROWS, functions.count(functions.lit(1)).alias("rows"))
     counted.write.mode("error").parquet(str(place))
     said = dict(counted.executionInfo.flows if counted.executionInfo is not None else ()).get(_WRITTEN_ROWS)

@@ -1,5 +1,6 @@
 """What real tasks read and publish, with a real Spark: shares of inputs, outputs, SQL, and functions that Spark runs."""
 
+import json
 import shutil
 import socket
 import subprocess
@@ -13,8 +14,10 @@ from typing import Any
 import pytest
 
 from eventflink.events.effects import TaskInput
+from eventflink.jobs.plain_rows import python_rows
 from eventflink.jobs.result import read_result
 from eventflink.model.attempts import Accumulators, LongCounter, LostInput, OutputLocation
+from eventflink.model.plain_values import json_text
 from eventflink.model.statuses import ShipStrategy
 from eventflink.taskexecutor.process_events import Failed, Finished
 from eventflink.taskexecutor.spark_server import LOG_FILE, SparkLease, find_server
@@ -309,6 +312,18 @@ def test_a_table_that_is_no_input_is_said_to_be_none(host: Host) -> None:
     locations = host.make_numbers(10, 1)
     _, found, _ = host.fail("select * from `ord``ers` join rows", inputs=(TaskInput("rows", ShipStrategy.BROADCAST, (), locations),), **SQL)
     assert "no input 'ord``ers' either (it has rows): if a vertex writes it, an edge from there is missing" in found.partition("\n")[0]
+
+
+def test_a_variant_is_shown_as_what_it_holds_wherever_it_stands(host: Host) -> None:
+    document = '{"a": [1, 2.5, null, "x"], "b": {"c": true}}'
+    statement = f"""select parse_json('{document}') v, array(named_struct('w', parse_json('7'))) l, map('k', parse_json('"t"')) m,
+        cast(null as variant) n, 1 plain union all select parse_json('2'), null, null, null, 2"""
+    outputs = host.finish(statement, **SQL)
+    rows = sorted(python_rows(read_result(outputs, 9)), key=lambda row: int(row["plain"]))
+    assert json.loads(json_text(rows)) == [
+        {"v": {"a": [1, "2.5", None, "x"], "b": {"c": True}}, "l": [{"w": 7}], "m": {"k": "t"}, "n": None, "plain": 1},
+        {"v": 2, "l": None, "m": None, "n": None, "plain": 2},
+    ]
 
 
 def test_functions_of_the_archive_run_in_spark(host: Host) -> None:
