@@ -1,12 +1,14 @@
 """A whole cluster on this machine: the embedded broker (where no Kafka is named), one master, a REST process, some TaskExecutors.
 
 Started in the order in which they need each other and stopped in the reverse one, so that a TaskExecutor can still sign off at
-the master, and the master at Kafka. `up` and `demo` are this with different things around it.
+the master, and the master at Kafka. Once the cluster is up, a master, a TaskExecutor or a REST process that ends is started again, until it
+ends too often. `up` and `demo` are this with different things around it.
 """
 
 import contextlib
 import subprocess
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Self
@@ -23,7 +25,7 @@ from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.leader import find_leader
 from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
 from eventflink.log.embedded_broker import EmbeddedBroker
-from eventflink.processes.child_processes import Child, ChildDied, ChildProcesses
+from eventflink.processes.child_processes import Child, ChildProcesses
 from eventflink.processes.file_lock import locked
 from eventflink.processes.worker_processes import WorkerProcesses
 
@@ -32,6 +34,9 @@ _STANDBY: Final = "standby"
 _REST: Final = "rest"
 _POLL_S: Final = 1.0
 _GRACE_S: Final = 15.0
+_MAX_REPLACED: Final = 5
+_REPLACED_WITHIN_S: Final = 60.0
+"""So often within that time a process is started again; one more time it is the cluster's end: it cannot run."""
 
 
 class ClusterEnded(Exception):
@@ -55,8 +60,9 @@ class LocalCluster:
         self._children = ChildProcesses(self._data_path / "logs")
         self._exit = contextlib.ExitStack()
         self._broker: EmbeddedBroker | None = None
-        self._rest: Child | None = None
-        self._rest_answers = False
+        self._replaced_s: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MAX_REPLACED))
+        """When a process of each name was started again last, monotonic."""
+        self._is_up = False
         self.bootstrap = ""
         self.rest_url = ""
         self.leader: LeaderHeartbeat | None = None
@@ -77,10 +83,11 @@ class LocalCluster:
             # Stops what is left when the start is broken off; an orderly stop has emptied it before.
             self._exit.callback(self._children.stop)
             self._start_master()
-            self._rest = self._start_rest()
+            rest = self._children.start(_REST, [*self._session.child_arguments(self.bootstrap, {}), "rest"])
             self._start_task_executors()
-            self.rest_url = self._await_rest(self._rest)
+            self.rest_url = self._await_rest(rest)
             self._say(f"the dashboard and Flink's REST API are at {self.rest_url}")
+            self._is_up = True
         except BaseException:
             self.stop()
             raise
@@ -139,34 +146,33 @@ class LocalCluster:
                         missing.discard(event.task_manager_id)
                         self._say(f"TaskExecutor {event.task_manager_id} is registered ({event.slot_count} slots)")
 
-    def _start_rest(self) -> Child:
-        return self._children.start(_REST, [*self._session.child_arguments(self.bootstrap, {}), "rest"])
-
     def _await_rest(self, rest: Child) -> str:
         """Return the URL of the REST process, once it answers."""
         deadline = time.monotonic() + self._start_timeout_s
-        while (url := self._url_of(rest)) is None:
+        while (url := announced_address.read(self._data_path, Announced.REST, rest.process.pid)) is None:
             self.check()
             if time.monotonic() > deadline:
                 raise CommandFailed(ExitCode.UNREACHABLE, f"the REST process does not answer; its log is {rest.log_path}")
             time.sleep(0.05)
-        self._rest_answers = True
         return url
 
-    def _url_of(self, rest: Child) -> str | None:
-        return announced_address.read(self._data_path, Announced.REST, rest.process.pid)
+    def _replace_ended(self) -> None:
+        """Start again what has ended, unless it did so too often.
 
-    def _watch_rest(self) -> None:
-        """Replace the REST process where it has ended: the cluster needs none. One that has never answered cannot run: that is an error."""
-        rest = self._rest
-        if rest is None:
-            return
-        if rest.process.poll() is None:
-            self._rest_answers = self._rest_answers or self._url_of(rest) is not None
-        elif self._rest_answers:
-            self._children.children.remove(rest)
-            self._say(f"the REST process ended by itself; starting another one; its log is {rest.log_path}")
-            self._rest, self._rest_answers = self._start_rest(), False
+        Raises:
+            ChildDied: it did, or the cluster is not up yet.
+            ClusterEnded: the cluster was shut down.
+
+        """
+        for child in [each for each in self._children.children if each.end()]:
+            if self.leader is not None and read_fold(self.bootstrap, self._session.cluster_id).master.shutdown.is_under_way:
+                raise ClusterEnded(self._await_master())
+            times_s, now_s = self._replaced_s[child.name], time.monotonic()
+            if not self._is_up or (len(times_s) == _MAX_REPLACED and now_s - times_s[0] < _REPLACED_WITHIN_S):
+                child.check()
+            times_s.append(now_s)
+            self._say(f"{child.name} ended by itself ({child.end()}); starting it again; its log is {child.log_path}")
+            self._children.replace(child)
 
     def start_standby(self) -> str:
         """Start another master, wait until it follows the log, and return its id."""
@@ -199,14 +205,8 @@ class LocalCluster:
         return next(child.process.pid for child in self._children.children if child.name == _MASTER)
 
     def check(self) -> None:
-        """Raise `ChildDied` or `CommandFailed` if a part of the cluster has ended, `ClusterEnded` if all of it was shut down."""
-        self._watch_rest()
-        try:
-            self._children.check()
-        except ChildDied:
-            if self.leader is not None and read_fold(self.bootstrap, self._session.cluster_id).master.shutdown.is_under_way:
-                raise ClusterEnded(self._await_master()) from None
-            raise
+        """Start again what has ended; raise `ChildDied` or `CommandFailed` where that is no use, `ClusterEnded` if all was shut down."""
+        self._replace_ended()
         if self._broker is not None and not self._broker.is_running:
             raise CommandFailed(ExitCode.ENVIRONMENT, f"the embedded broker ended by itself; its log is {self._broker.log_path}")
 

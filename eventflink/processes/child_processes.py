@@ -33,12 +33,17 @@ class Child:
     process: subprocess.Popen[bytes]
     started_s: float
     """Monotonic."""
+    command: Sequence[str] = ()
 
     def check(self) -> None:
         """Raise `ChildDied` if it has ended."""
-        if (code := self.process.poll()) is not None:
-            how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        if how := self.end():
             raise ChildDied(f"{self.name} ended by itself ({how}); {self.end_of_log()}")
+
+    def end(self) -> str:
+        """Return how it has ended; empty: it runs."""
+        code = self.process.poll()
+        return "" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def end_of_log(self) -> str:
         """Return the last lines of its log, as the end of a message."""
@@ -68,7 +73,7 @@ def start_child(
             process_group=0,
             preexec_fn=die_with_parent(),  # noqa: PLW1509 - the function only calls prctl, which is safe after fork
         )
-    return Child(name, log_path, process, started_s)
+    return Child(name, log_path, process, started_s, command)
 
 
 def end_children(children: Sequence[Child], timeout_s: float = STOP_TIMEOUT_S) -> None:
@@ -110,6 +115,11 @@ class ChildProcesses:
         """Raise `ChildDied` if one has ended."""
         for child in self.children:
             child.check()
+
+    def replace(self, child: Child) -> Child:
+        """Start one that has ended again, as it was started; raises as `start` does."""
+        self.children.remove(child)
+        return self.start(child.name, child.command)
 
     def kill(self, name: str) -> None:
         """Kill a child, and know nothing of it any more."""

@@ -27,12 +27,14 @@ PROGRAM = [sys.executable, "-m", "eventflink.cli"]
 class LocalCluster:
     """A running `eventflink up`, and a way to call other commands on it."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
+    def __init__(self, directory: Path, *options: str, task_executors: int = 0) -> None:
         self.directory = directory
         self.options = ["-D", f"data.directory={directory / 'data'}", "-D", "broker.port=0", *options]
         self.output = directory / "up.txt"
         with self.output.open("w") as output:
-            self.process = subprocess.Popen([*PROGRAM, *self.options, "up", "--taskexecutors", "0"], stdout=output, stderr=output)
+            self.process = subprocess.Popen(
+                [*PROGRAM, *self.options, "up", "--taskexecutors", str(task_executors)], stdout=output, stderr=output
+            )
         wait_until(lambda: "is up" in self.output.read_text() or self.process.poll() is not None, 90)
         assert self.process.poll() is None, self.output.read_text()
 
@@ -43,6 +45,19 @@ class LocalCluster:
         finished = self.run(*arguments, "--json", stdin=stdin)
         assert finished.returncode == 0, finished.stderr
         return json.loads(finished.stdout.splitlines()[-1])
+
+    def kill(self, role: str) -> None:
+        """Kill the process of a role, which may just be starting."""
+
+        def found() -> list[psutil.Process]:
+            with contextlib.suppress(psutil.Error):  # One has just ended.
+                return [child for child in psutil.Process(self.process.pid).children() if child.cmdline()[-1:] == [role]]
+            return []
+
+        wait_until(lambda: found() != [], 120)
+        [process] = found()
+        process.kill()
+        wait_until(lambda: not is_alive(process.pid), 120)
 
     def children(self) -> list[psutil.Process]:
         return list(psutil.Process(self.process.pid).children(recursive=True))
@@ -182,12 +197,44 @@ def test_an_orderly_stop_leaves_nothing_running_and_the_next_start_goes_on(tmp_p
     wait_until(lambda: not any(is_alive(process.pid) for process in processes), 120)
 
 
-def test_the_death_of_the_master_ends_up_with_an_error_that_shows_its_log(tmp_path: Path) -> None:
+WAITS = """
+import pathlib, time
+
+def run(context):
+    while not pathlib.Path(context.parameters["file"]).exists():
+        time.sleep(0.1)
+"""
+
+
+def test_a_master_and_a_task_executor_that_are_killed_are_started_again_and_the_job_goes_on(tmp_path: Path) -> None:
+    running = LocalCluster(tmp_path, task_executors=1)
+    (tmp_path / "code.py").write_text(WAITS)
+    vertex = {"id": "only", "python": "code:run", "parameters": {"file": str(tmp_path / "go")}}
+    graph = {"name": "waits", "vertices": [vertex], "restart_strategy": {"type": "fixed-delay", "attempts": 1, "delay_ms": 100}}
+    running.json("submit", "-", "--detach", "--job-id", "job", "--code", str(tmp_path / "code.py"), stdin=json.dumps(graph))
+
+    def task_executors() -> list[int]:
+        return [row["process_id"] for row in running.json("taskmanager", "list")["task_managers"]]
+
+    before = task_executors()
+    running.kill("master")
+    wait_until(lambda: running.json("status")["epoch"] == 2, 120)
+    running.kill("taskexecutor")
+    wait_until(lambda: task_executors() not in ([], before), 120)
+    (tmp_path / "go").touch()
+    wait_until(lambda: running.json("status", "job")["status"] == "FINISHED", 120)
+    assert running.process.poll() is None
+    running.process.terminate()
+    assert running.process.wait(120) == 0
+
+
+def test_a_master_that_ends_again_and_again_ends_up_with_an_error_that_shows_its_log(tmp_path: Path) -> None:
     running = LocalCluster(tmp_path)
-    (master,) = [process for process in running.children() if "master" in process.cmdline()]
-    master.kill()
+    for _ in range(6):
+        running.kill("master")
     assert running.process.wait(120) == 4
-    assert "master ended by itself (signal 9)" in running.output.read_text()
+    assert running.output.read_text().count("master ended by itself (signal 9); starting it again") == 5
+    assert "master ended by itself (signal 9); its log" in running.output.read_text()
 
 
 def test_the_workers_that_the_master_started_end_with_the_cluster(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from eventflink.cli.waiting import Stopped, stop_on_signals, wait_while_healthy
 def up(session: Session, taskexecutors: int, *, as_json: bool) -> int:
     """Start a whole cluster on this machine.
 
-    Starts Kafka (unless bootstrap.servers names one), a master and TaskExecutors; Ctrl-C stops them in order. Their logs are in
-    <data.directory>/logs. A cluster that is shut down ends 'up' as well, with its exit code.
+    Starts Kafka (unless bootstrap.servers names one), a master and TaskExecutors; Ctrl-C stops them in order. What ends by itself is
+    started again. Their logs are in <data.directory>/logs. A cluster that is shut down ends 'up' as well, with its exit code.
     """
     say = session.err.print
     cluster = LocalCluster(session, taskexecutors, lambda line: say(line, markup=False))
