@@ -13,6 +13,7 @@ from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.types import StringType
 
 from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
+from tests.support.spark_work import session_of_a_mortal
 from tests.support.task_host import is_running, wait_until
 
 pytestmark = pytest.mark.slow
@@ -75,9 +76,7 @@ def test_the_worker_of_a_sink_ends_with_its_spark(tmp_path: Path) -> None:
         told.write_text(str(os.getpid()))
         time.sleep(3600)
 
-    with SparkLease(tmp_path):
-        remote = ensure_server(tmp_path, SparkServerSettings("local[2]", "1g"))
-        session = SparkSession.builder.remote(remote).create()
+    with SparkLease(tmp_path), session_of_a_mortal(ensure_server(tmp_path, SparkServerSettings("local[2]", "1g"))) as session:
         rows = session.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
         sink = rows.writeStream.foreachBatch(wait)
         sink.trigger(once=True).option("checkpointLocation", str(tmp_path / "checkpoints")).start()

@@ -1,9 +1,16 @@
-"""Whether a Spark server computes: whether threads of its executor want a processor, however few of them a busy machine gives it."""
+"""Whether a Spark server computes: whether threads of its executor want a processor, however few of them a busy machine gives it.
+
+And sessions of servers that end.
+"""
 
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
+from pyspark.sql.connect.session import SparkSession
 
 from tests.support.running_cluster import wait_until
 
@@ -35,3 +42,15 @@ def _runs(stat: Path) -> bool:
     except OSError:
         return False  # The thread has ended.
     return name == _THREADS and state.split()[0] == "R"
+
+
+@contextmanager
+def session_of_a_mortal(remote: str) -> Iterator[SparkSession]:
+    """A session of a Spark that ends in the test: a client that is left would try to reach it in all tests that follow in this process."""
+    session = SparkSession.builder.remote(remote).create()
+    session.client.set_retry_policies([])
+    try:
+        yield session
+    finally:
+        with warnings.catch_warnings(action="ignore"):
+            session.stop()
