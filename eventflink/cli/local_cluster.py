@@ -24,6 +24,7 @@ from eventflink.gateways.errors import ClusterNotFound, ClusterUnreachable, NoLe
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.leader import find_leader
 from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
+from eventflink.log.class_data import stop_making
 from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.processes.child_processes import Child, ChildProcesses
 from eventflink.processes.file_lock import locked
@@ -222,11 +223,12 @@ class LocalCluster:
             raise CommandFailed(ExitCode.UNREACHABLE, message) from None
 
     def stop(self) -> None:
-        """Stop the TaskExecutors, then the master, then the broker. Does nothing the second time."""
+        """Stop the TaskExecutors, then the master, then the broker, and what they have begun beside. Does nothing the second time."""
         self._children.stop([child.name for child in self._children.children if child.name not in (_MASTER, _STANDBY)])
         self._children.stop()
         self._stop_workers()  # No master is there any more that would have others started.
         self._exit.close()
+        stop_making()
 
     def _stop_workers(self) -> None:
         """Stop the workers of the resource driver `process`: they outlive their master, and not the cluster."""

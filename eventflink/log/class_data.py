@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import logging
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -32,8 +33,10 @@ _QUIET_S: Final = 5.0
 
 _RECORD_LIMIT_S: Final = 600.0
 _MAKE_LIMIT_S: Final = 600.0
+_END_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 1.0
 _LOWEST_PRIORITY: Final = 19
+_MAKER: Final = "eventflink.log.class_data"
 _RECORD: Final = "-XX:DumpLoadedClassList="
 _SAFELY: Final = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:+VerifySharedSpaces", "-Xlog:cds*=off")
 """A JVM that does not know them goes on; one that maps an archive first compares its checksums, and says nothing about what it refuses."""
@@ -84,7 +87,7 @@ class ClassData:
         if recorded is None:
             return
         log = recorded.with_suffix(".log")
-        maker = [sys.executable, "-P", "-m", "eventflink.log.class_data"]
+        maker = [sys.executable, "-P", "-m", _MAKER]
         maker += [str(self._archive), str(recorded), str(process_id), self._main_class, self._needed_class]
         try:
             # The shell ends at once: who made it for this process has nothing to wait for, and the archive may be ready after its end.
@@ -94,6 +97,24 @@ class ClassData:
             _LOGGER.info("ClassDataNotShared archive=%s reason=%r", self._archive, str(error))
         else:
             _LOGGER.info("ClassDataToBeShared archive=%s log=%s", self._archive, log)
+
+
+def stop_making(cache_directory: Path | None = None) -> None:
+    """End what makes archives for this cache: whoever has stopped a cluster wants nothing of it to run on; a later start makes them."""
+    import psutil  # noqa: PLC0415 - only who stops a cluster needs it
+
+    directory = (cache_directory if cache_directory is not None else default_cache_directory()) / "class-data"
+    makers = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            command = process.cmdline()
+            if _MAKER in command and Path(command[command.index(_MAKER) + 1]).parent == directory:
+                process.terminate()
+                makers.append(process)
+    _, alive = psutil.wait_procs(makers, _END_TIMEOUT_S)
+    for process in alive:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
 
 
 def _failure_of(archive: Path) -> Path:
@@ -113,6 +134,7 @@ def main() -> int:
     """Make one archive; return the exit status, and leave no file but the archive or the reason why there is none."""
     archive, recorded, process_id, main_class, needed_class = sys.argv[1:]
     os.nice(_LOWEST_PRIORITY)
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     log = Path(recorded).with_suffix(".log")
     try:
         with locked(Path(archive).with_suffix(".lock"), 0.0, LockBusy("another process makes it")):

@@ -1,13 +1,15 @@
 """Which archive of classes a start uses, when it records for one, and what is removed; the JVMs are in the integration tests."""
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
-from eventflink.log.class_data import ClassData
+from eventflink.log.class_data import ClassData, stop_making
 
 WEEK_S = 7 * 24 * 3600
 
@@ -56,3 +58,22 @@ def test_where_an_archive_could_not_be_made_it_is_tried_again_after_a_week(tmp_p
     assert not start(tmp_path, "refused").options
     grow_old(failed)
     assert recorded_by(start(tmp_path, "refused")).exists()
+
+
+def test_what_makes_an_archive_can_be_ended_and_leaves_nothing(tmp_path: Path) -> None:
+    directory = tmp_path / "class-data"
+    directory.mkdir()
+    recorded = directory / "some.classes"
+    recorded.touch()
+    # A JVM that runs, and has not loaded what is waited for; this process stands for it.
+    jvm = [str(os.getpid()), psutil.Process().cmdline()[-1], "a/Class/that/never/Comes"]
+    command = [sys.executable, "-m", "eventflink.log.class_data", str(directory / "some.jsa"), str(recorded), *jvm]
+    with subprocess.Popen(command) as maker:
+        while not (directory / "some.lock").exists():
+            assert maker.poll() is None
+            time.sleep(0.02)
+        stop_making(tmp_path / "other")
+        assert maker.poll() is None, "it makes one for another cache"
+        stop_making(tmp_path)
+        maker.wait(60)
+    assert {path.suffix for path in directory.iterdir()} <= {".lock"}
