@@ -206,7 +206,14 @@ class LocalCluster:
         return next(child.process.pid for child in self._children.children if child.name == _MASTER)
 
     def check(self) -> None:
-        """Start again what has ended; raise `ChildDied` or `CommandFailed` where that is no use, `ClusterEnded` if all was shut down."""
+        """Start ended processes again.
+
+        Raises:
+            ChildDied: a process ended too often.
+            ClusterEnded: the cluster was shut down.
+            CommandFailed: the embedded broker ended.
+
+        """
         self._replace_ended()
         if self._broker is not None and not self._broker.is_running:
             raise CommandFailed(ExitCode.ENVIRONMENT, f"the embedded broker ended by itself; its log is {self._broker.log_path}")

@@ -126,7 +126,7 @@ class _Damage(Exception):
 
 
 def _read_list(output: OutputLocation) -> dict[str, int]:
-    """Return the files of an output with their sizes, all of which are there."""
+    """Return the files of an output with their sizes; each of them exists."""
     directory = directory_of(output)
     if not directory.is_dir():
         raise _Damage(f"{directory} is not there")

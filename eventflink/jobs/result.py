@@ -94,7 +94,7 @@ def pandas_frame(table: pa.Table) -> "pd.DataFrame":
     try:
         return table.to_pandas()
     except (ValueError, OverflowError):
-        import pandas as pd  # noqa: PLC0415 - whoever wants a frame has it
+        import pandas as pd  # noqa: PLC0415 - only a frame needs it
 
         columns = [_pandas_column(column) for column in table.columns]
         return pd.DataFrame(dict(enumerate(columns))).set_axis(table.column_names, axis="columns")

@@ -100,7 +100,7 @@ class ClassData:
 
 
 def stop_making(cache_directory: Path | None = None) -> None:
-    """End what makes archives for this cache: whoever has stopped a cluster wants nothing of it to run on; a later start makes them."""
+    """End the processes that make archives for this cache, so that a stopped cluster leaves none running; a later start makes them."""
     import psutil  # noqa: PLC0415 - only who stops a cluster needs it
 
     directory = (cache_directory if cache_directory is not None else default_cache_directory()) / "class-data"

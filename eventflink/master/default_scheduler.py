@@ -23,7 +23,7 @@ MAX_DEPLOYMENT_BYTES: Final = 896 * 1024
 _BYTES_BESIDE_A_TEXT: Final = 5
 """Of Avro: its length, and the tag or the count before it."""
 _BYTES_OF_COUNTS: Final = 19
-"""Of Avro: the largest rows, files and bytes of an output."""
+"""The largest number of rows, files or bytes of an output: a long of Avro."""
 
 
 def decide_schedule(job: JobMaster, slots: SlotManager, now_ms: int, keys: Iterable[SubtaskKey] | None = None) -> list[LogEvent]:

@@ -100,7 +100,7 @@ class OutputLocation:
     files: int = UNKNOWN_COUNT
     size_bytes: int = UNKNOWN_COUNT
     digest: str = ""
-    """Of the list of the files (`jobs/published.py`)."""
+    """The digest of the list of the files (`jobs/published.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ class Output(OwnShape):
     files: int
     size_bytes: int
     digest: str
-    """Of the list of the files."""
+    """The digest of the list of the files."""
 
 
 class ResultPage(OwnShape):
