@@ -249,11 +249,11 @@ def test_a_batch_that_begins_anew_with_other_records_under_a_number_that_was_wri
 
 
 def test_a_batch_that_took_longer_than_a_transaction_may_is_said_to_have(bootstrap: str, subtask: Subtask) -> None:
-    held = Held(KafkaSinkSettings(bootstrap, subtask._topic, subtask._writer_id, 1, 1_000, ""))
-    thread = threading.Timer(13.0, held.go_on.set)  # Kafka looks for such transactions every ten seconds.
+    held = Held(KafkaSinkSettings(bootstrap, subtask._topic, subtask._writer_id, 1, 5_000, ""))
+    thread = threading.Timer(17.0, held.go_on.set)  # Kafka looks for such transactions every ten seconds.
     thread.start()
     subtask.write(subtask.sink(1), 0)
-    with pytest.raises(SinkUnavailable, match=r"batch 1 took \d+ s, and Kafka ends a transaction after transaction_timeout_ms, 1000"):
+    with pytest.raises(SinkUnavailable, match=r"batch 1 took \d+ s, and Kafka ends a transaction after transaction_timeout_ms, 5000"):
         subtask.write(held, 1)
     thread.join()
 

@@ -360,8 +360,9 @@ def find_task(cell: Cell, subject: AttemptId) -> int:
 def test_a_killed_task_executor_leaves_nothing_and_its_guardian_tells(cell: Cell, tmp_path: Path) -> None:
     cell.register()
     cell.run(attempt(1), "sleep_with_child", parameters={"file": str(tmp_path / "child")})
-    cell.wait_for((tmp_path / "child").exists)
-    family = [*cell.family(), psutil.Process(int((tmp_path / "child").read_text("ascii")))]
+    child = tmp_path / "child"
+    cell.wait_for(lambda: child.exists() and child.read_text("ascii"))
+    family = [*cell.family(), psutil.Process(int(child.read_text("ascii")))]
     instance_id = cell.instance_id
     killed_at = time.monotonic()
     cell.process.kill()

@@ -58,6 +58,14 @@ class Dashboard:
         """Press a key as somebody does who looks at the page."""
         self.page.keyboard.press(key)
 
+    def step(self, key: str) -> None:
+        """Press a key that goes to another moment, and wait until the address names it."""
+        before = self.pinned()
+        self.press(key)
+        self.page.wait_for_function(
+            "before => new URLSearchParams(location.search).get('at') !== before", arg=None if before is None else str(before)
+        )
+
     def pinned(self) -> int | None:
         """Return the offset that the address names; None: the page is live."""
         named = parse_qs(self.page.evaluate("location.search.slice(1)")).get("at")

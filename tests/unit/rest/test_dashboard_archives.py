@@ -69,8 +69,8 @@ def test_the_bar_goes_through_the_life_of_a_job_and_the_address_pins_the_moment(
     expect(slider).to_have_attribute("aria-valuemax", str(last))
     status = dashboard.main.locator(".job-title .chip")
     expect(status).to_contain_text("FAILED")
-    dashboard.press("{")
-    dashboard.press("[")
+    dashboard.step("{")
+    dashboard.step("[")
     assert (dashboard.pinned() or last) < last
     expect(status).not_to_contain_text("FAILED")
     expect(dashboard.page.get_by_role("complementary", name="The moment that is shown")).to_contain_text("before its end")
