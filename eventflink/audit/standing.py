@@ -11,7 +11,7 @@ from typing import Any, Final
 from eventflink.audit.subjects import Subject, SubjectType
 from eventflink.events.log_events import RequestAccepted
 from eventflink.events.wording import iso_time
-from eventflink.master.execution_graph import Subtask
+from eventflink.master.execution_graph import Subtask, SubtaskKey
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.rescaling import wanted_parallelism
@@ -20,6 +20,7 @@ from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.statuses import ExecutionState, SlotState
 from eventflink.views.exceptions import exception_view
 from eventflink.views.plain import reaction_of
+from eventflink.views.standing_streams import standing_streams
 from eventflink.views.waits import Wait, Waits, not_confirmed, parallelism_in_words
 
 _TASKS_SHOWN: Final = 5
@@ -94,11 +95,17 @@ def _waits_of_job(job: JobMaster, subtasks: list[Subtask], master: Master) -> li
     all_waits = Waits(master)
     waits = [wait for s in subtasks if (wait := all_waits.of_subtask(job, s)) is not None]
     shown = _first(waits)
+    shown += _first([Wait(_name_of(job, key), why) for key, why in standing_streams(job)])
     dirty = master.dispatcher.dirty.get(job.job_id)
     if dirty is not None:
         again = f"; it failed {dirty.attempts} times, the next try is at {iso_time(dirty.retry_at_ms)}" if dirty.attempts else ""
         shown.append(Wait("the clean-up", f"the job's intermediate data are not removed yet{again}", job.ended_at_ms))
     return shown
+
+
+def _name_of(job: JobMaster, key: SubtaskKey) -> str:
+    subtask = job.execution_graph.vertices[key[0]].subtasks[key[1]]
+    return str(AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt))
 
 
 def _first(waits: list[Wait]) -> list[Wait]:
@@ -132,7 +139,8 @@ def _of_subtask(subject: Subject, master: Master) -> Standing:
         together = [str(a) for a in allocation.attempts if a != this] if allocation is not None else []
         facts |= {"slot_sharing_group": group, "shares_its_slot_with": ", ".join(together) or None}
     wait = Waits(master).of_subtask(job, subtask)
-    return Standing(str(subtask.state), facts, [wait] if wait is not None else [], failed)
+    stands = [Wait(_name_of(job, key), why) for key, why in standing_streams(job) if key == subtask.key]
+    return Standing(str(subtask.state), facts, [wait, *stands] if wait is not None else stands, failed)
 
 
 def _of_ended_attempt(subject: Subject, attempt: int, facts: dict[str, Any]) -> Standing:

@@ -8,7 +8,7 @@ of the latest completed one, of older ones only sums. A savepoint that is to end
 follows is kept here as well (S3).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -157,6 +157,11 @@ class Checkpoints:
     def latest(self) -> Checkpoint | None:
         """The newest that completed."""
         return self.completed[-1] if self.completed else None
+
+    @property
+    def last_words(self) -> Mapping[SubtaskKey, Acknowledgement]:
+        """What each subtask said last when it was asked."""
+        return self.progress | (self.pending.acknowledged if self.pending is not None else {})
 
     def attempts_to_ask(self, graph: ExecutionGraph) -> dict[SubtaskKey, int]:
         """Return the attempts that a checkpoint would ask, all of streams that have not finished; none unless the query of each runs."""

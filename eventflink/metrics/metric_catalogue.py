@@ -15,7 +15,7 @@ MAX_JOB_TASKS: Final = 10_000
 """How many subtasks are counted by job in one scrape: more would hold up decisions for milliseconds."""
 
 MAX_STREAM_SUBTASKS: Final = 1_000
-"""How many subtasks of streams have metrics of their own, over all jobs: each has eleven series, and one of each partition it tells of."""
+"""How many subtasks of streams have metrics of their own, over all jobs: each has twelve series, and one of each partition it tells of."""
 
 METRICS: Final[list[Metric]] = []
 """All of them, in the order of the documentation."""
@@ -150,11 +150,14 @@ STREAM_PROCESSED_RATE = _job.gauge("stream_processed_rows_per_second", "Rows tha
 STREAM_BATCH_DURATION = _job.gauge("stream_batch_duration_seconds", "How long that batch took.", *_SUBTASK)
 STREAM_STATE_ROWS = _job.gauge("stream_state_rows", "Rows of its state.", *_SUBTASK)
 STREAM_STATE_BYTES = _job.gauge("stream_state_bytes", "Memory of its state, as Spark tells it.", *_SUBTASK)
-STREAM_LATE_ROWS = _job.gauge("stream_late_rows_dropped", "Rows of that batch that came behind the watermark.", *_SUBTASK)
+STREAM_LATE_ROWS = _job.gauge("stream_late_rows_dropped", "Rows that came behind the watermark, in this attempt.", *_SUBTASK)
 STREAM_WATERMARK_LAG = _job.gauge(
     "stream_watermark_lag_seconds",
     "How far the watermark was behind the log's time when the subtask answered; left out while there is no watermark.",
     *_SUBTASK,
+)
+STREAM_WATERMARK_STANDS = _job.gauge(
+    "stream_watermark_stands_seconds", "For how long rows have come and the watermark has not moved; 0: it moves.", *_SUBTASK
 )
 STREAM_RECORDS_BEHIND = _job.gauge(
     "stream_records_behind",

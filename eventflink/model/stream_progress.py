@@ -71,7 +71,7 @@ class StreamProgress:
     state_rows: int = 0
     state_bytes: int = 0
     late_rows_dropped: int = 0
-    """Of the last batch: rows that came behind the watermark."""
+    """Rows that came behind the watermark, in all batches of this attempt that were seen."""
     watermark_ms: int = NO_WATERMARK
     """Event time before which nothing more is expected; -1: the query has no watermark."""
     partitions_behind: int = 0
@@ -80,6 +80,10 @@ class StreamProgress:
     """Those of them that are furthest behind, at most `MAX_PARTITION_LAGS`, the furthest first."""
     rows_read: int = UNKNOWN_COUNT
     """By all batches of this attempt; -1: not all of them were seen."""
+    rows_since_watermark: int = 0
+    """Rows that have come since the watermark moved last; 0: it moves, or the query has none."""
+    watermark_stands_ms: int = 0
+    """From that move until the last batch that brought some of them."""
 
 
 def furthest_behind(lags: Iterable[PartitionLag]) -> tuple[PartitionLag, ...]:
@@ -112,6 +116,8 @@ def bounded_progress(progress: StreamProgress) -> StreamProgress:
         late_rows_dropped=_bounded(progress.late_rows_dropped),
         watermark_ms=_bounded(progress.watermark_ms, NO_WATERMARK),
         rows_read=_bounded(progress.rows_read, UNKNOWN_COUNT),
+        rows_since_watermark=_bounded(progress.rows_since_watermark),
+        watermark_stands_ms=_bounded(progress.watermark_stands_ms),
         partitions_behind=min(max(progress.partitions_behind, 0), _MAX_INT),
         partition_lags=tuple(
             [

@@ -27,16 +27,23 @@ _COMMITTED: Final = "commits"
 """The same of those that are done."""
 
 
-class RowsRead:
-    """How many rows the queries of an attempt have read, one after the other: each batch counts once, as Spark says that it has ended.
+class SeenBatches:
+    """What the batches of an attempt's queries come to, one after the other: each counts once, as Spark says that it has ended.
 
-    Spark keeps the newest batches only. Where some were not seen, the sum is unknown from then on.
+    Spark keeps the newest batches only. Where some were not seen, the rows that were read are unknown from then on.
     """
 
     def __init__(self, restored_batch_id: int) -> None:
         """Begin after the last batch of an earlier attempt; -1: there is none."""
-        self.total = 0
-        """-1: it is unknown."""
+        self.rows_read = 0
+        """-1: they are unknown."""
+        self.late_rows_dropped = 0
+        self.rows_since_watermark = 0
+        """That came since the watermark moved last."""
+        self.watermark_stands_ms = 0
+        """From then on until the last batch with such rows."""
+        self._watermark = ""
+        self._moved_at: datetime | None = None
         self._batch_id = restored_batch_id
         self._is_counted = True
         """Whether the rows of that batch are in the sum."""
@@ -51,28 +58,44 @@ class RowsRead:
                 if each.batchId > self._batch_id + 1:
                     self.forget()
                 self._batch_id, self._is_counted = each.batchId, False
-            if each.batchId == self._batch_id and each.numInputRows and not self._is_counted:
+            if each.batchId < self._batch_id:
+                continue
+            is_new = bool(each.numInputRows) and not self._is_counted
+            self._watch_watermark(each, each.numInputRows if is_new else 0)
+            if is_new:
                 self._is_counted = True
-                if self.total != UNKNOWN_COUNT:
-                    self.total += each.numInputRows
+                self.late_rows_dropped += sum(state.numRowsDroppedByWatermark for state in each.stateOperators)
+                if self.rows_read != UNKNOWN_COUNT:
+                    self.rows_read += each.numInputRows
+
+    def _watch_watermark(self, batch: Any, rows: int) -> None:
+        """Take the watermark by which a batch went, which the batches before it have made, and how many rows came with it."""
+        watermark = batch.eventTime.get("watermark", "")
+        began_at = datetime.fromisoformat(batch.timestamp)
+        if watermark != self._watermark or self._moved_at is None:
+            self._watermark, self._moved_at = watermark, began_at
+            self.rows_since_watermark = self.watermark_stands_ms = 0
+        elif rows and watermark:
+            self.rows_since_watermark += rows
+            self.watermark_stands_ms = max(0, round((began_at - self._moved_at).total_seconds() * 1000))
 
     def forget(self) -> None:
         """Take note that batches may have ended unseen."""
-        self.total = UNKNOWN_COUNT
+        self.rows_read = UNKNOWN_COUNT
 
 
-def progress_of(reported: Any, source_names: list[str], last_batch_id: int, rows_read: int = UNKNOWN_COUNT) -> StreamProgress:
+def progress_of(reported: Any, source_names: list[str], last_batch_id: int, seen: SeenBatches) -> StreamProgress:
     """Return where a query stands.
 
     Args:
         reported: a `StreamingQueryProgress`, or None before the first batch of this run has ended.
         source_names: of the graph, in the order in which the query has them; a source that the query reads twice is named by Spark.
         last_batch_id: the last committed batch of its checkpoint directory.
-        rows_read: by all batches of the attempt; -1: it is unknown.
+        seen: what the batches of the attempt come to, this one among them.
 
     """
     if reported is None:
-        return StreamProgress(batch_id=last_batch_id, rows_read=rows_read)
+        return StreamProgress(batch_id=last_batch_id, rows_read=seen.rows_read, late_rows_dropped=seen.late_rows_dropped)
     phases = {name: ms for name, ms in reported.durationMs.items() if name != _TRIGGER}
     slowest = max(phases, key=lambda name: phases[name], default="")
     states = reported.stateOperators
@@ -92,11 +115,13 @@ def progress_of(reported: Any, source_names: list[str], last_batch_id: int, rows
         slowest_phase_ms=phases.get(slowest, 0),
         state_rows=sum(state.numRowsTotal for state in states),
         state_bytes=sum(state.memoryUsedBytes for state in states),
-        late_rows_dropped=sum(state.numRowsDroppedByWatermark for state in states),
+        late_rows_dropped=seen.late_rows_dropped,
         watermark_ms=_watermark_ms(reported.eventTime.get("watermark", "")),
         partitions_behind=len(behind),
         partition_lags=furthest_behind(behind),
-        rows_read=rows_read,
+        rows_read=seen.rows_read,
+        rows_since_watermark=seen.rows_since_watermark,
+        watermark_stands_ms=seen.watermark_stands_ms,
     )
 
 

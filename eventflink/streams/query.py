@@ -13,7 +13,7 @@ from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.statuses import StreamTrigger
 from eventflink.model.stream_progress import NO_BATCH, StreamProgress
 from eventflink.streams.failures import StreamStopped
-from eventflink.streams.progress import RowsRead, last_begun_batch, last_committed_batch, progress_of, remove_cut_notes
+from eventflink.streams.progress import SeenBatches, last_begun_batch, last_committed_batch, progress_of, remove_cut_notes
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
@@ -28,10 +28,10 @@ class RunningQuery:
     """A query that was started."""
 
     def __init__(
-        self, query: "StreamingQuery", location: Path, stream: StreamDefinition, restored_batch_id: int, rows_read: RowsRead | None
+        self, query: "StreamingQuery", location: Path, stream: StreamDefinition, restored_batch_id: int, seen: SeenBatches | None
     ) -> None:
         self._query = query
-        self.rows_read = rows_read or RowsRead(restored_batch_id)
+        self.seen = seen or SeenBatches(restored_batch_id)
         """By this query, and by those of its attempt before it."""
         self._location = location
         self._source_names = [source.name for source in stream.sources]
@@ -88,22 +88,22 @@ class RunningQuery:
     def progress(self) -> StreamProgress:
         """Return where the query stands now."""
         newest = self._query.recentProgress
-        self.rows_read.take(newest)
+        self.seen.take(newest)
         # The batch is read first: what is said of it may be newer, never older.
         last = newest[-1] if newest else None
-        return progress_of(last, self._source_names, last_committed_batch(self._location), self.rows_read.total)
+        return progress_of(last, self._source_names, last_committed_batch(self._location), self.seen)
 
     def _count_rows(self) -> None:
         """Count what batches have read since they were counted last; the query has ended, and does not fail for that."""
         try:
-            self.rows_read.take(self._query.recentProgress)
+            self.seen.take(self._query.recentProgress)
         except Exception as error:  # noqa: BLE001 - Spark raises what it likes, and the query may go on
             logger.warning("RowsNotCounted query=%s error=%s", self._query.id, type(error).__name__)
-            self.rows_read.forget()
+            self.seen.forget()
 
 
 def start_query(
-    writer: "DataStreamWriter", stream: StreamDefinition, location: Path, name: str, rows_read: RowsRead | None = None
+    writer: "DataStreamWriter", stream: StreamDefinition, location: Path, name: str, seen: SeenBatches | None = None
 ) -> RunningQuery:
     """Start the query, and go on where the last attempt with this checkpoint directory was.
 
@@ -112,7 +112,7 @@ def start_query(
         stream: what the graph declares.
         location: the checkpoint directory, which only the attempts of this subtask use.
         name: for people, in Spark's pages and logs.
-        rows_read: by the attempt's queries before this one; None: it is the first.
+        seen: by the attempt's queries before this one; None: it is the first.
 
     """
     restored_batch_id, begun_batch_id = last_committed_batch(location), last_begun_batch(location)
@@ -130,4 +130,4 @@ def start_query(
     query = writer.trigger(**trigger).start()
     batches = f"restored_batch={restored_batch_id} begun_batch={begun_batch_id}"
     logger.info("StreamStarted query=%s run=%s location=%s %s", query.id, query.runId, location, batches)
-    return RunningQuery(query, location, stream, restored_batch_id, rows_read)
+    return RunningQuery(query, location, stream, restored_batch_id, seen)

@@ -304,7 +304,7 @@ class StreamTask:
     @property
     def rows_read(self) -> int:
         """How many rows its queries have read; -1: it is not known."""
-        return self._query.rows_read.total if self._query is not None else 0
+        return self._query.seen.rows_read if self._query is not None else 0
 
     @property
     def _running(self) -> RunningQuery:
@@ -329,7 +329,7 @@ class StreamTask:
             _ship_by_value(self._archives)
         writer = write_to_sinks(self._outputs, stream.sinks, self._next_writer(), resolve_function)
         self._location.parent.mkdir(parents=True, exist_ok=True)
-        before = self._query.rows_read if self._query is not None else None
+        before = self._query.seen if self._query is not None else None
         return start_query(writer, stream, self._location, str(self._attempt), before)
 
     # -- orders ----------------------------------------------------------------------------------------------------

@@ -9,6 +9,8 @@ The ratio is the part, from 0 to 1, by which a stream does not keep up. It is th
 
 Up to 0.1 the level is ok, up to 0.5 low, above that high. A stream that ends with what is there now only has to work: it is always ok.
 Of one in real time only *behind* counts, since its batches last as long as they are told to.
+
+The reason also says how many rows were dropped because they were late, and whether the watermark stands still: neither is back-pressure.
 """
 
 from typing import Final
@@ -17,6 +19,7 @@ from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.statuses import BackPressureLevel, StreamTrigger
 from eventflink.model.stream_progress import NO_BATCH, StreamProgress
 from eventflink.views.plain import View
+from eventflink.views.standing_streams import why_it_stands
 
 LOW_ABOVE: Final = 0.1
 HIGH_ABOVE: Final = 0.5
@@ -74,7 +77,9 @@ def _reason_of(stream: StreamDefinition, progress: StreamProgress) -> str:
     if stream.trigger is not StreamTrigger.REAL_TIME and progress.slowest_phase and duration_ms > 0:
         share = min(100, round(100 * progress.slowest_phase_ms / duration_ms))
         reason += f"; {progress.slowest_phase} takes {share} % of the batch"
-    return reason
+    if progress.late_rows_dropped:
+        reason += f"; {progress.late_rows_dropped:,} rows came behind the watermark and were dropped"
+    return f"{reason}; {why}" if (why := why_it_stands(stream, progress)) else reason
 
 
 def _records_behind(progress: StreamProgress) -> int:

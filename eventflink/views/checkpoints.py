@@ -25,7 +25,7 @@ def checkpoints_view(job: JobMaster) -> View:
     view = checkpoints_summary(job)
     if (checkpoints := job.checkpoints) is None:
         return view
-    last_words = last_words_of(checkpoints)
+    last_words = checkpoints.last_words
     keys = [(vertex.vertex, subtask.key) for vertex in streams_of(job.execution_graph) for subtask in vertex.subtasks]
     shown = islice(keys, MAX_SUBTASKS)
     return view | {
@@ -38,11 +38,6 @@ def checkpoints_view(job: JobMaster) -> View:
 def checkpoint_history(job: JobMaster) -> list[View]:
     """Return the newest checkpoints that have ended, the newest first."""
     return [_checkpoint_view(checkpoint) for checkpoint in reversed(job.checkpoints.history)] if job.checkpoints is not None else []
-
-
-def last_words_of(checkpoints: Checkpoints) -> Mapping[SubtaskKey, Acknowledgement]:
-    """Return what each subtask said last when it was asked."""
-    return checkpoints.progress | (checkpoints.pending.acknowledged if checkpoints.pending is not None else {})
 
 
 def checkpoints_summary(job: JobMaster) -> View:

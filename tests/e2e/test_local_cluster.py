@@ -163,6 +163,11 @@ def test_the_cluster_is_described(cluster: LocalCluster) -> None:
     assert without["cluster secret"]["verdict"] == "warning"
 
 
+def test_the_doctor_tells_the_problems_of_the_cluster(cluster: LocalCluster) -> None:
+    problem = {"name": "cluster", "verdict": "warning", "detail": "No TaskManager is registered."}
+    wait_until(lambda: problem in cluster.json("doctor"), 120)
+
+
 def test_what_is_parked_is_listed_and_what_is_not_can_neither_be_tried_again_nor_dropped(cluster: LocalCluster) -> None:
     assert cluster.json("parked", "list")["parked"] == []
     assert cluster.run("parked", "list").stdout.strip() == "nothing is parked"

@@ -4,7 +4,7 @@ import contextlib
 import re
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from eventflink.events.log_events import TaskFailed
+from eventflink.events.log_events import CheckpointAcknowledged, TaskFailed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.model.statuses import JobStatus
+from eventflink.model.stream_progress import StreamProgress
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
@@ -266,6 +267,34 @@ def test_a_branch_that_gets_no_rows_does_not_keep_the_windows_of_others_open(clu
     feed(cluster.bootstrap, source, [{"number": 1_000, "at": "2026-11-26T12:00:00Z"}])
     ended = [row["start"] % 86_400 for row in committed(cluster, targets[0], 6)]
     assert sorted(ended) == [36_000 + 600 * minute for minute in range(6)]
+    cancel(cluster, job_id)
+
+
+def test_a_watermark_that_stands_still_while_rows_come_and_late_rows_are_told(cluster: RunningCluster) -> None:
+    source, targets = create_topic(cluster.bootstrap), [create_topic(cluster.bootstrap) for _ in range(3)]
+    reads = source_of(source, schema="number BIGINT, at TIMESTAMP", event_time="at", watermark_delay_ms=0, kafka={"bad_records": "column"})
+    sinks = {"even": json_sink(targets[0]), "odd": json_sink(targets[1]), "bad": {"kafka": {"topic": targets[2]}, "format": "text"}}
+    stream = {"sources": {"source": reads}, "sink": None, "sinks": sinks, "trigger": {"processing_time_ms": 0}}
+    stream["settings"] = {"spark.sql.shuffle.partitions": 1}
+    job_id = run(cluster, vertex({}, {}, "windows", stream=stream), checkpointing={"interval_ms": 300})
+
+    def feed_until(at: str, holds: Callable[[StreamProgress], bool], what: str) -> StreamProgress:
+        def fed() -> StreamProgress | None:
+            feed(cluster.bootstrap, source, [{"number": 2, "at": at}])
+            answers = [e.progress for e in cluster.events_of(job_id) if isinstance(e, CheckpointAcknowledged)]
+            return answers[-1] if answers and holds(answers[-1]) else None
+
+        found = wait_until(fed, what, TIMEOUT_S)
+        assert isinstance(found, StreamProgress)
+        return found
+
+    stood = feed_until("2026-11-26T10:00:00Z", lambda told: told.rows_since_watermark > 0 < told.watermark_ms, "a watermark that stands")
+    assert stood.watermark_stands_ms > 0 < stood.state_rows
+    assert stood.late_rows_dropped == 0
+    moved = feed_until("2026-11-26T11:00:00Z", lambda told: told.watermark_ms > stood.watermark_ms, "a watermark that moved")
+    late = feed_until("2026-11-26T10:00:00Z", lambda told: told.late_rows_dropped > 0, "rows that were dropped")
+    assert late.watermark_ms == moved.watermark_ms
+    assert late.rows_since_watermark > 0, "late rows move no watermark"
     cancel(cluster, job_id)
 
 

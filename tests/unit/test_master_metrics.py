@@ -245,6 +245,7 @@ def test_a_subtask_of_a_stream_tells_what_it_said_in_the_last_completed_checkpoi
     streams = Streams()
     [one, other] = streams.orders("first")
     told = {"state_rows": 7, "state_bytes": 900, "late_rows_dropped": 3, "watermark_ms": streams.world.wall_ms - 60_000}
+    told |= {"watermark_stands_ms": 4_500}
     rates = {"input_rows": 20, "input_rows_per_second": 40.0, "processed_rows_per_second": 80.0, "batch_duration_ms": 250}
     streams.report(acknowledgement(one, 4, sources=behind(50, -1, 10), **lags((1, 40), (7, 20), (1, 5)), **told, **rates))
     assert streams.scrape(streams.node).values(f"{STREAM}last_committed_batch") == []
@@ -259,6 +260,7 @@ def test_a_subtask_of_a_stream_tells_what_it_said_in_the_last_completed_checkpoi
         "state_rows": 7,
         "state_bytes": 900,
         "late_rows_dropped": 3,
+        "watermark_stands_seconds": 4.5,
         "records_behind": 60,
         "partitions_behind": 30,
         "back_pressure_ratio": 0.75,

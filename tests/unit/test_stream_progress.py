@@ -7,7 +7,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from eventflink.model.stream_progress import PartitionLag, StreamProgress, StreamSourceProgress
 from eventflink.streams.failures import StreamUnusable
-from eventflink.streams.progress import MAX_OFFSET_LENGTH, RowsRead, last_committed_batch, progress_of
+from eventflink.streams.progress import MAX_OFFSET_LENGTH, SeenBatches, last_committed_batch, progress_of
 from eventflink.streams.sinks import check_directory
 
 UUID = "6454d22b-3619-444f-b4f7-6dd9562e0f63"
@@ -20,6 +20,21 @@ SOURCE = {
     "inputRowsPerSecond": 3.0,
     "processedRowsPerSecond": 6.0,
     "metrics": {"maxOffsetsBehindLatest": "7"},
+}
+
+STATE = {
+    "operatorName": "stateStoreSave",
+    "numRowsTotal": 3,
+    "numRowsUpdated": 1,
+    "numRowsRemoved": 0,
+    "allUpdatesTimeMs": 1,
+    "allRemovalsTimeMs": 1,
+    "commitTimeMs": 1,
+    "memoryUsedBytes": 100,
+    "numRowsDroppedByWatermark": 0,
+    "numShufflePartitions": 1,
+    "numStateStoreInstances": 1,
+    "customMetrics": {},
 }
 
 
@@ -45,13 +60,20 @@ def reported(**more: object) -> StreamingQueryProgress:
     return StreamingQueryProgress.fromJson(batch | more)
 
 
+def seen(rows: int = 0) -> SeenBatches:
+    """Return what is known of an attempt that has read these rows."""
+    batches = SeenBatches(-1)
+    batches.rows_read = rows
+    return batches
+
+
 def lag(topic: str, partition: int, records_behind: int, source: str = "orders") -> PartitionLag:
     return PartitionLag(source=source, topic=topic, partition=partition, records_behind=records_behind)
 
 
 def test_it_is_what_spark_says_of_the_batch_and_what_is_behind_over_all_partitions() -> None:
     source = StreamSourceProgress(name="orders", end_offset='{"orders": {"0": 10, "1": 20}}', records_behind=5 + 0 + 7)
-    assert progress_of(reported(), ["orders"], 4) == StreamProgress(
+    assert progress_of(reported(), ["orders"], 4, seen(70)) == StreamProgress(
         batch_id=4,
         sources=(source,),
         input_rows=30,
@@ -63,41 +85,86 @@ def test_it_is_what_spark_says_of_the_batch_and_what_is_behind_over_all_partitio
         watermark_ms=1_795_392_000_000,
         partitions_behind=2,
         partition_lags=(lag("orders", 2, 7), lag("orders", 0, 5)),
+        rows_read=70,
     )
 
 
-def batch(batch_id: int, rows: int) -> StreamingQueryProgress:
-    return reported(batchId=batch_id, numInputRows=rows, sources=[SOURCE | {"numInputRows": rows}])
+def batch(batch_id: int, rows: int, watermark: str = "", at: str = "00:00:00.000", late: int = 0) -> StreamingQueryProgress:
+    return reported(
+        batchId=batch_id,
+        timestamp=f"2026-11-23T{at}Z",
+        eventTime={"watermark": watermark} if watermark else {},
+        stateOperators=[STATE | {"numRowsDroppedByWatermark": late}],
+        numInputRows=rows,
+        sources=[SOURCE | {"numInputRows": rows}],
+    )
 
 
 def test_rows_are_counted_once_for_each_batch_however_often_spark_tells_of_it() -> None:
-    rows = RowsRead(6)
+    rows = SeenBatches(6)
     rows.take([])
-    assert rows.total == 0
+    assert rows.rows_read == 0
     newest = [batch(6, 100), batch(7, 0), batch(7, 30), batch(8, 0)]
     rows.take(newest)
     rows.take([*newest, batch(8, 5)])
     rows.take([*newest, batch(8, 5), batch(9, 7), batch(10, 0)])
-    assert rows.total == 42
+    assert rows.rows_read == 42
 
 
 def test_the_sum_of_rows_is_unknown_for_good_when_a_batch_was_not_seen() -> None:
-    rows = RowsRead(-1)
+    rows = SeenBatches(-1)
     rows.take([batch(0, 1), batch(2, 1)])
     rows.take([batch(3, 1)])
-    assert rows.total == -1
-    assert progress_of(None, [], 3, rows.total).rows_read == -1
-    assert progress_of(batch(3, 1), ["orders"], 3, 44).rows_read == 44
+    assert rows.rows_read == -1
+    assert progress_of(None, [], 3, rows).rows_read == -1
+    assert progress_of(batch(3, 1), ["orders"], 3, rows).rows_read == -1
+
+
+def test_late_rows_are_those_of_all_batches_each_counted_once() -> None:
+    batches = SeenBatches(-1)
+    newest = [batch(0, 9), batch(1, 5, late=3), batch(2, 0), batch(2, 4, late=1)]
+    batches.take(newest)
+    batches.take([*newest, batch(3, 0)])
+    assert batches.late_rows_dropped == 4
+    assert progress_of(batch(3, 0), ["orders"], 3, batches).late_rows_dropped == 4
+
+
+BEGINNING, NOON, LATER = "1970-01-01T00:00:00.000Z", "2026-11-23T12:00:00.000Z", "2026-11-23T12:10:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("newest", "rows", "stands_ms"),
+    [
+        ([batch(0, 5)], 0, 0),
+        ([batch(0, 5), batch(1, 5, at="01:00:00.000")], 0, 0),
+        ([batch(0, 5, BEGINNING), batch(1, 5, NOON, "00:00:02.000"), batch(2, 5, LATER, "00:00:04.000")], 0, 0),
+        ([batch(0, 5, BEGINNING), batch(1, 7, BEGINNING, "00:01:02.500"), batch(2, 1, BEGINNING, "00:02:00.000")], 8, 120_000),
+        ([batch(0, 5, BEGINNING), batch(1, 5, NOON, "00:00:02.000"), batch(2, 6, NOON, "00:00:05.000")], 6, 3_000),
+        ([batch(0, 5, NOON), batch(1, 6, NOON, "00:00:05.000"), batch(2, 0, LATER, "00:00:07.000")], 0, 0),
+        ([batch(0, 5, NOON), batch(1, 6, NOON, "00:00:05.000"), batch(2, 0, NOON, "09:00:00.000")], 6, 5_000),
+        ([batch(0, 5, NOON), batch(1, 0, NOON, "00:00:05.000"), batch(1, 0, NOON, "00:00:15.000")], 0, 0),
+        ([batch(0, 5, NOON), batch(9, 6, NOON, "00:00:05.000")], 6, 5_000),
+    ],
+    ids=["none", "none for long", "moves", "not begun", "stands", "no more", "no rows since", "never any rows", "some unseen"],
+)
+def test_a_watermark_stands_from_its_last_move_until_the_last_batch_with_rows(
+    newest: list[StreamingQueryProgress], rows: int, stands_ms: int
+) -> None:
+    batches = SeenBatches(-1)
+    for count in range(len(newest) + 1):
+        batches.take(newest[:count])
+    progress = progress_of(newest[-1], ["orders"], 2, batches)
+    assert (progress.rows_since_watermark, progress.watermark_stands_ms) == (rows, stands_ms)
 
 
 def test_before_the_first_batch_of_a_run_only_the_last_committed_one_is_known() -> None:
-    assert progress_of(None, ["orders"], 7) == StreamProgress(batch_id=7)
+    assert progress_of(None, ["orders"], 7, seen()) == StreamProgress(batch_id=7, rows_read=0)
 
 
 def test_what_is_not_known_is_said_to_be_so() -> None:
     """A source that is not Kafka, and the watermark before the first row."""
     rate = SOURCE | {"endOffset": 12, "latestOffset": 15}
-    progress = progress_of(reported(sources=[rate], eventTime={"watermark": "1970-01-01T00:00:00.000Z"}), [], 4)
+    progress = progress_of(reported(sources=[rate], eventTime={"watermark": "1970-01-01T00:00:00.000Z"}), [], 4, seen())
     assert [(source.name, source.end_offset, source.records_behind) for source in progress.sources] == [
         ("KafkaV2[Subscribe[orders]]", "12", -1)
     ]
@@ -110,7 +177,7 @@ def test_of_many_partitions_those_that_are_furthest_behind_are_told_over_all_sou
         "latestOffset": {"orders": {str(number): 50 + (number if number < 900 else -number) for number in range(1_000)}},
     }
     other = SOURCE | {"endOffset": {"a": {"0": 1}, "b": {"7": 1}}, "latestOffset": {"a": {"0": 890}, "b": {"7": 891}}}
-    progress = progress_of(reported(sources=[many, other]), ["orders", "two"], 4)
+    progress = progress_of(reported(sources=[many, other]), ["orders", "two"], 4, seen())
     assert progress.partitions_behind == 899 + 2, "partition 0 and those from 900 on have nothing that was not read"
     own = [lag("orders", number, number) for number in (899, 898, 897, 896, 895, 894, 893, 892, 891, 890, 889, 888, 887, 886)]
     assert list(progress.partition_lags) == [*own[:10], lag("b", 7, 890, "two"), own[10], lag("a", 0, 889, "two"), *own[11:]]
@@ -119,13 +186,13 @@ def test_of_many_partitions_those_that_are_furthest_behind_are_told_over_all_sou
 
 def test_offsets_that_are_not_those_of_partitions_tell_no_lag() -> None:
     named = SOURCE | {"endOffset": {"shard": {"left": 1}}, "latestOffset": {"shard": {"left": 9}}}
-    progress = progress_of(reported(sources=[named]), ["orders"], 4)
+    progress = progress_of(reported(sources=[named]), ["orders"], 4, seen())
     assert (progress.sources[0].records_behind, progress.partition_lags) == (-1, ())
 
 
 def test_an_offset_that_is_too_long_is_left_out() -> None:
     offsets = {"orders": {str(number): 10**9 for number in range(MAX_OFFSET_LENGTH // 10)}}
-    [source] = progress_of(reported(sources=[SOURCE | {"endOffset": offsets}]), ["orders"], 4).sources
+    [source] = progress_of(reported(sources=[SOURCE | {"endOffset": offsets}]), ["orders"], 4, seen()).sources
     assert source.end_offset == ""
 
 

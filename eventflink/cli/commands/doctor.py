@@ -6,8 +6,9 @@ from rich.text import Text
 
 from eventflink.cli.checks import check_all
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.finding import Verdict
+from eventflink.cli.finding import Finding, Verdict
 from eventflink.cli.printer import echo
+from eventflink.cli.rest_reads import read_page
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.transactions import abort
 
@@ -24,6 +25,8 @@ def doctor(session: Session, *, as_json: bool, transactional_id: str | None) -> 
         return _abort(session, transactional_id)
     with session.working("checking"):
         findings = list(check_all(session.configuration))
+        if any(finding.name == "leader" for finding in findings):
+            findings += _problems(session)
     if as_json:
         session.print_json([finding._asdict() for finding in findings])
     else:
@@ -34,6 +37,17 @@ def doctor(session: Session, *, as_json: bool, transactional_id: str | None) -> 
             table.add_row(finding.name, Text(finding.verdict, style=_STYLES[finding.verdict]), Text(finding.detail))
         session.out.print(table)
     return ExitCode.NEGATIVE if any(finding.verdict is Verdict.FAILED for finding in findings) else ExitCode.OK
+
+
+def _problems(session: Session) -> list[Finding]:
+    """Return what the page of the cluster says is wrong; nothing where no REST process answers."""
+    page = read_page(session, "/cluster", {})
+    if page is None:
+        return []
+    cluster = page["body"]
+    return [Finding("cluster", Verdict.WARNING, problem["sentence"]) for problem in cluster["problems"]] or [
+        Finding("cluster", Verdict.OK, cluster["sentence"])
+    ]
 
 
 def _abort(session: Session, transactional_id: str) -> int:

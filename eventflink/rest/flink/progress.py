@@ -27,7 +27,7 @@ def metrics_of_subtask(row: View) -> Metrics:
         "lastBatchId": answer["batch_id"],
         "lastBatchInputRows": answer["input_rows"],
         "lastBatchDurationMs": answer["batch_duration_ms"],
-        "lastBatchLateRowsDropped": answer["late_rows_dropped"],
+        "lateRowsDropped": answer["late_rows_dropped"],
         "processedRowsPerSecond": answer["processed_rows_per_second"],
         "stateRows": answer["state_rows"],
         "stateBytes": answer["state_bytes"],

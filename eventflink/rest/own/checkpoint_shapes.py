@@ -114,6 +114,11 @@ class StreamAnswer(OwnShape):
     state_rows: int
     state_bytes: int
     late_rows_dropped: int
+    """In this attempt: rows that came behind the watermark."""
+    rows_since_watermark: int = 0
+    """That have come since the watermark moved last."""
+    watermark_stands_ms: int = 0
+    """From that move until the last of them came."""
     watermark: str | None
     partitions_behind: int = 0
     partition_lags: list[PartitionLag] = Field(default_factory=list)

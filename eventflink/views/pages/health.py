@@ -12,11 +12,13 @@ from urllib.parse import quote
 
 from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
+from eventflink.master.execution_graph import SubtaskKey
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_JOB_STATUSES, JobStatus
 from eventflink.views.exceptions import exception_view
 from eventflink.views.failures import cause_in_words
 from eventflink.views.plain import View, one_sentence
+from eventflink.views.standing_streams import standing_streams
 from eventflink.views.vertex_waits import VertexWait, VertexWaits
 from eventflink.views.waits import SLOT_REASONS, WaitReason
 
@@ -26,6 +28,7 @@ class Severity(StrEnum):
 
     FAILED = "failed"
     WAITS = "waits"
+    STANDS = "stands"
     LOST = "lost"
     SHUTDOWN = "shutdown"
 
@@ -47,22 +50,26 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
     lost = _lost_task_managers(fold, troubled, since_ms)
     without_slot = [wait for wait in of_cluster if wait.reason in SLOT_REASONS]
     restarting = [wait for wait in of_cluster if wait.reason is WaitReason.RESTART_DELAY]
+    standing = [(job, found) for job in fold.master.dispatcher.jobs.values() if job.status in _RUNS and (found := standing_streams(job))]
+    is_empty = _has_no_room(fold) and not without_slot
     parts = [
         _count(len(failed), "job", "failed"),
         _tasks(without_slot, "for a slot"),
         _tasks(restarting, "to start again"),
+        _count(sum(len(found) for _, found in standing), "stream", "stands still", "stand still"),
         _count(len(lost), "TaskManager", "was lost", "were lost"),
-        _ABSENT if _has_no_room(fold) and not without_slot else "",
+        _ABSENT if is_empty else "",
         _count(len(fold.master.follow_ups.parked), "input", "is parked", "are parked"),
         _SHUT_DOWN if fold.master.shutdown.is_under_way else "",
     ]
     problems = [
         *_failed_jobs(failed),
         *_waits_by_reason(waits, [*without_slot, *restarting]),
+        *_standing(standing),
         *[_problem(Severity.LOST, sentence, f"/taskmanagers/{quote(name, '')}") for name, sentence in list(lost.items())[:MAX_OF_A_KIND]],
-        *([_problem(Severity.WAITS, _ABSENT, "/taskmanagers")] if parts[4] else []),
+        *([_problem(Severity.WAITS, _ABSENT, "/taskmanagers")] if is_empty else []),
         *_parked(fold),
-        *([_problem(Severity.SHUTDOWN, _SHUT_DOWN, "/")] if parts[6] else []),
+        *([_problem(Severity.SHUTDOWN, _SHUT_DOWN, "/")] if fold.master.shutdown.is_under_way else []),
     ]
     return _sentence(fold, [part for part in parts if part]), problems
 
@@ -125,6 +132,17 @@ def _waits_by_reason(waits: VertexWaits, troubled: list[VertexWait]) -> list[Vie
         said = waits.sentence(wait).removesuffix(".")
         link = f"/jobs/{quote(wait.job.job_id, '')}" if not more else "/waits"
         problems.append(_problem(Severity.WAITS, f"job '{wait.job.job_id}': {said}{others}", link))
+    return problems
+
+
+def _standing(standing: list[tuple[JobMaster, list[tuple[SubtaskKey, str]]]]) -> list[View]:
+    """Return a problem for each job: its first stream that stands still, and how many more of it do."""
+    problems = []
+    for job, found in standing[:MAX_OF_A_KIND]:
+        (vertex_id, index), why = found[0]
+        others = f"; {_count(len(found) - 1, 'other stream', 'stands', 'stand')} still as well" if len(found) > 1 else ""
+        sentence = f"job '{job.job_id}': {vertex_id}[{index}]: {why}{others}"
+        problems.append(_problem(Severity.STANDS, sentence, f"/jobs/{quote(job.job_id, '')}/flow"))
     return problems
 
 

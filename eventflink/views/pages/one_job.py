@@ -8,7 +8,7 @@ from typing import Final
 from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, BackPressureLevel, ExecutionState, JobStatus, SavepointMode
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job
-from eventflink.views.checkpoints import checkpoints_summary, last_words_of
+from eventflink.views.checkpoints import checkpoints_summary
 from eventflink.views.failures import cause_in_words, failure_sentence
 from eventflink.views.jobs_and_cluster import MAX_SHOWN_EXCEPTIONS, job_head, vertex_row
 from eventflink.views.pages.flow import archived_flow, flow_of
@@ -26,7 +26,7 @@ def job_page(fold: Fold, job_id: str) -> View:
     job = job_of(fold, job_id)
     slots, waits = fold.master.slot_manager, VertexWaits(fold.master)
     found = waits.of_jobs([job])
-    words = last_words_of(job.checkpoints) if job.checkpoints is not None else {}
+    words = job.checkpoints.last_words if job.checkpoints is not None else {}
     view = job_head(fold, job)
     view["vertices"] = [_vertex(vertex_row(v, job, slots), flow_of(v, words)) for v in job.execution_graph.vertices.values()]
     view["waits"], view["waits_total"] = [waits.view(wait) for wait in found[:MAX_WAITS]], len(found)

@@ -14,7 +14,7 @@ from eventflink.model.attempts import FailureCause
 from eventflink.model.failure_types import kind_of
 from eventflink.model.statuses import ExecutionState
 from eventflink.views.archive import archived_checkpoints, archived_job
-from eventflink.views.checkpoints import last_words_of, stream_view
+from eventflink.views.checkpoints import stream_view
 from eventflink.views.jobs_and_cluster import VertexNotFound, subtask_view
 from eventflink.views.plain import View, iso_time, one_sentence
 from eventflink.views.queries import job_of
@@ -73,7 +73,7 @@ def subtasks_page(fold: Fold, job_id: str, vertex_id: str, states: Collection[st
     matching = [subtask for subtask in vertex.subtasks if subtask.state in states] if states else vertex.subtasks
     shown = _window(matching, sort, first, limit, lambda subtask: trouble_of(subtask.state, subtask.attempt))
     waits, stream, checkpoints = Waits(fold.master), vertex.vertex.stream, job.checkpoints
-    words = last_words_of(checkpoints) if checkpoints is not None else {}
+    words = checkpoints.last_words if checkpoints is not None else {}
     rows = []
     for subtask in shown:
         wait = waits.of_subtask(job, subtask)

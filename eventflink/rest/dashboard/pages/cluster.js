@@ -33,6 +33,7 @@ const SEVERITIES = /** @type {Record<string, [string, string]>} */ ({
   failed: ["✖", "failed"],
   lost: ["◆", "failed"],
   waits: ["◔", "waits"],
+  stands: ["◔", "waits"],
   shutdown: ["■", "neutral"],
 });
 
