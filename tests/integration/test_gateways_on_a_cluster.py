@@ -109,7 +109,7 @@ def test_the_dispatcher_says_what_jobs_there_are_and_how_they_stand(cluster: Run
     overview = dispatcher.request_cluster_overview()
     assert (overview.task_managers, overview.slots, overview.slots_free, overview.slot_requests) == (1, 2, 0, 2)
     assert overview.jobs == {JobStatus.FINISHED: 1, JobStatus.FAILED: 1, JobStatus.RUNNING: 2}
-    assert (overview.jobs_live, overview.leading_master_id, overview.epoch) == (2, "first", 1)
+    assert (overview.jobs_live, overview.leading_master_id, overview.epoch) == (2, "first", cluster.state().acceptance.epoch)
     leader = dispatcher.find_leader()
     assert (leader.leader_id, leader.blob_address) == (overview.leader_id, overview.blob_address)
     assert f":{dispatcher.get_blob_server_port()}" in leader.blob_address

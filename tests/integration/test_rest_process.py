@@ -80,7 +80,7 @@ def test_what_was_accepted_is_read_at_its_offset_and_through_the_loss_of_the_lea
         seen = stands_at
         while second not in seen["jobs"]:
             seen = next_frame(changes)
-        assert (seen["epoch"], seen["master_id"], seen["offset"] > offset) == (2, "master-2", True)
+        assert (seen["epoch"] > 1, seen["master_id"], seen["offset"] > offset) == (True, "master-2", True)
     _, _, overview = get(f"{url}/jobs/overview", cluster.state().last_offset)
     assert [(row["jid"], row["state"]) for row in overview["jobs"]] == [(first, "RUNNING"), (second, "RUNNING")]
     assert cluster.stop("rest") == 0

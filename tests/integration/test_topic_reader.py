@@ -183,6 +183,7 @@ def test_transactions_of_strangers_in_the_log_hold_nobody_up_and_leave_offsets_t
         assert taken.values == expected[:3], "also behind the last record"
         begin(b"aborted")
         stranger.abort_transaction(TIMEOUT_S)
+        taken.wait_for(5)  # Kafka answers before it has written the marker.
         produce(log, b"5")
         begin(b"open")
         produce(log, b"7")

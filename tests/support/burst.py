@@ -69,7 +69,7 @@ class Burst:
     def _prove(self) -> None:
         accepted, refused, unanswered = self.load.outcome()
         answers = f"of {self.load.submitted} submissions {len(accepted)} accepted, {refused} refused, {unanswered} unanswered"
-        assert (refused, unanswered, len(accepted)) == (0, 0, self.load.submitted), answers
+        assert (refused, unanswered, len(accepted)) == ([], 0, self.load.submitted), answers
         self.watch.wait_for(lambda: accepted.keys() <= self.watch.ended.keys(), "every accepted job ends", PATIENCE_S)
         fold = self.cluster.state()
         verdict = judge(accepted.keys(), self.watch.ended, self.watch.repeated, fold, [self.cluster.journal])

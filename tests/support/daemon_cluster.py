@@ -61,7 +61,10 @@ class DaemonCluster:
         return found
 
     def wait_until_nothing_runs(self) -> None:
-        wait_until(lambda: not self.processes(), "the end of all processes", 120)
+        try:
+            wait_until(lambda: not self.processes(), "the end of all processes", 120)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {self.processes()}") from error
 
     def close(self) -> None:
         """End whatever a failed test left."""

@@ -31,7 +31,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.reads import ask_masters, exceptions_path
 from eventflink.jobs.archive import build_archive
-from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
+from eventflink.lab.benchmarks.failover_cluster import Following, wait_until_it_follows
 from eventflink.lab.benchmarks.simulated_task_executors import host_settings
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics, ensure_topics
@@ -121,8 +121,9 @@ class RunningCluster:
 
     def start_standby(self, name: str, **overrides: Any) -> subprocess.Popen[bytes]:
         """Start a master beside others and wait until it follows the log."""
+        following = Following(self.bootstrap, self.cluster_id)
         process = self._start_master(name, **overrides)
-        wait_until_it_follows(self.bootstrap, self.cluster_id, name, partial(self._check_runs, name, process))
+        following.wait(name, partial(self._check_runs, name, process))
         return process
 
     def start_together(self, *masters: str, host: str) -> None:

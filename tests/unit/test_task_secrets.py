@@ -40,10 +40,12 @@ def directory(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def task_executor() -> Iterator[int]:
-    """The id of a process that has variables which this one has not."""
-    with subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"SECRET_db": "of-env", "SECRET_x": "x"}
-    ) as process:
+    """The id of a process that has variables which this one has not, once it runs: for a moment of its start they are not there yet."""
+    variables = {"SECRET_db": "of-env", "SECRET_x": "x"}
+    program = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
         yield process.pid
         process.kill()
 

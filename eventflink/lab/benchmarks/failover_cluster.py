@@ -32,28 +32,42 @@ Command = Callable[[dict[str, str], str], list[str]]
 """Returns the command line of an `eventflink` with these overrides and this command."""
 
 
-def wait_until_it_follows(bootstrap: str, cluster_id: str, master_id: str, check: Callable[[], None]) -> None:
-    """Wait until a master says that it is there and has folded the log up to where it ends now; `check` is called meanwhile, and may raise.
+class Following:
+    """Notices that a master is there and has folded the log up to where it ends when this is made.
 
-    Raises:
-        NotSeen: it did not within two minutes.
-
+    Made before the master is started, it hears the first that it says; with a long lease the next comes minutes later.
     """
-    _, end = log_bounds(bootstrap, cluster_id)
-    codec = PayloadCodec("LeadershipEnvelope")
-    reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP)
-    deadline_s = time.monotonic() + START_TIMEOUT_S
-    try:
-        reader.seek(0, reader.offsets(0)[1])  # Only what is said from now on: a master that was killed says nothing.
-        while time.monotonic() < deadline_s:
-            check()
-            for message in reader.read(_POLL_S):
-                payload, _ = codec.decode(message.value() or b"")
-                if isinstance(payload, MasterPresence) and payload.master_id == master_id and payload.log_offset >= end - 1:
-                    return
-    finally:
-        reader.close()
-    raise NotSeen(f"{master_id} did not follow the log within {START_TIMEOUT_S:.0f} s")
+
+    def __init__(self, bootstrap: str, cluster_id: str) -> None:
+        """Note where the log ends, and where what masters say of themselves does: one that was killed says nothing more."""
+        _, self._end = log_bounds(bootstrap, cluster_id)
+        self._codec = PayloadCodec("LeadershipEnvelope")
+        self._reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP)
+        self._reader.seek(0, self._reader.offsets(0)[1])
+
+    def wait(self, master_id: str, check: Callable[[], None]) -> None:
+        """Wait until the master follows; `check` is called meanwhile, and may raise.
+
+        Raises:
+            NotSeen: it did not within two minutes.
+
+        """
+        deadline_s = time.monotonic() + START_TIMEOUT_S
+        try:
+            while time.monotonic() < deadline_s:
+                check()
+                for message in self._reader.read(_POLL_S):
+                    payload, _ = self._codec.decode(message.value() or b"")
+                    if isinstance(payload, MasterPresence) and payload.master_id == master_id and payload.log_offset >= self._end - 1:
+                        return
+        finally:
+            self._reader.close()
+        raise NotSeen(f"{master_id} did not follow the log within {START_TIMEOUT_S:.0f} s")
+
+
+def wait_until_it_follows(bootstrap: str, cluster_id: str, master_id: str, check: Callable[[], None]) -> None:
+    """Wait until a master that was started says that it has folded the log up to where it ends now; raises as `Following.wait` does."""
+    Following(bootstrap, cluster_id).wait(master_id, check)
 
 
 class FailoverCluster:

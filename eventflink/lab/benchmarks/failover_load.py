@@ -119,8 +119,8 @@ class Load:
         """How many jobs were submitted up to now."""
         return len(self._futures)
 
-    def outcome(self) -> tuple[dict[str, Accepted], int, int]:
-        """Wait for every answer; return the acceptances by job id, how many were refused, and how many got no answer.
+    def outcome(self) -> tuple[dict[str, Accepted], list[str], int]:
+        """Wait for every answer; return the acceptances by job id, what the refusals say, and how many got no answer.
 
         Raises:
             GatewayError: the client broke off.
@@ -130,12 +130,14 @@ class Load:
             raise self._failure
         if self._thread.is_alive():
             raise GatewayError("the client still waits to submit")
-        accepted, refused, unanswered = {}, 0, 0
+        accepted: dict[str, Accepted] = {}
+        refused: list[str] = []
+        unanswered = 0
         for job_id, future in self._futures.items():
             try:
                 accepted[job_id] = future.result(2 * REQUEST_TIMEOUT_S)
-            except RequestRefused:
-                refused += 1
+            except RequestRefused as refusal:
+                refused.append(str(refusal))
             except (GatewayError, TimeoutError):
                 unanswered += 1
         return accepted, refused, unanswered
@@ -233,7 +235,7 @@ def measure_under_load(
         seconds=round(time.monotonic() - started_s, 1),
         submitted=load.submitted,
         accepted=len(accepted),
-        refused=refused,
+        refused=len(refused),
         unanswered=unanswered,
         found=verdict.found,
         finished=verdict.finished,
