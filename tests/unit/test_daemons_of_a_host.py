@@ -27,6 +27,13 @@ STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SL
 Run = Callable[[str], "subprocess.Popen[bytes]"]
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's cache: stopping ends what makes archives of class data for it."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "eventflink"
+
+
 @pytest.fixture
 def run() -> Iterator[Run]:
     started: list[subprocess.Popen[bytes]] = []
@@ -120,6 +127,19 @@ def test_what_runs_is_asked_to_end_and_what_does_not_end_is_killed(tmp_path: Pat
     assert (orderly.wait(5), stubborn.wait(5)) == (-15, -9)
     assert files.all() == []
     assert stop(of) == ()
+
+
+@pytest.mark.parametrize(("kind", "ends"), [(DaemonKind.TASK_EXECUTOR, True), (DaemonKind.BROKER, True), (DaemonKind.MASTER, False)])
+def test_what_makes_archives_of_class_data_ends_with_what_started_a_jvm(
+    tmp_path: Path, cache: Path, kind: DaemonKind, *, ends: bool
+) -> None:
+    names = ["eventflink.log.class_data", str(cache / "class-data" / "spark.jsa")]
+    with subprocess.Popen([sys.executable, "-c", SLEEPS, *names], stdout=subprocess.PIPE) as maker:
+        assert maker.stdout is not None
+        assert maker.stdout.readline() == b"ready\n"
+        stop(agent(tmp_path)[0], kind)
+        assert (maker.poll() is not None) is ends
+        maker.kill()
 
 
 def test_only_the_kinds_that_are_meant_are_stopped_and_not_the_spared(tmp_path: Path, run: Run) -> None:

@@ -17,6 +17,7 @@ from eventflink.cli.cluster.daemons import Action, Daemon, DaemonReport, DaemonS
 from eventflink.cli.cluster.joining import SILENCE, JoinWatch, rest_url
 from eventflink.cli.cluster.own_hosts import own_name
 from eventflink.cli.session import Session
+from eventflink.log.class_data import stop_making
 from eventflink.processes.identity import ProcessIdentity, identify, is_running, send_signal, up_since
 from eventflink.processes.log_files import last_lines, rotate
 from eventflink.processes.pid_files import DaemonKind, PidFile, PidFiles, make_directory
@@ -25,6 +26,8 @@ from eventflink.processes.worker_processes import FOLDER
 _POLL_S: Final = 0.1
 _SETTLE_S: Final = 2.0
 _KILL_TIMEOUT_S: Final = 10.0
+_WITH_JVM: Final = frozenset({DaemonKind.TASK_EXECUTOR, DaemonKind.WORKER, DaemonKind.BROKER})
+"""Daemons that start a JVM. After their end, another process may still make an archive of its classes."""
 
 
 class HostAgent:
@@ -167,6 +170,8 @@ class HostAgent:
         reports = self._stop_in(self._pid_files, request)
         if DaemonKind.WORKER in request.kinds and self._worker_files.all():
             reports += self._stop_in(self._worker_files, request)
+        if not _WITH_JVM.isdisjoint(request.kinds):
+            stop_making()
         return reports
 
     def _stop_in(self, files: PidFiles, request: HostRequest) -> list[DaemonReport]:
