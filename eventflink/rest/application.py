@@ -13,8 +13,8 @@ from eventflink.rest.access.guard import Admission, Guard
 from eventflink.rest.access.roles import allowed_by_role
 from eventflink.rest.answers import Answered, Remember, answered
 from eventflink.rest.dashboard_files import dashboard_router
-from eventflink.rest.description import Description
-from eventflink.rest.errors import Errors, answer_errors
+from eventflink.rest.description import AN_ERROR, DescribedApplication, Description
+from eventflink.rest.errors import answer_errors
 from eventflink.rest.flink import (
     applications,
     cluster,
@@ -69,8 +69,8 @@ _OWN_ROUTERS: Final = (
     *pages.ROUTERS,
 )
 OWN_PREFIX: Final = "/eventflink/v1"
-ERRORS: Final[dict[int | str, dict[str, Any]]] = {status: {"model": Errors} for status in (400, 401, 403, 404, 409, 429, 503)}
-OWN_ERRORS: Final = ERRORS | {410: {"model": Errors}}
+ERRORS: Final[dict[int | str, dict[str, Any]]] = dict.fromkeys((400, 401, 403, 404, 409, 429, 503), AN_ERROR)
+OWN_ERRORS: Final = ERRORS | {410: AN_ERROR}
 """A page may be of a moment before the history begins."""
 
 
@@ -108,7 +108,7 @@ def assemble(
         RouteWithoutRole: nobody has said who may use a route.
 
     """
-    application = FastAPI(title="eventflink", version=version("eventflink"), openapi_url=None)
+    application = DescribedApplication(title="eventflink", version=version("eventflink"), openapi_url=None)
     application.state.reads = reads
     application.state.authentication = (admission := admission or Admission()).authentication
     answer_errors(application)

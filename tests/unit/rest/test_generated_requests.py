@@ -46,6 +46,9 @@ NEVER_ENDS: Final = "text/event-stream"
 WITH_WHAT_IS_THERE, WITH_ANYTHING, WITH_FAULTS = 1, 1, 1
 """How many requests an operation gets: about what is there, about anything, and those that its description forbids."""
 
+ANSWER_TIMEOUT_S: Final = 300
+"""Schemathesis gives an answer ten seconds otherwise, which a test that runs at the lowest priority beside others can take."""
+
 CHECKS: Final = (status_is_described, content_type_conformance, response_schema_conformance)
 
 
@@ -115,7 +118,7 @@ class Findings:
         @settings(max_examples=count, database=None, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
         @given(case=requests)
         def send(case: Case[Any]) -> None:
-            response, label = case.call(base_url="http://localhost"), case.operation.label
+            response, label = case.call(base_url="http://localhost", timeout=ANSWER_TIMEOUT_S), case.operation.label
             if response.status_code < 400:
                 self.answered.add(label)
             self.faults.update({f"{label}: {fault}": case.as_curl_command() for fault in faults_of(case, response, checks)})
