@@ -209,6 +209,27 @@ def test_a_decision_leads_to_what_it_was_because_of_and_to_what_it_led_to(dashbo
     dashboard.settle_at(failed)
 
 
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+def test_the_list_is_where_the_decision_is_that_was_opened_by_its_address(dashboard: Dashboard, order: str) -> None:
+    dashboard.show(f"/log/150?order={order}")
+    chosen = dashboard.main.locator("tr.chosen").first
+    chosen.wait_for()
+    assert chosen.locator("td").first.inner_text() == "150"
+    assert chosen.is_visible()
+    offsets = [int(text.replace(",", "")) for text in dashboard.main.locator("tbody tr td:first-child").all_inner_texts() if text]
+    assert min(offsets) < 150 < max(offsets)
+    other = dashboard.main.locator("tbody tr:not(.chosen) td:first-child a").last
+    text = other.inner_text()
+    other.click()
+    dashboard.page.wait_for_url(f"**/log/{text}*")
+    dashboard.page.locator("tr.chosen").first.wait_for()
+    assert "around=150" in dashboard.page.url, "the list stays where it is"
+    dashboard.main.get_by_role("button", name="Close").click()
+    dashboard.main.get_by_role("button", name=f"From the {order}").click()
+    dashboard.page.wait_for_url(f"**/log?order={order}")
+    dashboard.main.get_by_text("around 150").wait_for(state="detached")
+
+
 def test_what_a_table_shows_is_taken_elsewhere_whole_and_its_command_and_query_give_the_same(
     dashboard: Dashboard, recording: Recording
 ) -> None:

@@ -18,6 +18,8 @@ import { Decision } from "./log/decision.js";
 
 const LIMIT = 200;
 const FILTERS = /** @type {const} */ (["type", "job", "task_manager"]);
+/** How many offsets beyond a decision that was opened by its address are listed with it. */
+const BEYOND = 3;
 const NAMES = { type: "type", job: "job", task_manager: "TaskManager" };
 
 /** @param {Record<string, string>} params */
@@ -30,8 +32,11 @@ function asked(query, until, limit = LIMIT) {
   const parameters = new URLSearchParams({ order: query.order ?? "newest", limit: String(limit) });
   for (const name of FILTERS) if (query[name]) parameters.set(name, query[name]);
   if (query.rejected) parameters.set("rejected", query.rejected);
-  if (query.from) parameters.set("from", query.from);
-  const end = query.until ?? (until === null ? null : String(until));
+  const oldest = query.order === "oldest";
+  const around = query.around ? Number(query.around) : null;
+  const begin = query.from ?? (oldest && around !== null ? String(Math.max(0, around - BEYOND)) : null);
+  if (begin !== null) parameters.set("from", begin);
+  const end = query.until ?? (!oldest && around !== null ? String(Math.min(around + BEYOND, until ?? Infinity)) : until === null ? null : String(until));
   if (end !== null) parameters.set("until", end);
   return `${parameters}${without(query)}`;
 }
@@ -86,6 +91,11 @@ export function Page({ documents, moment, params, query }) {
     setNext(first.next);
   }, [key]);
   const events = [...first.events, ...more];
+  const listed = events.some((event) => String(event.offset) === params.offset);
+  useEffect(() => {
+    // Opened by its address: the list goes where the decision is, and stays there while others of it are opened.
+    if (params.offset && !listed && query.around !== params.offset) change({ around: params.offset }, { replace: true });
+  }, [params.offset, query.around, listed]);
   const filtered = FILTERS.some((name) => query[name]) || query.rejected || query.from || query.until;
   const newest = (query.order ?? "newest") === "newest";
   const load = async () => {
@@ -114,6 +124,8 @@ export function Page({ documents, moment, params, query }) {
       ${FILTERS.map((name) => h(Filter, { key: name, name, value: query[name] ?? "" }))}
       <label class="check"><input type="checkbox" checked=${query.rejected === "true"} onChange=${() => change({ rejected: query.rejected === "true" ? null : "true" })} /> only what did not count</label>
       ${h(HideCheckpoints, { query })}
+      ${query.around && html`<span class="tag">around ${number(Number(query.around))}</span>
+        <button type="button" class="button small" onClick=${() => change({ around: null })}>${newest ? "From the newest" : "From the oldest"}</button>`}
       ${(query.from || query.until) && html`<span class="tag">${query.from ? number(Number(query.from)) : "beginning"} to ${query.until ? number(Number(query.until)) : "end"}</span>`}
       <button type="button" class="button small" onClick=${() => change({ order: newest ? "oldest" : null })}>${newest ? "↓ newest first" : "↑ oldest first"}</button>
       ${filtered && html`<button type="button" class="button small" onClick=${() => change({ type: null, job: null, task_manager: null, rejected: null, from: null, until: null })}>Clear</button>`}

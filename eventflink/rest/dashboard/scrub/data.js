@@ -54,6 +54,7 @@ export function watch() {
   const load = async () => {
     window.clearTimeout(timer);
     controller.abort();
+    if (logPath.peek() === null) return; // The page has just gone to one without a log, and with it goes the bar.
     const { signal: aborted } = (controller = new AbortController());
     const sight = zoom.peek();
     try {

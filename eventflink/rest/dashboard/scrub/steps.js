@@ -21,9 +21,9 @@ export const steps = signal(/** @type {(Steps & {of: string}) | null} */ (null))
 /** The name of the event that one stands on. */
 export const label = computed(() => steps.value?.label ?? "");
 
-/** @param {Record<string, string | undefined>} of @param {number} offset */
+/** @param {Record<string, string | undefined>} of @param {number} offset @returns {string | null} null: the page has no log */
 function question(of, offset) {
-  if (archives) return `${logPath.value}/steps?at=${offset}`;
+  if (archives) return logPath.value === null ? null : `${logPath.value}/steps?at=${offset}`;
   const about = of.job ? `&job=${encodeURIComponent(of.job)}` : of.task_manager ? `&task_manager=${encodeURIComponent(of.task_manager)}` : "";
   return `/log/steps?at=${offset}${about}`;
 }
@@ -38,6 +38,7 @@ export async function step(way) {
   const offset = here();
   if (offset === null) return;
   const asked = question(concerns.peek(), offset);
+  if (asked === null) return;
   try {
     const known = steps.peek();
     const found = known?.of === asked ? known : (await ask(asked)).body;
