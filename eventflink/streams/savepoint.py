@@ -4,6 +4,7 @@
       manifest.json              the job, and which streams with how many subtasks there have to be
       VERTEX/SUBTASK/
         subtask.json             batch, offsets, operators, sizes: written last, so that a part with it is whole
+        SHA256SUMS               of the files below checkpoint/ (`savepoint_sums.py`)
         checkpoint/              Spark's own files, up to that batch
 
 The directory is a path, or any URL that fsspec has a file system for. Nothing in it says where it was written or where the job ran, so it
@@ -114,7 +115,10 @@ class SubtaskManifest(_Document):
     watermark_ms: int
     operators: tuple[StateOperator, ...]
     files: int
+    """Below `checkpoint/`."""
     bytes: int
+    sums_sha256: str
+    """The SHA-256 of the file SHA256SUMS."""
     copy_ms: int
 
 
@@ -193,14 +197,25 @@ def read_manifest(files: AbstractFileSystem, root: str, path: str) -> SavepointM
 _M = TypeVar("_M", bound=BaseModel)
 
 
-def _read(files: AbstractFileSystem, path: str, model: type[_M], missing: str) -> _M:
+def read_file(files: AbstractFileSystem, path: str, max_bytes: int, missing: str) -> bytes:
+    """Return the content of a file of a savepoint, up to a length.
+
+    Raises:
+        SavepointUnusable: there is no such file, which `missing` says, or it cannot be read.
+
+    """
     try:
         with files.open(path, "rb") as file:
-            content = file.read(MAX_MANIFEST_BYTES + 1)
+            content: bytes = file.read(max_bytes)
     except FileNotFoundError as error:
         raise SavepointUnusable(missing) from error
     except Exception as error:  # each file system has errors of its own
         raise SavepointUnusable(f"'{path}' cannot be read: {type(error).__name__}: {error}") from error
+    return content
+
+
+def _read(files: AbstractFileSystem, path: str, model: type[_M], missing: str) -> _M:
+    content = read_file(files, path, MAX_MANIFEST_BYTES + 1, missing)
     try:
         return model.model_validate_json(content)
     except ValidationError as error:

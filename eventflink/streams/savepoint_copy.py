@@ -18,7 +18,8 @@ from typing import Final
 from fsspec import AbstractFileSystem
 from pydantic import TypeAdapter, ValidationError
 
-from eventflink.streams.savepoint import CHECKPOINT, SavepointUnusable
+from eventflink.streams.savepoint import CHECKPOINT, SavepointUnusable, SubtaskManifest
+from eventflink.streams.savepoint_sums import check_copy, read_sums, sum_of
 
 OFFSETS: Final = "offsets"
 COMMITS: Final = "commits"
@@ -36,8 +37,9 @@ _DIGITS: Final = re.compile(r"\d+")
 class CopiedFiles:
     """What was copied."""
 
-    files: int
     bytes: int
+    sums: dict[str, str]
+    """The SHA-256 of each file, by its name in the part of a savepoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +67,15 @@ def copy_checkpoint(location: Path, batch_id: int, files: AbstractFileSystem, ta
         FileNotFoundError: the query has removed a file meanwhile, because the batch is too old by now.
 
     """
-    count = size = 0
+    size, sums = 0, {}
     for path in select_files(location, batch_id, with_next_batch=with_next_batch):
-        place = f"{target}/{path.relative_to(location).as_posix()}"
+        name = path.relative_to(location).as_posix()
+        place = f"{target}/{name}"
         files.makedirs(place.rpartition("/")[0], exist_ok=True)
         files.put_file(str(path), place)
-        count, size = count + 1, size + path.stat().st_size
-    return CopiedFiles(count, size)
+        size += path.stat().st_size
+        sums[f"{CHECKPOINT}/{name}"] = sum_of(path)
+    return CopiedFiles(size, sums)
 
 
 def select_files(location: Path, batch_id: int, *, with_next_batch: bool) -> Iterator[Path]:
@@ -136,6 +140,7 @@ def state_operators(location: Path) -> Iterator[tuple[int, str, int]]:
 def install_checkpoint(
     files: AbstractFileSystem,
     source: str,
+    manifest: SubtaskManifest,
     location: Path,
     more: Mapping[str, str],
     beginnings: Mapping[str, dict[str, dict[int, int]]] | None = None,
@@ -145,14 +150,16 @@ def install_checkpoint(
     Args:
         files: where the part of a savepoint is.
         source: the directory of the part.
+        manifest: what the part is.
         location: the checkpoint directory, which is not there yet.
         more: texts by file name that belong to it.
         beginnings: by topic, what stands in its place: the next offset by topic and partition.
 
     Raises:
-        SavepointUnusable: a name in it leads out of it, as an object store lets one do.
+        SavepointUnusable: it is not what was written, or a name in it leads out of it, as an object store lets one do.
 
     """
+    sums = read_sums(files, source, manifest)
     fresh = _fresh(location)
     root = f"{source}/{CHECKPOINT}"
     for path in files.find(root):
@@ -161,6 +168,7 @@ def install_checkpoint(
             raise SavepointUnusable(f"a file of the savepoint has a name that leads out of it: {str(path)[:500]!r}")
         place.parent.mkdir(parents=True, exist_ok=True)
         files.get_file(path, str(place))
+    check_copy(source, sums, fresh)
     adopt(fresh, location)
     if beginnings:
         for note in fresh.glob(f"{OFFSETS}/*"):

@@ -27,6 +27,7 @@ from eventflink.streams.savepoint import (
     read_savepoint,
 )
 from eventflink.streams.savepoint_copy import BatchNote, begin_edges, install_checkpoint, kafka_offset, redistribute, write_beginning
+from eventflink.streams.savepoint_sums import check_names_and_sizes
 
 logger = logging.getLogger(__name__)
 
@@ -84,10 +85,11 @@ def restore_checkpoint(
         next_sink_batch_id = 1
         write_beginning(location, note, {RESTORED: _restored(path, next_sink_batch_id)})
     else:
-        next_sink_batch_id = parts[subtask.subtask_index].next_sink_batch_id
+        part = parts[subtask.subtask_index]
+        next_sink_batch_id = part.next_sink_batch_id
         files, root = open_path(path)
         source = part_path(root, subtask.vertex_id, subtask.subtask_index)
-        install_checkpoint(files, source, location, {RESTORED: _restored(path, next_sink_batch_id)}, beginnings)
+        install_checkpoint(files, source, part, location, {RESTORED: _restored(path, next_sink_batch_id)}, beginnings)
     logger.info("SavepointRestored path=%s location=%s parts=%d next_sink_batch=%d", path, location, count, next_sink_batch_id)
     return next_sink_batch_id
 
@@ -150,6 +152,10 @@ def begin_in_savepoint(graph: JobGraph, path: Path | str | None, *, allow_non_re
         parts = _check_vertex(savepoint, subtasks[0])
         for subtask in subtasks:
             _check_subtask(savepoint, subtask, parts)
+        if len(parts) == vertex.parallelism:
+            files, root = open_path(restore.path)
+            for part in parts:
+                check_names_and_sizes(files, part_path(root, part.vertex_id, part.subtask_index), part)
     return dataclasses.replace(graph, restore=restore)
 
 

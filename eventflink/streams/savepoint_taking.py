@@ -26,6 +26,7 @@ from eventflink.streams.savepoint import (
     write_document,
 )
 from eventflink.streams.savepoint_copy import CopiedFiles, copy_checkpoint, read_batch_note, state_operators
+from eventflink.streams.savepoint_sums import write_sums
 from eventflink.streams.sinks import SinkWriter, settle_sinks
 
 if TYPE_CHECKING:
@@ -110,12 +111,13 @@ def take_part(
                 for number, name, partitions in state_operators(writer.location)
             ]
         ),
-        files=copied.files,
+        files=len(copied.sums),
         bytes=copied.bytes,
+        sums_sha256=write_sums(part.files, part.path, copied.sums),
         copy_ms=round((time.monotonic() - began_s) * 1000),
     )
     write_document(part.files, f"{part.path}/{SUBTASK_MANIFEST}", manifest)
-    logger.info("SavepointTaken path=%s batch=%d files=%d bytes=%d", part.path, batch_id, copied.files, copied.bytes)
+    logger.info("SavepointTaken path=%s batch=%d files=%d bytes=%d", part.path, batch_id, len(copied.sums), copied.bytes)
     return manifest
 
 

@@ -1,11 +1,13 @@
 """A savepoint on disk: what is copied of a checkpoint, what is refused of a savepoint, and what a copy says of itself."""
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
@@ -41,6 +43,7 @@ from eventflink.streams.savepoint_copy import (
     state_operators,
 )
 from eventflink.streams.savepoint_restore import RESTORED, RestoringSubtask, begin_in_savepoint, restore_checkpoint
+from eventflink.streams.savepoint_sums import SUMS, sum_of, write_sums
 
 SCHEMA_FILE = "0_1b2c"
 
@@ -106,10 +109,11 @@ def test_a_copy_that_is_installed_is_another_query_and_names_its_own_files(tmp_p
     location = checkpoint(tmp_path / "own", committed=4, begun=4)
     files = LocalFileSystem()
     copied = copy_checkpoint(location, 4, files, str(tmp_path / "part" / CHECKPOINT), with_next_batch=False)
-    assert copied.files == len(names(location, 4))
+    assert {name.removeprefix(f"{CHECKPOINT}/") for name in copied.sums} == names(location, 4)
     place = tmp_path / "jobs" / "stream" / "checkpoint.0"
     place.parent.mkdir(parents=True)
-    install_checkpoint(files, str(tmp_path / "part"), place, {"more.json": "{}"})
+    manifest = written(files, tmp_path / "part", part(0))
+    install_checkpoint(files, str(tmp_path / "part"), manifest, place, {"more.json": "{}"})
     assert json.loads((place / "metadata").read_text())["id"] != "query-of-the-first"
     [store] = json.loads((place / "state/0/_metadata/v2/0").read_text().splitlines()[1])["stateStoreInfo"]
     [schema] = store["stateSchemaFilePaths"]
@@ -124,7 +128,9 @@ def test_no_name_in_a_savepoint_leads_out_of_the_directory_where_it_is_put(tmp_p
     files.store[f"/part/{CHECKPOINT}/../../../evil"] = MemoryFile(files, "/evil", b"evil")  # As an object store takes it.
     place = tmp_path / "a" / "b" / "checkpoint.0"
     with pytest.raises(SavepointUnusable, match="leads out of it"):
-        install_checkpoint(files, "/part", place, {})
+        install_checkpoint(
+            files, "/part", part(0).model_copy(update={"files": 0, "sums_sha256": write_sums(files, "/part", {})}), place, {}
+        )
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
@@ -154,8 +160,24 @@ def part(index: int, *operators: StateOperator, offsets: tuple[str, ...] = ('{"t
         operators=operators,
         files=1,
         bytes=2,
+        sums_sha256="",
         copy_ms=3,
     )
+
+
+def written(files: AbstractFileSystem, directory: Path, manifest: SubtaskManifest) -> SubtaskManifest:
+    """Write the sums of the files that a part has, and return its manifest with what they are."""
+    paths = [path for path in (directory / CHECKPOINT).rglob("*") if path.is_file()]
+    sums = {path.relative_to(directory).as_posix(): sum_of(path) for path in paths}
+    digest = write_sums(files, str(directory), sums)
+    update = {"files": len(sums), "bytes": sum(path.stat().st_size for path in paths), "sums_sha256": digest}
+    return manifest.model_copy(update=update)
+
+
+def seal(directory: Path, manifest: SubtaskManifest) -> None:
+    """Write what a part is, as its files are now."""
+    files = LocalFileSystem()
+    write_document(files, str(directory / SUBTASK_MANIFEST), written(files, directory, manifest))
 
 
 def savepoint(path: Path, *parts: SubtaskManifest) -> Path:
@@ -175,7 +197,7 @@ def savepoint(path: Path, *parts: SubtaskManifest) -> Path:
     for each in parts:
         directory = path / "s" / str(each.subtask_index)
         checkpoint(directory / CHECKPOINT, committed=4, begun=5)
-        write_document(files, str(directory / SUBTASK_MANIFEST), each)
+        seal(directory, each)
     return path
 
 
@@ -230,6 +252,7 @@ def restore_with_edge(tmp_path: Path, partitions: int, *operators: StateOperator
     path = savepoint(tmp_path / "one", one, one.model_copy(update={"subtask_index": 1}))
     note = tmp_path / "one" / "s" / "0" / "checkpoint" / "offsets" / "5"
     note.write_text("\n".join([*note.read_text().splitlines()[:2], *one.offsets]))
+    seal(tmp_path / "one" / "s" / "0", one)
     definition, edges = edge(partitions)
     location = tmp_path / "jobs" / "checkpoint.0"
     subtask = RestoringSubtask("s", 0, parallelism, definition, edges)
@@ -248,6 +271,7 @@ def test_the_first_batch_on_an_edge_begins_anew_on_the_topic_of_the_new_job(tmp_
     path = savepoint(tmp_path / "one", part_with_edge())
     for number, topic in enumerate(("t", OLD_TOPIC)):
         put(tmp_path / "one" / "s" / "0" / CHECKPOINT / "sources" / str(number), **{"0": f'\0v1\n{{"{topic}":{{"0":7}}}}'})
+    seal(tmp_path / "one" / "s" / "0", part_with_edge())
     definition, edges = edge(2)
     location = tmp_path / "checkpoint.0"
     subtask = RestoringSubtask("s", 0, 1, definition, edges)
@@ -382,6 +406,96 @@ def test_what_is_no_whole_savepoint_says_what_is_missing(tmp_path: Path, spoil: 
     spoil(path)
     with pytest.raises(SavepointUnusable, match=reason):
         read_savepoint(str(path))
+
+
+# -- damage -----------------------------------------------------------------------------------------------------------
+
+NOTE = "checkpoint/offsets/4"
+COPY_AGAIN = "Copy it again from where it is whole, or begin in another savepoint"
+
+
+def without_a_file(directory: Path) -> None:
+    (directory / NOTE).unlink()
+
+
+def with_a_file_more(directory: Path) -> None:
+    (directory / "checkpoint" / "offsets" / "17").write_text("v1")
+
+
+def with_a_file_cut(directory: Path) -> None:
+    (directory / NOTE).write_bytes((directory / NOTE).read_bytes()[:-1])
+
+
+def with_a_byte_turned(directory: Path) -> None:
+    (directory / NOTE).write_bytes((directory / NOTE).read_bytes()[:-1] + b"?")
+
+
+def with_two_files_exchanged(directory: Path) -> None:
+    one, other = directory / "checkpoint/state/0/0/4.delta", directory / NOTE
+    texts = one.read_bytes(), other.read_bytes()
+    other.write_bytes(texts[0])
+    one.write_bytes(texts[1])
+
+
+def without_sums(directory: Path) -> None:
+    (directory / SUMS).unlink()
+
+
+def with_sums_of_another_part(directory: Path) -> None:
+    (directory / SUMS).write_text((directory / SUMS).read_text().replace("offsets/4", "offsets/9"))
+
+
+BEFORE_SUBMIT = [
+    (without_a_file, rf"of its \d+ files {NOTE} is missing"),
+    (with_a_file_more, r"beside its \d+ files checkpoint/offsets/17 is there that nobody wrote with it"),
+    (with_a_file_cut, r"its \d+ files have [\d,]+ bytes, and [\d,]+ were written"),
+    (without_sums, f"it has no {SUMS}"),
+    (with_sums_of_another_part, f"{SUMS} is not what was written"),
+]
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        *(each for each in BEFORE_SUBMIT if each[0] is not with_a_file_cut),
+        (with_a_file_cut, rf"of its \d+ files {NOTE} is not as written"),
+        (with_a_byte_turned, rf"of its \d+ files {NOTE} is not as written"),
+        (with_two_files_exchanged, rf"{NOTE}, checkpoint/state/0/0/4\.delta are not as written"),
+    ],
+)
+def test_nothing_begins_in_a_part_that_is_damaged(tmp_path: Path, damage: Callable[[Path], None], says: str) -> None:
+    path = savepoint(tmp_path / "one", part(0, AGGREGATE))
+    damage(path / "s" / "0")
+    with pytest.raises(SavepointUnusable, match=rf"invalid savepoint: its part '.*one/s/0' is damaged: .*{says}.*\. {COPY_AGAIN}"):
+        restore(path, tmp_path / "own")
+    assert not (tmp_path / "own").exists()
+
+
+@pytest.mark.parametrize(("damage", "says"), BEFORE_SUBMIT)
+def test_what_can_be_known_of_damage_without_reading_all_is_said_before_the_job_runs(
+    tmp_path: Path, damage: Callable[[Path], None], says: str
+) -> None:
+    path = savepoint(tmp_path / "one", part(0, AGGREGATE))
+    kafka = {"kafka": {"topic": "t"}, "format": "json", "schema": "k STRING"}
+    definition = {"sources": {"source": kafka}, "sink": {"kafka": {"topic": "out"}, "format": "json"}}
+    graph = parse_job_graph({"name": "n", "vertices": [{"id": "s", "python": "m:f", "stream": definition}]}, "f")
+    assert begin_in_savepoint(graph, path, allow_non_restored_state=False).restore is not None
+    damage(path / "s" / "0")
+    with pytest.raises(SavepointUnusable, match=says):
+        begin_in_savepoint(graph, path, allow_non_restored_state=False)
+
+
+def test_a_savepoint_is_checked_by_sha256sum_as_well(tmp_path: Path) -> None:
+    directory = savepoint(tmp_path / "one", part(0, AGGREGATE)) / "s" / "0"
+    check = ["sha256sum", "--check", "--quiet", SUMS]
+    assert subprocess.run(check, cwd=directory, check=False).returncode == 0
+    with_a_byte_turned(directory)
+    assert subprocess.run(check, cwd=directory, check=False, capture_output=True).returncode == 1
+
+
+def test_a_savepoint_that_was_moved_is_whole(tmp_path: Path) -> None:
+    path = savepoint(tmp_path / "one", part(0, AGGREGATE)).rename(tmp_path / "moved")
+    assert restore(path, tmp_path / "own") == 6
 
 
 def test_a_manifest_that_names_other_directories_removes_none(tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def _read_state(path: str, part: SubtaskManifest, operator_id: int, limit: int) 
         os.environ.pop(name, None)
     try:
         location = directory / "checkpoint"
-        install_checkpoint(files, part_path(root, part.vertex_id, part.subtask_index), location, {})
+        install_checkpoint(files, part_path(root, part.vertex_id, part.subtask_index), part, location, {})
         spark = SparkSession.builder.master("local[1]").config(map=_SPARK_QUIET).getOrCreate()
         try:
             spark.sparkContext.setLogLevel("ERROR")
