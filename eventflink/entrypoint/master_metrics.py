@@ -266,6 +266,9 @@ def _tell_subtask(
     add(c.STREAM_LATE_ROWS, progress.late_rows_dropped, *labels)
     add(c.STREAM_BACK_PRESSURE, back_pressure_view(stream, progress)["ratio"], *labels)
     add(c.STREAM_WATERMARK_STANDS, progress.watermark_stands_ms / 1000, *labels)
+    for output in progress.outputs:
+        if output.rows_written >= 0:
+            add(c.STREAM_ROWS_WRITTEN, output.rows_written, *labels, output.name, output.location)
     if progress.watermark_ms > 0:  # 0 is Spark's watermark before the first row.
         add(c.STREAM_WATERMARK_LAG, (answer.at_ms - progress.watermark_ms) / 1000, *labels)
     if behind := [source.records_behind for source in progress.sources if source.records_behind >= 0]:

@@ -159,6 +159,13 @@ STREAM_WATERMARK_LAG = _job.gauge(
 STREAM_WATERMARK_STANDS = _job.gauge(
     "stream_watermark_stands_seconds", "For how long rows have come and the watermark has not moved; 0: it moves.", *_SUBTASK
 )
+STREAM_ROWS_WRITTEN = _job.gauge(
+    "stream_rows_written",
+    "Rows that an output has got from this attempt; left out where not all batches were seen, and in real time.",
+    *_SUBTASK,
+    "output",
+    "location",
+)
 STREAM_RECORDS_BEHIND = _job.gauge(
     "stream_records_behind",
     "Records that were there and not read yet, summed over the sources that tell it, as Kafka does; left out where none does.",

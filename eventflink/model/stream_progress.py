@@ -16,11 +16,15 @@ NO_BATCH: Final = -1
 """The batch of a stream that has not committed any."""
 
 NO_WATERMARK: Final = -1
+NEVER: Final = -1
+"""The time of what has not been."""
 
 MAX_SOURCES: Final = 16
+MAX_OUTPUTS: Final = 16
 MAX_NAME_LENGTH: Final = 128
 MAX_TOPIC_LENGTH: Final = 249
 """As Kafka has it."""
+MAX_LOCATION_LENGTH: Final = 256
 MAX_PARTITION_LAGS: Final = 16
 """How many partitions a subtask tells of, however many it reads: each is part of every checkpoint's record."""
 MAX_OFFSET_LENGTH: Final = 16_384
@@ -40,6 +44,23 @@ class StreamSourceProgress:
     """As Spark writes it: of Kafka a JSON object of the next offset by topic and partition; empty: too long to be told."""
     records_behind: int
     """How many records were there and not read yet; -1: the source does not say."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StreamOutputProgress:
+    """What one output of a stream has got from this attempt."""
+
+    name: str
+    location: str
+    """The topic, the directory, `module:function`, or the edge."""
+    rows_written: int
+    """By all batches of this attempt; -1: not all of them were seen."""
+    written_at_ms: int = NEVER
+    """When the newest batch began that brought it rows; -1: none has."""
+    rows_since: int = 0
+    """Rows that the stream has read since then, or since its first batch."""
+    silent_ms: int = 0
+    """From then until the last batch that read some of them."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -84,6 +105,12 @@ class StreamProgress:
     """Rows that have come since the watermark moved last; 0: it moves, or the query has none."""
     watermark_stands_ms: int = 0
     """From that move until the last batch that brought some of them."""
+    state_grown_rows: int = 0
+    """By how many rows the state has grown since rows were taken out of it last, or this attempt began."""
+    state_grows_ms: int = 0
+    """From then until the last batch with which it grew."""
+    outputs: tuple[StreamOutputProgress, ...] = ()
+    """In the graph's order; none where Spark does not count what it writes, as in real time."""
 
 
 def furthest_behind(lags: Iterable[PartitionLag]) -> tuple[PartitionLag, ...]:
@@ -118,6 +145,9 @@ def bounded_progress(progress: StreamProgress) -> StreamProgress:
         rows_read=_bounded(progress.rows_read, UNKNOWN_COUNT),
         rows_since_watermark=_bounded(progress.rows_since_watermark),
         watermark_stands_ms=_bounded(progress.watermark_stands_ms),
+        state_grown_rows=_bounded(progress.state_grown_rows),
+        state_grows_ms=_bounded(progress.state_grows_ms),
+        outputs=tuple([_bounded_output(output) for output in progress.outputs[:MAX_OUTPUTS]]),
         partitions_behind=min(max(progress.partitions_behind, 0), _MAX_INT),
         partition_lags=tuple(
             [
@@ -130,6 +160,17 @@ def bounded_progress(progress: StreamProgress) -> StreamProgress:
                 for lag in progress.partition_lags[:MAX_PARTITION_LAGS]
             ]
         ),
+    )
+
+
+def _bounded_output(output: StreamOutputProgress) -> StreamOutputProgress:
+    return StreamOutputProgress(
+        name=output.name[:MAX_NAME_LENGTH],
+        location=output.location[:MAX_LOCATION_LENGTH],
+        rows_written=_bounded(output.rows_written, UNKNOWN_COUNT),
+        written_at_ms=_bounded(output.written_at_ms, NEVER),
+        rows_since=_bounded(output.rows_since),
+        silent_ms=_bounded(output.silent_ms),
     )
 
 

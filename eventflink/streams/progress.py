@@ -1,6 +1,6 @@
 """From Spark's report of a batch to `StreamProgress`, and from a checkpoint directory to its last committed batch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -8,10 +8,13 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 
 from eventflink.model.attempts import UNKNOWN_COUNT
+from eventflink.model.job_graph import DEFAULT_OUTPUT, StreamSink
 from eventflink.model.stream_progress import (
+    NEVER,
     NO_BATCH,
     NO_WATERMARK,
     PartitionLag,
+    StreamOutputProgress,
     StreamProgress,
     StreamSourceProgress,
     furthest_behind,
@@ -20,6 +23,8 @@ from eventflink.model.stream_progress import (
 MAX_OFFSET_LENGTH: Final = 16_384
 _OFFSETS: Final = TypeAdapter(dict[str, dict[int, int]])
 """Of Kafka: the next offset by topic and partition."""
+OBSERVED: Final = "eventflink.output.{}"
+"""What Spark's count of the rows for a sink is called, by the number of the sink."""
 _TRIGGER: Final = "triggerExecution"
 _BEGUN: Final = "offsets"
 """The directory of the batches that have begun."""
@@ -33,8 +38,8 @@ class SeenBatches:
     Spark keeps the newest batches only. Where some were not seen, the rows that were read are unknown from then on.
     """
 
-    def __init__(self, restored_batch_id: int) -> None:
-        """Begin after the last batch of an earlier attempt; -1: there is none."""
+    def __init__(self, restored_batch_id: int, sinks: Sequence[StreamSink] = ()) -> None:
+        """Begin after the last batch of an earlier attempt, or after -1; Spark counts the rows for the sinks."""
         self.rows_read = 0
         """-1: they are unknown."""
         self.late_rows_dropped = 0
@@ -42,11 +47,18 @@ class SeenBatches:
         """That came since the watermark moved last."""
         self.watermark_stands_ms = 0
         """From then on until the last batch with such rows."""
+        self.state_grown_rows = 0
+        """Since rows were taken out of the state last."""
+        self.state_grows_ms = 0
+        """From then on until the last batch with which it grew."""
         self._watermark = ""
         self._moved_at: datetime | None = None
+        self._state_rows = self._least_state_rows = 0
+        self._least_at: datetime | None = None
         self._batch_id = restored_batch_id
         self._is_counted = True
         """Whether the rows of that batch are in the sum."""
+        self.outputs = [_SeenOutput(OBSERVED.format(index), sink) for index, sink in enumerate(sinks)]
 
     def take(self, newest: Iterable[Any]) -> None:
         """Take the newest batches, the newest last; those that were taken before may be among them.
@@ -62,6 +74,9 @@ class SeenBatches:
                 continue
             is_new = bool(each.numInputRows) and not self._is_counted
             self._watch_watermark(each, each.numInputRows if is_new else 0)
+            self._watch_state(each)
+            for output in self.outputs:
+                output.take(each, each.numInputRows if is_new else 0)
             if is_new:
                 self._is_counted = True
                 self.late_rows_dropped += sum(state.numRowsDroppedByWatermark for state in each.stateOperators)
@@ -79,9 +94,72 @@ class SeenBatches:
             self.rows_since_watermark += rows
             self.watermark_stands_ms = max(0, round((began_at - self._moved_at).total_seconds() * 1000))
 
+    def _watch_state(self, batch: Any) -> None:
+        """Take how many rows the state has after a batch, and whether the batch took any out."""
+        rows = sum(state.numRowsTotal for state in batch.stateOperators)
+        began_at = datetime.fromisoformat(batch.timestamp)
+        if self._least_at is None or rows < self._state_rows or any(state.numRowsRemoved for state in batch.stateOperators):
+            self._least_state_rows, self._least_at = rows, began_at
+            self.state_grown_rows = self.state_grows_ms = 0
+        elif rows > self._state_rows:
+            self.state_grown_rows = rows - self._least_state_rows
+            self.state_grows_ms = max(0, round((began_at - self._least_at).total_seconds() * 1000))
+        self._state_rows = rows
+
     def forget(self) -> None:
         """Take note that batches may have ended unseen."""
         self.rows_read = UNKNOWN_COUNT
+        for output in self.outputs:
+            output.rows_written = UNKNOWN_COUNT
+
+
+class _SeenOutput:
+    """What one output has got, by what Spark has observed of its rows."""
+
+    def __init__(self, observation: str, sink: StreamSink) -> None:
+        self._observation = observation
+        self._sink = sink
+        self._batch_id = NO_BATCH
+        """The newest batch that was counted."""
+        self._since: datetime | None = None
+        self.rows_written = 0
+        self._written_at_ms = NEVER
+        self._rows_since = self._silent_ms = 0
+
+    def take(self, batch: Any, rows_read: int) -> None:
+        """Take a batch, and how many rows it has read that were not told before."""
+        began_at, written = datetime.fromisoformat(batch.timestamp), self._written_by(batch)
+        if rows_read and self._batch_id != batch.batchId:  # It was not observed.
+            self.rows_written = UNKNOWN_COUNT
+        if self._since is None or written:
+            self._since, self._rows_since, self._silent_ms = began_at, 0, 0
+        if written:
+            self._written_at_ms = round(began_at.timestamp() * 1000)
+            if self.rows_written != UNKNOWN_COUNT:
+                self.rows_written += written
+        elif rows_read:
+            self._rows_since += rows_read
+            self._silent_ms = max(0, round((began_at - self._since).total_seconds() * 1000))
+
+    def _written_by(self, batch: Any) -> int:
+        """Return how many rows a batch has brought, the first time that Spark tells it."""
+        observed = batch.observedMetrics.get(self._observation)
+        if observed is None or batch.batchId <= self._batch_id:
+            return 0
+        self._batch_id = batch.batchId
+        # By Spark Connect a Row has the values and their schema, and not the values.
+        return int(observed["values"][0] if "values" in observed else observed[0])
+
+    def progress(self) -> StreamOutputProgress:
+        """Return what it has got up to now."""
+        return StreamOutputProgress(
+            name=self._sink.name or DEFAULT_OUTPUT,
+            location=self._sink.location,
+            rows_written=self.rows_written,
+            written_at_ms=self._written_at_ms,
+            rows_since=self._rows_since,
+            silent_ms=self._silent_ms,
+        )
 
 
 def progress_of(reported: Any, source_names: list[str], last_batch_id: int, seen: SeenBatches) -> StreamProgress:
@@ -122,6 +200,9 @@ def progress_of(reported: Any, source_names: list[str], last_batch_id: int, seen
         rows_read=seen.rows_read,
         rows_since_watermark=seen.rows_since_watermark,
         watermark_stands_ms=seen.watermark_stands_ms,
+        state_grown_rows=seen.state_grown_rows,
+        state_grows_ms=seen.state_grows_ms,
+        outputs=tuple([output.progress() for output in seen.outputs]),
     )
 
 

@@ -28,10 +28,10 @@ class RunningQuery:
     """A query that was started."""
 
     def __init__(
-        self, query: "StreamingQuery", location: Path, stream: StreamDefinition, restored_batch_id: int, seen: SeenBatches | None
+        self, query: "StreamingQuery", location: Path, stream: StreamDefinition, restored_batch_id: int, seen: SeenBatches
     ) -> None:
         self._query = query
-        self.seen = seen or SeenBatches(restored_batch_id)
+        self.seen = seen
         """By this query, and by those of its attempt before it."""
         self._location = location
         self._source_names = [source.name for source in stream.sources]
@@ -103,7 +103,13 @@ class RunningQuery:
 
 
 def start_query(
-    writer: "DataStreamWriter", stream: StreamDefinition, location: Path, name: str, seen: SeenBatches | None = None
+    writer: "DataStreamWriter",
+    stream: StreamDefinition,
+    location: Path,
+    name: str,
+    seen: SeenBatches | None = None,
+    *,
+    is_counted: bool = False,
 ) -> RunningQuery:
     """Start the query, and go on where the last attempt with this checkpoint directory was.
 
@@ -113,6 +119,7 @@ def start_query(
         location: the checkpoint directory, which only the attempts of this subtask use.
         name: for people, in Spark's pages and logs.
         seen: by the attempt's queries before this one; None: it is the first.
+        is_counted: whether Spark counts the rows for each sink.
 
     """
     restored_batch_id, begun_batch_id = last_committed_batch(location), last_begun_batch(location)
@@ -130,4 +137,6 @@ def start_query(
     query = writer.trigger(**trigger).start()
     batches = f"restored_batch={restored_batch_id} begun_batch={begun_batch_id}"
     logger.info("StreamStarted query=%s run=%s location=%s %s", query.id, query.runId, location, batches)
-    return RunningQuery(query, location, stream, restored_batch_id, seen)
+    return RunningQuery(
+        query, location, stream, restored_batch_id, seen or SeenBatches(restored_batch_id, stream.sinks if is_counted else ())
+    )

@@ -34,7 +34,7 @@ from eventflink.streams.json_records import finite
 from eventflink.streams.kafka_options import spark_options
 from eventflink.streams.kafka_sink import KEY, TOPIC, VALUE, KafkaSink
 from eventflink.streams.kafka_topics import partition_count
-from eventflink.streams.progress import last_begun_batch
+from eventflink.streams.progress import OBSERVED, last_begun_batch
 from eventflink.streams.sink_protocol import KafkaSinkSettings
 
 if TYPE_CHECKING:
@@ -73,7 +73,12 @@ class SinkWriter:
 
 
 def write_to_sinks(
-    outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamSink], writer: SinkWriter, resolve: Callable[[str], Callable[..., Any]]
+    outputs: Mapping[str, "DataFrame"],
+    sinks: Sequence[StreamSink],
+    writer: SinkWriter,
+    resolve: Callable[[str], Callable[..., Any]],
+    *,
+    is_counted: bool,
 ) -> "DataStreamWriter":
     """Return a writer that only has to be told when, and where its checkpoints are.
 
@@ -82,15 +87,16 @@ def write_to_sinks(
         sinks: what the graph declares: one of any kind, or several topics of one Kafka.
         writer: who writes.
         resolve: finds a function of the user's code by `module:function`.
+        is_counted: whether Spark counts the rows for each sink, and tells it with its progress (`progress.py`).
 
     Raises:
         StreamUnusable: the topic is not there, the directory is another stream's, or the rows lack a column that the sink needs.
 
     """
     if _is_transactional(sinks):
-        return _write_to_topics(outputs, sinks, writer)
+        return _write_to_topics(outputs, sinks, writer, is_counted=is_counted)
     [sink] = sinks
-    rows, document = outputs[sink.name], sink_document(sink)
+    rows, document = _counted(outputs[sink.name], 0) if is_counted else outputs[sink.name], sink_document(sink)
     if document.kafka is not None:
         return _write_at_least_once(rows, sink, document, document.kafka.bootstrap_servers or writer.bootstrap)
     if document.files is not None:
@@ -122,13 +128,22 @@ def _write_at_least_once(rows: "DataFrame", sink: StreamSink, document: StreamSi
     return records.writeStream.format("kafka").options(**spark_options(bootstrap), topic=kafka.topic)
 
 
-def _write_to_topics(outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamSink], writer: SinkWriter) -> "DataStreamWriter":
+def _counted(rows: "DataFrame", index: int) -> "DataFrame":
+    """Return the rows for a sink, which Spark counts on the way."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    return rows.observe(OBSERVED.format(index), f.count(f.lit(1)).alias("rows"))
+
+
+def _write_to_topics(
+    outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamSink], writer: SinkWriter, *, is_counted: bool
+) -> "DataStreamWriter":
     """Write to topics by one query: a batch is one transaction, and what outputs have in common is the same records in each."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     settings, edges = _kafka_settings(sinks, writer), _edges_of(sinks, writer)
     records: list[DataFrame] = []
-    for sink in sinks:
+    for index, sink in enumerate(sinks):
         if sink.connector is StreamConnector.EDGE:
             topic = edges[sink.location].topic
             rows = records_of(outputs[sink.name], edges[sink.location])
@@ -139,7 +154,7 @@ def _write_to_topics(outputs: Mapping[str, "DataFrame"], sinks: Sequence[StreamS
         if len(sinks) > 1:
             key = f.col(KEY) if KEY in rows.columns else f.lit(None).cast("binary")
             rows = rows.select(VALUE, key.alias(KEY), f.lit(topic).alias(TOPIC))
-        records.append(rows)
+        records.append(_counted(rows, index) if is_counted else rows)
     return functools.reduce(type(records[0]).unionAll, records).writeStream.foreachBatch(KafkaSink(settings))
 
 

@@ -38,6 +38,8 @@ class ForkServerSettings:
     """Whether Spark's client is loaded before tasks are forked."""
     warm_processes: int
     """How many processes wait for tasks."""
+    counts_written_rows: bool = True
+    """Whether Spark counts the rows that streams write."""
     tls: TlsFiles | None = None
     """How the blob server is spoken to."""
     environment: tuple[str, ...] = ()

@@ -327,10 +327,11 @@ class StreamTask:
         if (sink := stream.sinks[0]).connector is StreamConnector.PYTHON:
             resolve_function(sink.location)
             _ship_by_value(self._archives)
-        writer = write_to_sinks(self._outputs, stream.sinks, self._next_writer(), resolve_function)
+        is_counted = self._settings.counts_written_rows and stream.trigger is not StreamTrigger.REAL_TIME  # Which takes no such operator.
+        writer = write_to_sinks(self._outputs, stream.sinks, self._next_writer(), resolve_function, is_counted=is_counted)
         self._location.parent.mkdir(parents=True, exist_ok=True)
         before = self._query.seen if self._query is not None else None
-        return start_query(writer, stream, self._location, str(self._attempt), before)
+        return start_query(writer, stream, self._location, str(self._attempt), before, is_counted=is_counted)
 
     # -- orders ----------------------------------------------------------------------------------------------------
 

@@ -10,7 +10,8 @@ The ratio is the part, from 0 to 1, by which a stream does not keep up. It is th
 Up to 0.1 the level is ok, up to 0.5 low, above that high. A stream that ends with what is there now only has to work: it is always ok.
 Of one in real time only *behind* counts, since its batches last as long as they are told to.
 
-The reason also says how many rows were dropped because they were late, and whether the watermark stands still: neither is back-pressure.
+The reason also says how many rows were dropped because they were late, and why nothing comes to an end, where that is so. Neither is
+back-pressure.
 """
 
 from typing import Final

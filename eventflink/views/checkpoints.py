@@ -13,6 +13,7 @@ from eventflink.master.execution_graph import SubtaskKey
 from eventflink.master.job_master import JobMaster
 from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.statuses import JobStatus
+from eventflink.model.stream_progress import StreamOutputProgress
 from eventflink.views.back_pressure import back_pressure_view
 from eventflink.views.plain import View, fields_of, iso_time
 
@@ -96,6 +97,12 @@ def _restored(checkpoints: Checkpoints) -> View | None:
     return {"at": iso_time(start.at_ms), "task": f"{vertex_id}[{index}]#{start.attempt}", "batch_id": start.restored_batch_id}
 
 
+def output_view(output: StreamOutputProgress) -> View:
+    """Return what an output has got."""
+    view = fields_of(output)
+    return view | {"written_at": iso_time(max(0, view.pop("written_at_ms")))}
+
+
 def stream_view(
     checkpoints: Checkpoints, last_words: Mapping[SubtaskKey, Acknowledgement], key: SubtaskKey, stream: StreamDefinition
 ) -> View:
@@ -109,6 +116,7 @@ def stream_view(
         progress = fields_of(answer.progress)
         progress["sources"] = [fields_of(source) for source in progress["sources"]]
         progress["partition_lags"] = [fields_of(lag) for lag in progress["partition_lags"]]
+        progress["outputs"] = [output_view(output) for output in answer.progress.outputs]
         progress["watermark"] = iso_time(max(0, progress.pop("watermark_ms")))
         view["answer"] = {"attempt": answer.attempt, "at": iso_time(answer.at_ms), **progress}
     view["back_pressure"] = back_pressure_view(stream, answer.progress) if answer is not None else None

@@ -1,5 +1,6 @@
 """Plain values for views: what everything that is shown is made of, and how a point in time or a reaction is written."""
 
+from collections.abc import Iterable
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -42,3 +43,9 @@ def one_sentence(text: str) -> str:
     """Return a text that may hold anybody's words as one sentence of bounded length that moves no cursor."""
     line = printable(text.partition("\n")[0].strip())
     return (line if len(line) < MAX_SENTENCE else line[: MAX_SENTENCE - 1] + "…").removesuffix(".") + "."
+
+
+def sum_of_known(counts: Iterable[int]) -> int | None:
+    """Return the sum of counts; None if one of them is unknown (-1), or if there are none: a sum of the others would be wrong."""
+    found = list(counts)
+    return sum(found) if found and min(found) >= 0 else None

@@ -295,6 +295,35 @@ def test_a_watermark_that_stands_still_while_rows_come_and_late_rows_are_told(cl
     late = feed_until("2026-11-26T10:00:00Z", lambda told: told.late_rows_dropped > 0, "rows that were dropped")
     assert late.watermark_ms == moved.watermark_ms
     assert late.rows_since_watermark > 0, "late rows move no watermark"
+    even, odd, bad = late.outputs
+    assert [(each.name, each.location, each.written_at_ms > 0) for each in late.outputs] == [
+        ("even", targets[0], True),
+        ("odd", targets[1], False),
+        ("bad", targets[2], False),
+    ]
+    assert (even.rows_written, odd.rows_written, bad.rows_written) == (1, 0, 0), "one window has ended"
+    assert odd.rows_since >= late.rows_since_watermark > 0
+    cancel(cluster, job_id)
+
+
+@pytest.mark.parametrize("kind", ["exactly_once", "at_least_once", "files", "function"])
+def test_rows_are_counted_for_each_kind_of_sink(cluster: RunningCluster, topics: tuple[str, str], tmp_path: Path, kind: str) -> None:
+    source, target = topics
+    sinks: dict[str, dict[str, Any]] = {
+        "files": {"files": {"path": str(tmp_path / "out")}, "format": "parquet"},
+        "function": {"python": "stream_tasks:append_to_file"},
+    }
+    sink = sinks.get(kind, {"kafka": {"topic": target, "guarantee": kind}, "format": "json"})
+    sql = f"SELECT number, '{tmp_path / 'lines'}' AS path FROM source WHERE number % 4 = 0"
+    stream = {"trigger": {"processing_time_ms": 0}}
+    job_id = run(cluster, vertex(source_of(source), sink, sql=sql, stream=stream), checkpointing={"interval_ms": 300})
+
+    def rows_written() -> list[int]:
+        answers = [e.progress for e in cluster.events_of(job_id) if isinstance(e, CheckpointAcknowledged)]
+        return [output.rows_written for output in answers[-1].outputs] if answers else []
+
+    wait_until(lambda: sum(rows_written()) >= 25, "the rows are counted", TIMEOUT_S)
+    assert rows_written() == [25]
     cancel(cluster, job_id)
 
 

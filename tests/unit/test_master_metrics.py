@@ -25,7 +25,7 @@ from eventflink.master.effects import Deployment
 from eventflink.metrics import metric_catalogue
 from eventflink.model.configuration import Configuration, build_configuration
 from eventflink.model.statuses import ExecutionState
-from eventflink.model.stream_progress import NO_BATCH, PartitionLag, StreamSourceProgress
+from eventflink.model.stream_progress import NO_BATCH, PartitionLag, StreamOutputProgress, StreamSourceProgress
 from tests.support.cluster import acknowledgement, decline, graph, stream, stream_start, vertex
 from tests.support.participants import HEARTBEATS, Node, World
 from tests.support.scrapes import STREAM_METRICS, Scrape, scrape_registry
@@ -244,8 +244,9 @@ def test_checkpoints_are_counted_by_job_and_the_last_one_is_told() -> None:
 def test_a_subtask_of_a_stream_tells_what_it_said_in_the_last_completed_checkpoint() -> None:
     streams = Streams()
     [one, other] = streams.orders("first")
-    told = {"state_rows": 7, "state_bytes": 900, "late_rows_dropped": 3, "watermark_ms": streams.world.wall_ms - 60_000}
-    told |= {"watermark_stands_ms": 4_500}
+    told: dict[str, object] = {"state_rows": 7, "state_bytes": 900, "late_rows_dropped": 3, "watermark_ms": streams.world.wall_ms - 60_000}
+    outputs = [StreamOutputProgress(name=name, location="t", rows_written=rows) for name, rows in (("a", 6), ("b", -1))]
+    told |= {"watermark_stands_ms": 4_500, "outputs": tuple(outputs)}
     rates = {"input_rows": 20, "input_rows_per_second": 40.0, "processed_rows_per_second": 80.0, "batch_duration_ms": 250}
     streams.report(acknowledgement(one, 4, sources=behind(50, -1, 10), **lags((1, 40), (7, 20), (1, 5)), **told, **rates))
     assert streams.scrape(streams.node).values(f"{STREAM}last_committed_batch") == []
@@ -266,6 +267,8 @@ def test_a_subtask_of_a_stream_tells_what_it_said_in_the_last_completed_checkpoi
         "back_pressure_ratio": 0.75,
     }
     assert {name: scrape.one(f"{STREAM}{name}", **labels) for name in expected} == expected
+    assert scrape.one(f"{STREAM}rows_written", **labels, output="a", location="t") == 6
+    assert scrape.by("output", f"{STREAM}rows_written") == {"a": 6}
     assert scrape.one(f"{STREAM}watermark_lag_seconds", **labels) == pytest.approx(60, abs=0.5)
     assert scrape.by("subtask_index", f"{STREAM}last_committed_batch") == {"0": 4, "1": 9}
     assert scrape.by("partition", f"{STREAM}partition_records_behind") == {"1": 40, "7": 20}
@@ -278,9 +281,9 @@ def test_a_subtask_of_a_stream_tells_what_it_said_in_the_last_completed_checkpoi
     [
         (
             {"sources": behind(-1), "watermark_ms": -1},
-            {"watermark_lag_seconds", "records_behind", "partitions_behind", "partition_records_behind"},
+            {"watermark_lag_seconds", "records_behind", "partitions_behind", "partition_records_behind", "rows_written"},
         ),
-        ({"sources": behind(0), "watermark_ms": 0}, {"watermark_lag_seconds", "partition_records_behind"}),
+        ({"sources": behind(0), "watermark_ms": 0}, {"watermark_lag_seconds", "partition_records_behind", "rows_written"}),
     ],
 )
 def test_a_stream_without_watermark_or_lag_has_no_such_metric(said: dict[str, object], left_out: set[str]) -> None:

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
-from eventflink.model.stream_progress import PartitionLag, StreamProgress, StreamSourceProgress
+from eventflink.model.job_graph import StreamSink
+from eventflink.model.statuses import StreamConnector
+from eventflink.model.stream_progress import PartitionLag, StreamOutputProgress, StreamProgress, StreamSourceProgress
 from eventflink.streams.failures import StreamUnusable
-from eventflink.streams.progress import MAX_OFFSET_LENGTH, SeenBatches, last_committed_batch, progress_of
+from eventflink.streams.progress import MAX_OFFSET_LENGTH, OBSERVED, SeenBatches, last_committed_batch, progress_of
 from eventflink.streams.sinks import check_directory
 
 UUID = "6454d22b-3619-444f-b4f7-6dd9562e0f63"
@@ -155,6 +157,94 @@ def test_a_watermark_stands_from_its_last_move_until_the_last_batch_with_rows(
         batches.take(newest[:count])
     progress = progress_of(newest[-1], ["orders"], 2, batches)
     assert (progress.rows_since_watermark, progress.watermark_stands_ms) == (rows, stands_ms)
+
+
+def with_state(batch_id: int, rows: int, at: str, removed: int = 0) -> StreamingQueryProgress:
+    states = [STATE | {"numRowsTotal": rows, "numRowsRemoved": removed}, STATE | {"numRowsTotal": 0}]
+    return reported(batchId=batch_id, timestamp=f"2026-11-23T{at}Z", stateOperators=states)
+
+
+@pytest.mark.parametrize(
+    ("newest", "rows", "grows_ms"),
+    [
+        ([with_state(0, 5, "00:00:00.000")], 0, 0),
+        ([with_state(0, 5, "00:00:00.000"), with_state(1, 9, "01:00:00.000"), with_state(2, 9, "02:00:00.000")], 4, 3_600_000),
+        ([with_state(0, 5, "00:00:00.000"), with_state(1, 9, "00:00:01.000"), with_state(2, 8, "00:00:02.000")], 0, 0),
+        ([with_state(0, 5, "00:00:00.000"), with_state(1, 9, "00:00:01.000", 3), with_state(2, 11, "00:00:03.500")], 2, 2_500),
+        ([with_state(7, 500, "00:00:00.000"), with_state(9, 501, "00:00:01.000")], 1, 1_000),
+        ([with_state(0, 5, "00:00:09.000"), with_state(1, 9, "00:00:01.000")], 4, 0),
+    ],
+    ids=["begins", "grows and rests", "shrinks", "loses rows and grows", "of an earlier attempt", "a clock that went back"],
+)
+def test_a_state_grows_from_its_last_loss_until_the_last_batch_that_added_to_it(
+    newest: list[StreamingQueryProgress], rows: int, grows_ms: int
+) -> None:
+    batches = SeenBatches(-1)
+    for count in range(len(newest) + 1):
+        batches.take(newest[:count])
+    progress = progress_of(newest[-1], ["orders"], 2, batches)
+    assert (progress.state_grown_rows, progress.state_grows_ms) == (rows, grows_ms)
+
+
+def with_outputs(batch_id: int, rows: int, at: str, *written: int, connect: bool = True) -> StreamingQueryProgress:
+    counts = [{"values": [each], "schema": {}} if connect else {"rows": each} for each in written]
+    return reported(
+        batchId=batch_id,
+        timestamp=f"2026-11-23T{at}Z",
+        numInputRows=rows,
+        observedMetrics={OBSERVED.format(number): each for number, each in enumerate(counts)} | {"the user's": {"n": 5}},
+        sources=[SOURCE | {"numInputRows": rows}],
+    )
+
+
+def got(rows_written: int, written_at_s: int | None, rows_since: int, silent_ms: int, name: str = "default") -> StreamOutputProgress:
+    at_ms = -1 if written_at_s is None else 1_795_392_000_000 + written_at_s * 1000
+    return StreamOutputProgress(
+        name=name, location="t", rows_written=rows_written, written_at_ms=at_ms, rows_since=rows_since, silent_ms=silent_ms
+    )
+
+
+@pytest.mark.parametrize(
+    ("newest", "output"),
+    [
+        ([], got(0, None, 0, 0)),
+        ([with_outputs(0, 5, "00:00:00.000", 3), with_outputs(1, 5, "00:00:02.000", 4)], got(7, 2, 0, 0)),
+        ([with_outputs(0, 5, "00:00:00.000", 3, connect=False)], got(3, 0, 0, 0)),
+        ([with_outputs(0, 5, "00:00:00.000", 0), with_outputs(1, 6, "00:00:02.000", 0)], got(0, None, 11, 2_000)),
+        ([with_outputs(0, 5, "00:00:00.000", 3), with_outputs(1, 6, "00:00:02.000", 0)], got(3, 0, 6, 2_000)),
+        ([with_outputs(0, 5, "00:00:00.000", 0), with_outputs(1, 0, "00:00:02.000", 2)], got(2, 2, 0, 0)),
+        ([with_outputs(0, 5, "00:00:00.000", 0), with_outputs(1, 0, "00:00:02.000")], got(0, None, 5, 0)),
+        ([with_outputs(0, 5, "00:00:00.000", 3), with_outputs(1, 5, "00:00:02.000")], got(-1, 0, 5, 2_000)),
+        ([with_outputs(0, 5, "00:00:00.000", 3), with_outputs(2, 5, "00:00:02.000", 4)], got(-1, 2, 0, 0)),
+    ],
+    ids=[
+        "nothing yet",
+        "writes",
+        "as classic Spark tells it",
+        "never writes",
+        "wrote",
+        "a window ends without rows",
+        "idle",
+        "not observed",
+        "some unseen",
+    ],
+)
+def test_an_output_has_got_what_spark_observed_of_each_batch_once(
+    newest: list[StreamingQueryProgress], output: StreamOutputProgress
+) -> None:
+    batches = SeenBatches(-1, [StreamSink(connector=StreamConnector.KAFKA, location="t")])
+    for count in range(len(newest) + 1):
+        batches.take(newest[:count])
+    [told] = progress_of(newest[-1] if newest else reported(), ["orders"], 2, batches).outputs
+    assert told == output
+
+
+def test_each_output_is_counted_for_itself() -> None:
+    sinks = [StreamSink(name=name, connector=StreamConnector.KAFKA, location="t") for name in ("a", "b")]
+    batches = SeenBatches(-1, sinks)
+    newest = [with_outputs(0, 5, "00:00:00.000", 3, 0), with_outputs(1, 5, "00:00:02.000", 1, 0)]
+    batches.take(newest)
+    assert progress_of(newest[-1], ["orders"], 1, batches).outputs == (got(4, 2, 0, 0, "a"), got(0, None, 10, 2_000, "b"))
 
 
 def test_before_the_first_batch_of_a_run_only_the_last_committed_one_is_known() -> None:

@@ -96,6 +96,21 @@ class StreamStart(OwnShape):
     """The batch after which it goes on; -1: the stream began."""
 
 
+class StreamOutputProgress(OwnShape):
+    """What one output has got from this attempt."""
+
+    name: str
+    location: str
+    rows_written: int
+    """-1: not all batches were seen."""
+    written_at: str | None
+    """When the newest batch began that brought it rows."""
+    rows_since: int
+    """That were read since then, or since the first batch."""
+    silent_ms: int
+    """From then until the last batch that read some of them."""
+
+
 class StreamAnswer(OwnShape):
     """Where a subtask stood when it was last asked."""
 
@@ -119,6 +134,12 @@ class StreamAnswer(OwnShape):
     """That have come since the watermark moved last."""
     watermark_stands_ms: int = 0
     """From that move until the last of them came."""
+    state_grown_rows: int = 0
+    """Since rows were taken out of the state last, or the attempt began."""
+    state_grows_ms: int = 0
+    """From then until the last batch with which it grew."""
+    outputs: list[StreamOutputProgress] = Field(default_factory=list)
+    """In the graph's order; empty where Spark does not count what it writes."""
     watermark: str | None
     partitions_behind: int = 0
     partition_lags: list[PartitionLag] = Field(default_factory=list)

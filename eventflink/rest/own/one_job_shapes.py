@@ -59,6 +59,10 @@ class VertexOfJob(OwnShape):
     lag: int | None
     """Records that were there and not read yet."""
     records_per_second: float | None
+    rows_written: int | None
+    """By the newest attempts, to all outputs; null: it is unknown of one of them."""
+    written_at: str | None
+    """When the newest batch began that wrote any."""
     flow_at: str | None
     """When the last of its subtasks was asked."""
 

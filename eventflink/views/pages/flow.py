@@ -4,16 +4,19 @@ Between two checkpoints nothing is known of a stream, and nothing is made up; ho
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.master.checkpoints import Acknowledgement
 from eventflink.master.execution_graph import ExecutionVertex, SubtaskKey
 from eventflink.model.stream_progress import NO_WATERMARK
 from eventflink.views.back_pressure import back_pressure_ratio, back_pressure_view
-from eventflink.views.plain import View, iso_time
+from eventflink.views.checkpoints import output_view
+from eventflink.views.plain import View, iso_time, sum_of_known
 
-NOT_KNOWN: Final = {"back_pressure": None, "busy": None, "watermark": None, "lag": None, "records_per_second": None, "flow_at": None}
+NOT_KNOWN: Final = dict.fromkeys(
+    ("back_pressure", "busy", "watermark", "lag", "records_per_second", "rows_written", "written_at", "flow_at")
+)
 
 
 @dataclass(slots=True)
@@ -23,6 +26,10 @@ class _Sums:
     records_behind: int | None = None
     """None: no source says."""
     records_per_second: float = 0.0
+    rows_written: list[int] = field(default_factory=list)
+    """By each output; -1: unknown."""
+    written_at: str | None = None
+    """ISO times of one length: the later one is the greater text."""
 
     def add(self, records_behind: Iterable[int], records_per_second: float) -> None:
         """Count an answer; -1: a source does not say."""
@@ -30,6 +37,12 @@ class _Sums:
             if behind >= 0:
                 self.records_behind = (self.records_behind or 0) + behind
         self.records_per_second += records_per_second
+
+    def add_outputs(self, outputs: Iterable[View]) -> None:
+        """Count what outputs have got, as `checkpoints_view` shows them."""
+        for output in outputs:
+            self.written_at = max(filter(None, (self.written_at, output["written_at"])), default=None)
+            self.rows_written.append(output["rows_written"])
 
     def view(self, back_pressure: View, subtask_index: int, watermark: str | None, at: str | None) -> View:
         """Return the flow of the vertex; the back-pressure is that of its subtask that keeps up least."""
@@ -39,6 +52,8 @@ class _Sums:
             "watermark": watermark,
             "lag": self.records_behind,
             "records_per_second": self.records_per_second,
+            "rows_written": sum_of_known(self.rows_written),
+            "written_at": self.written_at,
             "flow_at": at,
         }
 
@@ -55,6 +70,7 @@ def flow_of(vertex: ExecutionVertex, last_words: Mapping[SubtaskKey, Acknowledge
             continue
         progress = words.progress
         sums.add([source.records_behind for source in progress.sources], progress.input_rows_per_second)
+        sums.add_outputs(map(output_view, progress.outputs))
         ratio, at_ms = round(back_pressure_ratio(stream, progress), 3), max(at_ms, words.at_ms)
         if ratio > worst_ratio:
             worst, worst_ratio = index, ratio
@@ -74,6 +90,7 @@ def archived_flow(vertex_id: str, subtasks: Iterable[View]) -> View:
     sums, answers = _Sums(), [row["answer"] for row in answered]
     for answer in answers:
         sums.add([source["records_behind"] for source in answer["sources"]], answer["input_rows_per_second"])
+        sums.add_outputs(answer["outputs"])
     worst = max(answered, key=lambda row: row["back_pressure"]["ratio"])
     watermark = min((answer["watermark"] for answer in answers if answer["watermark"] is not None), default=None)
     return sums.view(worst["back_pressure"], worst["subtask_index"], watermark, max(answer["at"] for answer in answers))

@@ -56,7 +56,7 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
         _count(len(failed), "job", "failed"),
         _tasks(without_slot, "for a slot"),
         _tasks(restarting, "to start again"),
-        _count(sum(len(found) for _, found in standing), "stream", "stands still", "stand still"),
+        _count(sum(len(found) for _, found in standing), "stream", "brings nothing to an end", "bring nothing to an end"),
         _count(len(lost), "TaskManager", "was lost", "were lost"),
         _ABSENT if is_empty else "",
         _count(len(fold.master.follow_ups.parked), "input", "is parked", "are parked"),
@@ -136,11 +136,11 @@ def _waits_by_reason(waits: VertexWaits, troubled: list[VertexWait]) -> list[Vie
 
 
 def _standing(standing: list[tuple[JobMaster, list[tuple[SubtaskKey, str]]]]) -> list[View]:
-    """Return a problem for each job: its first stream that stands still, and how many more of it do."""
+    """Return a problem for each job: its first stream that brings nothing to an end, and how many more of its streams do not."""
     problems = []
     for job, found in standing[:MAX_OF_A_KIND]:
         (vertex_id, index), why = found[0]
-        others = f"; {_count(len(found) - 1, 'other stream', 'stands', 'stand')} still as well" if len(found) > 1 else ""
+        others = f"; {_count(len(found) - 1, 'other stream', 'brings', 'bring')} nothing to an end either" if len(found) > 1 else ""
         sentence = f"job '{job.job_id}': {vertex_id}[{index}]: {why}{others}"
         problems.append(_problem(Severity.STANDS, sentence, f"/jobs/{quote(job.job_id, '')}/flow"))
     return problems

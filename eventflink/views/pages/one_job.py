@@ -96,7 +96,9 @@ def job_sentence(job: View) -> str:  # noqa: PLR0911 - one return for each way t
     running, finished = states.get(ExecutionState.RUNNING, 0), job["tasks_finished"]
     ended = f", {finished} {'has' if finished == 1 else 'have'} finished" if finished else ""
     waits = f" {job['waits'][0]['sentence']}" if job["waits"] else ""
-    return f"{running} of {tasks} tasks {'is' if running == 1 else 'are'} running{ended}.{_flow(job)}{waits}"
+    runs = "is" if running == 1 else "are"
+    one = "Its task is running" if running else "Its task does not run yet"
+    return f"{one if tasks == 1 else f'{running} of {tasks} tasks {runs} running'}{ended}.{_flow(job)}{waits}"
 
 
 def _tasks(tasks: int) -> str:
@@ -127,4 +129,12 @@ def _flow(job: View) -> str:
     if pressure["level"] != BackPressureLevel.OK:
         return f" '{least['vertex_id']}' does not keep up, as of {at}: {pressure['reason']}."
     behind = "" if least["lag"] is None else f", {least['lag']:,} are behind"
-    return f" It keeps up, as of {at}: {least['records_per_second']:,.0f} records come in a second{behind}."
+    return f" It keeps up, as of {at}: {least['records_per_second']:,.0f} records come in a second{behind}.{_written(known)}"
+
+
+def _written(streams: list[View]) -> str:
+    """Return when streams have written rows last; empty: it is not known."""
+    if at := max(filter(None, (vertex["written_at"] for vertex in streams)), default=None):
+        return f" The last rows that were written are of the batch of {at}."
+    is_known = all(vertex["rows_written"] is not None for vertex in streams)
+    return " Since its attempts began, no row was written." if is_known else ""

@@ -15,7 +15,7 @@ from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, Written
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
-from eventflink.model.stream_progress import StreamSourceProgress
+from eventflink.model.stream_progress import StreamOutputProgress, StreamSourceProgress
 from eventflink.views.archive import archive_view
 from eventflink.views.job_document import document_view
 from eventflink.views.pages.bars import archived_bars_page, bars_page
@@ -31,7 +31,9 @@ from eventflink.views.pages.job_parts import (
 from eventflink.views.pages.jobs import jobs_page
 from eventflink.views.pages.one_job import archived_job_page, job_page
 from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
+from eventflink.views.plain import iso_time
 from tests.support.cluster import (
+    START_MS,
     ScriptedCluster,
     cancellations,
     deployments,
@@ -183,7 +185,7 @@ def test_a_stream_says_whether_it_keeps_up_while_it_runs_and_where_its_savepoint
         return str(job_page(cluster.fold, "job")["sentence"])
 
     cluster.start_stream(task)
-    assert said() == "1 of 1 tasks is running. Whether it keeps up is known with the first checkpoint."
+    assert said() == "Its task is running. Whether it keeps up is known with the first checkpoint."
     rates = {"input_rows": 20, "input_rows_per_second": 1_840.0, "processed_rows_per_second": 2_000.0}
     well = "It keeps up, as of {}: 1,840 records come in a second, 0 are behind."
     for behind, expected in ((0, well), (180, "'s' does not keep up, as of {}: 180 records behind")):
@@ -191,6 +193,14 @@ def test_a_stream_says_whether_it_keeps_up_while_it_runs_and_where_its_savepoint
         cluster.acknowledge(*orders(cluster.pass_time(1_000)), batch_id=behind + 1, sources=sources, **rates)
         [vertex_] = job_page(cluster.fold, "job")["vertices"]
         assert expected.format(vertex_["flow_at"]) in said()
+    for rows, at_ms, expected in (
+        (-1, -1, "records come in a second."),
+        (0, -1, "Since its attempts began, no row was written."),
+        (5, START_MS, f"The last rows that were written are of the batch of {iso_time(START_MS)}."),
+    ):
+        outputs = (StreamOutputProgress(name="default", location="t", rows_written=rows, written_at_ms=at_ms),)
+        cluster.acknowledge(*orders(cluster.pass_time(1_000)), batch_id=190 + rows, outputs=outputs, **rates)
+        assert said().endswith(f" {expected}")
     stopped = orders(cluster.command(type="TriggerSavepoint", job_id="job", target_directory=str(tmp_path), mode="STOP"))
     cluster.acknowledge(*stopped, batch_id=200, sources=sources, **rates)
     cluster.report(task, ExecutionState.FINISHED)

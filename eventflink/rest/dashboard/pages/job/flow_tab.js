@@ -59,6 +59,7 @@ function ofVertices(address, most) {
     { key: "pressure", title: "Back-pressure", width: "190px", render: (each) => h(Pressure, { pressure: each.back_pressure }) },
     { key: "lag", title: "Records behind", width: "170px", align: "end", render: (each) => h(Lag, { lag: each.lag, most }) },
     { key: "rate", title: "Rows/s", width: "100px", align: "end", render: (each) => rate(each.records_per_second) },
+    { key: "written", title: "Written", width: "110px", align: "end", render: (each) => h(Written, { rows: each.rows_written, at: each.written_at }) },
     { key: "watermark", title: "Watermark", width: "150px", render: (each) => h(Watermark, { at: each.watermark }) },
     { key: "reason", title: "Why", phone: false, render: (each) => reason(each.back_pressure) },
   ];
@@ -77,6 +78,7 @@ function ofSubtasks(address, vertexId, most) {
     { key: "took", title: "Took", width: "90px", align: "end", phone: false, render: (each) => duration(answer(each)?.batch_duration_ms) },
     { key: "state", title: "State", width: "100px", align: "end", phone: false, render: (each) => html`<span title=${`${number(answer(each)?.state_rows)} rows`}>${bytes(answer(each)?.state_bytes)}</span>` },
     { key: "late", title: "Late rows", width: "80px", align: "end", phone: false, render: (each) => number(answer(each)?.late_rows_dropped) },
+    { key: "written", title: "Written", width: "110px", align: "end", render: (each) => h(Outputs, { outputs: answer(each)?.outputs ?? [] }) },
     { key: "watermark", title: "Watermark", width: "140px", render: (each) => h(Watermark, { at: answer(each)?.watermark }) },
     { key: "reason", title: "Why", phone: false, render: (each) => reason(each.progress?.back_pressure ?? null) },
   ];
@@ -90,6 +92,21 @@ function rate(value) {
 /** @param {{reason: string} | null} pressure */
 function reason(pressure) {
   return pressure ? html`<span title=${pressure.reason}>${pressure.reason}</span>` : html`<span class="muted">it has not told yet</span>`;
+}
+
+/** @param {{outputs: {name: string, location: string, rows_written: number, written_at: string | null}[]}} props */
+function Outputs({ outputs }) {
+  const known = outputs.length > 0 && outputs.every((each) => each.rows_written >= 0);
+  const rows = known ? outputs.reduce((sum, each) => sum + each.rows_written, 0) : null;
+  const at = outputs.map((each) => each.written_at ?? "").sort().at(-1) || null;
+  const each = outputs.map((output) => `${output.name} (${output.location}): ${output.rows_written >= 0 ? plural(output.rows_written, "row") : "not known"}`);
+  return h(Written, { rows, at, details: each.join("\n") });
+}
+
+/** How many rows were written by the attempts that run, and when last. @param {{rows: number | null, at: string | null, details?: string}} props */
+function Written({ rows, at, details = "" }) {
+  if (rows === null) return "–";
+  return html`<span title=${[details, at ? `the last in the batch of ${at}` : "no row yet"].filter(Boolean).join("\n")}>${number(rows)}</span>`;
 }
 
 /** How far event time lies back. @param {{at: string | null | undefined}} props */
