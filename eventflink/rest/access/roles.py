@@ -67,6 +67,7 @@ ROLES: Final[dict[str, Role]] = {
             "GET /eventflink/v1/jobs/{job_id}/vertices/{vertex_id}/subtasks",
             "GET /eventflink/v1/log/bounds",
             "GET /eventflink/v1/log/events",
+            "GET /eventflink/v1/log/flow",
             "GET /eventflink/v1/log/histogram",
             "GET /eventflink/v1/log/position",
             "GET /eventflink/v1/log/steps",

@@ -15,6 +15,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.master.settings import MasterSettings
 from eventflink.rest.history import decisions, time_line, why
 from eventflink.rest.history.decisions import EventsWanted
+from eventflink.rest.history.flow_curves import flow_curves
 from eventflink.rest.history.fold_pickle import release_fold
 from eventflink.rest.history.log_book import LogBook
 from eventflink.rest.history.port import HistoryRefused, Refusal
@@ -77,6 +78,11 @@ class Historian:
         offset = self.book.offset_of(place)
         return self._as_of(offset, time_line.steps(self.book, offset, job_id, task_manager_id))
 
+    def flow(self, place: Place | None, job_id: str, points: int) -> View:
+        """Return how the streams of a job have flowed up to a place."""
+        offset = self.book.offset_of(place)
+        return self._as_of(offset, flow_curves(self.book, offset, job_id, points))
+
     def events(self, wanted: EventsWanted) -> View:
         """Return a page of events."""
         return self._as_of(None, decisions.events(self.book, wanted))
@@ -120,7 +126,9 @@ class Historian:
         }
 
 
-QUESTIONS: Final = frozenset({"page", "spend", "bounds", "histogram", "position", "steps", "events", "decision", "diff", "why", "masters"})
+QUESTIONS: Final = frozenset(
+    {"page", "spend", "bounds", "histogram", "position", "steps", "flow", "events", "decision", "diff", "why", "masters"}
+)
 
 
 def _moment(view: Callable[..., View], fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:

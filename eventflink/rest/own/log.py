@@ -17,12 +17,25 @@ from eventflink.leadership.fold import Fold
 from eventflink.rest.errors import RestError
 from eventflink.rest.history.decisions import EventsWanted
 from eventflink.rest.history.port import HistoryRefused
-from eventflink.rest.own.log_shapes import Bounds, DecisionShape, Diff, Events, Histogram, HistoryHealth, Masters, Position, Steps, Why
+from eventflink.rest.own.log_shapes import (
+    Bounds,
+    DecisionShape,
+    Diff,
+    Events,
+    Flow,
+    Histogram,
+    HistoryHealth,
+    Masters,
+    Position,
+    Steps,
+    Why,
+)
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, UntimedOfRequest, parse_place
 from eventflink.rest.reading import ServicesOfRequest
 
 MAX_BUCKETS: Final = 600
 MAX_EVENTS: Final = 1_000
+MAX_POINTS: Final = 500
 MAX_TYPES: Final = 100
 MAX_OFFSET: Final = 2**43 - 1
 """What fits a place of an index."""
@@ -127,6 +140,16 @@ async def steps(moments: MomentsOfRequest, job: Id = None, task_manager: Id = No
     if job is not None and task_manager is not None:
         raise RestError(HTTPStatus.BAD_REQUEST, "give one of job and task_manager")
     return await moments.told("steps", await moments.known(moments.place), job, task_manager)
+
+
+@router.get("/log/flow")
+async def flow(
+    moments: MomentsOfRequest,
+    job: Annotated[str, Query(min_length=1, max_length=1024)],
+    points: Annotated[int, Query(ge=1, le=MAX_POINTS, description="Checkpoints that are shown of each stream, at most.")] = 120,
+) -> Moment[Flow]:
+    """Return how the streams of a job have flowed up to a moment, by what their subtasks said at its checkpoints."""
+    return await moments.told("flow", await moments.known(moments.place), job, points)
 
 
 @router.get("/log/position")

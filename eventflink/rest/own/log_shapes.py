@@ -190,6 +190,43 @@ class Steps(OwnShape):
     unchanged_until_at: str | None
 
 
+class FlowPoint(OwnShape):
+    """What the subtasks of a stream said at one checkpoint, added up."""
+
+    offset: int
+    at: str | None
+    subtasks: int
+    """How many of them have answered with a batch."""
+    input_rows_per_second: float
+    processed_rows_per_second: float
+    records_behind: int | None
+    batch_duration_ms: int
+    """The longest of the subtasks' last batches."""
+    state_rows: int
+    state_bytes: int
+    rows_written: int | None
+    """By the attempts that ran then."""
+    watermark: str | None
+    """The earliest."""
+
+
+class FlowOfStream(OwnShape):
+    """How a stream has flowed."""
+
+    vertex_id: str
+    points: list[FlowPoint]
+    """The oldest first."""
+
+
+class Flow(OwnShape):
+    """How the streams of a job have flowed."""
+
+    job_id: str
+    answers: int
+    """How many answers to checkpoints the log has; the points show some of them."""
+    vertices: list[FlowOfStream]
+
+
 class Position(OwnShape):
     """A record of the log."""
 

@@ -51,6 +51,13 @@ class VertexOfJob(OwnShape):
     slot_sharing_group: str | None
     states: dict[ExecutionState, int]
     tasks_ended: int
+    read_records: int | None
+    """By the newest attempts that have finished; null: it is unknown of one of them."""
+    write_records: int | None
+    began_at: str | None
+    """When the first of them was deployed."""
+    ended_at: str | None
+    """When the last of them ended; null: not all have."""
     back_pressure: WorstBackPressure | None
     busy: float | None
     """Not measured."""

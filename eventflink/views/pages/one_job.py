@@ -13,6 +13,7 @@ from eventflink.views.failures import cause_in_words, failure_sentence
 from eventflink.views.jobs_and_cluster import MAX_SHOWN_EXCEPTIONS, job_head, vertex_row
 from eventflink.views.pages.flow import archived_flow, flow_of
 from eventflink.views.pages.job_parts import with_words
+from eventflink.views.pages.vertex_work import archived_work, work_of
 from eventflink.views.plain import View, one_sentence
 from eventflink.views.queries import job_of
 from eventflink.views.vertex_waits import VertexWaits
@@ -28,7 +29,7 @@ def job_page(fold: Fold, job_id: str) -> View:
     found = waits.of_jobs([job])
     words = job.checkpoints.last_words if job.checkpoints is not None else {}
     view = job_head(fold, job)
-    view["vertices"] = [_vertex(vertex_row(v, job, slots), flow_of(v, words)) for v in job.execution_graph.vertices.values()]
+    view["vertices"] = [_vertex(vertex_row(v, job, slots), work_of(v) | flow_of(v, words)) for v in job.execution_graph.vertices.values()]
     view["waits"], view["waits_total"] = [waits.view(wait) for wait in found[:MAX_WAITS]], len(found)
     view["suspended_because"] = (job.suspension.reason or None) if job.status is JobStatus.SUSPENDED else None
     view["restarts_due"] = len(job.restarts.due)
@@ -42,7 +43,10 @@ def archived_job_page(archive: View) -> View:
     answered = checkpoints["subtasks"]
     streams = {row["vertex_id"] for row in answered}
     view["vertices"] = [
-        _vertex({"stream": vertex["vertex_id"] in streams} | _without_subtasks(vertex), archived_flow(vertex["vertex_id"], answered))
+        _vertex(
+            {"stream": vertex["vertex_id"] in streams} | _without_subtasks(vertex),
+            archived_work(vertex["subtasks"]) | archived_flow(vertex["vertex_id"], answered),
+        )
         for vertex in job["vertices"]
     ]
     shown = archived_exceptions(archive, MAX_SHOWN_EXCEPTIONS)

@@ -56,6 +56,20 @@ def test_each_page_draws_without_an_error_and_can_be_used_by_everybody(dashboard
         dashboard.check_both_themes_and_widths()
 
 
+def test_a_stream_has_curves_of_what_its_checkpoints_told_and_a_click_goes_to_that_moment(dashboard: Dashboard) -> None:
+    dashboard.show("/jobs/orders-1/flow?vertex=totals")
+    curves = dashboard.main.get_by_role("region", name="How totals has flowed")
+    behind = curves.get_by_role("img", name="Records behind:")
+    behind.wait_for()
+    names = [each.split(":")[0] for each in curves.get_by_role("img").evaluate_all("all => all.map(each => each.ariaLabel)")]
+    assert names == ["Rows/s in", "Rows/s done", "Records behind", "Watermark back", "Batch took", "State"], "rows written are not known"
+    box = behind.bounding_box()
+    assert box is not None
+    behind.click(position={"x": 2, "y": box["height"] / 2})
+    dashboard.page.wait_for_url("**at=*")
+    expect(curves).to_have_count(0)
+
+
 def test_no_page_is_wider_than_a_phone_whatever_it_has_to_say(browser: Tabs) -> None:
     recording = new_recording()
     trace = f'Traceback (most recent call last):\n  File "/{WORD}.zip/{WORD}.py", line 5, in {WORD}\n    {WORD}({WORD})\n{WORD}: {WORD}'

@@ -10,10 +10,11 @@ import pyarrow.parquet as pq
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
+from eventflink.events.inputs import TaskStateReport
 from eventflink.jobs.published import write_file_list
 from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
 from eventflink.master.settings import MasterSettings
-from eventflink.model.attempts import FailureCause
+from eventflink.model.attempts import FailureCause, IOMetrics
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.model.stream_progress import StreamOutputProgress, StreamSourceProgress
 from eventflink.views.archive import archive_view
@@ -208,6 +209,26 @@ def test_a_stream_says_whether_it_keeps_up_while_it_runs_and_where_its_savepoint
     path = page["checkpoints"]["latest"]["savepoint"]["savepoint"]["path"]
     assert page["sentence"] == f"Its task has finished; it was stopped with the savepoint {path}."
     assert page["vertices"][0]["back_pressure"] is None, "what has ended keeps nobody waiting"
+
+
+def test_a_vertex_says_what_its_newest_attempts_have_read_and_written_and_from_when_to_when() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    one, other = deployments(cluster.submit(graph(vertex("a", 2))))
+
+    def work() -> tuple[object, ...]:
+        [row] = job_page(cluster.fold, "job")["vertices"]
+        return row["read_records"], row["write_records"], row["began_at"] is not None, row["ended_at"] is not None
+
+    assert work() == (None, None, True, False)
+    reports = [reports_of(task, ExecutionState.FINISHED, None) for task in (one, other)]
+    for said, io in zip(reports, (IOMetrics(10, 100, 7, 70), IOMetrics(-1, -1, 3, 30)), strict=True):
+        assert isinstance(said[-1], TaskStateReport)
+        said[-1].io = io
+    cluster.say(*reports[0])
+    assert work() == (10, 7, True, False)
+    cluster.say(*reports[1])
+    assert work() == (None, 10, True, True), "one does not say what it read"
 
 
 def test_a_failed_job_says_why_in_the_list_and_no_sentence_has_two_signs_in_a_row() -> None:

@@ -18,8 +18,8 @@ import { layout } from "./layout.js";
 const SIZE = { width: 216, along: 92, across: 22 };
 const SIZE_DOWN = { width: 196, along: 44, across: 16 };
 const HEIGHT = 64;
-/** With a line for lag and back-pressure. */
-const HEIGHT_OF_STREAMS = 80;
+/** With a line for what was written in which time, or lag and back-pressure. */
+const HEIGHT_OF_FACTS = 80;
 /** A graph is drawn smaller to fit, but not too small to be read. */
 const LEAST_SCALE = 0.62;
 const MARGIN = 24;
@@ -34,9 +34,13 @@ const MAX_LABELS = 40;
  * @property {string} name
  * @property {number} parallelism
  * @property {Record<string, number>} states
+ * @property {boolean} [stream]
  * @property {BackPressure | null} [back_pressure]
  * @property {string | null} [watermark]
  * @property {number | null} [lag]
+ * @property {number | null} [write_records]
+ * @property {string | null} [began_at]
+ * @property {string | null} [ended_at]
  */
 /** @typedef {{source: string, target: string, output: string, input_name: string, ship: string, keys: string[], pipelined: boolean}} Edge */
 
@@ -62,12 +66,17 @@ function summed(group, vertices) {
   }
   const one = group.members.length === 1 ? vertices.get(group.id) : undefined;
   const name = one ? one.name : `${group.id} and ${plural(group.members.length - 1, "other")}`;
-  return { name, states, parallelism, lag: behind ? lag : null, pressure: worst, watermark: one?.watermark ?? null };
+  return { name, states, parallelism, lag: behind ? lag : null, pressure: worst, one };
 }
 
 /** States with their counts, the worst first. @param {Record<string, number>} states @returns {[string, number][]} */
 export function byTrouble(states) {
   return ORDER.filter((state) => (states[state] ?? 0) > 0).map((state) => [state, /** @type {number} */ (states[state])]);
+}
+
+/** How long work took, or takes until now. @param {string} began @param {string | null} ended */
+export function took(began, ended) {
+  return duration(Math.max(0, (ended ? Date.parse(ended) : Math.floor(reference.value / 1000) * 1000) - Date.parse(began)));
 }
 
 /** @param {{points: {x: number, y: number}[], down: boolean}} props */
@@ -90,9 +99,12 @@ function Node({ group, at, vertices, chosen, href, size, onKey, onChoose, reacha
   const [worst] = byTrouble(shown.states);
   const { family } = stateOf(worst ? worst[0] : "CREATED");
   const pressed = shown.pressure && shown.pressure.level !== "OK" ? shown.pressure : null;
-  const late = shown.watermark ? Math.max(0, Math.floor((reference.value - Date.parse(shown.watermark)) / 1000) * 1000) : null;
+  const { one } = shown;
+  const late = one?.watermark ? Math.max(0, Math.floor((reference.value - Date.parse(one.watermark)) / 1000) * 1000) : null;
   const facts = [pressed ? `back-pressure ${pressed.level.toLowerCase()}` : "", shown.lag ? `${number(shown.lag)} behind` : ""].filter(Boolean);
   if (late !== null && facts.length === 0) facts.push(`watermark ${duration(late)} back`);
+  if (typeof one?.write_records === "number") facts.push(`${number(one.write_records)} written`);
+  if (one?.began_at && !one.stream) facts.push(took(one.began_at, one.ended_at ?? null));
   const states = byTrouble(shown.states).map(([state, count]) => `${number(count)} ${state}`);
   const spoken = [`${shown.name}, ${plural(shown.parallelism, "subtask")}`, ...states, ...facts].join(", ");
   return html`<a
@@ -132,8 +144,8 @@ export function Graph({ job, identity, chosen, hrefOf, onChoose }) {
     return () => observer.disconnect();
   }, []);
   const down = room > 0 && room < 560;
-  const streams = job.vertices.some((vertex) => vertex.back_pressure || typeof vertex.lag === "number" || vertex.watermark);
-  const size = { ...(down ? SIZE_DOWN : SIZE), height: streams ? HEIGHT_OF_STREAMS : HEIGHT };
+  const told = job.vertices.some((vertex) => vertex.began_at);
+  const size = { ...(down ? SIZE_DOWN : SIZE), height: told ? HEIGHT_OF_FACTS : HEIGHT };
   const drawn = useMemo(() => {
     const groups = fold(job.vertices.map((vertex) => vertex.vertex_id), job.edges);
     const between = edgesBetween(groups, job.edges);
@@ -143,7 +155,7 @@ export function Graph({ job, identity, chosen, hrefOf, onChoose }) {
       of: between.find((each) => each.source === edge.source && each.target === edge.target)?.edges ?? [],
     }));
     return { groups, placed, edges };
-  }, [identity, job.vertices.length, down, streams]);
+  }, [identity, job.vertices.length, down, told]);
   const vertices = useMemo(() => new Map(job.vertices.map((vertex) => [vertex.vertex_id, vertex])), [job.vertices]);
   const chosenGroup = drawn.groups.find((group) => chosen !== null && group.members.includes(chosen))?.id ?? null;
   const { placed } = drawn;

@@ -8,6 +8,7 @@ import { Time } from "../../components/time.js";
 import { bytes, duration, number, plural } from "../../format.js";
 import { h, html } from "../../html.js";
 import { change, href, reference } from "../../moment.js";
+import { Curves } from "./curves.js";
 
 const RATE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
 const SHOWN = 1000;
@@ -24,8 +25,8 @@ export function lagOf(subtask) {
   return known.length > 0 ? known.reduce((/** @type {number} */ sum, /** @type {number} */ each) => sum + each, 0) : null;
 }
 
-/** @param {{documents: Record<string, any>, job: any, query: Record<string, string>, address: string}} props */
-export function Tab({ documents, job, query, address }) {
+/** @param {{documents: Record<string, any>, job: any, query: Record<string, string>, moment: any, address: string}} props */
+export function Tab({ documents, job, query, moment, address }) {
   if (!job.stream) {
     return h(Empty, { title: "Nothing flows: this job has no streams.", small: true }, html`<p>Its edges are blocking: a reader starts when all subtasks of its writer have finished. The graph shows how far they are.</p>`);
   }
@@ -38,6 +39,7 @@ export function Tab({ documents, job, query, address }) {
   const most = Math.max(1, ...vertices.map((each) => each.lag ?? 0));
   return html`<p class="muted spaced">As of the last checkpoint, ${h(Time, { at: newest })}.</p>
     ${h(Table, { label: "Streams", columns: ofVertices(address, most), rows: vertices, rowKey: (row) => row.vertex_id, height: "36vh", mark: (row) => (row.vertex_id === query.vertex ? "chosen" : ""), open: (row) => change({ vertex: row.vertex_id }, { replace: true }) })}
+    ${h(Curves, { job: job.job_id, vertexId: query.vertex, moment, known: newest })}
     ${documents.subtasks ? h(Subtasks, { document: documents.subtasks, address }) : html`<p class="muted">Choose a vertex to see its subtasks.</p>`}
     <p class="legend">Back-pressure is the part by which a stream does not keep up: up to 10 % ok, up to 50 % low, above that high.</p>`;
 }

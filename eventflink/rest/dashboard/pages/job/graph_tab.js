@@ -11,7 +11,7 @@ import { Since, Time } from "../../components/time.js";
 import { Bar } from "../../bars/bars.js";
 import { millis, spanOf } from "../../bars/phases.js";
 import { number, plural } from "../../format.js";
-import { Graph } from "../../graph/graph.js";
+import { Graph, took } from "../../graph/graph.js";
 import { depthOf } from "../../graph/layout.js";
 import { h, html } from "../../html.js";
 import { change, href, reference } from "../../moment.js";
@@ -63,7 +63,9 @@ function Vertices({ job, hrefOf }) {
   const columns = [
     { key: "name", title: "Vertex", render: (/** @type {any} */ each) => html`<a href=${hrefOf(each.vertex_id)}>${each.name}</a>` },
     { key: "parallelism", title: "×", align: /** @type {"end"} */ ("end"), width: "56px", render: (/** @type {any} */ each) => number(each.parallelism) },
-    { key: "states", title: "Subtasks", width: "45%", render: (/** @type {any} */ each) => h(StateCounts, { counts: each.states, worded: true }) },
+    { key: "written", title: "Written", align: /** @type {"end"} */ ("end"), width: "100px", phone: false, render: (/** @type {any} */ each) => number(each.write_records ?? each.rows_written) },
+    { key: "took", title: "Took", align: /** @type {"end"} */ ("end"), width: "100px", phone: false, render: (/** @type {any} */ each) => (each.began_at ? took(each.began_at, each.ended_at) : "–") },
+    { key: "states", title: "Subtasks", width: "40%", render: (/** @type {any} */ each) => h(StateCounts, { counts: each.states, worded: true }) },
   ];
   return html`<h2>${plural(job.vertices.length, "vertex", "vertices")}</h2>
     <p class="muted">Choose one to see its subtasks, the worst first.</p>
