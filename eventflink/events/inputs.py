@@ -24,6 +24,7 @@ from eventflink.model.attempts import (
 )
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.resources import Hardware, ResourceProfile
+from eventflink.model.spark_ends import SparkEnd
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, SavepointMode, TaskFile, TaskManagerFile
 from eventflink.model.stream_progress import StreamProgress
 
@@ -274,6 +275,7 @@ class SlotReport(InstanceMessage):
     number: int = 0
     ready: bool = False
     disk_fault: str = ""
+    spark_end: SparkEnd | None = None
 
 
 @dataclass(slots=True)

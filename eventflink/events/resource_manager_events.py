@@ -83,6 +83,16 @@ class TaskManagerUnblocked(LogEvent):
 
 
 @dataclass(slots=True)
+class SparkEnded(LogEvent):
+    """The Spark of the TaskManager's host ended by itself, or was ended since it did not answer; who needs it next starts another."""
+
+    task_manager_id: str
+    instance_id: str
+    ended_at_ms: int
+    reason: str
+
+
+@dataclass(slots=True)
 class WorkerRequested(LogEvent):
     """The resource driver is asked for a worker: a TaskManager that registers under the worker's id."""
 

@@ -123,6 +123,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return _joined(event.reason, f"until {iso_time(event.until_ms)}" if event.until_ms else "", _by(event.actor))
         case e.TaskManagerUnblocked():
             return _joined(event.reason, _by(event.actor))
+        case e.SparkEnded():
+            return f"at {iso_time(event.ended_at_ms)}, of instance {event.instance_id}: {event.reason}"
         case e.TaskManagerFileUploadRequested():
             return f"{_joined(event.file, event.name, by=' ')} of instance {event.instance_id} {_request(event)}"
         case e.WorkerRequested():

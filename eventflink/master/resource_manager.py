@@ -11,6 +11,7 @@ from eventflink.events.inputs import Disconnection, InstanceMessage, SlotReport,
 from eventflink.events.log_events import (
     InputsSkipped,
     LogEvent,
+    SparkEnded,
     TaskManagerDisconnected,
     TaskManagerLost,
     TaskManagerRegistered,
@@ -22,6 +23,7 @@ from eventflink.master.canonical import require
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.resources import MAX_AMOUNT, Hardware, InvalidResources, ResourceProfile, checked_profile
+from eventflink.model.spark_ends import SparkEnd
 from eventflink.model.statuses import IllegalTransition
 from eventflink.model.texts import cut_bytes
 
@@ -50,6 +52,10 @@ class TaskManager:
     """Where it serves its metrics; empty: nowhere, or it was not said."""
     hardware: Hardware | None = None
     """What its host has; None: it was not said."""
+    spark_ends: int = 0
+    """How often the Spark of its host ended by itself."""
+    spark_end: SparkEnd | None = None
+    """The last of these ends."""
 
 
 @dataclass(slots=True)
@@ -103,6 +109,22 @@ class ResourceManager:
     def decide_foreign_report(self, report: SlotReport) -> list[LogEvent]:
         """Answer the report of an instance that is not registered: it has to come back as a new one."""
         return [refused(report, self.gone_instances.get(report.instance_id, "it is not registered"))]
+
+    def judge_spark(self, report: SlotReport) -> list[LogEvent]:
+        """Take note of an end of the host's Spark that a registered instance had not told before."""
+        end = report.spark_end
+        known = self.task_managers[report.task_manager_id].spark_end
+        if end is None or not 0 <= end.ended_at_ms <= MAX_AMOUNT or (known is not None and end.ended_at_ms <= known.ended_at_ms):
+            return []
+        return [SparkEnded(report.task_manager_id, report.instance_id, end.ended_at_ms, cut_bytes(end.reason, MAX_REASON_LENGTH))]
+
+    def apply_spark_ended(self, event: SparkEnded) -> None:
+        """Remember the last one, and count them."""
+        if not self.is_current(event.task_manager_id, event.instance_id):
+            raise IllegalTransition(f"{event.task_manager_id}: the instance {event.instance_id} is not registered")
+        known = self.task_managers[event.task_manager_id]
+        known.spark_ends += 1
+        known.spark_end = SparkEnd(event.ended_at_ms, event.reason)
 
     def apply_task_manager_registered(self, event: TaskManagerRegistered, at_ms: int) -> None:
         """Take note of an instance; registered again, nothing changes."""

@@ -75,7 +75,7 @@ def decide_slot_report(state: ClusterState, report: SlotReport) -> list[LogEvent
     unknown = tuple([a for a in report.attempts if not _expects(state, a, report.instance_id, missing)])
     place = (report.task_manager_id, report.instance_id)
     reconciled = e.TaskManagerReportReconciled(*place, tuple(missing), unknown, report.number, report.ready)
-    return [reconciled, *state.blocklist.judge(report)]
+    return [reconciled, *state.blocklist.judge(report), *state.resource_manager.judge_spark(report)]
 
 
 def _is_missing(state: ClusterState, allocation_id: str, instance_id: str, present: set[AttemptId]) -> bool:

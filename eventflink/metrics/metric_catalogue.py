@@ -212,6 +212,7 @@ TASK_PROCESSES = _tm.gauge("task_processes", "Processes of its pool: two fork se
 FORK_SERVER_STARTS = _tm.counter("fork_server_starts_total", "How often a fork server was started.")
 FORK_SERVER_UP = _tm.gauge("fork_server_up", "1 while there is a fork server.")
 SPARK_UP = _tm.gauge("spark_server_up", "1 while the local Spark server of this host runs or starts; left out with `spark.remote`.")
+SPARK_ENDS = _tm.counter("spark_server_ends_total", "How often the local Spark ended by itself, or was ended as it did not answer.")
 TM_UPLOADS = _tm.gauge("file_uploads", "Uploads of task files under way.")
 TM_INBOX = _tm.gauge("inbox_length", "Things that happened and wait for its main loop.")
 

@@ -19,6 +19,7 @@ from typing import Final
 
 from eventflink.blob.tls import tls_files
 from eventflink.model.configuration import Configuration
+from eventflink.model.spark_ends import SparkEnd
 from eventflink.processes.file_lock import FileLock, LockBusy
 from eventflink.taskexecutor.archive_cache import DIRECTORY, keep_clean
 from eventflink.taskexecutor.blob_access import note_blob_server
@@ -43,7 +44,9 @@ from eventflink.taskexecutor.protocol import (
     Stopped,
     UploadFile,
 )
+from eventflink.taskexecutor.spark_release import shown
 from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, SparkUnavailable, ensure_server
+from eventflink.taskexecutor.spark_watch import SparkWatch
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -112,6 +115,7 @@ class TaskExecutor:
         self._writer = ReportsWriter(*ids, configuration.self_fence_timeout_ms, self._inbox, self._protocol)
         directories = (configuration.working_path, log_directory, runtime_directory)
         self._disks = DiskWatch(directories, configuration.disk_min_free_bytes, self._tell_disk)
+        self._spark = None if configuration.spark_remote else SparkWatch(runtime_directory, self._tell_spark_end)
         self._uploader = FileUploader(log_directory, settings.upload_limit, tls_files(configuration))
         self._stop_metrics: Callable[[], None] = lambda: None
         self._next_guardian_check_ms = 0
@@ -135,6 +139,8 @@ class TaskExecutor:
         self._guardian.check()
         keep_clean(configuration.data_path / "run" / DIRECTORY, configuration.blob_cleanup_interval_ms / 1000)
         self._disks.start()
+        if self._spark is not None:
+            self._spark.start()
         try:
             self._turn()  # The fork servers start, and load what tasks need meanwhile.
             self._reader.start()
@@ -170,7 +176,7 @@ class TaskExecutor:
         except (SparkUnavailable, OSError) as error:
             _LOGGER.warning("SparkNotStarted reason=%s", " ".join(str(error).split())[-_REASON_SHOWN:])
         else:
-            _LOGGER.info("SparkStarted remote=%s", remote)
+            _LOGGER.info("SparkStarted remote=%s", shown(remote))
 
     def _serve_metrics(self, runtime_directory: Path) -> None:
         configuration = self._configuration
@@ -202,6 +208,9 @@ class TaskExecutor:
 
     def _tell_disk(self, fault: str) -> None:
         self._inbox.put_input(partial(self._protocol.on_disk, fault))
+
+    def _tell_spark_end(self, end: SparkEnd) -> None:
+        self._inbox.put_input(partial(self._protocol.on_spark_ended, end))
 
     def _stop(self, now_ms: int) -> list[Action]:
         return self._protocol.stop(now_ms, "the TaskExecutor was stopped in order")

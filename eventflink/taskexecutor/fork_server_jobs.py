@@ -15,7 +15,7 @@ from typing import Final
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import ReleaseSpark
 from eventflink.taskexecutor.spark_client import load_client
-from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session
+from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session, shown
 from eventflink.taskexecutor.spark_server import find_server
 
 logger = logging.getLogger(__name__)
@@ -52,4 +52,4 @@ def release_repeatedly(remote: str, order: ReleaseSpark, settings: ForkServerSet
             time.sleep(_RELEASE_DELAY_S * attempt)
         else:
             return
-    raise ReleaseFailed(f"{remote} did not release session {order.spark_session_id} in {_RELEASE_ATTEMPTS} attempts")
+    raise ReleaseFailed(f"{shown(remote)} did not release session {order.spark_session_id} in {_RELEASE_ATTEMPTS} attempts")

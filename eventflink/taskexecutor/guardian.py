@@ -132,7 +132,7 @@ def _release(remote: str, session_id: str, deadline_s: float) -> None:
         try:
             spark_release.release_session(remote, session_id, timeout=left_s)
         except spark_release.ReleaseFailed as error:  # A server that ended runs nothing; the death has to be told in any case.
-            _LOGGER.warning("SessionNotReleased session=%s remote=%s error=%s", session_id, remote, error)
+            _LOGGER.warning("SessionNotReleased session=%s remote=%s error=%s", session_id, spark_release.shown(remote), error)
             time.sleep(_RELEASE_RETRY_S)
         else:
             return

@@ -90,6 +90,7 @@ def _collect_instance(view: TaskExecutorView, samples: Samples) -> None:
     samples.add(c.TM_EPOCH, protocol.newest_epoch)
     samples.add(c.INSTANCES, counters.instances)
     samples.add(c.FENCES, counters.fences)
+    samples.add(c.SPARK_ENDS, counters.spark_ends)
     samples.add(c.HEARTBEATS_SENT, counters.heartbeats_sent)
     samples.add(c.HEARTBEATS_ACKNOWLEDGED, counters.heartbeats_acknowledged)
     if protocol.acknowledged_ms is not None:

@@ -19,6 +19,7 @@ SPARK_USER_ID: Final = "eventflink"
 """Spark tells sessions apart by user and id; every task uses this user."""
 
 DEFAULT_QUIET_S: Final = 0.1
+_PARAMETER_OF_TOKEN: Final = "token="  # noqa: S105 - the name of the parameter
 _CLIENT_TYPE: Final = "eventflink"
 _SESSION_GONE: Final = "INVALID_HANDLE.SESSION"
 _LEAST_CALL_TIMEOUT_S: Final = 0.5
@@ -48,12 +49,28 @@ def channel_target(remote: str) -> str:
     return f"{parts.hostname}:{parts.port or 15002}"
 
 
-def _open_channel(remote: str) -> tuple[Any, list[tuple[str, str]]]:
-    """Open the channel that Spark's own client would open, credentials included."""
+def shown(remote: str) -> str:
+    """Return a Spark Connect address for logs, without its parameters: one of them can be a token."""
+    return remote.partition("/;")[0]
+
+
+def open_channel(remote: str) -> tuple[Any, list[tuple[str, str]]]:
+    """Open the channel that Spark's own client would open; return it with what each call says of who asks.
+
+    Raises:
+        ValueError: the address is none of Spark Connect.
+
+    """
     import grpc  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    if "/;" not in remote.rstrip("/;"):
-        return grpc.insecure_channel(channel_target(remote)), []
+    target = channel_target(remote)
+    parameters = [each for each in remote.partition("/;")[2].split(";") if each]
+    is_local = target.startswith("localhost:")
+    if not parameters:
+        return grpc.insecure_channel(target), []
+    if is_local and all(each.startswith(_PARAMETER_OF_TOKEN) for each in parameters):
+        # The host's own Spark: it does without Spark's client, which takes long to load.
+        return grpc.insecure_channel(target), [("authorization", f"Bearer {each.removeprefix(_PARAMETER_OF_TOKEN)}") for each in parameters]
     from pyspark.sql.connect.client.core import DefaultChannelBuilder  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     builder = DefaultChannelBuilder(remote)
@@ -77,15 +94,15 @@ def release_session(remote: str, session_id: str, timeout: float = 5.0, *, quiet
     import grpc  # noqa: PLC0415 - see preload
 
     try:
-        channel, metadata = _open_channel(remote)
+        channel, metadata = open_channel(remote)
         with channel:
             _Release(channel, metadata, session_id, time.monotonic() + timeout).run(quiet_s)
     except (grpc.RpcError, ValueError) as error:
         details = error.details() if isinstance(error, grpc.RpcError) else str(error)
         if _SESSION_GONE in str(details):
             return
-        raise ReleaseFailed(f"{remote} did not release session {session_id}: {str(details).partition(chr(10))[0][:500]}") from error
-    logger.info("SparkSessionReleased remote=%s session=%s", remote, session_id)
+        raise ReleaseFailed(f"{shown(remote)} did not release session {session_id}: {str(details).partition(chr(10))[0][:500]}") from error
+    logger.info("SparkSessionReleased remote=%s session=%s", shown(remote), session_id)
 
 
 class _Release:

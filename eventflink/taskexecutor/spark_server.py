@@ -6,12 +6,15 @@ Here is what its users do: hold a lease, find the address, start the server. Wha
     spark.lease    a shared lock that every TaskExecutor holds; when none does, the server ends
     spark.server   an exclusive lock that the supervisor holds as long as it lives
     spark.start    an exclusive lock that is held while the server is started
-    spark.address  where the server answers; written whole, and removed before it ends
-    spark.log      what the supervisor and Spark say
+    spark.address  where the server answers, with the token without which it answers nobody; only this user may read it; written whole,
+                   and removed before it ends
+    spark.ended    how a Spark ended last that nobody had told to end (`spark_watch.py`)
+    spark.log      what the supervisor and Spark say; spark.log.1 is that of the Spark before
 
 A lock goes with its process, however that ends, so nothing here is ever stale. The first to start the server decides its settings.
 """
 
+import contextlib
 import fcntl
 import os
 import socket
@@ -26,6 +29,7 @@ from eventflink.processes.disk import find_fault
 from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
 from eventflink.processes.marked import MARK_VARIABLE
 from eventflink.taskexecutor.spark_jars import has_kafka_connector
+from eventflink.taskexecutor.spark_release import channel_target
 from eventflink.taskexecutor.task_environment import inherited
 
 if TYPE_CHECKING:
@@ -38,6 +42,7 @@ LEASE_FILE: Final = "spark.lease"
 SERVER_FILE: Final = "spark.server"
 ADDRESS_FILE: Final = "spark.address"
 LOG_FILE: Final = "spark.log"
+LAST_LOG_FILE: Final = "spark.log.1"
 _START_FILE: Final = "spark.start"
 _LOCK_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.02
@@ -62,12 +67,19 @@ class SparkServerSettings:
     """Names of environment variables that it has besides those that tasks always have."""
     timeout_ms: int = 120_000
     """How long a start may take that has nothing to fetch."""
+    answer_timeout_ms: int = 60_000
+    """How long it may answer no trivial query before it is ended."""
 
     @classmethod
     def of(cls, configuration: "Configuration") -> Self:
         """Return how the configuration wants it."""
         place = (configuration.spark_master, configuration.spark_memory, configuration.spark_packages, configuration.spark_ui_port)
-        return cls(*place, configuration.task_environment_names, configuration.spark_start_timeout_ms)
+        return cls(
+            *place,
+            configuration.task_environment_names,
+            configuration.spark_start_timeout_ms,
+            configuration.spark_answer_timeout_ms,
+        )
 
     @property
     def start_timeout_s(self) -> float:
@@ -89,15 +101,15 @@ class SparkLease(FileLock):
 
 
 def find_server(runtime_directory: Path) -> str | None:
-    """Return the address of the running server, `sc://127.0.0.1:port`, or None."""
+    """Return the address of the running server, `sc://localhost:port/;token=…`, or None."""
     if not is_server_alive(runtime_directory):
         return None
     try:
         remote = (runtime_directory / ADDRESS_FILE).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return None
-    host, _, port = remote.removeprefix("sc://").rpartition(":")
     try:
+        host, _, port = channel_target(remote).rpartition(":")
         with socket.create_connection((host, int(port)), timeout=_CONNECT_TIMEOUT_S):
             return remote
     except (OSError, ValueError):
@@ -145,13 +157,21 @@ def ensure_server(runtime_directory: Path, settings: SparkServerSettings) -> str
     raise SparkUnavailable(f"Spark did not start within {timeout_s:g} s (spark.local.start-timeout){why}:\n{_log_tail(runtime_directory)}")
 
 
-def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes]:
-    """Start the supervisor in a session of its own: neither the death of this task nor a signal to its group is to end it."""
+def supervisor_command(runtime_directory: Path, settings: SparkServerSettings) -> list[str]:
+    """Return the command of the process that runs a server (`spark_supervisor.main`)."""
     command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor"]
     command += [str(runtime_directory), settings.master, settings.memory, settings.packages, str(settings.ui_port)]
-    with (runtime_directory / LOG_FILE).open("wb") as log:
+    return [*command, str(settings.answer_timeout_ms)]
+
+
+def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes]:
+    """Start the supervisor in a session of its own: neither the death of this task nor a signal to its group is to end it."""
+    log_path = runtime_directory / LOG_FILE
+    with contextlib.suppress(FileNotFoundError):  # Why the last one ended is read after another has started.
+        log_path.replace(runtime_directory / LAST_LOG_FILE)
+    with log_path.open("wb") as log:
         return subprocess.Popen(
-            command,
+            supervisor_command(runtime_directory, settings),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -171,7 +191,8 @@ def _log_tail(runtime_directory: Path) -> str:
     try:
         with (runtime_directory / LOG_FILE).open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _LOG_TAIL_BYTES))
-            lines = file.read().decode("utf-8", "replace").splitlines()
+            said = file.read().decode("utf-8", "replace").splitlines()
     except OSError as error:
         return f"(its log cannot be read: {error})"
-    return "\n".join(line[:400] for line in lines[-_LOG_TAIL_LINES:]) or "(its log is empty)"
+    lines = [line[:400] for line in said if not line.startswith("\tat ")]  # The frames of a trace would leave no room for what it says.
+    return "\n".join(lines[-_LOG_TAIL_LINES:]) or "(its log is empty)"

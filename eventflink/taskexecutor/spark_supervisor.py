@@ -1,10 +1,12 @@
-"""The process that runs a host's Spark Connect server: starts Spark, says where it answers, ends it when no TaskExecutor holds the lease.
+"""The process that runs a host's Spark Connect server: starts Spark, says where it answers, ends it when nobody needs it or it is ill.
 
-Started by `spark_server.ensure_server` as `python -m eventflink.taskexecutor.spark_supervisor RUNTIME_DIRECTORY MASTER MEMORY PACKAGES`,
-in a session of its own. The rule it keeps: Spark never outlives it (parent-death signal), and it outlives the last lease by less than two
-seconds, the first of which leaves a TaskExecutor that is started again its warm Spark.
+Started by `spark_server.ensure_server` as `python -m eventflink.taskexecutor.spark_supervisor` with the runtime directory and the settings,
+in a session of its own. The rule it keeps: Spark never outlives it (parent-death signal), and outlives the last lease by less than two
+seconds. A Spark that ends by itself, or answers nothing for too long and is ended for that, has its reason written down
+(`spark_watch.py`); who needs Spark next starts another.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import importlib.metadata
@@ -12,6 +14,7 @@ import importlib.util
 import logging
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -24,10 +27,12 @@ from typing import Final, NoReturn
 from eventflink.log.class_data import ClassData
 from eventflink.log.jars import IVY_SETTINGS_VARIABLE, default_cache_directory
 from eventflink.log.java import JavaMissing
+from eventflink.model.spark_ends import heap_was_full
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
 from eventflink.processes.left_behind import adopt_orphans, kill_left_behind, runs_module
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
+from eventflink.taskexecutor.spark_canary import SparkCanary
 from eventflink.taskexecutor.spark_file_system import file_system_settings
 from eventflink.taskexecutor.spark_jars import connector_settings
 from eventflink.taskexecutor.spark_server import (
@@ -38,6 +43,7 @@ from eventflink.taskexecutor.spark_server import (
     SERVER_FILE,
     SparkServerSettings,
 )
+from eventflink.taskexecutor.spark_watch import note_end
 from eventflink.taskexecutor.spark_worker import spark_python_script
 
 logger = logging.getLogger(__name__)
@@ -47,6 +53,12 @@ _GRACE_S: Final = 1.0
 """How long the lease may be free before Spark ends."""
 
 _END_TIMEOUT_S: Final = 0.4
+_TOKEN_BYTES: Final = 32
+_TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of the variable
+_STACKS_S: Final = 1.0
+_OUT_OF_MEMORY_STATUS: Final = 3
+"""Of a JVM that ends by ExitOnOutOfMemoryError."""
+
 _LOCK_TIMEOUT_S: Final = 1.0
 _STARTED: Final = re.compile(rb"Spark Connect server started at: \S*:(\d+)")
 _SERVER_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -98,8 +110,9 @@ _SPARK_CONFIGURATION: Final = {
 def main() -> int:
     """Supervise one server until it ends or is needed no more; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    runtime_directory, master, memory, packages, ui_port = sys.argv[1:]
-    return _run(Path(runtime_directory), SparkServerSettings(master, memory, packages, int(ui_port)))
+    runtime_directory, master, memory, packages, ui_port, answer_ms = sys.argv[1:]
+    settings = SparkServerSettings(master, memory, packages, int(ui_port), answer_timeout_ms=int(answer_ms))
+    return _run(Path(runtime_directory), settings)
 
 
 def _run(runtime_directory: Path, settings: SparkServerSettings) -> int:
@@ -125,9 +138,10 @@ def _run(runtime_directory: Path, settings: SparkServerSettings) -> int:
         logger.error("SparkServerImpossible %s", error)  # noqa: TRY400 - the trace says nothing more
         return 1
     adopt_orphans()
-    server, class_data = _start_spark(runtime_directory, settings, java)
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    server, class_data = _start_spark(runtime_directory, settings, java, token)
     try:
-        return _supervise(server, class_data, runtime_directory, address, fetching)
+        return _Supervision(server, class_data, runtime_directory, settings, fetching, token).run()
     finally:
         address.unlink(missing_ok=True)
         _end(server)
@@ -159,13 +173,21 @@ def _find_java() -> Path:
     return Path(on_path)
 
 
-def _start_spark(runtime_directory: Path, settings: SparkServerSettings, java: Path) -> tuple[subprocess.Popen[bytes], ClassData]:
-    """Start Spark; its Python workers use this interpreter, and what it writes goes into the runtime directory or to the log."""
+def _start_spark(
+    runtime_directory: Path, settings: SparkServerSettings, java: Path, token: str
+) -> tuple[subprocess.Popen[bytes], ClassData]:
+    """Start Spark; its Python workers use this interpreter, and what it writes goes into the runtime directory or to the log.
+
+    Who does not know the token is not answered. It is in the environment, which only this user can read, and not in the command line; the
+    Python processes in which Spark runs the sinks of streams have it from there.
+    """
     package = importlib.util.find_spec("pyspark")
     if package is None or not package.submodule_search_locations:
         raise SystemExit("the package pyspark is not installed")
     directory = runtime_directory / "spark"
     directory.mkdir(exist_ok=True)
+    for left in (directory / "local", *directory.glob("artifacts-*"), *directory.glob("spark-*")):  # By one that was killed.
+        shutil.rmtree(left, ignore_errors=True)
     home = _ensure_home(Path(package.submodule_search_locations[0]), directory)
     logging_file = directory / "log4j2.properties"
     logging_file.write_text(_LOGGING, encoding="utf-8")
@@ -198,6 +220,7 @@ def _start_spark(runtime_directory: Path, settings: SparkServerSettings, java: P
     environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_MODE"):  # They are for clients of Spark, not for its server.
         environment.pop(name, None)
+    environment[_TOKEN_VARIABLE] = token
     server = subprocess.Popen(
         [*command, "spark-internal"],
         cwd=directory,
@@ -248,43 +271,93 @@ def _spark_version() -> str:
     return importlib.metadata.version("pyspark")
 
 
-def _supervise(server: subprocess.Popen[bytes], class_data: ClassData, runtime_directory: Path, address: Path, fetching: FileLock) -> int:
-    """Publish the address once there is one, and all packages are fetched; return when Spark ended or the lease was free for `_GRACE_S`."""
-    lease = open_lock(runtime_directory / LEASE_FILE)
-    needed_at = time.monotonic()
-    published = False
-    while server.poll() is None:
-        if not published:
-            published = _publish(runtime_directory / LOG_FILE, address)
-            if published:
-                fetching.release()
-                class_data.make_archive(server.pid)
-        if try_lock(lease, fcntl.LOCK_EX):
-            fcntl.flock(lease, fcntl.LOCK_UN)
-        else:
-            needed_at = time.monotonic()
-        if time.monotonic() - needed_at >= _GRACE_S:
-            logger.info("SparkServerEnds reason='no TaskExecutor holds the lease'")
-            return 0
-        time.sleep(_POLL_S)
-    logger.error("SparkServerEnded exit_status=%d", server.returncode)
-    return 1
+class _Supervision:
+    """One Spark, from its start to its end."""
+
+    def __init__(
+        self,
+        server: subprocess.Popen[bytes],
+        class_data: ClassData,
+        runtime_directory: Path,
+        settings: SparkServerSettings,
+        fetching: FileLock,
+        token: str,
+    ) -> None:
+        self._server = server
+        self._class_data = class_data
+        self._runtime_directory = runtime_directory
+        self._settings = settings
+        self._fetching = fetching
+        self._token = token
+        self._canary: SparkCanary | None = None
+        """There is one once Spark has said where it answers."""
+
+    def run(self) -> int:
+        """Publish the address once there is one, and all packages are fetched; return when Spark ended, is ill, or is needed no more."""
+        lease = open_lock(self._runtime_directory / LEASE_FILE)
+        needed_at = time.monotonic()
+        while self._server.poll() is None:
+            if self._canary is None:
+                self._publish()
+            elif why := self._canary.why_ill():
+                self._have_stacks_printed()
+                return self._ended(why)
+            if try_lock(lease, fcntl.LOCK_EX):
+                fcntl.flock(lease, fcntl.LOCK_UN)
+            else:
+                needed_at = time.monotonic()
+            if time.monotonic() - needed_at >= _GRACE_S:
+                logger.info("SparkServerEnds reason='no TaskExecutor holds the lease'")
+                return 0
+            time.sleep(_POLL_S)
+        return self._ended(_why_ended(self._server.returncode, self._settings))
+
+    def _publish(self) -> None:
+        """Write the address file once Spark's log names the port."""
+        found = _STARTED.search((self._runtime_directory / LOG_FILE).read_bytes())
+        if found is None:
+            return
+        remote = f"sc://localhost:{int(found[1])}/;token={self._token}"
+        address = self._runtime_directory / ADDRESS_FILE
+        temporary = address.with_suffix(".new")
+        temporary.unlink(missing_ok=True)
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(f"{remote}\n")
+        temporary.replace(address)
+        self._fetching.release()
+        self._class_data.make_archive(self._server.pid)
+        self._canary = SparkCanary(remote, self._settings.answer_timeout_ms)
+        self._canary.start()
+
+    def _ended(self, why: str) -> int:
+        """Write down why Spark ended, or is to end; of one that did not start, who wanted it reads the log."""
+        logger.error("SparkEnded reason=%s", why)
+        if self._canary is not None:
+            try:
+                note_end(self._runtime_directory, why)
+            except OSError as error:
+                logger.warning("SparkEndNotNoted error=%s", error)
+        return 1
+
+    def _have_stacks_printed(self) -> None:
+        """Have the JVM write the stacks of its threads into the log: of one that does not answer, it is all that tells why."""
+        with contextlib.suppress(ProcessLookupError):
+            self._server.send_signal(signal.SIGQUIT)
+        time.sleep(_STACKS_S)
 
 
-def _publish(log: Path, address: Path) -> bool:
-    """Write the address file once Spark's log names the port; tell whether it did."""
-    found = _STARTED.search(log.read_bytes())
-    if found is None:
-        return False
-    temporary = address.with_suffix(".new")
-    temporary.write_text(f"sc://127.0.0.1:{int(found[1])}\n", encoding="utf-8")
-    temporary.replace(address)
-    return True
+def _why_ended(exit_status: int, settings: SparkServerSettings) -> str:
+    if exit_status == _OUT_OF_MEMORY_STATUS:
+        return heap_was_full(settings.memory)
+    if exit_status < 0:
+        return f"it was ended from outside, by signal {-exit_status} ({signal.strsignal(-exit_status)})"
+    return f"it ended by itself with exit status {exit_status}; {LOG_FILE} in the TaskExecutor's run directory has its last words"
 
 
 def _end(server: subprocess.Popen[bytes]) -> None:
     """End Spark: nothing in it is worth waiting for, but in order it removes its temporary files."""
     server.terminate()
+    server.send_signal(signal.SIGCONT)  # One that somebody has stopped.
     try:
         server.wait(_END_TIMEOUT_S)
     except subprocess.TimeoutExpired:

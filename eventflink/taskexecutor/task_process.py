@@ -10,10 +10,14 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, NoReturn
 
-from eventflink.model.attempts import AttemptId
+from eventflink.model.attempts import AttemptId, FailureCause
+from eventflink.model.failure_types import SPARK_LOST
+from eventflink.model.spark_ends import SparkEnd
 from eventflink.model.statuses import TaskFile
 from eventflink.processes import set_parent_death_signal
 from eventflink.processes.left_behind import adopt_orphans
@@ -21,6 +25,7 @@ from eventflink.taskexecutor.fork_server_wire import ForkServerSettings, LineBuf
 from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
 from eventflink.taskexecutor.process_events import Failed, LaunchTask, Outcome, TaskEvent, TaskProcessEnded
 from eventflink.taskexecutor.secret_masks import MaskingFormatter
+from eventflink.taskexecutor.spark_watch import await_end
 from eventflink.taskexecutor.task_files import task_file_path
 from eventflink.taskexecutor.task_run import run_task
 
@@ -29,6 +34,8 @@ logger = logging.getLogger(__name__)
 _READ_BYTES: Final = 65_536
 _STDOUT: Final = 1
 _STDERR: Final = 2
+_REASON_TIMEOUT_S: Final = 2.0
+"""How long the supervisor of a Spark that is gone has to say why."""
 
 
 def become_child(parent_process_id: int) -> None:
@@ -72,14 +79,25 @@ def _read_lines(channel: socket.socket) -> Iterator[bytes]:
 
 def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, channel: socket.socket, lines: Iterator[bytes]) -> Outcome:
     opened = OpenedInputs()
+    began_ms = time.time_ns() // 1_000_000
     try:
         _open_files(settings, attempt)
         return run_task(order, settings, lambda event: _tell(channel, event), opened, map(decode_line, lines))
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         cause, lost_inputs = failure_of(error, attempt.vertex_id, opened)
+        if cause.failure_type == SPARK_LOST and not settings.spark_remote:
+            cause = _with_reason(cause, attempt, await_end(settings.runtime_directory, began_ms, _REASON_TIMEOUT_S))
         trace = f"\n{cause.stack_trace}" if cause.stack_trace else ""
         logger.error("TaskFailed attempt=%s type=%s message=%s%s", attempt, cause.failure_type, cause.message, trace)  # noqa: TRY400 - the trace says nothing more
         return Failed(cause, lost_inputs)
+
+
+def _with_reason(cause: FailureCause, attempt: AttemptId, end: SparkEnd | None) -> FailureCause:
+    """Return that the host's Spark ended, with what its supervisor says of it."""
+    if end is None:
+        return cause
+    what = f"vertex '{attempt.vertex_id}': the host's Spark ended in the middle of the task: {end.reason}; the next attempt finds another"
+    return replace(cause, message=what)
 
 
 def _open_files(settings: ForkServerSettings, attempt: AttemptId) -> None:

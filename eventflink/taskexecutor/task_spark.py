@@ -18,7 +18,7 @@ from eventflink.taskexecutor.failure_causes import text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import SparkOpened
 from eventflink.taskexecutor.spark_client import is_client_loaded
-from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session
+from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session, shown
 from eventflink.taskexecutor.spark_server import ensure_server, is_server_alive
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class TaskSpark:
         session = open_session(session_address(remote, self._session_id), None if settings.spark_remote else settings.runtime_directory)
         if self._archives:
             session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
-        logger.info("SparkOpened remote=%s session=%s", remote, self._session_id)
+        logger.info("SparkOpened remote=%s session=%s", shown(remote), self._session_id)
         return session
 
     def close(self) -> None:

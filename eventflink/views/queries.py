@@ -14,6 +14,7 @@ from eventflink.model.statuses import TERMINAL_JOB_STATUSES
 from eventflink.views.accumulators import accumulators_of
 from eventflink.views.jobs_and_cluster import not_in_memory
 from eventflink.views.plain import View, iso_time
+from eventflink.views.spark_ends import spark_end_view
 
 MAX_LISTED_JOBS: Final = 100_000
 """How many jobs one list of ids holds at most, the newest: it is put together while the master decides nothing."""
@@ -144,5 +145,7 @@ def task_manager_row(fold: Fold, task_manager_id: str) -> View:
         "ready": held.ready,
         "registered_at": iso_time(known.registered_at_ms),
         "metrics_address": known.metrics_address,
+        "spark_ends": known.spark_ends,
+        "spark_end": spark_end_view(known.spark_end),
         "hardware": dataclasses.asdict(known.hardware) if known.hardware is not None else None,
     }

@@ -1,5 +1,6 @@
 """Operations whose client was killed: what releases its session waits for all that runs, and for nothing that has ended (P15)."""
 
+import functools
 import subprocess
 import sys
 import time
@@ -8,13 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import grpc
 import psutil
 import pytest
 from pyspark.sql.connect.proto.base_pb2 import GetStatusRequest, GetStatusResponse, UserContext
 from pyspark.sql.connect.proto.base_pb2_grpc import SparkConnectServiceStub
 
-from eventflink.taskexecutor.spark_release import SPARK_USER_ID, _Release, channel_target, preload, release_session
+from eventflink.taskexecutor.spark_release import SPARK_USER_ID, _Release, open_channel, preload, release_session
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support.running_cluster import wait_until
 
@@ -64,9 +64,10 @@ def await_terminating(spark: str, session_id: str) -> None:
     every_operation = GetStatusRequest.OperationStatusRequest()
     user = UserContext(user_id=SPARK_USER_ID)
     request = GetStatusRequest(session_id=session_id, user_context=user, operation_status=every_operation)
-    with grpc.insecure_channel(channel_target(spark)) as channel:
-        stub = SparkConnectServiceStub(channel)
-        wait_until(lambda: [each.state for each in stub.GetStatus(request).operation_statuses] == [TERMINATING], "it terminates")
+    channel, metadata = open_channel(spark)
+    with channel:
+        ask = functools.partial(SparkConnectServiceStub(channel).GetStatus, request, metadata=metadata)
+        wait_until(lambda: [each.state for each in ask().operation_statuses] == [TERMINATING], "it terminates")
 
 
 def executing_threads() -> int:

@@ -13,6 +13,7 @@ from pyspark.sql.connect.streaming.query import StreamingQuery
 
 from eventflink.log.java import find_java
 from eventflink.taskexecutor.spark_file_system import file_system_settings
+from eventflink.taskexecutor.spark_release import channel_target
 from tests.support.running_cluster import wait_until
 
 pytestmark = pytest.mark.slow
@@ -53,7 +54,7 @@ def faults_of_children(spark: psutil.Process) -> int:
 
 
 def process_of(spark: str) -> psutil.Process:
-    port = int(spark.rpartition(":")[2])
+    port = int(channel_target(spark).rpartition(":")[2])
     [pid] = {each.pid for each in psutil.net_connections("tcp") if each.status == psutil.CONN_LISTEN and each.laddr.port == port}
     return psutil.Process(pid)
 

@@ -1,14 +1,29 @@
-"""A local Spark whose heap is full ends, also where a query is planned; one that does not start in time is refused by its setting."""
+"""A local Spark that is ill ends, and says why: its heap is full, or it answers nothing; one that does not start in time is refused."""
 
+import contextlib
+import threading
+import uuid
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql.connect.session import SparkSession
 
 from eventflink.taskexecutor import spark_server
-from eventflink.taskexecutor.spark_server import ADDRESS_FILE, LOG_FILE, SparkLease, SparkServerSettings, SparkUnavailable, ensure_server
+from eventflink.taskexecutor.spark_canary import EXECUTE, trivial_query
+from eventflink.taskexecutor.spark_release import open_channel
+from eventflink.taskexecutor.spark_server import (
+    ADDRESS_FILE,
+    LAST_LOG_FILE,
+    LOG_FILE,
+    SparkLease,
+    SparkServerSettings,
+    SparkUnavailable,
+    ensure_server,
+)
+from eventflink.taskexecutor.spark_watch import last_end
 from tests.support.running_cluster import wait_until
-from tests.support.spark_work import session_of_a_mortal
+from tests.support.spark_work import find_spark, session_of_a_mortal, wait_until_it_computes
 
 pytestmark = pytest.mark.slow
 SPARK_TIMEOUT_S = 360
@@ -20,6 +35,42 @@ def test_a_spark_out_of_heap_ends(tmp_path: Path) -> None:
             session.sql("SELECT size(sequence(1L, 200000000L))").collect()
         wait_until(lambda: not (tmp_path / ADDRESS_FILE).exists(), "Spark has ended", SPARK_TIMEOUT_S)
     assert "OutOfMemoryError" in (tmp_path / LOG_FILE).read_text(encoding="utf-8")
+    assert _reason(tmp_path) == "its heap of 512m was full (spark.local.memory)"
+
+
+def test_a_spark_that_lives_and_answers_nothing_is_replaced(tmp_path: Path) -> None:
+    with SparkLease(tmp_path):
+        first = ensure_server(tmp_path, SparkServerSettings("local[1]", "512m", answer_timeout_ms=20_000))
+        find_spark(tmp_path).suspend()
+        wait_until(lambda: not (tmp_path / ADDRESS_FILE).exists(), "Spark has ended", SPARK_TIMEOUT_S)
+        assert _reason(tmp_path).startswith("it answered no trivial query for ")
+        second = ensure_server(tmp_path, SparkServerSettings("local[1]", "512m"))
+        assert second != first
+        with session_of_a_mortal(second) as session:
+            assert session.range(3).count() == 3
+        assert len(list((tmp_path / "spark" / "local").glob("blockmgr-*"))) == 1, "what the first one left is gone"
+        assert "SparkEnded reason=it answered no" in (tmp_path / LAST_LOG_FILE).read_text(encoding="utf-8")
+
+
+def test_a_spark_whose_cores_are_all_taken_answers_the_canary(tmp_path: Path) -> None:
+    with SparkLease(tmp_path), session_of_a_mortal(remote := ensure_server(tmp_path, SparkServerSettings("local[1]", "512m"))) as session:
+        threading.Thread(target=_compute, args=(session,), daemon=True).start()
+        wait_until_it_computes(find_spark(tmp_path))
+        channel, metadata = open_channel(remote)
+        with channel:
+            answers = channel.unary_stream(EXECUTE)(trivial_query(str(uuid.uuid4())), metadata=metadata, timeout=60)
+            assert len(list(answers)) > 0
+
+
+def _compute(session: SparkSession) -> None:
+    with contextlib.suppress(PySparkException):
+        session.sql("SELECT sum(sin(a.id) * cos(b.id)) FROM range(1000000000) a CROSS JOIN range(1000) b").collect()
+
+
+def _reason(directory: Path) -> str:
+    end = last_end(directory)
+    assert end is not None
+    return end.reason
 
 
 def test_a_spark_that_takes_longer_than_its_setting_says_is_refused_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import time
+import warnings
 from pathlib import Path
 
 import psutil
@@ -12,7 +13,8 @@ from pyspark.sql.connect.functions import udf
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.types import StringType
 
-from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
+from eventflink.taskexecutor.spark_release import shown
+from eventflink.taskexecutor.spark_server import ADDRESS_FILE, LOG_FILE, SparkLease, SparkServerSettings, ensure_server
 from tests.support.spark_work import session_of_a_mortal
 from tests.support.task_host import is_running, wait_until
 
@@ -86,3 +88,27 @@ def test_the_worker_of_a_sink_ends_with_its_spark(tmp_path: Path) -> None:
         assert spark is not None
         spark.kill()
         wait_until(lambda: not is_running(worker.pid), 30)
+
+
+@pytest.mark.parametrize("parameters", ["", "/;token=wrong"])
+def test_who_does_not_know_its_token_is_not_answered(spark: str, parameters: str) -> None:
+    session = SparkSession.builder.remote(f"{shown(spark)}{parameters}").create()
+    session.client.set_retry_policies([])
+    try:
+        with pytest.raises(Exception, match=r"(?i)unauthenticated"):
+            session.range(1).count()
+    finally:
+        with warnings.catch_warnings(action="ignore"):
+            session.stop()
+
+
+def test_its_token_stands_in_no_command_line_and_only_its_user_reads_the_file(tmp_path: Path) -> None:
+    with SparkLease(tmp_path):
+        remote = ensure_server(tmp_path, SparkServerSettings("local[1]", "512m"))
+        token = remote.partition("token=")[2]
+        assert len(token) > 40
+        assert (tmp_path / ADDRESS_FILE).stat().st_mode & 0o077 == 0
+        commands = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
+        assert any(str(tmp_path) in command for command in commands)
+        assert not any(token in command for command in commands)
+        assert token not in (tmp_path / LOG_FILE).read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
-from eventflink.events.log_events import CheckpointAcknowledged, CheckpointCompleted, StreamStarted
+from eventflink.events.log_events import CheckpointAcknowledged, CheckpointCompleted, SparkEnded, StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.result import read_result
 from eventflink.model.job_graph import StreamDefinition, StreamSink, StreamSource
@@ -189,6 +189,8 @@ def test_spark_is_killed(running_copy: RunningCopy, cluster: RunningCluster) -> 
         process.kill()
     running_copy.feed()
     running_copy.check()
+    told = [event for _, decision in cluster.decisions() for event in decision.events if isinstance(event, SparkEnded)]
+    assert {event.reason for event in told} == {"it was ended from outside, by signal 9 (Killed)"}
 
 
 def test_the_leader_is_killed_and_no_query_notices(running_copy: RunningCopy, cluster: RunningCluster) -> None:

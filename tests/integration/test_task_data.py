@@ -4,7 +4,6 @@ import json
 import shutil
 import socket
 import subprocess
-import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,7 +19,7 @@ from eventflink.model.attempts import Accumulators, LongCounter, LostInput, Outp
 from eventflink.model.plain_values import json_text
 from eventflink.model.statuses import ShipStrategy
 from eventflink.taskexecutor.process_events import Failed, Finished
-from eventflink.taskexecutor.spark_server import LOG_FILE, SparkLease, find_server
+from eventflink.taskexecutor.spark_server import LOG_FILE, SparkLease, SparkServerSettings, find_server, supervisor_command
 from tests.support.task_host import SQL, Host, wait_until
 
 pytestmark = pytest.mark.slow
@@ -198,7 +197,6 @@ def test_rows_that_an_executor_wrote_elsewhere_are_missed(host: Host) -> None:
 # A Spark that sees another disk where the working directory is
 
 _COVER = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
-_SUPERVISOR = (sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor")
 
 
 @pytest.fixture(scope="module")
@@ -211,8 +209,9 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     for each in (runtime, jobs, of_spark):
         each.mkdir()
     with SparkLease(runtime), (runtime / LOG_FILE).open("wb") as log:
-        command = ["unshare", "-Urm", "sh", "-c", _COVER, "sh", of_spark, jobs, *_SUPERVISOR, runtime, "local[2]", "1g", "", "0"]
-        server = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        command = ["unshare", "-Urm", "sh", "-c", _COVER, "sh", str(of_spark), str(jobs)]
+        command += supervisor_command(runtime, SparkServerSettings("local[2]", "1g"))
+        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_until(lambda: find_server(runtime) is not None or server.poll() is not None, 120)
         address = find_server(runtime)
         assert address is not None, (runtime / LOG_FILE).read_text()

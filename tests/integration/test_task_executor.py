@@ -51,7 +51,7 @@ from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import ExecutionState, TaskFile, TaskType
 from eventflink.taskexecutor.spark_server import SparkLease, find_server
-from tests.support.spark_work import wait_until_it_computes, wait_until_it_rests
+from tests.support.spark_work import find_spark, wait_until_it_computes, wait_until_it_rests
 
 pytestmark = pytest.mark.slow
 LAUNCHER = """
@@ -485,9 +485,15 @@ def test_the_guardian_ends_what_the_dead_task_executors_tasks_left_on_spark(cell
     wait_until_gone([spark], 60)
 
 
-def find_spark(directory: Path) -> psutil.Process:
-    """The server whose files are below the directory."""
-    javas = [p for p in psutil.process_iter(["name", "cmdline"]) if p.info["name"] == "java"]
-    commands = [(p, " ".join(p.info["cmdline"] or ())) for p in javas]
-    (server,) = [p for p, command in commands if "SparkConnectServer" in command and str(directory) in command]
-    return server
+def test_a_spark_that_somebody_kills_is_told_with_the_reason(cell: Cell, tmp_path: Path) -> None:
+    cell.register()
+    cell.run(attempt(1), "query", parameters={"file": str(tmp_path / "begun")})
+    cell.wait_for((tmp_path / "begun").exists, 90)
+    find_spark(tmp_path).kill()
+    report = cell.wait_for_report(SlotReport, lambda told: told.spark_end is not None, timeout_s=60)
+    assert report.spark_end is not None
+    assert report.spark_end.reason == "it was ended from outside, by signal 9 (Killed)"
+    failed = cell.wait_for_report(TaskStateReport, lambda told: told.cause is not None, timeout_s=60)
+    assert failed.cause is not None
+    assert failed.cause.failure_type == "SparkLost"
+    assert report.spark_end.reason in failed.cause.message

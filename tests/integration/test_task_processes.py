@@ -35,6 +35,7 @@ from eventflink.taskexecutor.process_events import (
     TaskLaunched,
     TaskProcessEnded,
 )
+from eventflink.taskexecutor.spark_release import channel_target
 from eventflink.taskexecutor.spark_server import SparkLease, is_server_alive
 from eventflink.taskexecutor.task_files import task_file_path
 from tests.support.spark_work import wait_until_it_computes, wait_until_it_rests
@@ -309,7 +310,7 @@ def begin_query(host: Host, tmp_path: Path) -> tuple[AttemptId, LaunchTask, psut
     opened = host.wait_for(SparkOpened, attempt)
     assert opened.spark_session_id == order.spark_session_id
     wait_until((tmp_path / "begun").exists, 120)
-    port = int(opened.remote.rpartition(":")[2])
+    port = int(channel_target(opened.remote).rpartition(":")[2])
     (spark,) = {c.pid for c in psutil.net_connections("tcp") if c.laddr and c.laddr.port == port and c.status == psutil.CONN_LISTEN}
     process = psutil.Process(spark or 0)
     wait_until_it_computes(process)
@@ -334,7 +335,8 @@ def test_a_task_whose_spark_is_killed_says_so_and_the_next_one_has_another(host:
     outcome = host.wait_for(TaskProcessEnded, attempt).outcome
     assert isinstance(outcome, Failed)
     assert outcome.cause.failure_type == "SparkLost"
-    assert outcome.cause.message.startswith("vertex 'vertex': Spark ended, or cannot be reached any more, in the middle of the task")
+    why = "it was ended from outside, by signal 9 (Killed); the next attempt finds another"
+    assert outcome.cause.message == f"vertex 'vertex': the host's Spark ended in the middle of the task: {why}"
     assert len(host.finish("two_outputs")) == 2
 
 

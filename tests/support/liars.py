@@ -13,6 +13,7 @@ from eventflink.master import inputs as i
 from eventflink.model.attempts import AttemptId, AttemptStatus, FailureCause, LostInput, OutputLocation, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.resources import ExtendedResource, ResourceProfile
+from eventflink.model.spark_ends import SparkEnd
 from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile, TaskManagerFile
 from tests.support.cluster import COMMANDS, REPORTS, ScriptedCluster, graph, vertex
 
@@ -259,7 +260,8 @@ class Liar:
                 told = [self._attempt() for _ in range(self.random.randint(0, 4))]
                 statuses = tuple(AttemptStatus(*a, self.random.choice(list(ExecutionState))) for a in told)
                 slots = tuple(SlotStatus(self.random.choice(ODD_INTS), self._allocation()) for _ in range(self.random.randint(0, 2)))
-                return c.SlotReport(*holder, slots, statuses)
+                end = SparkEnd(self.random.choice(ODD_LONGS), self._one(["its heap was full"])) if self.random.random() < 0.5 else None
+                return c.SlotReport(*holder, slots, statuses, spark_end=end)
             case _:
                 request_id = self._one(list(self.cluster.master.uploads.pending))
                 return c.FileUploadCompleted(*holder, request_id, self._one(["key"]), None if self.random.random() < 0.5 else "error")

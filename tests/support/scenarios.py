@@ -20,6 +20,7 @@ from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompl
 from eventflink.master.settings import Context, MasterSettings, WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.resources import ExtendedResource, ResourceProfile
+from eventflink.model.spark_ends import SparkEnd
 from eventflink.model.statuses import DrillStepType, ExecutionState, FailoverStrategy
 from tests.support.cluster import (
     START_MS,
@@ -112,7 +113,7 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.settle()
     cluster.submit(graph(vertex("a")), job_id="running", request_id="duplicate")
     cluster.submit(graph(vertex("a")), job_id="running", request_id="duplicate")
-    cluster.say(SlotReport("tm1", "tm1-1", (), ()))
+    cluster.say(SlotReport("tm1", "tm1-1", (), (), spark_end=SparkEnd(START_MS, "its heap was full")))
     cluster.timer(CleanupFailed("dirty", "permission denied"), ArchiveFailed("dirty", "no space left"))
     _fall_at_inputs(cluster)
     cluster.say(TaskManagerDeath("tm2", "tm2-1", "exit code 137"))

@@ -54,3 +54,11 @@ def session_of_a_mortal(remote: str) -> Iterator[SparkSession]:
     finally:
         with warnings.catch_warnings(action="ignore"):
             session.stop()
+
+
+def find_spark(directory: Path) -> psutil.Process:
+    """The server whose files are below the directory."""
+    javas = [p for p in psutil.process_iter(["name", "cmdline"]) if p.info["name"] == "java"]
+    commands = [(p, " ".join(p.info["cmdline"] or ())) for p in javas]
+    (server,) = [p for p, command in commands if "SparkConnectServer" in command and str(directory) in command]
+    return server

@@ -42,6 +42,7 @@ from eventflink.model.attempts import (
     OutputLocation,
     SlotStatus,
 )
+from eventflink.model.spark_ends import SparkEnd
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, TaskFile, TaskType
 from eventflink.model.stream_progress import StreamProgress
 from eventflink.taskexecutor.process_events import (
@@ -1424,3 +1425,30 @@ def test_a_disk_that_is_full_at_the_start_or_for_several_instances_is_told_by_ea
         harness.machine.start(harness.now_ms, f"i{number}", WALL_CLOCK_MS)
         while not reports(harness.wait(10)):
             pass
+
+
+# ---- ends of the host's Spark ----
+
+
+def test_an_end_of_spark_is_told_at_once_by_the_instance_that_saw_it_and_by_none_after_it() -> None:
+    harness, end = registered(), SparkEnd(7, "its heap was full")
+    [report] = reports(harness.machine.on_spark_ended(end, harness.now_ms))
+    assert isinstance(report, SlotReport)
+    assert report.spark_end == end
+    assert harness.machine.on_spark_ended(end, harness.now_ms) == []
+    assert reports_of_next_instance(harness) == []
+
+
+def test_an_end_of_spark_that_nobody_could_be_told_is_told_by_the_next_instance() -> None:
+    harness, end = Harness(), SparkEnd(7, "its heap was full")
+    assert reports(harness.machine.on_spark_ended(end, harness.now_ms)) == []
+    assert reports_of_next_instance(harness) == [end]
+
+
+def reports_of_next_instance(harness: Harness) -> list[SparkEnd | None]:
+    """Return what a new instance says of Spark when it is accepted."""
+    harness.effect(InstanceForgotten("zombie"))
+    harness.machine.start(harness.now_ms, "i2", WALL_CLOCK_MS)
+    while not reports(harness.wait(10)):
+        pass
+    return [report.spark_end for report in reports(harness.accept(epoch=2)) if isinstance(report, SlotReport)]

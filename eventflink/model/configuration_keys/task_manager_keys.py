@@ -86,6 +86,14 @@ class TaskManagerKeys(Keys):
         le=3_600_000,
         description="How long the local server may take to start; a start that has packages to fetch may take 15 minutes in any case.",
     )
+    spark_answer_timeout_ms: int = Field(
+        60_000,
+        alias="spark.local.answer-timeout",
+        ge=10_000,
+        le=3_600_000,
+        description="How long the local server may answer no trivial query (it is asked one every ten seconds) before it is ended, and its "
+        "tasks are restarted on another.",
+    )
     counts_written_rows: bool = Field(
         default=True,
         alias="execution.streams.count-written-rows",

@@ -27,6 +27,13 @@ class TaskManagerSlots(OwnShape):
     """Whether it has loaded what tasks need."""
 
 
+class SparkEndOfHost(OwnShape):
+    """How the Spark of a host ended last that nobody had told to end."""
+
+    ended_at: str
+    reason: str
+
+
 class TaskManager(TaskManagerSlots):
     """A registered TaskManager with all that the state knows of it."""
 
@@ -39,6 +46,10 @@ class TaskManager(TaskManagerSlots):
     tasks: int
     registered_at: str
     metrics_address: str
+    spark_ends: int
+    """How often the Spark of its host ended by itself, or was ended since it did not answer."""
+    spark_end: SparkEndOfHost | None
+    """The last of these ends; null: there was none."""
     hardware: Hardware | None
     """What its host has; null: it did not say."""
 

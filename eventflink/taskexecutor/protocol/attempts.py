@@ -10,6 +10,7 @@ import signal
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from eventflink.events.effects import CheckpointOrder, FinishStream, ResumeStream, TaskCancellation, TaskDeployment
 from eventflink.events.inputs import (
@@ -59,6 +60,9 @@ from eventflink.taskexecutor.process_events import (
 from eventflink.taskexecutor.protocol.actions import Outbox, ProtocolSettings
 from eventflink.taskexecutor.protocol.counters import Counters
 from eventflink.taskexecutor.protocol.forgotten import ForgottenAttempts
+
+if TYPE_CHECKING:
+    from eventflink.model.spark_ends import SparkEnd
 
 AttemptEvent = TaskLaunched | TaskInitialized | SparkOpened | StreamEvent | TaskProcessEnded | SparkReleased
 
@@ -156,6 +160,9 @@ class AttemptTable:
         """What the newest slot report said; the master takes an instance that has made none for not ready."""
         self.disk_fault = self.reported_disk_fault = ""
         """Why nothing can be written where tasks would, if it cannot, and what the newest slot report said of that."""
+        self.spark_end: SparkEnd | None = None
+        """The last end of the host's Spark that was seen, and what the newest slot report said of that."""
+        self.reported_spark_end: SparkEnd | None = None
         self._ending_all = False
         self._silent = False
 
@@ -311,7 +318,7 @@ class AttemptTable:
         return ""
 
     def report_slots(self, *, is_ready: bool) -> None:
-        """Report everything, whether the instance is ready for tasks, and why it cannot write, if it cannot.
+        """Report everything, whether the instance is ready for tasks, why it cannot write, if it cannot, and how its Spark ended.
 
         Terminal states that Kafka has not acknowledged go before it, lest the attempts seem missing.
         """
@@ -321,9 +328,9 @@ class AttemptTable:
         slots = tuple(SlotStatus(i, next((k.allocation_id for k in s.values()), None)) for i, s in enumerate(self._slots))
         attempts = tuple(AttemptStatus(*k.attempt, k.state) for k in self._live.values())
         self._slot_report_number += 1
-        self.reported_ready, self.reported_disk_fault = is_ready, self.disk_fault
+        self.reported_ready, self.reported_disk_fault, self.reported_spark_end = is_ready, self.disk_fault, self.spark_end
         place = (self._settings.task_manager_id, self._instance_id)
-        self._outbox.add_reports([SlotReport(*place, slots, attempts, self._slot_report_number, is_ready, self.disk_fault)])
+        self._outbox.add_reports([SlotReport(*place, slots, attempts, self._slot_report_number, is_ready, self.disk_fault, self.spark_end)])
         # A start that no master has read, because retention was faster, is told again; every other one is skipped by name.
         self._outbox.add_reports(k.stream_start for k in self._live.values() if k.stream_start is not None and not k.ending)
 

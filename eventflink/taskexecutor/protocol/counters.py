@@ -15,6 +15,8 @@ class Counters:
     heartbeats_sent: int = 0
     heartbeats_acknowledged: int = 0
     fork_server_starts: int = 0
+    spark_ends: int = 0
+    """How often the host's Spark ended, and nobody had told it to."""
     tasks_started: int = 0
     """Attempts that got a process."""
     tasks_refused: int = 0

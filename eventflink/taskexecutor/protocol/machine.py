@@ -8,6 +8,7 @@ runs when the next one registers.
 import zlib
 from collections.abc import Iterable
 from enum import Enum, auto
+from typing import TYPE_CHECKING
 
 from eventflink.events.effects import (
     CheckpointOrder,
@@ -46,6 +47,9 @@ from eventflink.taskexecutor.protocol.actions import (
 from eventflink.taskexecutor.protocol.attempts import AttemptTable, KnownAttempt
 from eventflink.taskexecutor.protocol.counters import Counters
 from eventflink.taskexecutor.protocol.resends import Resends
+
+if TYPE_CHECKING:
+    from eventflink.model.spark_ends import SparkEnd
 
 _EPOCH_OF_NO_LEADER = -1
 _FORK_SERVER_DELAY_MS = 100
@@ -123,7 +127,10 @@ class TaskExecutorProtocol:
         self.instance_id = instance_id
         self._begun_at_ms = max(wall_clock_ms, self._begun_at_ms + 1)  # A clock that was set back does not make it the older one.
         table = AttemptTable(self._settings, instance_id, self._outbox, self.counters)
-        table.disk_fault, self._table = self._table.disk_fault, table
+        before, self._table = self._table, table
+        table.disk_fault = before.disk_fault
+        # An end that was told is the instance's before: told again, it would count twice.
+        table.spark_end = None if before.spark_end == before.reported_spark_end else before.spark_end
         self.counters.instances += 1
         self._registrations = {}
         self._registration_count = self._epoch_named_at = 0
@@ -177,6 +184,12 @@ class TaskExecutorProtocol:
     def on_disk(self, fault: str, now_ms: int) -> list[Action]:
         """Why nothing can be written where tasks would; empty: it can. What runs goes on, and nothing more is taken until then (L7)."""
         self._table.disk_fault = fault[:MAX_DISK_FAULT]
+        return self._settle(now_ms)
+
+    def on_spark_ended(self, end: "SparkEnd", now_ms: int) -> list[Action]:
+        """Tell the master that the host's Spark ended, and nobody had told it to."""
+        self._table.spark_end = end
+        self.counters.spark_ends += 1
         return self._settle(now_ms)
 
     @property
@@ -397,8 +410,8 @@ class TaskExecutorProtocol:
     def _settle(self, now_ms: int) -> list[Action]:
         """Report a change of readiness; end the instance once it is to end and nothing of it is left. Return what is to be done."""
         table = self._table
-        has_changed = self._fork_server_ready != table.reported_ready or table.disk_fault != table.reported_disk_fault
-        if self.phase is Phase.REGISTERED and has_changed:
+        reported = (table.reported_ready, table.reported_disk_fault, table.reported_spark_end)
+        if self.phase is Phase.REGISTERED and reported != (self._fork_server_ready, table.disk_fault, table.spark_end):
             self._table.report_slots(is_ready=self._fork_server_ready)
         if self.phase is Phase.FENCING and self._table.is_empty:
             self.phase = Phase.NEW

@@ -18,6 +18,7 @@ from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_JOB_STATUSES
 from eventflink.views.exceptions import exception_view
 from eventflink.views.failures import cause_in_words
 from eventflink.views.plain import View, one_sentence
+from eventflink.views.spark_ends import ended_sparks
 from eventflink.views.standing_streams import standing_streams
 from eventflink.views.vertex_waits import VertexWait, VertexWaits
 from eventflink.views.waits import SLOT_REASONS, WaitReason
@@ -30,6 +31,7 @@ class Severity(StrEnum):
     WAITS = "waits"
     STANDS = "stands"
     LOST = "lost"
+    SPARK_ENDED = "spark_ended"
     SHUTDOWN = "shutdown"
 
 
@@ -51,6 +53,7 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
     without_slot = [wait for wait in of_cluster if wait.reason in SLOT_REASONS]
     restarting = [wait for wait in of_cluster if wait.reason is WaitReason.RESTART_DELAY]
     standing = [(job, found) for job in fold.master.dispatcher.jobs.values() if job.status in _RUNS and (found := standing_streams(job))]
+    without_spark = ended_sparks(fold, troubled, since_ms)
     is_empty = _has_no_room(fold) and not without_slot
     parts = [
         _count(len(failed), "job", "failed"),
@@ -58,6 +61,7 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
         _tasks(restarting, "to start again"),
         _count(sum(len(found) for _, found in standing), "stream", "brings nothing to an end", "bring nothing to an end"),
         _count(len(lost), "TaskManager", "was lost", "were lost"),
+        _count(len(without_spark), "Spark", "ended by itself", "ended by themselves"),
         _ABSENT if is_empty else "",
         _count(len(fold.master.follow_ups.parked), "input", "is parked", "are parked"),
         _SHUT_DOWN if fold.master.shutdown.is_under_way else "",
@@ -67,6 +71,7 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
         *_waits_by_reason(waits, [*without_slot, *restarting]),
         *_standing(standing),
         *[_problem(Severity.LOST, sentence, f"/taskmanagers/{quote(name, '')}") for name, sentence in list(lost.items())[:MAX_OF_A_KIND]],
+        *[_problem(Severity.SPARK_ENDED, sentence, f"/taskmanagers/{quote(name, '')}") for name, sentence in without_spark[:MAX_OF_A_KIND]],
         *([_problem(Severity.WAITS, _ABSENT, "/taskmanagers")] if is_empty else []),
         *_parked(fold),
         *([_problem(Severity.SHUTDOWN, _SHUT_DOWN, "/")] if fold.master.shutdown.is_under_way else []),

@@ -124,6 +124,8 @@ MISFITS: list[LogEvent] = [
     e.TaskManagerReportReconciled("tm2", "tm2-1", ("allocation-6", "none"), (AttemptStatus("j", "v", 0, 1, _STATE.RUNNING),)),
     e.TaskManagerDisconnected("none", "none-1", "reason"),
     e.TaskManagerDisconnected("tm1", "another", "reason"),
+    e.SparkEnded("none", "none-1", 1, "reason"),
+    e.SparkEnded("tm1", "another", 1, "reason"),
     e.TaskManagerLost("none", "none-1", "reason"),
     e.TaskManagerLost("tm1", "another", "reason"),
     e.SlotRequested("allocation-900", "none", "a", 0, 1),

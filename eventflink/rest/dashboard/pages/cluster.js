@@ -14,7 +14,7 @@ import { SlotCells, SlotLegend } from "../slots/slots.js";
 
 const EVENTS = 12;
 const TOLD = [
-  "JobSubmitted", "JobStatusChanged", "TaskFailed", "TaskManagerRegistered", "TaskManagerLost", "TaskManagerBlocked", "TaskManagerUnblocked",
+  "JobSubmitted", "JobStatusChanged", "TaskFailed", "TaskManagerRegistered", "TaskManagerLost", "SparkEnded", "TaskManagerBlocked", "TaskManagerUnblocked",
   "LeadershipGranted", "RequestRejected", "JobRescaled", "ClusterShutdownRequested",
 ];
 const TASK_MANAGERS = 60;
@@ -32,6 +32,7 @@ export function questions() {
 const SEVERITIES = /** @type {Record<string, [string, string]>} */ ({
   failed: ["✖", "failed"],
   lost: ["◆", "failed"],
+  spark_ended: ["◆", "failed"],
   waits: ["◔", "waits"],
   stands: ["◔", "waits"],
   shutdown: ["■", "neutral"],

@@ -64,6 +64,7 @@ export function Page({ documents, params, query }) {
         <span>registered ${h(Time, { at: found.registered_at })}</span>
         ${found.hardware && html`<span title=${`${bytes(found.hardware.available_bytes)} of it were free for new processes when the TaskManager started`}>${plural(found.hardware.cpu_cores, "core")}, ${bytes(found.hardware.physical_bytes)} of memory</span>`}
         ${SPARK_UI_PORT > 0 && at.value === null && html`<span><a href=${sparkUiOf(found.host)} target="_blank" rel="noreferrer">Spark's UI ↗</a></span>`}
+        ${found.spark_end && html`<span class="failed ink">its Spark ended ${found.spark_ends === 1 ? "" : `${number(found.spark_ends)} times, last `}at ${h(Time, { at: found.spark_end.ended_at })}: ${found.spark_end.reason}</span>`}
         ${found.process_id && html`<span>process ${found.process_id}</span>`}
         ${found.instance_id && html`<span>instance ${h(Id, { id: found.instance_id, label: "instance" })}</span>`}
       </p>

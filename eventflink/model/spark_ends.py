@@ -1,0 +1,21 @@
+"""How the Spark of a host ended that nobody had told to end, as its supervisor saw it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+MAX_REASON_LENGTH: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class SparkEnd:
+    """One end; two of a host differ in their time."""
+
+    ended_at_ms: int
+    """By the clock of the host, in milliseconds since 1970."""
+    reason: str
+    """Such as "its heap of 1g was full"."""
+
+
+def heap_was_full(memory: str) -> str:
+    """Return the reason for the end of a Spark whose heap of this size was full."""
+    return f"its heap of {memory} was full (spark.local.memory)"
