@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.model.attempts import AttemptRecord, HasAttemptId, OutputLocation
 from eventflink.model.job_graph import StreamDefinition
+from eventflink.model.spark_pools import SparkPool
 from eventflink.model.statuses import Role, SavepointMode, ShipStrategy, TaskFile, TaskManagerFile, TaskType
 
 
@@ -73,6 +74,7 @@ class TaskDeployment(AttemptRecord):
     stream: StreamDefinition | None = None
     restore: StreamRestore | None = None
     is_stopped: bool = False
+    spark: SparkPool | None = None
 
 
 @dataclass(slots=True)

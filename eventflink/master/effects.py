@@ -319,6 +319,7 @@ def _deployment(job: JobMaster, subtask: Subtask, attempt: AttemptId, slot_index
         stream=stream_with_edges(vertex, graph.pipelined_edges),
         restore=_restore(graph) if vertex.stream is not None else None,
         is_stopped=vertex.stream is not None and job.checkpoints is not None and job.checkpoints.is_finishing,
+        spark=graph.graph.spark,
     )
 
 

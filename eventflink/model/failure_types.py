@@ -26,6 +26,8 @@ class FailureKind(StrEnum):
 
 
 SPARK_LOST: Final = "SparkLost"
+SPARK_HEAP_FULL: Final = "SparkHeapFull"
+"""The failure type of a job that filled the heap of a Spark of its own. Its kind is CODE: the job's code fills that heap."""
 HOST_TOO_SLOW: Final = "HostTooSlow"
 DISK_FULL: Final = "DiskFull"
 

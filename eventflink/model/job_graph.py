@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from eventflink.model.resources import ResourceProfile
+from eventflink.model.spark_pools import SparkPool
 from eventflink.model.statuses import (
     CheckpointRetention,
     RestartStrategyType,
@@ -205,3 +206,5 @@ class JobGraph:
     """Of its streams; None: the cluster's."""
     restore: SavepointRestore | None = None
     """Where its streams begin; None: where their sources say."""
+    spark: SparkPool | None = None
+    """Which Spark runs its tasks; None: the one that the TaskExecutor's configuration says."""

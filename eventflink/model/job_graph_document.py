@@ -46,6 +46,7 @@ from eventflink.model.job_graph import (
 )
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
+from eventflink.model.spark_pools import MAX_CORES, MEMORY_PATTERN, POOL_PATTERN, SHARED, SparkPool
 from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, SchedulerType, ShipStrategy, TaskType
 from eventflink.model.stream_document import (
     EVENT_TIME_WITH_DELAY,
@@ -271,6 +272,28 @@ class RestoreDocument(BaseModel):
         return SavepointRestore(self.savepoint, self.allow_non_restored_state)
 
 
+class SparkDocument(BaseModel):
+    """Which Spark runs the tasks of the job."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pool: Annotated[str, Field(pattern=POOL_PATTERN)]
+    """`shared`, `job`, or a name of one's own."""
+    memory: Annotated[str, Field(pattern=MEMORY_PATTERN)] | None = None
+    cores: int | None = Field(None, ge=1, le=MAX_CORES)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """Refuse what would change nothing: the shared Spark is started before any job asks for it."""
+        if self.pool == SHARED and (self.memory is not None or self.cores is not None):
+            raise ValueError("pool: shared has memory and cores of the TaskExecutor's configuration; name another pool, such as job")
+        return self
+
+    def to_record(self) -> SparkPool:
+        """Return the core's record."""
+        return SparkPool(self.pool, self.memory or "", self.cores or 0)
+
+
 class JobGraphDocument(BaseModel):
     """The whole document."""
 
@@ -285,6 +308,7 @@ class JobGraphDocument(BaseModel):
     scheduler: Literal["cluster-default", "default", "adaptive"] = "cluster-default"
     checkpointing: CheckpointingDocument | None = None
     restore: RestoreDocument | None = None
+    spark: SparkDocument | None = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -527,6 +551,7 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
             scheduler=SchedulerType(parsed.scheduler.upper().replace("-", "_")),
             checkpointing=parsed.checkpointing.to_record() if parsed.checkpointing is not None else None,
             restore=parsed.restore.to_record() if parsed.restore is not None else None,
+            spark=parsed.spark.to_record() if parsed.spark is not None else None,
         )
         return _chained(graph, parsed)
     except ValidationError as error:
@@ -608,6 +633,8 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         document["checkpointing"] = dataclasses.asdict(checkpointing) | {"retention": checkpointing.retention.lower().replace("_", "-")}
     if (restore := graph.restore) is not None:
         document["restore"] = {"savepoint": restore.path, "allow_non_restored_state": restore.allow_non_restored_state}
+    if (spark := graph.spark) is not None:
+        document["spark"] = {"pool": spark.name, "memory": spark.memory or None, "cores": spark.cores or None}
     return document
 
 

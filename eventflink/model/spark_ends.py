@@ -5,6 +5,9 @@ from typing import Final
 
 MAX_REASON_LENGTH: Final = 500
 
+_HEAP: Final = "its heap of "
+_WAS_FULL: Final = " was full"
+
 
 @dataclass(frozen=True, slots=True)
 class SparkEnd:
@@ -18,4 +21,9 @@ class SparkEnd:
 
 def heap_was_full(memory: str) -> str:
     """Return the reason for the end of a Spark whose heap of this size was full."""
-    return f"its heap of {memory} was full (spark.local.memory)"
+    return f"{_HEAP}{memory}{_WAS_FULL} (spark.local.memory, or the job's spark.memory)"
+
+
+def is_of_full_heap(reason: str) -> bool:
+    """Tell whether a reason is that of `heap_was_full`."""
+    return reason.startswith(_HEAP) and _WAS_FULL in reason

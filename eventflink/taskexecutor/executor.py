@@ -21,6 +21,7 @@ from eventflink.blob.tls import tls_files
 from eventflink.model.configuration import Configuration
 from eventflink.model.spark_ends import SparkEnd
 from eventflink.processes.file_lock import FileLock, LockBusy
+from eventflink.taskexecutor import spark_pools
 from eventflink.taskexecutor.archive_cache import DIRECTORY, keep_clean
 from eventflink.taskexecutor.blob_access import note_blob_server
 from eventflink.taskexecutor.disk_watch import DiskWatch
@@ -138,6 +139,7 @@ class TaskExecutor:
             return 1
         self._guardian.check()
         keep_clean(configuration.data_path / "run" / DIRECTORY, configuration.blob_cleanup_interval_ms / 1000)
+        spark_pools.keep_clean(configuration.data_path / "run")
         self._disks.start()
         if self._spark is not None:
             self._spark.start()

@@ -15,8 +15,8 @@ from typing import Final
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import ReleaseSpark
 from eventflink.taskexecutor.spark_client import load_client
+from eventflink.taskexecutor.spark_pools import is_found
 from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session, shown
-from eventflink.taskexecutor.spark_server import find_server
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def release_repeatedly(remote: str, order: ReleaseSpark, settings: ForkServerSet
             release_session(remote, order.spark_session_id)
         except ReleaseFailed as error:
             logger.warning("SparkNotReleased attempt=%s error=%s", order.attempt, error)
-            if not settings.spark_remote and find_server(settings.runtime_directory) != remote:
+            if not settings.spark_remote and not is_found(settings.runtime_directory, remote):
                 return
             time.sleep(_RELEASE_DELAY_S * attempt)
         else:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from eventflink.blob.tls import TlsFiles
+from eventflink.model.spark_pools import SHARED
 from eventflink.taskexecutor import process_events
 from eventflink.taskexecutor.message_lines import LineCodec, UnreadableLine
 from eventflink.taskexecutor.spark_server import SparkServerSettings
@@ -38,6 +39,8 @@ class ForkServerSettings:
     """Whether Spark's client is loaded before tasks are forked."""
     warm_processes: int
     """How many processes wait for tasks."""
+    spark_pool: str = SHARED
+    """Which local server runs the tasks of jobs that name none."""
     counts_written_rows: bool = True
     """Whether Spark counts the rows that streams write."""
     tls: TlsFiles | None = None

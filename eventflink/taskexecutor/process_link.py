@@ -91,6 +91,7 @@ class ProcessLink:
             runtime_directory=runtime_directory,
             spark_remote=configuration.spark_remote,
             spark_server=SparkServerSettings.of(configuration),
+            spark_pool=configuration.spark_pool,
             counts_written_rows=configuration.counts_written_rows,
             kill_timeout_ms=configuration.kill_timeout_ms,
             with_spark=False,

@@ -69,6 +69,10 @@ class SparkServerSettings:
     """How long a start may take that has nothing to fetch."""
     answer_timeout_ms: int = 60_000
     """How long it may answer no trivial query before it is ended."""
+    idle_timeout_ms: int = 1_000
+    """How long it outlives the last lease, which leaves who comes next, such as a TaskExecutor that is started again, a warm Spark."""
+    pool_idle_timeout_ms: int = 30_000
+    """The same, of those that are no TaskExecutor's but of a pool."""
 
     @classmethod
     def of(cls, configuration: "Configuration") -> Self:
@@ -79,6 +83,7 @@ class SparkServerSettings:
             configuration.task_environment_names,
             configuration.spark_start_timeout_ms,
             configuration.spark_answer_timeout_ms,
+            pool_idle_timeout_ms=configuration.spark_pool_idle_timeout_ms,
         )
 
     @property
@@ -161,7 +166,7 @@ def supervisor_command(runtime_directory: Path, settings: SparkServerSettings) -
     """Return the command of the process that runs a server (`spark_supervisor.main`)."""
     command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor"]
     command += [str(runtime_directory), settings.master, settings.memory, settings.packages, str(settings.ui_port)]
-    return [*command, str(settings.answer_timeout_ms)]
+    return [*command, str(settings.answer_timeout_ms), str(settings.idle_timeout_ms)]
 
 
 def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes]:

@@ -1,8 +1,8 @@
 """The process that runs a host's Spark Connect server: starts Spark, says where it answers, ends it when nobody needs it or it is ill.
 
 Started by `spark_server.ensure_server` as `python -m eventflink.taskexecutor.spark_supervisor` with the runtime directory and the settings,
-in a session of its own. The rule it keeps: Spark never outlives it (parent-death signal), and outlives the last lease by less than two
-seconds. A Spark that ends by itself, or answers nothing for too long and is ended for that, has its reason written down
+in a session of its own. The rule it keeps: Spark never outlives it (parent-death signal), and outlives the last lease by less than a second
+more than the settings say. A Spark that ends by itself, or answers nothing for too long and is ended for that, has its reason written down
 (`spark_watch.py`); who needs Spark next starts another.
 """
 
@@ -49,9 +49,6 @@ from eventflink.taskexecutor.spark_worker import spark_python_script
 logger = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.1
-_GRACE_S: Final = 1.0
-"""How long the lease may be free before Spark ends."""
-
 _END_TIMEOUT_S: Final = 0.4
 _TOKEN_BYTES: Final = 32
 _TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of the variable
@@ -110,8 +107,9 @@ _SPARK_CONFIGURATION: Final = {
 def main() -> int:
     """Supervise one server until it ends or is needed no more; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    runtime_directory, master, memory, packages, ui_port, answer_ms = sys.argv[1:]
-    settings = SparkServerSettings(master, memory, packages, int(ui_port), answer_timeout_ms=int(answer_ms))
+    runtime_directory, master, memory, packages, *numbers = sys.argv[1:]
+    ui_port, answer_ms, idle_ms = map(int, numbers)
+    settings = SparkServerSettings(master, memory, packages, ui_port, answer_timeout_ms=answer_ms, idle_timeout_ms=idle_ms)
     return _run(Path(runtime_directory), settings)
 
 
@@ -306,8 +304,8 @@ class _Supervision:
                 fcntl.flock(lease, fcntl.LOCK_UN)
             else:
                 needed_at = time.monotonic()
-            if time.monotonic() - needed_at >= _GRACE_S:
-                logger.info("SparkServerEnds reason='no TaskExecutor holds the lease'")
+            if time.monotonic() - needed_at >= self._settings.idle_timeout_ms / 1000:
+                logger.info("SparkServerEnds reason='nobody holds the lease'")
                 return 0
             time.sleep(_POLL_S)
         return self._ended(_why_ended(self._server.returncode, self._settings))

@@ -8,11 +8,13 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from eventflink.model.spark_ends import MAX_REASON_LENGTH, SparkEnd
+from eventflink.taskexecutor.spark_pools import spark_directories
 
 INTERVAL_S: Final = 1.0
 ENDED_FILE: Final = "spark.ended"
@@ -56,25 +58,34 @@ def await_end(runtime_directory: Path, since_ms: int, timeout_s: float) -> Spark
 
 
 class SparkWatch:
-    """Looks every second for an end of the host's Spark, until the process ends; what was there before is not told."""
+    """Looks every second for an end of a Spark of the host, until the process ends; what was there before is not told."""
 
     def __init__(self, runtime_directory: Path, on_end: Callable[[SparkEnd], None]) -> None:
         """Prepare; `on_end` is called in the thread."""
         self._runtime_directory = runtime_directory
         self._on_end = on_end
-        self._known = last_end(runtime_directory)
+        self._known = dict(self._ends())
 
     def start(self) -> None:
         """Look from now on."""
         threading.Thread(target=self._run, name="spark-watch", daemon=True).start()
 
     def look(self) -> None:
-        """Look once, and tell of an end that was not told before."""
-        end = last_end(self._runtime_directory)
-        if end is not None and end != self._known:
-            self._known = end
+        """Look once, and tell of the ends that were not told before, the oldest first."""
+        ends = dict(self._ends())
+        fresh = [(end.ended_at_ms, directory) for directory, end in ends.items() if end != self._known.get(directory)]
+        self._known = ends
+        for _, directory in sorted(fresh):
+            end = ends[directory]
+            if directory != self._runtime_directory:
+                end = replace(end, reason=f"of pool '{directory.name}': {end.reason}")
             _LOGGER.error("SparkEnded ended_at_ms=%d reason=%s", end.ended_at_ms, end.reason)
             self._on_end(end)
+
+    def _ends(self) -> Iterator[tuple[Path, SparkEnd]]:
+        for directory in spark_directories(self._runtime_directory):
+            if (end := last_end(directory)) is not None:
+                yield directory, end
 
     def _run(self) -> None:
         pause = threading.Event()

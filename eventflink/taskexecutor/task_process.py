@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import Final, NoReturn
 
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.failure_types import SPARK_LOST
-from eventflink.model.spark_ends import SparkEnd
+from eventflink.model.failure_types import SPARK_HEAP_FULL, SPARK_LOST
+from eventflink.model.spark_ends import SparkEnd, is_of_full_heap
+from eventflink.model.spark_pools import OF_JOB
 from eventflink.model.statuses import TaskFile
 from eventflink.processes import set_parent_death_signal
 from eventflink.processes.left_behind import adopt_orphans
@@ -25,6 +26,7 @@ from eventflink.taskexecutor.fork_server_wire import ForkServerSettings, LineBuf
 from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
 from eventflink.taskexecutor.process_events import Failed, LaunchTask, Outcome, TaskEvent, TaskProcessEnded
 from eventflink.taskexecutor.secret_masks import MaskingFormatter
+from eventflink.taskexecutor.spark_pools import pool_directory, pool_of
 from eventflink.taskexecutor.spark_watch import await_end
 from eventflink.taskexecutor.task_files import task_file_path
 from eventflink.taskexecutor.task_run import run_task
@@ -86,16 +88,21 @@ def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, ch
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         cause, lost_inputs = failure_of(error, attempt.vertex_id, opened)
         if cause.failure_type == SPARK_LOST and not settings.spark_remote:
-            cause = _with_reason(cause, attempt, await_end(settings.runtime_directory, began_ms, _REASON_TIMEOUT_S))
+            pool = pool_of(order.deployment, settings.spark_pool)
+            directory = pool_directory(settings.runtime_directory, pool.name, attempt.job_id)
+            cause = _with_reason(cause, attempt, await_end(directory, began_ms, _REASON_TIMEOUT_S), is_own=pool.name == OF_JOB)
         trace = f"\n{cause.stack_trace}" if cause.stack_trace else ""
         logger.error("TaskFailed attempt=%s type=%s message=%s%s", attempt, cause.failure_type, cause.message, trace)  # noqa: TRY400 - the trace says nothing more
         return Failed(cause, lost_inputs)
 
 
-def _with_reason(cause: FailureCause, attempt: AttemptId, end: SparkEnd | None) -> FailureCause:
-    """Return that the host's Spark ended, with what its supervisor says of it."""
+def _with_reason(cause: FailureCause, attempt: AttemptId, end: SparkEnd | None, *, is_own: bool) -> FailureCause:
+    """Return that the host's Spark ended, with what its supervisor says of it; the job did it if it filled the heap of one of its own."""
     if end is None:
         return cause
+    if is_own and is_of_full_heap(end.reason):
+        what = f"vertex '{attempt.vertex_id}': the job's own Spark ended in the middle of the task: {end.reason}"
+        return replace(cause, failure_type=SPARK_HEAP_FULL, message=f"{what}; give the job more memory, or hold fewer rows at once")
     what = f"vertex '{attempt.vertex_id}': the host's Spark ended in the middle of the task: {end.reason}; the next attempt finds another"
     return replace(cause, message=what)
 

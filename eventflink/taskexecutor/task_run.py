@@ -25,6 +25,7 @@ from eventflink.taskexecutor.io_metrics import io_metrics_of
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
 from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized
 from eventflink.taskexecutor.seen_by_spark import check_seen_by_spark
+from eventflink.taskexecutor.spark_pools import pool_of
 from eventflink.taskexecutor.sql_faults import explain
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
 from eventflink.taskexecutor.task_files import output_path
@@ -73,7 +74,8 @@ def run_task(
     secrets = TaskSecrets(settings.secrets)
     parameters = secrets.put_into(_parse_parameters(deployment.parameters_json))
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
-    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell)
+    pool = pool_of(deployment, settings.spark_pool)
+    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell, pool)
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
     context = _make_context(deployment, parameters, spark, opened, stream, accumulators, settings)

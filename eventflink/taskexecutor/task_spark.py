@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from eventflink.model.attempts import AttemptId
+from eventflink.model.spark_pools import SHARED, SparkPool
+from eventflink.processes.file_lock import LockBusy
 from eventflink.streams.client_watch import HEARTBEAT_SETTING, SESSION_TIMEOUT_S
 from eventflink.taskexecutor.failure_causes import text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import SparkOpened
 from eventflink.taskexecutor.spark_client import is_client_loaded
+from eventflink.taskexecutor.spark_pools import hold_pool, pool_directory, pool_settings
 from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session, shown
-from eventflink.taskexecutor.spark_server import ensure_server, is_server_alive
+from eventflink.taskexecutor.spark_server import SparkLease, SparkUnavailable, ensure_server, is_server_alive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,14 +47,29 @@ class TaskSpark:
         session_id: str,
         archives: Sequence[Path],
         tell: Callable[[SparkOpened], None],
+        pool: SparkPool,
     ) -> None:
-        """Take what is needed to open the session; `archives` are for the Python functions that Spark runs."""
+        """Take what is needed to open the session.
+
+        Args:
+            settings: of the TaskExecutor.
+            attempt: whose session it is.
+            session_id: its id.
+            archives: for the Python functions that Spark runs.
+            tell: takes what the TaskExecutor has to hear first.
+            pool: which Spark of the host it is to be.
+
+        """
         self._settings = settings
         self._attempt = attempt
         self._session_id = session_id
         self._archives = archives
         self._tell = tell
         self._remote: str | None = None
+        self._pool = pool
+        self._runtime_directory = pool_directory(settings.runtime_directory, self._pool.name, attempt.job_id)
+        self._leases: list[SparkLease] = []
+        """Held until the process ends: that of the Spark of a pool."""
         self._had_client = is_client_loaded()
 
     @property
@@ -63,18 +81,30 @@ class TaskSpark:
         """Open the session; the first task of a host waits here until its Spark has started.
 
         Raises:
-            SparkUnavailable: the host's own server did not start.
+            SparkUnavailable: the host's own server did not start, or a pool is asked for where there is none.
 
         """
         settings = self._settings
-        remote = settings.spark_remote or ensure_server(settings.runtime_directory, settings.spark_server)
-        self._remote = remote
+        if settings.spark_remote and self._pool.name != SHARED:
+            raise SparkUnavailable(f"Spark pool '{self._pool.name}' not found: spark.remote names a Spark elsewhere, which has no pools")
+        remote = self._remote = settings.spark_remote or self._own_spark()
         self._tell(SparkOpened(self._attempt, self._session_id, remote))
-        session = open_session(session_address(remote, self._session_id), None if settings.spark_remote else settings.runtime_directory)
+        session = open_session(session_address(remote, self._session_id), None if settings.spark_remote else self._runtime_directory)
         if self._archives:
             session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
         logger.info("SparkOpened remote=%s session=%s", shown(remote), self._session_id)
         return session
+
+    def _own_spark(self) -> str:
+        """Return the address of this host's Spark for the task, which is started where it does not run."""
+        settings = self._settings.spark_server
+        if self._pool.name != SHARED:
+            try:
+                self._leases.append(hold_pool(self._runtime_directory))
+            except (LockBusy, OSError) as error:
+                raise SparkUnavailable(f"Spark pool '{self._pool.name}' not available: {error}") from error
+            settings = pool_settings(settings, self._pool)
+        return ensure_server(self._runtime_directory, settings)
 
     def close(self) -> None:
         """Close the session if it was opened; a server that is gone has closed it itself."""

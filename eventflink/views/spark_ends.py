@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
-from eventflink.model.failure_types import SPARK_LOST
+from eventflink.model.failure_types import SPARK_HEAP_FULL, SPARK_LOST
 from eventflink.views.plain import View, iso_time
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _losses(troubled: Iterable[JobMaster], since_ms: int) -> Counter[tuple[str, 
         for job in troubled
         for root in job.exceptions.roots
         for failure in (root.failure, *root.concurrent)
-        if failure.at_ms >= since_ms and failure.cause.failure_type == SPARK_LOST
+        if failure.at_ms >= since_ms and failure.cause.failure_type in (SPARK_LOST, SPARK_HEAP_FULL)
     )
 
 

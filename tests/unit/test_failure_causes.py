@@ -11,12 +11,14 @@ from pyspark.errors.exceptions.connect import AnalysisException, PythonException
 
 import eventflink
 from eventflink.jobs.shipping import InputUnusable
-from eventflink.model.attempts import FailureCause
+from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.failure_types import FailureKind, is_restarted_by_itself, kind_of
+from eventflink.model.spark_ends import SparkEnd, heap_was_full
 from eventflink.streams import failures
 from eventflink.taskexecutor import seen_by_spark, task_run, task_stream
 from eventflink.taskexecutor.failure_causes import _EXPLAINED, cause_of
 from eventflink.taskexecutor.spark_server import SparkUnavailable
+from eventflink.taskexecutor.task_process import _with_reason
 
 _OF_STREAMS = [kind for kind in vars(failures).values() if isinstance(kind, type) and kind is not failures.RowUnusable]
 _DEFINE_FAILURES = (seen_by_spark, task_run, task_stream)
@@ -102,3 +104,21 @@ def _with_subclasses(kind: type[BaseException]) -> Iterator[type[BaseException]]
     yield kind
     for each in kind.__subclasses__():
         yield from _with_subclasses(each)
+
+
+@pytest.mark.parametrize(
+    ("reason", "whose", "failure_type"),
+    [
+        (heap_was_full("512m"), "own", "SparkHeapFull"),
+        (heap_was_full("512m"), "shared", "SparkLost"),
+        ("it was ended from outside, by signal 9 (Killed)", "own", "SparkLost"),
+        (None, "own", "SparkLost"),
+    ],
+)
+def test_a_full_heap_is_the_doing_of_a_job_that_has_the_spark_for_itself(reason: str | None, whose: str, failure_type: str) -> None:
+    lost = FailureCause("SparkLost", "Spark ended", None)
+    end = SparkEnd(1, reason) if reason is not None else None
+    cause = _with_reason(lost, AttemptId("job", "v", 0, 1), end, is_own=whose == "own")
+    assert cause.failure_type == failure_type
+    assert (reason or "Spark ended") in cause.message
+    assert is_restarted_by_itself(cause) == (failure_type == "SparkLost")

@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from eventflink.model.configuration_keys.keys import FACTORY_PATTERN, Keys, MemorySize
 from eventflink.model.resources import parse_cpu_cores, parse_extended_resources
+from eventflink.model.spark_pools import POOL_PATTERN, SHARED
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 _COORDINATE: Final = r"[\w.-]+:[\w.-]+:[\w.-]+"
@@ -94,6 +95,20 @@ class TaskManagerKeys(Keys):
         description="How long the local server may answer no trivial query (it is asked one every ten seconds) before it is ended, and its "
         "tasks are restarted on another.",
     )
+    spark_pool: str = Field(
+        SHARED,
+        alias="spark.pool",
+        pattern=POOL_PATTERN,
+        description="Which local server runs the tasks of jobs that name none: `shared`, `job` (on each host each job has its own), or the "
+        "name of a pool.",
+    )
+    spark_pool_idle_timeout_ms: int = Field(
+        30_000,
+        alias="spark.pool.idle-timeout",
+        ge=0,
+        le=86_400_000,
+        description="How long the local server of a job or a pool stays when no task uses it.",
+    )
     counts_written_rows: bool = Field(
         default=True,
         alias="execution.streams.count-written-rows",
@@ -129,6 +144,12 @@ class TaskManagerKeys(Keys):
             if not _VARIABLE.fullmatch(name):
                 raise ValueError(f"'{name}' is no name of an environment variable, nor the beginning of some, such as FSSPEC_*")
         return value
+
+    @model_validator(mode="after")
+    def _check_spark_pool(self) -> Self:
+        if self.spark_remote and self.spark_pool != SHARED:
+            raise ValueError(f"spark.pool: '{self.spark_pool}' is a local server, and spark.remote names one elsewhere; leave out either")
+        return self
 
     @model_validator(mode="after")
     def _check_secrets_environment(self) -> Self:

@@ -46,6 +46,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"jobmanager.id": "../x"}, "f: jobmanager.id: only letters"),
     ({"taskmanager.id": "x" * 129}, "f: taskmanager.id: only letters"),
     ({"spark.local.memory": "1 gigabyte"}, "f: spark.local.memory: must match"),
+    ({"spark.pool": "a/b"}, "f: spark.pool: must match"),
+    ({"spark.pool": "job", "spark.remote": "sc://there:1"}, "f: spark.pool: 'job' is a local server, and spark.remote names one elsewhere"),
     ({"restart-strategy.type": "sometimes"}, "f: restart-strategy.type: must be"),
     ({"heartbeat.interval": None}, "f: heartbeat.interval: must be a whole number"),
     (

@@ -19,6 +19,7 @@ from eventflink.model.job_graph_document import (
     parse_job_graph,
     to_document,
 )
+from eventflink.model.spark_pools import SparkPool
 from eventflink.model.statuses import RestartStrategyType, ShipStrategy, StreamTrigger, TaskType
 
 
@@ -231,6 +232,36 @@ def test_a_graph_survives_the_way_to_a_document_and_back(strategy: dict[str, Any
     document = _abc([{"from": "a", "to": "b", "ship": "broadcast"}, {"from": "b", "to": "c", "ship": "hash", "keys": ["k"]}])
     graph = parse_job_graph(document | {"restart_strategy": strategy, "code_archives": ["0" * 64]}, "f")
     assert parse_job_graph(to_document(graph), "f") == graph
+
+
+@pytest.mark.parametrize(
+    "spark",
+    [{"pool": "shared"}, {"pool": "job", "memory": "512m"}, {"pool": "reports", "cores": 2}, {"pool": "a.b", "memory": "4g", "cores": 1}],
+)
+def test_every_pool_passes_through_its_record_unchanged(spark: dict[str, Any]) -> None:
+    graph = parse_job_graph(_graph(spark=spark), "f")
+    assert graph.spark == SparkPool(spark["pool"], spark.get("memory", ""), spark.get("cores", 0))
+    assert parse_job_graph(to_document(graph), "f") == graph
+    assert graph_digest(graph) != graph_digest(parse_job_graph(_graph(), "f"))
+
+
+@pytest.mark.parametrize(
+    ("spark", "says"),
+    [
+        ({}, "f: spark.pool: "),
+        ({"pool": "../other"}, "f: spark.pool: "),
+        ({"pool": ""}, "f: spark.pool: "),
+        ({"pool": "job", "memory": "4"}, "f: spark.memory: "),
+        ({"pool": "job", "memory": "4t"}, "f: spark.memory: "),
+        ({"pool": "job", "cores": 0}, "f: spark.cores: "),
+        ({"pool": "job", "kernels": 2}, "f: spark.kernels: "),
+        ({"pool": "shared", "cores": 2}, "pool: shared has memory and cores of the TaskExecutor's configuration"),
+        ("job", "f: spark: "),
+    ],
+)
+def test_a_pool_that_cannot_be_is_refused_with_its_place(spark: object, says: str) -> None:
+    with pytest.raises(InvalidJobGraph, match=re.escape(says)):
+        parse_job_graph(_graph(spark=spark), "f")
 
 
 @pytest.mark.parametrize("parameters", ["{", "[]", "5", "null", ""])

@@ -14,7 +14,7 @@ from eventflink.views.pages.cluster import cluster_page
 from eventflink.views.pages.task_managers import task_manager_page
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph, vertex
 
-FULL = "its heap of 1g was full (spark.local.memory)"
+FULL = "its heap of 1g was full (spark.local.memory, or the job's spark.memory)"
 SAID_AT = "2027-01-15T08:00:00.000+00:00"
 
 
