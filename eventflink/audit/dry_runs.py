@@ -22,6 +22,7 @@ _TOLD: Final = {
     "RegionRestarted": ("1 task is restarted", "{} tasks are restarted"),
     "JobSuspensionRequested": ("1 job is suspended", "{} jobs are suspended"),
     "JobCancellationRequested": ("1 job is cancelled", "{} jobs are cancelled"),
+    "JobFailureDismissed": ("1 failure is dismissed", "{} failures are dismissed"),
     "CheckpointTriggered": ("1 checkpoint begins", "{} checkpoints begin"),
 }
 """What is said of an outcome, by the events that there are of it."""

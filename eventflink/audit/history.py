@@ -224,6 +224,7 @@ _MILESTONES: Final[dict[type[e.LogEvent], tuple[str, str]]] = {
     e.JobCancellationRequested: ("cancellation", "cancellation asked for"),
     e.JobSuspensionRequested: ("suspension", "suspension asked for"),
     e.JobResumptionRequested: ("resumption", "resumption asked for"),
+    e.JobFailureDismissed: ("dismissed", "failure dismissed"),
     e.GlobalFailureOccurred: ("failed", "the job as a whole failed with"),
     e.JobRescaleRequested: ("rescale", "rescale asked for"),
     e.JobRescaled: ("rescale", "rescaled"),

@@ -113,11 +113,12 @@ class JobProgress:
         return f"{line}: {vertex}{cause.failure_type}: {cause.message}" + (f" ({place})" if place else "")
 
     def describe_next(self) -> str:
-        """Return what shows more of a job that failed; empty: it did not."""
+        """Return what shows more of a job that failed, and what runs it again; empty: it did not."""
         if self.result is None or self.result.status is not JobStatus.FAILED:
             return ""
         logs = f"; the log of its task: 'eventflink logs {self.job_id} {self.failed_vertex_id}'" if self.failed_vertex_id else ""
-        return f"what failed, with its stack trace: 'eventflink exceptions {self.job_id} --trace'{logs}"
+        trace = f"what failed, with its stack trace: 'eventflink exceptions {self.job_id} --trace'"
+        return f"{trace}{logs}; to run it again: 'eventflink rerun {self.job_id}'"
 
     def describe_tasks(self) -> str:
         """Return how many of the job's tasks have finished, and which vertices have some that run."""

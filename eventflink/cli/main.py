@@ -49,6 +49,8 @@ COMMANDS: Final = {
     "cancel": "Cancel a job.",
     "suspend": "Suspend a job, to be resumed later.",
     "resume": "Resume a suspended job.",
+    "rerun": "Run an ended job again, as another job.",
+    "dismiss": "Dismiss the failure of a job.",
     "shutdown": "Shut down the whole cluster.",
     "checkpoint": "Take a checkpoint of a job now.",
     "savepoint": "Take, inspect or remove a savepoint.",

@@ -28,7 +28,7 @@ _logger = logging.getLogger(__name__)
 _MAX_JOBS_ASKED = 1_000
 """More rows than a master gives at once are taken from the log."""
 
-_OF_THE_PAGE = ("why", "stream")
+_OF_THE_PAGE = ("why", "stream", "run_again_by")
 """What the REST process says of a job in the list besides, and a master does not."""
 
 

@@ -22,6 +22,10 @@ class AsyncJob(JobMethods, AsyncGateway):
         self.job_id = job_id
         self.actor = actor
 
+    async def rerun(self, job_id: str | None = None) -> "AsyncJob":
+        """Run the job again as `Job.rerun` does."""
+        return AsyncJob(self._connection, await self.run(self._rerun(job_id)), self.actor)
+
 
 class AsyncCluster(ClusterMethods, AsyncGateway):
     """One cluster. Await `close`, or use it in `async with`."""

@@ -29,6 +29,16 @@ class Job(JobMethods, BlockingGateway):
         self.job_id = job_id
         self.actor = actor
 
+    def rerun(self, job_id: str | None = None) -> "Job":
+        """Run the ended job again, and return the new job once it is in the log. `job_id` is the id of the new job; None: a fresh one.
+
+        Raises:
+            JobNotEnded: it runs.
+            UnknownJob: it is not in the memory of the masters any more.
+
+        """
+        return Job(self._connection, self.run(self._rerun(job_id)), self.actor)
+
     def _repr_html_(self) -> str:
         try:
             return self.view()._repr_html_()

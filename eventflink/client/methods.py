@@ -15,7 +15,9 @@ from eventflink.client.options import EventOptions, SubmitOptions
 from eventflink.client.pictures import ClusterView, JobView
 from eventflink.events.inputs import (
     CancelJob,
+    DismissJobFailure,
     JobSubmission,
+    RerunJob,
     RescaleJob,
     ResumeJob,
     ShutDownCluster,
@@ -190,6 +192,15 @@ class JobMethods(Gateway):
     def resume(self) -> Steps[Accepted]:
         """Have a suspended job go on with what had not finished, and wait until that is in the log. Raises `JobEnding`."""
         return ask(ResumeJob(job_id=self.job_id, **header(actor=self.actor)))
+
+    @method
+    def dismiss_failure(self, reason: str = "") -> Steps[Accepted]:
+        """Remove the failed job from the problems of the cluster, and wait until that is in the log. Raises `JobNotFailed`."""
+        return ask(DismissJobFailure(job_id=self.job_id, reason=reason, **header(actor=self.actor)))
+
+    def _rerun(self, job_id: str | None) -> Steps[str]:
+        """Have the job run again, as another one; return the id of that once it is in the log."""
+        return (yield from ask(RerunJob(job_id=job_id or new_job_id(), rerun_of=self.job_id, **header(actor=self.actor)))).job_id
 
     @method
     def rescale(self, vertex_id: str, parallelism: int) -> Steps[Accepted]:

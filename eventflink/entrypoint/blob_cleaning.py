@@ -53,6 +53,7 @@ class BlobCleaner:
         self._store = store
         self._present = present
         self._interval_s = configuration.blob_cleanup_interval_ms / 1000
+        self._rerun_period_ms = configuration.blob_rerun_period_ms
         self._rules = CleaningRules(configuration.blob_grace_period_ms, configuration.blob_cleanup_interval_ms)
         self._next_run_s = time.monotonic() + min(self._interval_s, LOOK_INTERVAL_S)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="blob-cleaner")
@@ -124,7 +125,7 @@ class BlobCleaner:
             if not answer.done():
                 answer.set_result(found)
 
-        read = Read(0, _compute, deliver)
+        read = Read(0, self._compute, deliver)
         participant.reads.ask(read)
         try:
             found = await asyncio.wait_for(answer, READ_TIMEOUT_S)
@@ -136,6 +137,9 @@ class BlobCleaner:
             raise NotNow(str(found) if isinstance(found, ReadRefused) else "this master no longer leads")
         references: Counter[str] = found.value
         return references
+
+    def _compute(self, fold: Fold) -> Counter[str]:
+        return fold.master.dispatcher.blob_references(fold.last_decided_at_ms - self._rerun_period_ms)
 
     def _plan(self, references: Counter[str]) -> list[CleaningStep]:
         now_ms = self._store.storage.now_ms()
@@ -154,10 +158,6 @@ class BlobCleaner:
 
     async def _in_thread(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: function(*args, **kwargs))
-
-
-def _compute(fold: Fold) -> Counter[str]:
-    return fold.master.dispatcher.blob_references()
 
 
 def _still_holds(step: CleaningStep, references: Counter[str]) -> bool:

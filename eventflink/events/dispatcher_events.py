@@ -19,6 +19,7 @@ class JobSubmitted(LogEvent):
     graph_digest: str
     actor: str
     job_graph: JobGraph
+    rerun_of: str = ""
 
 
 @dataclass(slots=True)
@@ -42,6 +43,15 @@ class JobCancellationRequested(LogEvent):
 
     job_id: str
     actor: str
+
+
+@dataclass(slots=True)
+class JobFailureDismissed(LogEvent):
+    """A failure of a job was dismissed: the cluster no longer counts the failed job as a problem."""
+
+    job_id: str
+    actor: str
+    reason: str = ""
 
 
 @dataclass(slots=True, kw_only=True)

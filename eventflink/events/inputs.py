@@ -192,6 +192,26 @@ class ResumeJob(FencedCommand):
 
 
 @dataclass(slots=True, kw_only=True)
+class RerunJob(FencedCommand):
+    """Run an ended job again, as another job."""
+
+    refused_while_shutting_down: ClassVar = True
+
+    job_id: str = ""
+    """The id of the new job; empty: the id of the request."""
+    rerun_of: str
+    """The id of the ended job."""
+
+
+@dataclass(slots=True, kw_only=True)
+class DismissJobFailure(FencedCommand):
+    """Remove a failed job from the problems of the cluster."""
+
+    job_id: str
+    reason: Reason = ""
+
+
+@dataclass(slots=True, kw_only=True)
 class RequestTaskManagerFileUpload(FencedCommand):
     """Upload something of a TaskExecutor itself to the blob store."""
 

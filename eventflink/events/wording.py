@@ -83,7 +83,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         # -- the Dispatcher
         case e.JobSubmitted():
             name = _joined(f"'{event.job_graph.name}'", _by(event.actor), by=" ")
-            return _joined(name, _count(len(event.job_graph.vertices), "vertex", "vertices"))
+            again = f"'{event.rerun_of}' again" if event.rerun_of else ""
+            return _joined(name, _count(len(event.job_graph.vertices), "vertex", "vertices"), again)
         case e.JobMasterStarted():
             reactive = "reactive" if event.reactive else ""
             restarts = f"restart strategy {_lower(event.restart_strategy.strategy_type).replace(' ', '-')}"
@@ -92,6 +93,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return _joined(event.job_master_id, restarts, failover, f"scheduler {_lower(event.scheduler)}", reactive, interval)
         case e.JobCancellationRequested() | e.JobResumptionRequested():
             return _by(event.actor)
+        case e.JobFailureDismissed():
+            return _joined(event.reason, _by(event.actor))
         case e.JobSuspensionRequested():
             return _joined(event.reason, "resumed with the cluster" if event.resumes_with_cluster else "", _by(event.actor))
         case e.JobStatusChanged():

@@ -11,9 +11,11 @@ from typing import Final, Unpack
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.inputs import (
     CancelJob,
+    DismissJobFailure,
     JobSubmission,
     ReleaseParkedInput,
     RequestFileUpload,
+    RerunJob,
     RescaleJob,
     ResumeJob,
     ShutDownCluster,
@@ -73,6 +75,19 @@ class DispatcherMethods(Gateway):
     def submit_job(self, job_graph: JobGraph, job_id: str | None = None, **options: Unpack[RequestOptions]) -> Steps[Accepted]:
         """Submit a job and wait until it is in the log."""
         return ask(JobSubmission(job_id=job_id or new_job_id(), job_graph=job_graph, **options))
+
+    @method
+    def rerun_job(self, rerun_of: str, job_id: str | None = None, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
+        """Run an ended job again, as another job, with its graph and code; wait until that is in the log.
+
+        Raises `UnknownJob` for one that is not in the memory of the masters, and `JobNotEnded`.
+        """
+        return ask(RerunJob(job_id=job_id or new_job_id(), rerun_of=rerun_of, **header(**options)))
+
+    @method
+    def dismiss_job_failure(self, job_id: str, reason: str = "", **options: Unpack[CommandOptions]) -> Steps[Accepted]:
+        """Remove a failed job from the problems of the cluster, and wait until that is in the log. Raises `JobNotFailed`."""
+        return ask(DismissJobFailure(job_id=job_id, reason=reason, **header(**options)))
 
     @method
     def cancel_job(self, job_id: str, **options: Unpack[CommandOptions]) -> Steps[Accepted]:

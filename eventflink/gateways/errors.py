@@ -63,6 +63,14 @@ class JobEnding(RequestRefused):
     """The job fails or is being cancelled: it can neither be suspended nor resumed."""
 
 
+class JobNotEnded(RequestRefused):
+    """The job has not ended: it cannot be run again yet."""
+
+
+class JobNotFailed(RequestRefused):
+    """The job has not failed: there is nothing to dismiss."""
+
+
 class ClusterShuttingDown(RequestRefused):
     """The cluster is shut down, and runs no more jobs; or it is to end in another way than was asked."""
 
@@ -114,6 +122,8 @@ _REFUSALS: Final[dict[str, type[RequestRefused]]] = {
         UnknownTaskManager,
         JobTerminated,
         JobEnding,
+        JobNotEnded,
+        JobNotFailed,
         ClusterShuttingDown,
         DuplicateJobSubmission,
         FencingTokenMismatch,

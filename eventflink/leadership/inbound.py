@@ -8,6 +8,7 @@ rejection and a dead letter. Sizes are limited before anything is decoded (P10).
 
 import codecs
 import dataclasses
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from eventflink.events.inputs import (
     REQUESTS,
     JobSubmission,
     Request,
+    RerunJob,
 )
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
@@ -228,12 +230,24 @@ def _checked(cls: type[Request], fields: Fields, record: InboundRecord) -> Reque
     except ValidationError as error:
         raise InvalidRequest(describe_faults(error, document.model_fields), fields, cls.subject_field) from error
     request.request_id = request.request_id or derived
+    ids = {cls.subject_field: request.subject}
     if isinstance(request, JobSubmission):
-        request.job_id = request.job_id or _id_of_key(record.key) or derived
-    if not ID_PATTERN.fullmatch(request.subject):
-        rule = f"may hold only letters, digits, '.', '_' and '-', at most {MAX_ID_LENGTH}, beginning with a letter or digit"
-        raise InvalidRequest(f"{cls.subject_field} '{request.subject[:200]}' {rule}", fields, cls.subject_field)
+        ids["job_id"] = request.job_id = request.job_id or _id_of_key(record.key) or derived
+    elif isinstance(request, RerunJob):
+        ids |= {"job_id": _named_by_request(request), "rerun_of": request.rerun_of}
+        request.job_id = ids["job_id"]
+    for name, value in ids.items():
+        if not ID_PATTERN.fullmatch(value):
+            rule = f"may hold only letters, digits, '.', '_' and '-', at most {MAX_ID_LENGTH}, beginning with a letter or digit"
+            raise InvalidRequest(f"{name} '{value[:200]}' {rule}", fields, cls.subject_field)
     return request
+
+
+def _named_by_request(request: RerunJob) -> str:
+    """Return the id of the new job. Without one it is the id of the request, so that a repeated request means the same job."""
+    if request.job_id or ID_PATTERN.fullmatch(request.request_id):
+        return request.job_id or request.request_id
+    return hashlib.sha256(request.request_id.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 # -- refusals -------------------------------------------------------------------------------------------------------

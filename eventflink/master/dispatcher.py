@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from weakref import WeakValueDictionary
 
-from eventflink.events.inputs import MAX_ID_LENGTH, CancelJob, Command, JobSubmission
+from eventflink.events.inputs import MAX_ID_LENGTH, CancelJob, Command, DismissJobFailure, JobSubmission, RerunJob
 from eventflink.events.log_events import (
     JobCancellationRequested,
     JobCleanedUp,
     JobCleanupFailed,
+    JobFailureDismissed,
     JobIdsExpired,
     JobMasterStarted,
     JobResultStored,
@@ -33,6 +34,7 @@ from eventflink.master.requests import accepted, count_expired, rejected
 from eventflink.master.settings import Context
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.attempts import FailureCause
+from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import graph_digest
 from eventflink.model.statuses import (
     RUNNING_JOB_STATUSES,
@@ -130,16 +132,31 @@ class Dispatcher:
 
     def decide_job_submission(self, submission: JobSubmission, context: Context) -> list[LogEvent]:
         """Accept a job, or say why not. The graph itself was validated before it came here."""
-        job_id, graph = submission.job_id, submission.job_graph
+        return self._decide_new_job(submission, submission.job_id, submission.job_graph, context)
+
+    def decide_rerun_job(self, command: RerunJob, context: Context) -> list[LogEvent]:
+        """Run the graph of an ended job as a new job. The graph is known while the ended job is in memory."""
+        before, again = self.jobs.get(command.rerun_of), self.jobs.get(command.job_id)
+        if again is not None and again.rerun_of == command.rerun_of and again.status not in TERMINAL_JOB_STATUSES:
+            return [accepted(command)]
+        if before is None:
+            return [self.unknown_job(command, command.rerun_of, "; submit its document again, with its code")]
+        if before.status not in TERMINAL_JOB_STATUSES:
+            return [rejected(command, "JobNotEnded", f"job '{before.job_id}' is {before.status}: only a job that has ended is run again")]
+        return self._decide_new_job(command, command.job_id, before.execution_graph.graph, context, before.job_id)
+
+    def _decide_new_job(
+        self, request: JobSubmission | RerunJob, job_id: str, graph: JobGraph, context: Context, rerun_of: str = ""
+    ) -> list[LogEvent]:
         digest = graph_digest(graph)
         known = self.jobs.get(job_id)
-        if known is not None and known.graph_digest == digest and known.status not in TERMINAL_JOB_STATUSES:
-            return [accepted(submission)]
+        if known is not None and known.graph_digest == digest and known.status not in TERMINAL_JOB_STATUSES and not rerun_of:
+            return [accepted(request)]
         if known is not None or job_id in self.forgotten:
             what = f"it is {known.status}" if known is not None else "it ended long ago"
             if known is not None and known.graph_digest != digest:
                 what = f"with another graph; {what}"
-            return [rejected(submission, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
+            return [rejected(request, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
         settings, adaptive = context.settings, context.settings.adaptive
         has_stream = any(vertex.stream is not None for vertex in graph.vertices)
         strategy = graph.restart_strategy
@@ -149,8 +166,8 @@ class Dispatcher:
         if scheduler is SchedulerType.CLUSTER_DEFAULT:  # The state of a stream is kept by subtask: its parallelism stays.
             scheduler = SchedulerType.DEFAULT if has_stream else adaptive.scheduler
         return [
-            accepted(submission),
-            JobSubmitted(job_id, digest, submission.actor, graph),
+            accepted(request),
+            JobSubmitted(job_id, digest, request.actor, graph, rerun_of),
             JobMasterStarted(
                 job_id,
                 f"{job_id}-1",
@@ -177,10 +194,23 @@ class Dispatcher:
             return [self.unknown_job(command)]
         return [accepted(command)] if job.status is JobStatus.CANCELED else [accepted(command), *job.decide_cancellation(command.actor)]
 
-    def unknown_job(self, command: Command) -> RequestRejected:
-        """Refuse a request about a job that is not in memory."""
-        gone = " (it ended, and was evicted from memory)" if command.subject in self.forgotten else ""
-        return rejected(command, "UnknownJob", f"there is no job '{command.subject[:MAX_ID_LENGTH]}'{gone}")
+    def decide_dismiss_job_failure(self, command: DismissJobFailure) -> list[LogEvent]:
+        """Dismiss the failure of a job; a failure that is dismissed already stays so."""
+        job = self.jobs.get(command.job_id)
+        if job is None:
+            return [self.unknown_job(command)]
+        if job.status is not JobStatus.FAILED:
+            why = f"job '{job.job_id}' is {job.status}: only a job that has FAILED has a failure to dismiss"
+            return [rejected(command, "JobNotFailed", why)]
+        if job.failure_is_dismissed:
+            return [accepted(command)]
+        return [accepted(command), JobFailureDismissed(job.job_id, command.actor, command.reason)]
+
+    def unknown_job(self, command: Command, job_id: str = "", advice: str = "") -> RequestRejected:
+        """Refuse a request about a job that is not in memory: its subject, or `job_id`; `advice` ends the message with what to do."""
+        job_id = job_id or command.subject
+        gone = " (it ended, and was evicted from memory)" if job_id in self.forgotten else ""
+        return rejected(command, "UnknownJob", f"there is no job '{job_id[:MAX_ID_LENGTH]}'{gone}{advice}")
 
     def decide_cleanups_completed(self, completed: CleanupsCompleted) -> list[LogEvent]:
         """Take note that intermediate data are gone."""
@@ -202,15 +232,16 @@ class Dispatcher:
         """Yield the jobs of the adaptive scheduler that run, or restart."""
         return (self.jobs[job_id] for job_id in self.adaptive_jobs)
 
-    def blob_references(self) -> Counter[str]:
+    def blob_references(self, rerun_since_ms: int) -> Counter[str]:
         """Return how many jobs refer to each permanent blob; one that no job refers to is not in it.
 
-        A job refers to its code archives from its submission until it has ended and is cleaned up, as in Flink. Files that tasks uploaded
-        are not referred to: those blobs expire by themselves.
+        A job refers to its code archives from its submission until it has ended and is cleaned up, as in Flink, and when it ended at
+        `rerun_since_ms` or later, so that it can be run again. Files that tasks uploaded are not referred to: those blobs expire by
+        themselves.
         """
         references: Counter[str] = Counter()
         for job_id, job in self.jobs.items():
-            if job_id not in self.ended or job_id in self.dirty:
+            if job_id not in self.ended or job_id in self.dirty or job.ended_at_ms >= rerun_since_ms:
                 references.update(dict.fromkeys(job.execution_graph.graph.code_archives, 1))
         return references
 
@@ -234,7 +265,9 @@ class Dispatcher:
             raise IllegalTransition(f"job '{event.job_id}' was submitted before")
         graph = ExecutionGraph.of(event.job_graph)
         times = {JobStatus.INITIALIZING: at_ms}
-        self.jobs[event.job_id] = JobMaster(self.follow_ups, self.slot_manager, event.job_id, event.actor, event.graph_digest, times, graph)
+        self.jobs[event.job_id] = JobMaster(
+            self.follow_ups, self.slot_manager, event.job_id, event.actor, event.graph_digest, times, graph, rerun_of=event.rerun_of
+        )
 
     def apply_job_status_changed(self, event: JobStatusChanged) -> None:
         """Keep the lists of those that restart, and of adaptive and streaming ones that run: what is due is found without a look at all."""
@@ -254,6 +287,10 @@ class Dispatcher:
 
     def check_job_cancellation_requested(self, event: JobCancellationRequested) -> None:
         """Raise `IllegalTransition` unless the job is there; its status changes by its own event, this one says who asked."""
+        self.job(event.job_id)
+
+    def check_job_failure_dismissed(self, event: JobFailureDismissed) -> None:
+        """Raise `IllegalTransition` unless the job is there; it is changed by its JobMaster."""
         self.job(event.job_id)
 
     def apply_job_result_stored(self, event: JobResultStored) -> None:

@@ -19,6 +19,7 @@ from eventflink.events.log_events import (
     CheckpointTriggered,
     GlobalFailureOccurred,
     JobCancellationRequested,
+    JobFailureDismissed,
     JobMasterStarted,
     JobMasterStopped,
     JobRescaled,
@@ -110,6 +111,10 @@ class JobMaster:
     exceptions: ExceptionHistory = field(default_factory=ExceptionHistory)
     checkpoints: Checkpoints | None = None
     """None: no vertex is a stream."""
+    rerun_of: str = ""
+    """The ended job that it runs again; empty: none."""
+    failure_is_dismissed: bool = False
+    """Whether somebody has dismissed the failure of this job."""
 
     # -- queries --------------------------------------------------------------------------------------------------
 
@@ -258,6 +263,12 @@ class JobMaster:
         check_transition(JOB_TRANSITIONS, self.job_id, self.status, status)
         self.status = status
         self.status_times_ms[status] = at_ms
+
+    def apply_job_failure_dismissed(self, event: JobFailureDismissed) -> None:
+        """Remember that the failure is dismissed."""
+        if self.status is not JobStatus.FAILED or self.failure_is_dismissed:
+            raise IllegalTransition(f"job '{event.job_id}' is {self.status}: it has no failure to dismiss, or none any more")
+        self.failure_is_dismissed = True
 
     def apply_job_suspension_requested(self, event: JobSuspensionRequested) -> None:
         """Remember why; the status changes by its own event. A job that was to be resumed is not."""

@@ -1,13 +1,23 @@
 """Failures of tasks in one sentence, and whose they are: what pages show of a failure without its stack trace."""
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from eventflink.master.exception_history import RootFailure
 from eventflink.master.job_master import JobMaster
 from eventflink.model.failure_types import kind_of
 from eventflink.views.exceptions import exception_view
 from eventflink.views.plain import View, one_sentence, reaction_of
+
+
+def run_again_by(jobs: Iterable[JobMaster]) -> dict[str, str]:
+    """Return for each job that was run again the id of its newest rerun."""
+    return {job.rerun_of: job.job_id for job in jobs if job.rerun_of}
+
+
+def is_seen_to(job: JobMaster, again: Mapping[str, str]) -> bool:
+    """Tell whether the failure of a job is dismissed, or the job was run again (`again` is of `run_again_by`)."""
+    return job.failure_is_dismissed or job.job_id in again
 
 
 def failure_row(job: JobMaster, root: RootFailure) -> View:

@@ -20,6 +20,7 @@ from eventflink.master.workers import Workers
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.accumulators import accumulators_view
 from eventflink.views.exceptions import exceptions_view
+from eventflink.views.failures import run_again_by
 from eventflink.views.pages.parked import parked_rows
 from eventflink.views.plain import View, iso_time
 
@@ -91,6 +92,8 @@ def job_row(job: JobMaster, now_ms: int) -> View:
         "status_since": iso_time(job.status_since_ms),
         "duration_ms": (job.ended_at_ms or max(now_ms, job.submitted_at_ms)) - job.submitted_at_ms,
         "actor": job.actor,
+        "rerun_of": job.rerun_of or None,
+        "failure_is_dismissed": job.failure_is_dismissed,
     }
 
 
@@ -112,6 +115,7 @@ def job_view(fold: Fold, job_id: str) -> View:
 def job_head(fold: Fold, job: JobMaster) -> View:
     """Return what `job_view` shows of a job beside its vertices."""
     view = job_row(job, fold.last_decided_at_ms)
+    view["run_again_by"] = run_again_by(fold.master.dispatcher.jobs.values()).get(job.job_id)
     view["status_times"] = {status: iso_time(at_ms) for status, at_ms in job.status_times_ms.items()}
     view["slot_requests"] = _slot_requests_view(fold.master.slot_manager, job.job_id)
     view["slot_requirements"] = slot_requirements_view(fold.master.slot_manager, job)

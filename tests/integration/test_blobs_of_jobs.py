@@ -32,7 +32,8 @@ GRACE_MS = 3000
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
     """Two masters on one storage, `first` and `second`, and a TaskExecutor."""
-    times = {"blob.service.cleanup.interval": INTERVAL_MS, "blob.service.cleanup.grace-period": GRACE_MS}
+    cleanup = {"interval": INTERVAL_MS, "grace-period": GRACE_MS, "rerun-period": 0}
+    times = {f"blob.service.cleanup.{name}": time_ms for name, time_ms in cleanup.items()}
     with running_cluster(bootstrap, tmp_path, **times) as running:
         running.start_master("first")
         running.start_standby("second")

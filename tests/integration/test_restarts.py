@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from eventflink import connect
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import RegionRestarted, RestartScheduled, TaskFinished
@@ -120,6 +121,33 @@ def test_who_submits_is_told_the_vertex_and_the_line_of_the_code_and_what_shows_
     assert '  File "job.py", line 5, in div\n    return a // 0\n' in capsys.readouterr().out
     assert run([*options, "status", job_id]) == ExitCode.OK
     assert said in capsys.readouterr().out
+
+
+def test_a_job_that_failed_is_run_again_with_its_code(cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    (tmp_path / "job.py").write_text(f"def read(context):\n    return context.spark.sql(open('{missing}').read())\n")
+    graph = {"name": "reads", "vertices": [{"id": "read", "python": "job:read"}], "restart_strategy": {"type": "none"}}
+    (tmp_path / "job.json").write_text(json.dumps(graph))
+    options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id]
+    submit = ["submit", str(tmp_path / "job.json"), "--code", str(tmp_path / "job.py"), "--job-id", "reads-1"]
+    assert run([*options, *submit]) == ExitCode.NEGATIVE
+    assert capsys.readouterr().err.rstrip().endswith("to run it again: 'eventflink rerun reads-1'")
+    missing.write_text("SELECT 42 AS answer")
+    assert run([*options, "rerun", "reads-1", "--job-id", "reads-2", "--json"]) == ExitCode.OK
+    told = json.loads(capsys.readouterr().out)
+    assert (told["job_id"], told["rerun_of"], told["status"]) == ("reads-2", "reads-1", "FINISHED")
+    assert _result(cluster.job("reads-2"), "read") == [{"answer": 42}]
+    assert run([*options, "status", "reads-2"]) == ExitCode.OK
+    assert ", runs reads-1 again" in capsys.readouterr().out
+    assert run([*options, "dismiss", "reads-1", "--reason", "its file was missing"]) == ExitCode.OK
+    assert "the failure of reads-1 is dismissed" in capsys.readouterr().out
+    assert run([*options, "dismiss", "reads-2"]) == ExitCode.NEGATIVE
+    assert "reads-2' is FINISHED: only a job that has FAILED has a failure to dismiss" in capsys.readouterr().err
+    with connect(cluster.bootstrap, cluster.cluster_id) as client:
+        again = client.job("reads-2").rerun()
+        assert again.wait(timeout_s=JOB_TIMEOUT_S).status is JobStatus.FINISHED
+    assert run([*options, "rerun", "reads-9"]) == ExitCode.NEGATIVE
+    assert "there is no job 'reads-9'" in capsys.readouterr().err
 
 
 def test_a_job_restarts_as_a_whole_under_full(full: RunningCluster, tmp_path: Path) -> None:

@@ -105,6 +105,13 @@ def busy_cluster(seals: Seals = NO_SEALS) -> ScriptedCluster:
     return cluster
 
 
+def _starve(cluster: ScriptedCluster) -> None:
+    """Let a job fail that finds no slots, and somebody see to it."""
+    cluster.submit(graph(vertex("a", 20)), job_id="starved")
+    cluster.pass_time(400_000)
+    cluster.command(type="DismissJobFailure", job_id="starved", reason="there is no room for it")
+
+
 def eventful_cluster() -> ScriptedCluster:
     """Return a cluster whose log holds every event: what busy_cluster does, then losses, refusals, failovers, ends."""
     cluster = busy_cluster()
@@ -125,8 +132,7 @@ def eventful_cluster() -> ScriptedCluster:
     cluster.command(type="ResumeJob", job_id="suspended")
     cluster.cancel("suspended")
     cluster.cancel("waiting")
-    cluster.submit(graph(vertex("a", 20)), job_id="starved")
-    cluster.pass_time(400_000)
+    _starve(cluster)
     cluster.say(FileUploadCompleted("tm1", "tm1-1", "upload", "key"), SlotOffer("tm1", "tm1-1", "none"))
     cluster.pass_time(700_000_000)  # Every answer and every id of an evicted job is beyond the horizon.
     cluster.lose(Topic.COMMANDS, 2)

@@ -49,12 +49,18 @@ def offered(*words: str, directory: Path | None = None) -> dict[str, str | None]
     return {item.value: item.help for item in items}
 
 
-NAMES_NOTHING_THAT_IS_THERE = {("submit", "job_id"), ("run", "job_id"), ("standalone-job", "job_id")}
+NAMES_NOTHING_THAT_IS_THERE = {("submit", "job_id"), ("run", "job_id"), ("standalone-job", "job_id"), ("rerun", "job_id")}
 """These ids are given to new jobs."""
 
 
 def test_whatever_names_a_job_a_vertex_or_a_task_manager_offers_those_that_are_there() -> None:
-    offers = {"job_id": "complete_jobs", "vertex_id": "complete_vertices", "vertex": "complete_vertices", "subject": "complete_jobs"}
+    offers = {
+        "job_id": "complete_jobs",
+        "rerun_of": "complete_jobs",
+        "vertex_id": "complete_vertices",
+        "vertex": "complete_vertices",
+        "subject": "complete_jobs",
+    }
     offers |= {"task_manager_id": "complete_task_managers"}
     named = {
         (name, parameter.name): parameter._custom_shell_complete

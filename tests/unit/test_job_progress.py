@@ -64,7 +64,9 @@ def test_a_job_from_submission_to_result() -> None:
     progress.apply(JobResultStored(job_id="job", status=JobStatus.FAILED, cause=CAUSE, net_run_time_ms=1234))
     assert progress.result is not None
     assert progress.describe_result().startswith("job FAILED after 1.234 s: vertex 'a': ValueError: not a [number]")
-    assert progress.describe_next().endswith("'eventflink exceptions job --trace'; the log of its task: 'eventflink logs job a'")
+    assert progress.describe_next().endswith(
+        "'eventflink exceptions job --trace'; the log of its task: 'eventflink logs job a'; to run it again: 'eventflink rerun job'"
+    )
 
 
 def test_a_job_that_restarts_says_why() -> None:

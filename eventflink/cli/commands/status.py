@@ -35,7 +35,11 @@ def status(session: Session, job_id: str | None, place: str | None, *, as_json: 
 
 def _print_job(session: Session, view: View, *, is_past: bool) -> None:
     duration = f" {view['duration_ms'] / 1000 if is_past else seconds_until_now(view):.3f} s, by {view['actor'] or '?'}"
-    session.out.print(Text.assemble(f"{view['name']} ({view['job_id']}) ", styled(view["status"]), duration))
+    more = [f"runs {view['rerun_of']} again"] if view.get("rerun_of") else []
+    more += [f"run again by {view['run_again_by']}"] if view.get("run_again_by") else []
+    more += ["its failure is dismissed"] if view.get("failure_is_dismissed") else []
+    said = ", ".join([duration, *more])
+    session.out.print(Text.assemble(f"{view['name']} ({view['job_id']}) ", styled(view["status"]), said))
     if view["cause"]:
         session.out.print(Text(f"{view['cause']['failure_type']}: {view['cause']['message']}", style="red"))
     for kind in view["slot_requirements"]:

@@ -69,12 +69,28 @@ def submit(
     began_s = time.monotonic()
     with session.working("submitting"):
         accepted = _submit(session, graph, archive, job_id, timeout_s, Deadline.after(timeout_s, began_s))
-    report: dict[str, Any] = {
-        "job_id": accepted.job_id,
-        "name": graph.name,
-        "request_id": accepted.request_id,
-        "log_offset": accepted.log_offset,
-    }
+    report = {"job_id": accepted.job_id, "name": graph.name, "request_id": accepted.request_id, "log_offset": accepted.log_offset}
+    return follow(session, accepted, report, timeout_s, began_s, detach=detach, as_json=as_json)
+
+
+def follow(
+    session: Session, accepted: Accepted, report: dict[str, Any], timeout_s: float | None, began_s: float, *, detach: bool, as_json: bool
+) -> int:
+    """Say that a job was accepted and, unless `detach`, wait for its end and say how it ended; return the exit code.
+
+    Args:
+        session: the command's.
+        accepted: the answer to the request that the job be run.
+        report: what `--json` prints of the request; how the job ended is added to it.
+        timeout_s: for how long the command may take in all.
+        began_s: when it began, by the monotonic clock.
+        detach: do not wait.
+        as_json: print the report in place of lines for people.
+
+    Raises:
+        CommandFailed: it was interrupted, or the time is over; the job still runs.
+
+    """
     if detach:
         session.print_json(report) if as_json else echo(accepted.job_id)
         return ExitCode.OK

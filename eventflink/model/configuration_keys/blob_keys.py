@@ -60,6 +60,12 @@ class BlobKeys(Keys):
         ge=1000,
         description="A permanent blob to which no job refers stays for this long after its last upload: until its job is submitted.",
     )
+    blob_rerun_period_ms: int = Field(
+        86_400_000,
+        alias="blob.service.cleanup.rerun-period",
+        ge=0,
+        description="For how long the code of a job that has ended, and is in memory, stays, so that the job can be run again.",
+    )
     tls_enabled: bool = Field(
         False,  # noqa: FBT003 - a default, not an argument
         alias="security.ssl.internal.enabled",

@@ -30,6 +30,12 @@ class JobRow(OwnShape):
     duration_ms: int
     """Up to its end, or to where the log's time stands."""
     actor: str
+    rerun_of: str | None = None
+    """The ended job that it runs again."""
+    failure_is_dismissed: bool = False
+    """Whether somebody has dismissed the failure of this job."""
+    run_again_by: str | None = None
+    """The newest job that runs it again."""
 
 
 class ListedJob(JobRow):

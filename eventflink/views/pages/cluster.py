@@ -7,7 +7,7 @@ from typing import Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.model.resources import ResourceProfile, total_of
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
 from eventflink.views.failures import newest_failures
 from eventflink.views.jobs_and_cluster import shutdown_view
 from eventflink.views.pages.health import health
@@ -17,6 +17,9 @@ from eventflink.views.vertex_waits import VertexWaits
 
 MAX_WAITS: Final = 5
 MAX_FAILURES: Final = 5
+_ENDED_BADLY: Final = (JobStatus.FAILING, JobStatus.FAILED, JobStatus.CANCELLING, JobStatus.CANCELED)
+"""Of jobs whose failures are no news: they failed, which is a problem of its own, or were cancelled."""
+
 MAX_SLOTS: Final = 2_000
 """TaskManagers are shown up to so many slots in all."""
 
@@ -45,7 +48,7 @@ def cluster_page(fold: Fold) -> View:
         },
         "waits": [waits.view(wait) for wait in of_cluster[:MAX_WAITS]],
         "waits_total": len(of_cluster),
-        "failures": newest_failures(jobs, MAX_FAILURES),
+        "failures": newest_failures((job for job in jobs if job.status not in _ENDED_BADLY), MAX_FAILURES),
         "task_managers": list(_shown_task_managers(fold)),
         "task_managers_total": len(master.resource_manager.task_managers),
         "masters": {"leader": master.leader.master_id, "blob_address": master.leader.blob_address},

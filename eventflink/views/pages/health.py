@@ -1,6 +1,7 @@
 """What is wrong with a cluster, each in a sentence with where to look, and all of it in one sentence of health.
 
-What ended is a problem for an hour of the log's time: `RECENT_MS`. That an attempt waits for its inputs, or a job is cancelled, is none.
+What ended is a problem for an hour of the log's time (`RECENT_MS`), and no longer once the job was run again, or somebody has dismissed its
+failure. That an attempt waits for its inputs, or a job is cancelled, is none.
 """
 
 from collections import Counter
@@ -16,7 +17,7 @@ from eventflink.master.execution_graph import SubtaskKey
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_JOB_STATUSES, JobStatus
 from eventflink.views.exceptions import exception_view
-from eventflink.views.failures import cause_in_words
+from eventflink.views.failures import cause_in_words, is_seen_to, run_again_by
 from eventflink.views.plain import View, one_sentence
 from eventflink.views.spark_ends import ended_sparks
 from eventflink.views.standing_streams import standing_streams
@@ -48,7 +49,8 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
     since_ms = fold.last_decided_at_ms - RECENT_MS
     # Among 10,000 jobs few have failures: they are looked for once.
     troubled = [job for job in fold.master.dispatcher.jobs.values() if job.exceptions.roots or job.status in _FAILED]
-    failed = [job for job in troubled if job.status in _FAILED and (job.status is JobStatus.FAILING or job.ended_at_ms >= since_ms)]
+    again = run_again_by(fold.master.dispatcher.jobs.values())
+    failed = [job for job in troubled if _failed_lately(job, since_ms) and not is_seen_to(job, again)]
     lost = _lost_task_managers(fold, troubled, since_ms)
     without_slot = [wait for wait in of_cluster if wait.reason in SLOT_REASONS]
     restarting = [wait for wait in of_cluster if wait.reason is WaitReason.RESTART_DELAY]
@@ -77,6 +79,10 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
         *([_problem(Severity.SHUTDOWN, _SHUT_DOWN, "/")] if fold.master.shutdown.is_under_way else []),
     ]
     return _sentence(fold, [part for part in parts if part]), problems
+
+
+def _failed_lately(job: JobMaster, since_ms: int) -> bool:
+    return job.status is JobStatus.FAILING or (job.status is JobStatus.FAILED and job.ended_at_ms >= since_ms)
 
 
 _ABSENT: Final = "no TaskManager is registered"

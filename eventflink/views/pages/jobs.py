@@ -4,7 +4,7 @@ Filters and order are of all jobs; rows are made for those alone that are shown.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final
@@ -13,7 +13,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.actors import is_called
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
-from eventflink.views.failures import cause_in_words
+from eventflink.views.failures import cause_in_words, is_seen_to, run_again_by
 from eventflink.views.jobs_and_cluster import job_row
 from eventflink.views.pages.health import RECENT_MS
 from eventflink.views.plain import View, one_sentence
@@ -46,12 +46,12 @@ def jobs_page(fold: Fold, statuses: Collection[str], name: str, actor: str, sort
     matching = [job for job in named if job.status in statuses] if statuses else named
     if (key := _key_of(fold, JobOrder(sort))) is not None:
         matching = sorted(matching, key=key)
-    waits = VertexWaits(fold.master)
+    waits, again = VertexWaits(fold.master), run_again_by(fold.master.dispatcher.jobs.values())
     return {
         "total": len(known),
         "matching": len(matching),
         "by_status": dict(Counter(job.status for job in named)),
-        "jobs": [_row(fold, waits, job) for job in matching[first : first + limit]],
+        "jobs": [_row(fold, waits, job, again) for job in matching[first : first + limit]],
         "anchor": {"job_id": anchor, "index": next((n for n, job in enumerate(matching) if job.job_id == anchor), None)}
         if anchor
         else None,
@@ -64,11 +64,12 @@ def _fits(job: JobMaster, name: str, actor: str) -> bool:
     return not name or name in job.execution_graph.graph.name.lower() or job.job_id.lower().startswith(name)
 
 
-def _row(fold: Fold, waits: VertexWaits, job: JobMaster) -> View:
+def _row(fold: Fold, waits: VertexWaits, job: JobMaster, again: Mapping[str, str]) -> View:
     row = job_row(job, fold.last_decided_at_ms)
     failed = one_sentence(cause_in_words(asdict(job.cause))) if job.cause is not None else None
     row["why"] = next((waits.sentence(wait) for wait in waits.of_jobs([job])), failed)
     row["stream"] = job.checkpoints is not None
+    row["run_again_by"] = again.get(job.job_id)
     return row
 
 
@@ -89,15 +90,18 @@ def _key_of(fold: Fold, order: JobOrder) -> Callable[[JobMaster], Any] | None:
 
 
 def _trouble(fold: Fold) -> Callable[[JobMaster], int]:
-    """Return the order of trouble: what failed lately, fails, restarts or waits for slots comes before what runs and what is over."""
+    """Return the order of trouble: what failed lately and nobody has seen to comes first.
+
+    What fails, restarts or waits for slots comes before what runs and what is over.
+    """
     queues = fold.master.slot_manager.queues.queues.values()
     waiting = {job_id for queue in queues for job_id in queue.by_job}
-    recent_ms = fold.last_decided_at_ms - RECENT_MS
+    recent_ms, again = fold.last_decided_at_ms - RECENT_MS, run_again_by(fold.master.dispatcher.jobs.values())
 
     def rank(job: JobMaster) -> int:
         status = job.status
         if status is JobStatus.FAILED:
-            return 0 if job.ended_at_ms >= recent_ms else _FAILED_LONG_AGO
+            return 0 if job.ended_at_ms >= recent_ms and not is_seen_to(job, again) else _FAILED_LONG_AGO
         if status in TERMINAL_JOB_STATUSES:
             return _ENDED
         if status in _TROUBLE:

@@ -1,4 +1,6 @@
-"""Which blobs jobs refer to follows from the log alone: from the submission until the job has ended and is cleaned up."""
+"""Which blobs jobs refer to follows from the log alone: from the submission until the job has ended, is cleaned up, and runs no more."""
+
+import sys
 
 from eventflink.blob.keys import blob_key
 from eventflink.events.log_events import JobCleanedUp
@@ -10,7 +12,8 @@ OWN, SHARED = blob_key(b"own"), blob_key(b"shared")
 
 
 def references(cluster: ScriptedCluster) -> dict[str, int]:
-    return dict(cluster.master.dispatcher.blob_references())
+    """Return what is referred to by jobs that run, or are to be cleaned up; of who may run again none."""
+    return dict(cluster.master.dispatcher.blob_references(rerun_since_ms=sys.maxsize))
 
 
 def test_a_job_refers_to_its_archives_until_it_has_ended_and_is_clean(cluster: ScriptedCluster) -> None:

@@ -88,6 +88,8 @@ def _fitting() -> list[MasterInput]:
             c.ResumeJob(request_id="new", job_id=job)
             for job in ("running", "restarting", "suspended", "failing", "cancelling", "done3", "x")
         ],
+        *[c.DismissJobFailure(request_id="new", job_id=job) for job in ("running", "failing", "done3", "x")],
+        *[c.RerunJob(request_id="new", job_id="new", rerun_of=job) for job in ("running", "done3", "x")],
         c.RequestTaskManagerFileUpload(request_id="new", task_manager_id="tm1", file=TaskManagerFile.STDOUT),
         c.FileUploadCompleted("tm1", "tm1-1", "own log", "key"),
         i.UploadsOverdue(),

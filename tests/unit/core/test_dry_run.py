@@ -10,6 +10,7 @@ from eventflink.events.inputs import (
     CancelJob,
     JobSubmission,
     Request,
+    RerunJob,
     RescaleJob,
     ResumeJob,
     ShutDownCluster,
@@ -33,6 +34,8 @@ def cluster_with_jobs() -> ScriptedCluster:
     cluster.submit(graph(stream("s", 2)), job_id="stream")
     cluster.submit(graph(vertex("a")), job_id="suspended")
     cluster.suspend("suspended")
+    cluster.submit(graph(vertex("a")), job_id="done")
+    cluster.cancel("done")
     return cluster
 
 
@@ -44,6 +47,8 @@ REQUESTS: dict[str, Callable[[ScriptedCluster], Request]] = {
     "cancel nothing": lambda _: CancelJob(job_id="nobody"),
     "cancel by another leader": lambda _: CancelJob(job_id="running", leader_id="another"),
     "suspend": lambda _: SuspendJob(job_id="running"),
+    "run again what runs": lambda _: RerunJob(job_id="new", rerun_of="running"),
+    "run again": lambda _: RerunJob(job_id="new", rerun_of="done"),
     "resume": lambda _: ResumeJob(job_id="suspended"),
     "rescale": lambda _: RescaleJob(job_id="waiting", vertex_id="a", parallelism=2),
     "savepoint before the streams run": lambda _: TriggerSavepoint(job_id="stream", target_directory="/tmp/savepoints"),
@@ -51,7 +56,7 @@ REQUESTS: dict[str, Callable[[ScriptedCluster], Request]] = {
     "shut down": lambda _: ShutDownCluster(),
 }
 
-REFUSED = {"submit again", "cancel nothing", "cancel by another leader", "savepoint before the streams run"}
+REFUSED = {"submit again", "run again what runs", "cancel nothing", "cancel by another leader", "savepoint before the streams run"}
 
 
 @pytest.mark.parametrize("name", REQUESTS)

@@ -184,6 +184,23 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.Request], str, str]] = [
     *((lambda _, k=k: k(job_id="running", leader_id="x"), FENCED, "is for the leader 'x'") for k in (c.SuspendJob, c.ResumeJob)),
     *((lambda _, t=t: c.SuspendJob(job_id=t), INVALID, NO_JOB) for t in ODD_TEXTS if t not in ("x" * 128, "null")),
     *((lambda _, t=t: c.ResumeJob(job_id=t), INVALID, NO_JOB) for t in ODD_TEXTS if t not in ("x" * 128, "null")),
+    (lambda _: c.DismissJobFailure(job_id="none"), "UnknownJob", "there is no job 'none'"),
+    (lambda _: c.DismissJobFailure(job_id="evicted"), "UnknownJob", "was evicted from memory"),
+    (lambda _: c.DismissJobFailure(job_id="running"), "JobNotFailed", "job 'running' is RUNNING"),
+    (lambda _: c.DismissJobFailure(job_id="done"), "JobNotFailed", "job 'done' is FINISHED"),
+    (lambda _: c.DismissJobFailure(job_id="done", leader_id="x"), FENCED, "is for the leader 'x'"),
+    (lambda _: c.DismissJobFailure(job_id="done", reason="x" * 1_025), INVALID, "reason: must have at most 1024 characters"),
+    *((lambda _, t=t: c.DismissJobFailure(job_id=t), INVALID, NO_JOB) for t in ODD_TEXTS if t not in ("x" * 128, "null")),
+    (lambda _: c.RerunJob(job_id="new", rerun_of="none"), "UnknownJob", "there is no job 'none'"),
+    *(
+        (lambda _, t=t: c.RerunJob(job_id="new", rerun_of=t), INVALID, f"rerun_of '{t[:20]}")
+        for t in ODD_TEXTS
+        if t not in ("x" * 128, "null")
+    ),
+    (lambda _: c.RerunJob(job_id="new", rerun_of="running"), "JobNotEnded", "job 'running' is RUNNING"),
+    (lambda _: c.RerunJob(job_id="done", rerun_of="done"), "DuplicateJobSubmission", "job 'done' was submitted before"),
+    (lambda _: c.RerunJob(job_id="new", rerun_of="done", leader_id="x"), FENCED, "is for the leader 'x'"),
+    *((lambda _, t=t: c.RerunJob(job_id=t, rerun_of="done"), INVALID, NO_JOB) for t in ODD_TEXTS if t not in ("x" * 128, "null", "")),
     (lambda _: c.SuspendJob(job_id="running", job_master_id="waiting-1"), FENCED, "for the JobMaster 'waiting-1'"),
     (
         lambda _: c.SuspendJob(job_id="running", reason="x" * 10_000),

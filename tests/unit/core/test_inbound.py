@@ -289,14 +289,15 @@ def test_what_is_out_of_bounds_is_refused_by_the_same_words_in_json_and_in_avro(
 
 @pytest.mark.parametrize("cls", COMMANDS_BY_NAME.values(), ids=lambda cls: cls.__name__)
 def test_every_command_is_read_in_json_as_in_avro(cls: type[Command]) -> None:
-    """With no more than it needs, and with all its fields."""
+    """With no more than it needs, and with all its fields; an id of a job that may be left out is derived, as that of the request."""
     values: dict[type, Any] = {str: "x", int: 1, bool: True}
     hints = typing.get_type_hints(cls)
     whole = {f.name: values[hints[f.name]] if hints[f.name] in values else next(iter(hints[f.name])) for f in dataclasses.fields(cls)}
     needed = {f.name: whole[f.name] for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+    derived = {"request_id": "commands-0-7"} | ({"job_id": "commands-0-7"} if "job_id" in whole and "job_id" not in needed else {})
     for fields in (whole, needed):
         [command] = _decode(Topic.COMMANDS, COMMANDS.encode(cls(**fields))).inputs
-        assert command == cls(**{"request_id": "commands-0-7"} | fields | {"actor": declared(fields.get("actor", ""))})
+        assert command == cls(**derived | fields | {"actor": declared(fields.get("actor", ""))})
         assert _json(Topic.COMMANDS, type=cls.__name__, **fields) == command
 
 

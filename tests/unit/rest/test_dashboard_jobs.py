@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from eventflink.cli.commands.exceptions import exceptions
+from eventflink.cli.commands.rerun import rerun
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import JobStatus
 from tests.support.browser import Tabs
@@ -119,11 +120,13 @@ def test_a_task_manager_leads_to_sparks_own_pages_as_they_are_now(dashboard: Das
     expect(link).to_have_count(0)
 
 
-def test_the_failures_of_a_job_end_with_the_command_that_shows_their_traces(dashboard: Dashboard) -> None:
+def test_the_failures_of_a_job_end_with_the_commands_that_show_their_traces_and_run_it_again(dashboard: Dashboard) -> None:
     dashboard.show("/jobs/flaky-5/exceptions")
-    command = shlex.split(dashboard.main.locator(".command").inner_text())
-    given = exceptions.make_context("exceptions", command[2:]).params
-    assert (command[:2], given["job_id"], given["trace"]) == (["eventflink", "exceptions"], "flaky-5", True)
+    traces, again = (shlex.split(command) for command in dashboard.main.locator(".command").all_inner_texts())
+    given = exceptions.make_context("exceptions", traces[2:]).params
+    assert (traces[:2], given["job_id"], given["trace"]) == (["eventflink", "exceptions"], "flaky-5", True)
+    given = rerun.make_context("rerun", again[2:]).params
+    assert (again[:2], given["rerun_of"]) == (["eventflink", "rerun"], "flaky-5")
 
 
 def test_arrow_keys_go_along_the_edges_of_a_graph_and_enter_shows_the_subtasks(dashboard: Dashboard) -> None:

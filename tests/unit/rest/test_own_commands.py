@@ -53,6 +53,18 @@ def test_the_same_request_is_done_once() -> None:
     assert len(cluster.events(JobSuspensionRequested)) == 1
 
 
+def test_who_names_no_id_for_a_job_that_runs_again_gets_a_new_one_each_time() -> None:
+    cluster = ScriptedCluster()
+    cluster.submit(graph(vertex("a")))
+    cluster.cancel()
+    with commanding_client(cluster) as client:
+        answers = [post(client, COMMANDS, {"type": "RerunJob", "rerun_of": "job"}) for _ in range(2)]
+    assert [status for status, _ in answers] == [200, 200]
+    again = [answer["subject"] for _, answer in answers]
+    assert len(set(again)) == 2
+    assert all(cluster.job(job_id).rerun_of == "job" for job_id in again)
+
+
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
@@ -68,6 +80,9 @@ def test_the_same_request_is_done_once() -> None:
         ({"type": "DrillStep", "drill_id": "d", "step": "KILL", "master_id": "master-1"}, 403, "no command for clients"),
         ({"type": "CancelJob", "job_id": "nobody"}, 404, "nobody"),
         ({"type": "CancelJob", "job_id": "job", "leader_id": "another"}, 409, "another"),
+        ({"type": "RerunJob", "rerun_of": "job"}, 409, "only a job that has ended is run again"),
+        ({"type": "RerunJob", "rerun_of": "nobody"}, 404, "nobody"),
+        ({"type": "DismissJobFailure", "job_id": "job"}, 409, "only a job that has FAILED has a failure to dismiss"),
     ],
 )
 def test_what_cannot_be_commanded_is_refused_with_the_reason_and_changes_nothing(body: Any, status: int, says: str) -> None:

@@ -215,12 +215,18 @@ def test_a_lost_task_manager_is_a_problem_until_it_is_back() -> None:
 def test_texts_of_strangers_move_no_cursor_and_stay_short() -> None:
     cluster = ScriptedCluster()
     cluster.register("tm", slots=1)
-    [task] = deployments(cluster.submit(graph(vertex("a")) | {"name": "\x1b[2J<script>\u202e" + "x" * 50}, job_id="hostile"))
-    cluster.report(task, ExecutionState.FAILED, cause=FailureCause("Bad\x1b[31m\nType", "\x07boom\n" + "y" * 3_000, "trace"))
+    hostile = graph(vertex("a"), restart_strategy=fixed_delay(1, 100)) | {"name": "\x1b[2J<script>\u202e" + "x" * 50}
+    [task] = deployments(cluster.submit(hostile, job_id="hostile"))
+    cause = FailureCause("Bad\x1b[31m\nType", "\x07boom\n" + "y" * 3_000, "trace")
+    cluster.report(task, ExecutionState.FAILED, cause=cause)
+    went_on = cluster_page(cluster.fold)["failures"][0]["sentence"]
+    [task] = deployments(cluster.pass_time(100))
+    cluster.report(task, ExecutionState.FAILED, cause=cause)
     page = cluster_page(cluster.fold)
+    assert page["failures"] == [], "the problems name a job that has failed"
     for said in (
         page["sentence"],
-        page["failures"][0]["sentence"],
+        went_on,
         page["problems"][0]["sentence"],
         job_page(cluster.fold, "hostile")["sentence"],
     ):

@@ -18,6 +18,7 @@ import { middle } from "../format.js";
  * @property {"operator" | "admin"} role who may order it
  * @property {Field[]} fields
  * @property {(values: Record<string, string>) => Record<string, any>} document
+ * @property {(subject: string) => string} [leads] the page that one wants to see afterwards; `subject`: what the answer says that it is about
  */
 
 const LIVE = new Set(["INITIALIZING", "CREATED", "RUNNING", "RESTARTING", "RECONCILING"]);
@@ -37,6 +38,20 @@ function orders(job) {
   /** @type {Field} */
   const directory = { name: "target_directory", label: "Directory", kind: "text", hint: "a path that all TaskExecutors share, or a URL; empty: the cluster's" };
   return [
+    {
+      id: "rerun", verb: `Run ${name} again`, title: "Run the job again", keep: "Leave it ended",
+      about: "With its graph and its code, from the beginning, as a job of its own; this one stays as it is.",
+      why: ended === undefined ? "it has not ended" : undefined,
+      fields: [{ name: "job_id", label: "Job id", kind: "text", hint: "of the job that runs; empty: a new one" }],
+      document: (values) => ({ type: "RerunJob", rerun_of: job_id, ...given(values) }), leads: (subject) => `/jobs/${encodeURIComponent(subject)}`,
+    },
+    {
+      id: "dismiss", verb: `Dismiss the failure of ${name}`, title: "Dismiss the failure", keep: "Leave it a problem",
+      about: "The cluster no longer counts the job as a problem. The log keeps your name and the reason.",
+      why: job.status !== "FAILED" ? "it has not failed" : job.failure_is_dismissed ? "it is dismissed" : undefined,
+      fields: [{ name: "reason", label: "Reason", kind: "text", hint: "for the log" }],
+      document: (values) => ({ type: "DismissJobFailure", job_id, ...given(values) }),
+    },
     {
       id: "checkpoint", verb: `Take a checkpoint of ${name}`, title: "Take a checkpoint", keep: "Not now", why: stopped ?? streams, fields: [],
       document: () => ({ type: "TriggerCheckpoint", job_id }),

@@ -9,7 +9,7 @@ import { Dialog } from "../components/dialog.js";
 import { toast } from "../components/toast.js";
 import { number, plural } from "../format.js";
 import { h, html } from "../html.js";
-import { at, href, pin } from "../moment.js";
+import { at, go, href, pin } from "../moment.js";
 import { refresh } from "../shell/asked.js";
 import { countedByType, initialValues } from "./commands.js";
 
@@ -23,7 +23,9 @@ const MAX_SHOWN = 40;
 /** @param {{command: Command, onClose: () => void}} props */
 export function CommandDialog({ command, onClose }) {
   const [values, setValues] = useState(() => initialValues(command.fields));
-  const { dryRun, errors, asking } = useDryRun(command.document(values));
+  const [requestId, setRequestId] = useState(newId);
+  const document = { ...command.document(values), request_id: requestId };
+  const { dryRun, errors, asking } = useDryRun(document);
   const [sending, setSending] = useState(false);
   const [refused, setRefused] = useState(/** @type {string[]} */ ([]));
   const past = at.value !== null;
@@ -35,11 +37,13 @@ export function CommandDialog({ command, onClose }) {
     setRefused([]);
     try {
       const tokens = { ...(dryRun?.leader_id && { leader_id: dryRun.leader_id }), ...(dryRun?.job_master_id && { job_master_id: dryRun.job_master_id }) };
-      const { offset } = await order("/commands", { ...command.document(values), ...tokens });
+      const { offset, subject } = await order("/commands", { ...document, ...tokens });
       toast(`${command.verb}: accepted at ${number(offset)}.`, { kind: "done", link: href(`/log/${offset}`), linkText: "See what it did" });
       refresh();
       onClose();
+      if (command.leads) go(command.leads(subject));
     } catch (error) {
+      if (!(error instanceof ApiError && error.passes)) setRequestId(newId()); // What was answered is answered so again under its id; what was not is done once.
       setRefused(error instanceof ApiError ? error.errors : [String(error)]);
       setSending(false);
     }
@@ -70,6 +74,11 @@ export function CommandDialog({ command, onClose }) {
       </footer>
     </form>`,
   );
+}
+
+/** An id that nobody has. The browser's own ids of this kind are for secure pages alone. */
+function newId() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /** Ask what would be decided, anew when the document changes. @param {Record<string, any>} document */

@@ -84,10 +84,10 @@ export function Page({ documents, moment }) {
         ${cluster.waits.length ? html`<ul class="rows">${cluster.waits.map((/** @type {any} */ wait) => h(WaitRow, { wait }))}</ul>` : h(Empty, { title: "Nothing waits.", small: true })}
       </section>
       <section class="card">
-        <header><h2>Failed, newest first</h2><a href=${href("/log", { type: "TaskFailed" })}>all in the log</a></header>
+        <header><h2>Failures that ended no job</h2><a href=${href("/log", { type: "TaskFailed" })}>all in the log</a></header>
         ${cluster.failures.length
           ? html`<ul class="rows">${cluster.failures.map((/** @type {any} */ failure) => h(FailureRow, { failure }))}</ul>`
-          : h(Empty, { title: "Nothing has failed.", small: true })}
+          : h(Empty, { title: "Nothing else has failed.", small: true })}
       </section>
       <section class="card">
         <header><h2>Slots by TaskManager</h2><a href=${href("/taskmanagers")}>all ${number(cluster.task_managers_total)}</a></header>

@@ -133,7 +133,7 @@ export function Page({ documents, moment, query }) {
           open: (job) => go(`/jobs/${encodeURIComponent(job.job_id)}`),
           sort: query.sort ?? "newest",
           onSort: (key) => change({ sort: key === "newest" ? null : key }),
-          mark: (job) => (job.status === "FAILED" || job.status === "FAILING" ? "troubled" : ""),
+          mark: (job) => ((job.status === "FAILED" && !job.failure_is_dismissed && !job.run_again_by) || job.status === "FAILING" ? "troubled" : ""),
           empty: h(Empty, { title: "No job matches.", small: true }, html`<p>Drop a filter: ${[query.status, query.name, query.actor].filter(Boolean).join(", ")}.</p>`),
         })}
   `;

@@ -10,7 +10,7 @@ const possible = (of) => commandsOf(of).filter((each) => each.why === undefined)
 
 test("what cannot be ordered now is in the menu all the same, with the reason", () => {
   assert.deepEqual(possible(job("RUNNING")), ["checkpoint", "savepoint", "rescale", "suspend", "stop", "cancel"]);
-  assert.deepEqual(possible(job("FINISHED")), []);
+  assert.deepEqual(possible(job("FINISHED")), ["rerun"]);
   assert.equal(find(job("FINISHED"), "cancel").why, "it is FINISHED");
 });
 
@@ -20,6 +20,20 @@ test("a job without streams takes no checkpoints and no savepoints", () => {
 
 test("a suspended job can be resumed or cancelled, and nothing else", () => {
   assert.deepEqual(possible(job("SUSPENDED")), ["resume", "cancel"]);
+});
+
+test("a job that has ended is run again as another one, whose page follows", () => {
+  const rerun = find(job("FAILED"), "rerun");
+  assert.deepEqual(rerun.document(initialValues(rerun.fields)), { type: "RerunJob", rerun_of: "orders-7" });
+  assert.deepEqual(rerun.document({ job_id: "orders-8" }), { type: "RerunJob", rerun_of: "orders-7", job_id: "orders-8" });
+  assert.equal(rerun.leads("orders-8"), "/jobs/orders-8");
+  assert.equal(find(job("RUNNING"), "rerun").why, "it has not ended");
+});
+
+test("a failure is dismissed once", () => {
+  assert.deepEqual(possible(job("FAILED")), ["rerun", "dismiss"]);
+  assert.deepEqual(find(job("FAILED"), "dismiss").document({ reason: "known" }), { type: "DismissJobFailure", job_id: "orders-7", reason: "known" });
+  assert.equal(find({ ...job("FAILED"), failure_is_dismissed: true }, "dismiss").why, "it is dismissed");
 });
 
 test("a button says what it does to what, and the other one what stays", () => {

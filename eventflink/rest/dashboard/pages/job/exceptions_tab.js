@@ -25,7 +25,8 @@ export function Tab({ documents, job, address }) {
   if (exceptions.length === 0) return h(Empty, { title: "Nothing has failed.", small: true }, html`<p>A failure appears here with its cause, the trace, and what it led to.</p>`);
   return html`${total > exceptions.length && html`<p class="muted">The newest ${exceptions.length} of ${plural(total, "failure")}.</p>`}
     <ol class="failures">${exceptions.map((/** @type {any} */ each, /** @type {number} */ index) => h(Failure, { key: `${each.at} ${each.task}`, failure: each, address, open: index === 0 }))}</ol>
-    ${!archives && html`<p class="muted below">The same with all traces, on the command line:</p>${h(Command, { text: `eventflink exceptions ${job.job_id} --trace` })}`}`;
+    ${!archives && html`<p class="muted below">The same with all traces, on the command line:</p>${h(Command, { text: `eventflink exceptions ${job.job_id} --trace` })}
+    ${job.status === "FAILED" && html`<p class="muted below">Once its cause is mended, to run the job again:</p>${h(Command, { text: `eventflink rerun ${job.job_id}` })}`}`}`;
 }
 
 /** @param {{failure: any, address: string, open: boolean}} props */

@@ -1,0 +1,34 @@
+"""`eventflink rerun`: a job that has ended runs again, as another job."""
+
+import time
+
+import click
+
+from eventflink.cli.commands.submit import follow
+from eventflink.cli.completion import complete_jobs
+from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.gateways.blocking import done_by
+from eventflink.gateways.deadline import Deadline
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+
+
+@click.command()
+@click.argument("rerun_of", metavar="JOB_ID", shell_complete=complete_jobs)
+@click.option("--job-id", metavar="NEW_ID", help="The id of the job that runs. Default: a new one.")
+@click.option("-d", "--detach", "--detached", is_flag=True, help="Do not wait for the job's end.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines for people.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Wait no longer, for answer and end together."
+)
+@pass_session
+def rerun(session: Session, rerun_of: str, job_id: str | None, timeout_s: float | None, *, detach: bool, as_json: bool) -> int:
+    """Run the ended job JOB_ID again, with its graph and its code and from the beginning, and wait for the end.
+
+    It is a job of its own, under a new id; the ended job stays as it is.
+    """
+    began_s = time.monotonic()
+    options = done_by(Deadline.after(timeout_s, began_s), timeout_s)
+    with session.working("submitting"), DispatcherGateway(session.bootstrap, session.cluster_id, **options) as gateway:
+        accepted = gateway.rerun_job(rerun_of, job_id, actor=actor_name())
+    report = {"job_id": accepted.job_id, "rerun_of": rerun_of, "request_id": accepted.request_id, "log_offset": accepted.log_offset}
+    return follow(session, accepted, report, timeout_s, began_s, detach=detach, as_json=as_json)
