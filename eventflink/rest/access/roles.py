@@ -82,6 +82,7 @@ ROLES: Final[dict[str, Role]] = {
             "GET /eventflink/v1/task_managers",
             "GET /eventflink/v1/task_managers/{task_manager_id}",
             "GET /eventflink/v1/topics",
+            "GET /eventflink/v1/catalogue",
             "GET /eventflink/v1/waits",
             "GET /eventflink/v1/why/{thing:path}",
             "GET /jars",

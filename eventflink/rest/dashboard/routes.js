@@ -27,6 +27,7 @@ const OF_A_CLUSTER = [
   { pattern: "/taskmanagers/:task_manager/:tab?", section: "/taskmanagers", load: () => import("./pages/task_manager.js") },
   { pattern: "/submit", section: "/submit", load: () => import("./pages/submit.js") },
   { pattern: "/masters", section: "/masters", load: () => import("./pages/masters.js") },
+  { pattern: "/data", section: "/data", load: () => import("./pages/data.js") },
   { pattern: "/waits", section: "/waits", load: () => import("./pages/waits.js") },
   { pattern: "/log/:offset?", section: "/log", load: () => import("./pages/log.js") },
   { pattern: "/refused", section: "/refused", load: () => import("./pages/refused.js") },

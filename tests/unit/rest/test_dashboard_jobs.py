@@ -30,6 +30,7 @@ PAGES: Final = (
     "/jobs/flaky-5/load/0/2",
     "/taskmanagers?by=job",
     "/taskmanagers/tm-4",
+    "/data",
     "/submit",
 )
 MAX_NODES: Final = 2_000
@@ -71,6 +72,22 @@ def test_a_stream_has_curves_of_what_its_checkpoints_told_and_a_click_goes_to_th
     expect(curves).to_have_count(0)
 
 
+def test_a_place_leads_to_the_newest_run_that_writes_it_and_to_all_its_runs(dashboard: Dashboard) -> None:
+    dashboard.show("/data")
+    headings = dashboard.main.get_by_role("heading", level=2).all_inner_texts()
+    assert headings == ["Functions", "Results of batch jobs"]
+    rows = dashboard.main.get_by_role("listitem")
+    everything = rows.count()
+    dashboard.main.get_by_role("searchbox").fill("nightly")
+    expect(rows).not_to_have_count(everything)
+    nightly = rows.filter(has_text="nightly").first
+    expect(nightly).to_contain_text("written by")
+    runs = nightly.get_by_role("link", name="newest of")
+    assert "/ui/jobs?name=nightly" in (runs.get_attribute("href") or "")
+    nightly.get_by_role("link").first.click()
+    dashboard.page.wait_for_url("**/jobs/nightly-*")
+
+
 def test_no_page_is_wider_than_a_phone_whatever_it_has_to_say(browser: Tabs) -> None:
     recording = new_recording()
     trace = f'Traceback (most recent call last):\n  File "/{WORD}.zip/{WORD}.py", line 5, in {WORD}\n    {WORD}({WORD})\n{WORD}: {WORD}'
@@ -90,7 +107,7 @@ def test_no_page_is_wider_than_a_phone_whatever_it_has_to_say(browser: Tabs) -> 
         tabs = ("", "/bars", "/events", "/exceptions", "/config", "/results", f"/{LONG_ID}/0/1")
         jobs = [f"/jobs/{job}{tab}" for job in ("long", LONG_ID) for tab in (*tabs, f"?vertex={LONG_ID}")]
         tasks = ("/taskmanagers", f"/taskmanagers/{LONG_ID}")
-        others = ("/", "/jobs", "/waits", *tasks, "/masters", "/log", f"/log/{failed}", "/refused", "/submit")
+        others = ("/", "/jobs", "/data", "/waits", *tasks, "/masters", "/log", f"/log/{failed}", "/refused", "/submit")
         for path in (*others, "/diff?vs=1&at=12", *jobs, f"/jobs/{LONG_ID}/checkpoints", f"/jobs/{LONG_ID}/flow"):
             dashboard.go(path)
             dashboard.check_it_fits(NARROW)

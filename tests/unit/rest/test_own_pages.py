@@ -14,6 +14,7 @@ from eventflink.model.attempts import FailureCause
 from eventflink.model.resources import total_of
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.rest.own import moments
+from eventflink.rest.own.catalogue import CataloguePage
 from eventflink.rest.own.cluster import ClusterPage
 from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage
 from eventflink.rest.own.jobs import JobsPage
@@ -23,6 +24,7 @@ from eventflink.rest.own.task_manager_shapes import TaskManagersPage
 from eventflink.rest.own.waits import WaitsPage
 from eventflink.views.job_document import document_view
 from eventflink.views.pages.bars import bars_page
+from eventflink.views.pages.catalogue import catalogue_page
 from eventflink.views.pages.cluster import cluster_page
 from eventflink.views.pages.job_parts import (
     checkpoints_page,
@@ -50,6 +52,7 @@ def check_pages(fold: Fold) -> None:
     """Hold every page of a state against its shape, and pages against each other."""
     cluster, listed = cluster_page(fold), all_jobs(fold)
     ClusterPage(**cluster)
+    CataloguePage(**catalogue_page(fold, "", 0, 1_000))
     parked = ParkedPage(**parked_page(fold, 0, 1_000))
     assert ("parked" in cluster["sentence"]) == bool(parked.total) == bool(fold.master.follow_ups.parked)
     JobsPage(**listed)
@@ -236,7 +239,7 @@ def test_texts_of_strangers_move_no_cursor_and_stay_short() -> None:
 
 def test_a_page_of_the_past_is_the_one_that_was_live_then() -> None:
     cluster = busy_cluster()
-    paths = ["/cluster", "/jobs?sort=trouble&status=RUNNING&status=FINISHED", "/waits", "/task_managers"]
+    paths = ["/cluster", "/catalogue", "/jobs?sort=trouble&status=RUNNING&status=FINISHED", "/waits", "/task_managers"]
     paths += [f"/jobs/{job_id}{part}" for job_id in ("done0", "waiting") for part in ("", "/bars", "/vertices/a/subtasks?sort=trouble")]
     statuses = set()
     with client_of_log(cluster.log, cluster.timestamps) as client:
@@ -277,7 +280,7 @@ def test_a_list_says_where_in_it_a_job_stands_that_is_asked_about() -> None:
         assert client.get(f"{API}/jobs?anchor=nobody").json()["body"]["anchor"] == {"job_id": "nobody", "index": None}
 
 
-@pytest.mark.parametrize("path", ["/cluster", "/waits", "/jobs?sort=trouble"])
+@pytest.mark.parametrize("path", ["/cluster", "/catalogue", "/waits", "/jobs?sort=trouble"])
 def test_of_many_jobs_the_process_of_the_past_computes_a_page_of_all_their_tasks_if_it_can(
     monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
