@@ -143,25 +143,6 @@ def started(cluster: RunningCluster, job_id: str, attempt: int) -> bool:
     return any(isinstance(event, StreamStarted) and event.attempt == attempt for event in cluster.events_of(job_id))
 
 
-def of_spark(cluster: RunningCluster, word: str = "") -> list[psutil.Process]:
-    """Return the processes of the cluster's own Spark whose command line has a word; the task that started it may be gone."""
-    own = [
-        p
-        for p in psutil.process_iter(["cmdline"])
-        if {"eventflink.taskexecutor.spark_supervisor", str(cluster.directory / "data" / "run")} <= set(p.info["cmdline"] or ())
-    ]
-    tree = [process for supervisor in own for process in (supervisor, *supervisor.children(recursive=True))]
-    return [process for process in tree if word in " ".join(command_line(process))]
-
-
-def command_line(process: psutil.Process) -> list[str]:
-    """Return how a process was started; nothing of one that has ended."""
-    try:
-        return list(process.cmdline())
-    except psutil.Error:
-        return []
-
-
 def test_a_task_that_is_killed_in_the_middle_is_followed_and_nothing_is_lost_or_repeated(running_copy: RunningCopy) -> None:
     for _ in range(3):
         attempt = running_copy.attempt()
@@ -177,7 +158,7 @@ def test_a_task_that_is_killed_in_the_middle_is_followed_and_nothing_is_lost_or_
 def test_the_process_that_writes_the_sink_is_killed(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     running_copy.feed()
     time.sleep(0.1)
-    [sink] = of_spark(cluster, "foreach_batch_worker")
+    [sink] = cluster.spark_processes("foreach_batch_worker")
     sink.kill()
     running_copy.feed()
     running_copy.check()
@@ -185,7 +166,7 @@ def test_the_process_that_writes_the_sink_is_killed(running_copy: RunningCopy, c
 
 def test_spark_is_killed(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     running_copy.feed()
-    for process in of_spark(cluster, "SparkConnectServer"):
+    for process in cluster.spark_processes("SparkConnectServer"):
         process.kill()
     running_copy.feed()
     running_copy.check()
@@ -289,7 +270,7 @@ def end_offsets(cluster: RunningCluster, topic: str) -> dict[int, int]:
 
 def test_a_task_executor_that_was_frozen_and_comes_back_writes_nothing_twice(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     """As one that was cut off from Kafka: it is declared lost, and another runs the next attempt; its query goes on until then."""
-    spark = of_spark(cluster)
+    spark = cluster.spark_processes()
     tree = [psutil.Process(cluster.processes["tm"].pid), *descendants(cluster.processes["tm"])]
     frozen = [process for process in tree if process not in spark]
     cluster.start_task_executor("tm-2")
@@ -370,7 +351,7 @@ def test_the_outputs_of_one_stream_have_each_record_once_whatever_is_killed(clus
     check(300)
     feed(cluster.bootstrap, source, records(300, 600))
     time.sleep(0.1)
-    [sink] = of_spark(cluster, "foreach_batch_worker")
+    [sink] = cluster.spark_processes("foreach_batch_worker")
     sink.kill()
     check(600)
     wait_until(lambda: started(cluster, job_id, 2), "the next attempt", SPARK_TIMEOUT_S)  # The batch may have been committed before.
@@ -398,7 +379,7 @@ def test_a_directory_that_a_stream_writes_has_each_record_once_whatever_is_kille
     cluster.wait_for_task_process(job_id).kill()
     wait_until(lambda: started(cluster, job_id, 2), "the next attempt", SPARK_TIMEOUT_S)
     feed(cluster.bootstrap, source, records(600, 900))
-    for process in of_spark(cluster, "SparkConnectServer"):
+    for process in cluster.spark_processes("SparkConnectServer"):
         process.kill()
     wait_until(lambda: started(cluster, job_id, 3), "the attempt after that", SPARK_TIMEOUT_S)
     sql = f"SELECT count(*) AS rows, count(DISTINCT number) AS numbers FROM parquet.`{tmp_path / 'out'}`"

@@ -218,6 +218,16 @@ class RunningCluster:
         begin = new_fold(cluster_id=self.cluster_id) if log_bounds(*reach)[0] == 0 else load_fold(*reach)
         assert fold.master.digest() == replay(*reach, begin).master.digest()
 
+    def spark_processes(self, word: str = "") -> list[psutil.Process]:
+        """Return the processes of the cluster's own Spark whose command line has a word; the task that started it may be gone."""
+        own = [
+            p
+            for p in psutil.process_iter(["cmdline"])
+            if {"eventflink.taskexecutor.spark_supervisor", str(self.directory / "data" / "run")} <= set(p.info["cmdline"] or ())
+        ]
+        tree = [process for supervisor in own for process in (supervisor, *supervisor.children(recursive=True))]
+        return [process for process in tree if word in " ".join(_command_line(process))]
+
     # -- what the log says ----------------------------------------------------------------------------------------
 
     def state(self) -> Fold:
@@ -323,7 +333,7 @@ class RunningCluster:
             subtask = self.job(job_id).execution_graph.subtask(vertex_id, subtask_index)
             log = f"{job_id}/{vertex_id}-{subtask_index}-{subtask.attempt}.log" if subtask is not None else "none"
             running = [process for process in self.processes.values() if process.poll() is None]
-            return next((p for process in running for p in descendants(process) if log in _open_files(p)), None)
+            return next((p for process in running for p in descendants(process) if has_open(p, log)), None)
 
         process: psutil.Process = wait_until(find, f"the process of {vertex_id}[{subtask_index}] of {job_id}")
         return process
@@ -347,11 +357,19 @@ def descendants(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     return list(psutil.Process(process.pid).children(recursive=True))
 
 
-def _open_files(process: psutil.Process) -> str:
+def _command_line(process: psutil.Process) -> list[str]:
     try:
-        return "\n".join(file.path for file in process.open_files())
+        return list(process.cmdline())
     except psutil.Error:  # It has just ended.
-        return ""
+        return []
+
+
+def has_open(process: psutil.Process, path: str) -> bool:
+    """Tell whether a process has a file open whose path has this in it; one that has just ended has none."""
+    try:
+        return any(path in file.path for file in process.open_files())
+    except psutil.Error:
+        return False
 
 
 def is_alive(process_id: int) -> bool:

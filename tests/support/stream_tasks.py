@@ -89,6 +89,18 @@ def split(context: Any) -> Any:
     return {"even": rows.where("number % 2 = 0"), "odd": rows.where("number % 2 = 1").select("number")}
 
 
+def first_of_three(context: Any) -> Any:
+    """Return the third part of each number, once for the three numbers that have it."""
+    return context.inputs["source"].where("number >= 0").selectExpr("number div 3 AS third").dropDuplicates(["third"])
+
+
+def good_and_bad(context: Any) -> Any:
+    """Return the numbers of the source, and the text of its bad records."""
+    rows = context.inputs["source"]
+    bad = rows.where("_bad_record IS NOT NULL").selectExpr("_bad_record AS value")
+    return {"good": rows.where("_bad_record IS NULL").select("number"), "bad": bad}
+
+
 def windows(context: Any) -> Any:
     """Return how many even numbers came in each minute; nothing, as no number is odd; and the bad records of the source."""
     return _windows(context.inputs["source"])

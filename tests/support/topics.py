@@ -24,7 +24,7 @@ def create_topic(bootstrap: str, partitions: int = 2) -> str:
 def feed(bootstrap: str, topic: str, records: Iterable[dict[str, Any] | bytes]) -> None:
     """Append records, each to a partition of its own choice: a dict as JSON."""
     # Otherwise all that is appended within ten milliseconds goes to one partition, and whoever reads another has nothing.
-    producer = Producer({"bootstrap.servers": bootstrap, "sticky.partitioning.linger.ms": 0})
+    producer = Producer({"bootstrap.servers": bootstrap, "sticky.partitioning.linger.ms": 0, "enable.idempotence": True})
     for record in records:
         producer.produce(topic, record if isinstance(record, bytes) else json.dumps(record).encode())
     assert producer.flush(TIMEOUT_S) == 0
