@@ -30,6 +30,7 @@ from eventflink.model.kafka_settings import client_settings
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
+_NOT_THERE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._NOENT)  # noqa: SLF001 - a public name of librdkafka's code: no leaders
 _LEADER_NOT_READY: Final = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -104,18 +105,32 @@ class AdminConnection:
         """Return how many brokers the cluster has now."""
         return len(self._meet_brokers("list brokers"))
 
-    def wait_for_topics(self, names: Iterable[str]) -> dict[str, FoundTopic]:
-        """Wait until each named topic has a leader for every partition, which really answers, and return all topics."""
+    def wait_for_topics(self, names: Iterable[str], create: Callable[[list[str]], None] = lambda _: None) -> dict[str, FoundTopic]:
+        """Wait until each named topic has a leader for every partition, which really answers, and return all topics.
+
+        Args:
+            names: of the topics.
+            create: creates those of them that are not there, and is called once for each: at once, or when a broker has heard of its
+                deletion. Until then the broker names the topic, and has no records of it.
+
+        """
         deadline = time.monotonic() + self.timeout_s
-        wanted = set(names)
+        wanted, uncreated = set(names), set(names)
         while True:
             topics = self.find_topics()
+            if absent := sorted(uncreated - topics.keys()):
+                uncreated -= set(absent)
+                create(absent)
             missing = sorted(name for name in wanted if name not in topics or not topics[name].has_leaders)
             if not missing:
-                # The metadata name a leader shortly before it knows that it is one.
-                self.read_watermarks((name, partition) for name in wanted for partition in range(topics[name].partitions))
-                return topics
-            if time.monotonic() > deadline:
+                try:  # The metadata name a leader shortly before it knows that it is one.
+                    self.read_watermarks((name, partition) for name in wanted for partition in range(topics[name].partitions))
+                except AdministrationError as error:
+                    if not _has_code(error, *_NOT_THERE) or time.monotonic() > deadline:
+                        raise
+                else:
+                    return topics
+            elif time.monotonic() > deadline:
                 raise AdministrationError(
                     f"{self._bootstrap_servers}: after {self.timeout_s:.0f} s not visible or without a leader: {', '.join(missing)}"
                 )

@@ -111,11 +111,13 @@ def create_edges(edges: Iterable[Edge], bootstrap: str, replication_factor: int)
         return
     connection = AdminConnection(bootstrap)
     kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": str(MAX_RECORD_BYTES)}
+
+    def create(names: list[str]) -> None:
+        connection.create_topics(NewTopic(name, wanted[name].partitions, replication_factor, config=kept) for name in names)
+        logger.info("EdgesCreated topics=%s replication_factor=%d", ",".join(names), replication_factor)
+
     try:
-        if missing := wanted.keys() - connection.find_topics().keys():
-            connection.create_topics(NewTopic(name, wanted[name].partitions, replication_factor, config=kept) for name in sorted(missing))
-            logger.info("EdgesCreated topics=%s replication_factor=%d", ",".join(sorted(missing)), replication_factor)
-        found = connection.wait_for_topics(wanted)
+        found = connection.wait_for_topics(wanted, create)
     except AdministrationError as error:
         raise StreamUnusable(f"the topics of its edges cannot be made: {error}") from error
     for name, edge in wanted.items():

@@ -131,3 +131,16 @@ def test_a_job_that_is_called_like_an_earlier_one_finds_nothing_noted(bootstrap:
     remove_edges(bootstrap, cluster_id, "job", LOCATIONS)
     create_edges(two, bootstrap, 1)
     wait_until(lambda: not any(has_ended([each], 0, bootstrap) for each in two), "what was noted goes with the topic")
+
+
+def test_topics_that_a_broker_names_after_they_were_deleted_are_made_again(
+    bootstrap: str, cluster_id: str, two: list[Edge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = AdminConnection(bootstrap).find_topics()
+    remove_edges(bootstrap, cluster_id, "job", LOCATIONS)
+    wait_until(lambda: not {each.topic for each in two} & AdminConnection(bootstrap).find_topics().keys(), "the topics are gone")
+    outdated, find_topics = [before, before], AdminConnection.find_topics
+    monkeypatch.setattr(AdminConnection, "find_topics", lambda self: outdated.pop() if outdated else find_topics(self))
+    create_edges(two, bootstrap, 1)
+    assert not outdated
+    assert {each.topic for each in two} <= AdminConnection(bootstrap).find_topics().keys()
