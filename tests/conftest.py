@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from eventflink.log.administration import AdministrationError, delete_topics
-from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
+from eventflink.taskexecutor.spark_server import ADDRESS_FILE, LOG_FILE, SparkLease, SparkServerSettings, ensure_server
+from eventflink.taskexecutor.spark_watch import last_end
 from eventflink.testing.plugin import _bootstrap_of
 
 if TYPE_CHECKING:
@@ -55,10 +56,26 @@ def bootstrap(request: pytest.FixtureRequest, shared_directory: Path) -> Iterato
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Spark Connect server, for the tests that are not about how one is started, shared and ended."""
+    """The address of a Spark Connect server, for the tests that are not about how one is started, shared, ended and found ill."""
     directory = tmp_path_factory.mktemp("spark")
     with SparkLease(directory):
-        yield ensure_server(directory, SparkServerSettings("local[2]", "1g"))
+        # A host that stands still for minutes under a whole run of tests makes no Spark ill.
+        remote = ensure_server(directory, SparkServerSettings("local[2]", "1g", answer_timeout_ms=3_600_000))
+        _shared_sparks.append(directory)
+        yield remote
+        _shared_sparks.remove(directory)
+
+
+_shared_sparks: list[Path] = []
+"""The directory of the server that tests of this process share, as long as it is to run."""
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Say at once why their Spark has ended, where it has: a client would try to reach it for ten minutes, in each test."""
+    for directory in _shared_sparks:
+        if "spark" in getattr(item, "fixturenames", ()) and not (directory / ADDRESS_FILE).exists():
+            log = (directory / LOG_FILE).read_text(encoding="utf-8", errors="replace")
+            pytest.fail(f"the Spark that tests share has ended: {last_end(directory)}\n{log[-8_000:]}", pytrace=False)
 
 
 @pytest.fixture
