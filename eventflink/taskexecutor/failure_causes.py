@@ -48,6 +48,13 @@ _CONNECTION_LOST: Final = (
 )
 """What Spark's client says of a call that gRPC ended, and another Spark at the same port of a session that it does not know."""
 
+_STOPPED: Final = (
+    "Cannot call methods on a stopped SparkContext",
+    "SparkContext was shut down",
+    "SparkContext has been shutdown",
+)
+"""What a Spark says that is just ending: to calls, to the jobs that it ran, to those that it was to run."""
+
 _GRPC_DETAILS: Final = re.compile(r"^\s*details = \"?([^\"\n]+)", re.MULTILINE)
 _PLATFORM: Final = ("eventflink.taskexecutor.", "importlib.", "runpy")
 
@@ -103,7 +110,7 @@ def _platform_failure(error: BaseException) -> tuple[str, str] | None:
         return DISK_FULL, f"the disk takes no more: {text}"
     if not _is_spark_error(error) and not _is_rpc_error(error):
         return None
-    if _is_connection_lost(error, text):
+    if _is_spark_lost(error, text):
         detail = _GRPC_DETAILS.search(text)
         said = f" (gRPC says {detail[1]})" if detail else ""
         return SPARK_LOST, f"Spark ended, or cannot be reached any more, in the middle of the task{said}; the next attempt finds another"
@@ -114,9 +121,11 @@ def _platform_failure(error: BaseException) -> tuple[str, str] | None:
     return None
 
 
-def _is_connection_lost(error: BaseException, text: str) -> bool:
-    """Tell whether an error is about the connection to Spark and not about what was asked of it."""
+def _is_spark_lost(error: BaseException, text: str) -> bool:
+    """Tell whether an error is about Spark's end or the connection to it, and not about what was asked of it."""
     if _is_rpc_error(error):
+        return True
+    if any(sign in text for sign in _STOPPED):
         return True
     return type(error).__name__ == "SparkConnectGrpcException" and any(sign in text for sign in _CONNECTION_LOST)
 

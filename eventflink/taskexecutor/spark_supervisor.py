@@ -56,6 +56,9 @@ _STACKS_S: Final = 1.0
 _OUT_OF_MEMORY_STATUS: Final = 3
 """Of a JVM that ends by ExitOnOutOfMemoryError."""
 
+_ENDED_BY_SIGNAL: Final = 128
+"""Of a JVM that a signal told to end, and that did so in order, the exit status is this and the signal's number."""
+
 _LOCK_TIMEOUT_S: Final = 1.0
 _STARTED: Final = re.compile(rb"Spark Connect server started at: \S*:(\d+)")
 _SERVER_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
@@ -347,8 +350,9 @@ class _Supervision:
 def _why_ended(exit_status: int, settings: SparkServerSettings) -> str:
     if exit_status == _OUT_OF_MEMORY_STATUS:
         return heap_was_full(settings.memory)
-    if exit_status < 0:
-        return f"it was ended from outside, by signal {-exit_status} ({signal.strsignal(-exit_status)})"
+    signum = -exit_status if exit_status < 0 else exit_status - _ENDED_BY_SIGNAL
+    if signum in signal.valid_signals():
+        return f"it was ended from outside, by signal {signum} ({signal.strsignal(signum)})"
     return f"it ended by itself with exit status {exit_status}; {LOG_FILE} in the TaskExecutor's run directory has its last words"
 
 

@@ -329,13 +329,15 @@ def test_release_spark_interrupts_the_query_of_a_killed_task(host: Host, tmp_pat
     wait_until_it_rests(spark)
 
 
-def test_a_task_whose_spark_is_killed_says_so_and_the_next_one_has_another(host: Host, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("signum", "name"), [(signal.SIGKILL, "9 (Killed)"), (signal.SIGTERM, "15 (Terminated)")])
+def test_a_task_whose_spark_is_ended_says_so_and_the_next_one_has_another(host: Host, tmp_path: Path, signum: int, name: str) -> None:
+    """One that is told to end answers that its context is stopped, where one that is killed closes its connections."""
     attempt, _, spark = begin_query(host, tmp_path)
-    spark.kill()
+    spark.send_signal(signum)
     outcome = host.wait_for(TaskProcessEnded, attempt).outcome
     assert isinstance(outcome, Failed)
     assert outcome.cause.failure_type == "SparkLost"
-    why = "it was ended from outside, by signal 9 (Killed); the next attempt finds another"
+    why = f"it was ended from outside, by signal {name}; the next attempt finds another"
     assert outcome.cause.message == f"vertex 'vertex': the host's Spark ended in the middle of the task: {why}"
     assert len(host.finish("two_outputs")) == 2
 

@@ -33,10 +33,15 @@ class Lost(grpc.RpcError):  # type: ignore[misc] # gRPC says nothing of its type
         return GRPC_TEXT
 
 
+STOPPED = "Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was created at:"
+
 CAUSES: list[tuple[Callable[[], BaseException], str, FailureKind, bool]] = [
     (lambda: SparkConnectGrpcException(message=GRPC_TEXT), "SparkLost", FailureKind.SPARK, True),
     (lambda: SparkConnectGrpcException(message="[INVALID_HANDLE.SESSION_NOT_FOUND] The handle"), "SparkLost", FailureKind.SPARK, True),
     (Lost, "SparkLost", FailureKind.SPARK, True),
+    (lambda: SparkException(message=f"(java.lang.IllegalStateException) {STOPPED}"), "SparkLost", FailureKind.SPARK, True),
+    (lambda: SparkException(message="Job 3 cancelled because SparkContext was shut down"), "SparkLost", FailureKind.SPARK, True),
+    (lambda: ValueError(STOPPED), "ValueError", FailureKind.CODE, False),
     (lambda: SparkUnavailable("Spark did not start"), "SparkUnavailable", FailureKind.SPARK, False),
     (lambda: SparkException(message=NO_WORKER), "HostTooSlow", FailureKind.HOST, True),
     (lambda: OSError(errno.ENOSPC, "No space left on device"), "DiskFull", FailureKind.HOST, False),
