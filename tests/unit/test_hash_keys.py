@@ -36,7 +36,7 @@ NONE: list[t.DataType] = [
 ALL = [(number, kind) for number, family in enumerate(FAMILIES) for kind in family]
 
 
-@pytest.mark.parametrize(("left", "right"), itertools.combinations_with_replacement(ALL, 2))
+@pytest.mark.parametrize(("left", "right"), [*itertools.combinations_with_replacement(ALL, 2)])
 def test_types_of_a_family_come_to_one_and_others_to_none(left: tuple[int, t.DataType], right: tuple[int, t.DataType]) -> None:
     (mine_is_of, mine), (other_is_of, other) = left, right
     found = common_type(mine, other)
@@ -48,7 +48,7 @@ def test_types_of_a_family_come_to_one_and_others_to_none(left: tuple[int, t.Dat
         assert common_type(found, mine) == common_type(found, other) == found
 
 
-@pytest.mark.parametrize(("left", "right"), itertools.product(NONE, [*(kind for _, kind in ALL), *NONE]))
+@pytest.mark.parametrize(("left", "right"), [*itertools.product(NONE, [*(kind for _, kind in ALL), *NONE])])
 def test_equal_keys_of_a_type_that_spark_hashes_differently_have_no_type(left: t.DataType, right: t.DataType) -> None:
     assert common_type(left, right) is None
     assert common_type(right, left) is None
