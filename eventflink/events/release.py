@@ -4,7 +4,7 @@ For each envelope whose canonical form changed it writes the next `schemas/relea
 with its references inlined, and pins it in `schemas/released/FINGERPRINTS`. A released file is never changed: logs are read
 with it for ever. A change that would make older records unreadable is refused: fields may be added with a default, branches
 of unions and symbols of enums may be added, nothing else. `--replace-newest` takes back the newest release of an
-envelope that changed, which is right only while nobody has written anything with it.
+envelope that changed, also in its words alone; that is right only while nobody has written anything with it.
 """
 
 import argparse
@@ -180,7 +180,8 @@ def release(folder: Path, *, replace_newest: bool = False) -> list[str]:
     for name in envelope_names(folder):
         document = inlined(folder, name)
         files = released_files(released, name)
-        if files and fingerprint_of_document(read_document(files[-1])) == fingerprint_of_document(document):
+        newest = read_document(files[-1]) if files else None
+        if newest == document or (newest and not replace_newest and fingerprint_of_document(newest) == fingerprint_of_document(document)):
             continue
         number = len(files) + 1
         if replace_newest and files:

@@ -195,6 +195,9 @@ def test_only_envelopes_that_changed_are_released_again(folder: Path) -> None:
 def test_a_change_of_words_releases_nothing(folder: Path) -> None:
     _change(folder, "LeaderHeartbeat", lambda d: d.update(doc="Another explanation."))
     assert release(folder) == []
+    assert release(folder, replace_newest=True) == ["eventflink.LeadershipEnvelope.1.avsc"], "unless its release is taken back"
+    assert "Another explanation." in (folder / "released" / "eventflink.LeadershipEnvelope.1.avsc").read_text(encoding="utf-8")
+    assert release(folder, replace_newest=True) == []
 
 
 def test_a_default_is_needed_for_every_older_release(folder: Path) -> None:
