@@ -109,9 +109,12 @@ class AdminConnection:
         """Wait until each named topic has a leader for every partition, which really answers, and return all topics.
 
         Args:
-            names: of the topics.
-            create: creates those of them that are not there, and is called once for each: at once, or when a broker has heard of its
-                deletion. Until then the broker names the topic, and has no records of it.
+            names: the names of the topics.
+            create: creates topics that do not exist; it gets each name at most once. A broker goes on naming a deleted topic for a moment,
+                so that a name may come later than the first time that topics are listed.
+
+        Raises:
+            AdministrationError: a topic was not there in time, or could not be created.
 
         """
         deadline = time.monotonic() + self.timeout_s

@@ -201,7 +201,7 @@ def read_file(files: AbstractFileSystem, path: str, max_bytes: int, missing: str
     """Return the content of a file of a savepoint, up to a length.
 
     Raises:
-        SavepointUnusable: there is no such file, which `missing` says, or it cannot be read.
+        SavepointUnusable: the file does not exist (the message is `missing`), or it cannot be read.
 
     """
     try:

@@ -58,7 +58,7 @@ def open_channel(remote: str) -> tuple[Any, list[tuple[str, str]]]:
     """Open the channel that Spark's own client would open; return it with what each call says of who asks.
 
     Raises:
-        ValueError: the address is none of Spark Connect.
+        ValueError: the address is not a Spark Connect address.
 
     """
     import grpc  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them

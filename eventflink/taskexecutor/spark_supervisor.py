@@ -54,10 +54,10 @@ _TOKEN_BYTES: Final = 32
 _TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of the variable
 _STACKS_S: Final = 1.0
 _OUT_OF_MEMORY_STATUS: Final = 3
-"""Of a JVM that ends by ExitOnOutOfMemoryError."""
+"""The exit status of a JVM that ExitOnOutOfMemoryError ends."""
 
 _ENDED_BY_SIGNAL: Final = 128
-"""Of a JVM that a signal told to end, and that did so in order, the exit status is this and the signal's number."""
+"""A JVM that ends in order after a signal has this plus the number of the signal as its exit status."""
 
 _LOCK_TIMEOUT_S: Final = 1.0
 _STARTED: Final = re.compile(rb"Spark Connect server started at: \S*:(\d+)")

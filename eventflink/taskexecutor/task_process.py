@@ -36,8 +36,8 @@ logger = logging.getLogger(__name__)
 _READ_BYTES: Final = 65_536
 _STDOUT: Final = 1
 _STDERR: Final = 2
-_REASON_TIMEOUT_S: Final = 2.0
-"""How long the supervisor of a Spark that is gone has to say why."""
+_REASON_TIMEOUT_S: Final = 10.0
+"""How long a task waits for the supervisor to say why Spark ended; a JVM that ends in order takes seconds on a busy host."""
 
 
 def become_child(parent_process_id: int) -> None:

@@ -81,7 +81,7 @@ class TaskSpark:
         """Open the session; the first task of a host waits here until its Spark has started.
 
         Raises:
-            SparkUnavailable: the host's own server did not start, or a pool is asked for where there is none.
+            SparkUnavailable: the server of this host did not start, or the job names a pool while `spark.remote` is set.
 
         """
         settings = self._settings

@@ -33,7 +33,7 @@ class Place(OwnShape):
     connector: str
     location: str
     bootstrap_servers: str | None
-    """Of the Kafka; null: of the cluster's own, or it is none."""
+    """The Kafka cluster of a topic; null: the topic is in the Kafka of this cluster, or the place is no topic."""
     written_by: list[UseOfPlace]
     """The newest of them, the newest first."""
     written_by_total: int

@@ -18,7 +18,7 @@ from eventflink.views.vertex_waits import VertexWaits
 MAX_WAITS: Final = 5
 MAX_FAILURES: Final = 5
 _ENDED_BADLY: Final = (JobStatus.FAILING, JobStatus.FAILED, JobStatus.CANCELLING, JobStatus.CANCELED)
-"""Of jobs whose failures are no news: they failed, which is a problem of its own, or were cancelled."""
+"""The statuses of jobs that are left out of the newest failures: a failed job is a problem already, a cancelled one is none."""
 
 MAX_SLOTS: Final = 2_000
 """TaskManagers are shown up to so many slots in all."""
