@@ -3,9 +3,11 @@
 Of a job that has left the memory the same page is made of its archive.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from eventflink.leadership.fold import Fold
+from eventflink.master.execution_graph import ExecutionVertex
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, BackPressureLevel, ExecutionState, JobStatus, SavepointMode
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job
 from eventflink.views.checkpoints import checkpoints_summary
@@ -13,8 +15,7 @@ from eventflink.views.failures import cause_in_words, failure_sentence
 from eventflink.views.jobs_and_cluster import MAX_SHOWN_EXCEPTIONS, job_head, vertex_row
 from eventflink.views.pages.flow import archived_flow, flow_of
 from eventflink.views.pages.job_parts import with_words
-from eventflink.views.pages.vertex_work import archived_work, work_of
-from eventflink.views.plain import View, one_sentence
+from eventflink.views.plain import View, iso_time, one_sentence, sum_of_known
 from eventflink.views.queries import job_of
 from eventflink.views.vertex_waits import VertexWaits
 
@@ -29,7 +30,7 @@ def job_page(fold: Fold, job_id: str) -> View:
     found = waits.of_jobs([job])
     words = job.checkpoints.last_words if job.checkpoints is not None else {}
     view = job_head(fold, job)
-    view["vertices"] = [_vertex(vertex_row(v, job, slots), work_of(v) | flow_of(v, words)) for v in job.execution_graph.vertices.values()]
+    view["vertices"] = [_vertex(vertex_row(v, job, slots), _work_of(v) | flow_of(v, words)) for v in job.execution_graph.vertices.values()]
     view["waits"], view["waits_total"] = [waits.view(wait) for wait in found[:MAX_WAITS]], len(found)
     view["suspended_because"] = (job.suspension.reason or None) if job.status is JobStatus.SUSPENDED else None
     view["restarts_due"] = len(job.restarts.due)
@@ -45,7 +46,7 @@ def archived_job_page(archive: View) -> View:
     view["vertices"] = [
         _vertex(
             {"stream": vertex["vertex_id"] in streams} | _without_subtasks(vertex),
-            archived_work(vertex["subtasks"]) | archived_flow(vertex["vertex_id"], answered),
+            _archived_work(vertex["subtasks"]) | archived_flow(vertex["vertex_id"], answered),
         )
         for vertex in job["vertices"]
     ]
@@ -118,6 +119,32 @@ def _saved(job: View) -> str:
         if saved and saved["mode"] in (SavepointMode.STOP, SavepointMode.DRAIN)
         else ""
     )
+
+
+def _work_of(vertex: ExecutionVertex) -> View:
+    """Return when the first attempt began and all had ended, and how many records the finished ones read and wrote (null: unknown)."""
+    executions = [subtask.execution for subtask in vertex.subtasks if subtask.execution is not None]
+    told = [execution.io for execution in executions if execution.io is not None]
+    has_ended = len(executions) == vertex.parallelism and all(execution.ended_at_ms for execution in executions)
+    return {
+        "read_records": sum_of_known(io.read_records for io in told),
+        "write_records": sum_of_known(io.write_records for io in told),
+        "began_at": iso_time(min((each.deployed_at_ms for each in executions if each.deployed_at_ms), default=0)),
+        "ended_at": iso_time(max(each.ended_at_ms for each in executions)) if has_ended else None,
+    }
+
+
+def _archived_work(subtasks: Sequence[View]) -> View:
+    """Return the same of an ended job, from its subtasks as `job_view` shows them; an archive may not have the attempts."""
+    newest = [attempt for subtask in subtasks for attempt in subtask.get("attempts", ()) if attempt["attempt"] == subtask["attempt"]]
+    told = [attempt["io"] for attempt in newest if attempt.get("io") is not None]
+    ends = [attempt["ended_at"] for attempt in newest]
+    return {
+        "read_records": sum_of_known(io["read_records"] for io in told),
+        "write_records": sum_of_known(io["write_records"] for io in told),
+        "began_at": min(filter(None, (attempt["deployed_at"] for attempt in newest)), default=None),
+        "ended_at": max(ends) if len(ends) == len(subtasks) and all(ends) else None,
+    }
 
 
 def _flow(job: View) -> str:
