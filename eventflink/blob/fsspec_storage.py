@@ -20,7 +20,7 @@ from fsspec.core import url_to_fs
 
 from eventflink.blob import BlobStorageFailed, BlobStorageUnusable
 from eventflink.blob.storage import INCOMING, StoredFile
-from eventflink.model.configuration import PackageMissing
+from eventflink.model.packages import PackageMissing
 
 _TIME_FIELDS: Final = ("mtime", "LastModified", "last_modified", "updated", "modify", "modificationTime", "last_write_time", "created")
 """Where file systems tell when a file was written: local and sftp, S3, Azure, Google, FTP, WebHDFS, SMB, memory."""

@@ -15,7 +15,6 @@ from typing import Final
 from eventflink.cli import announced_address
 from eventflink.cli.announced_address import Announced
 from eventflink.cli.finding import Finding, Verdict
-from eventflink.cli.transactions import transaction_findings
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
 from eventflink.log.administration import AdministrationError, KafkaUnreachable, check_durability, describe_topics
@@ -23,6 +22,7 @@ from eventflink.log.jars import KAFKA_BROKER, default_cache_directory
 from eventflink.log.java import JavaMissing, find_java
 from eventflink.model.cluster_secret import KEY, OFF, secrets_of
 from eventflink.model.configuration import Configuration
+from eventflink.model.packages import PackageMissing, needs
 from eventflink.model.references import SecretMissing
 
 _TIMEOUT_S: Final = 5.0
@@ -33,8 +33,11 @@ _MINIMUM_PYTHON: Final = (3, 11)
 def check_all(configuration: Configuration) -> Iterator[Finding]:
     """Run every check, yielding each finding as it comes."""
     yield _python()
-    yield _java()
-    yield _spark(configuration)
+    if (version := _pyspark_version()) is None:
+        yield Finding("spark", Verdict.OK, "not here: this host submits and asks, and runs no tasks; pip install 'eventflink[cluster]'")
+    else:
+        yield _java()
+        yield _spark(configuration, version)
     yield _broker_jars(configuration)
     yield _disk(configuration.data_path)
     yield _secret(configuration)
@@ -44,7 +47,7 @@ def check_all(configuration: Configuration) -> Iterator[Finding]:
         return
     topics = _topics(bootstrap, configuration)
     yield from topics
-    yield from transaction_findings(bootstrap, configuration.cluster_id)
+    yield from _transactions(bootstrap, configuration.cluster_id)
     if all(finding.verdict is not Verdict.FAILED for finding in topics):
         yield _leader(bootstrap, configuration)
 
@@ -63,11 +66,14 @@ def _java() -> Finding:
     return Finding("java", Verdict.OK, f"{java}: {said.splitlines()[0] if said else 'it names no version'}")
 
 
-def _spark(configuration: Configuration) -> Finding:
+def _pyspark_version() -> str | None:
     try:
-        version = importlib.metadata.version("pyspark")
+        return importlib.metadata.version("pyspark")
     except importlib.metadata.PackageNotFoundError:
-        return Finding("spark", Verdict.FAILED, "the package pyspark is not installed; install eventflink again")
+        return None
+
+
+def _spark(configuration: Configuration, version: str) -> Finding:
     if not configuration.spark_remote:
         return Finding("spark", Verdict.OK, f"pyspark {version}; TaskExecutors of this host share a local server")
     return _spark_remote(configuration.spark_remote, version)
@@ -112,6 +118,16 @@ def _secret(configuration: Configuration) -> Finding:
     except SecretMissing as error:
         return Finding("cluster secret", Verdict.FAILED, str(error))
     return Finding("cluster secret", Verdict.OK, reference)
+
+
+def _transactions(bootstrap: str, cluster_id: str) -> Iterator[Finding]:
+    try:
+        with needs("cluster", "looking for open transactions"):
+            from eventflink.cli.transactions import transaction_findings  # noqa: PLC0415 - its connections are an extra's
+    except PackageMissing as error:
+        yield Finding("transactions", Verdict.WARNING, str(error))
+    else:
+        yield from transaction_findings(bootstrap, cluster_id)
 
 
 def _topics(bootstrap: str, configuration: Configuration) -> list[Finding]:

@@ -26,8 +26,9 @@ from eventflink.log.admin_connection import AccessRefused
 from eventflink.log.administration import AdministrationError, NotDurable, TopicMisconfigured
 from eventflink.log.embedded_broker import BrokerUnavailable
 from eventflink.log.java import JavaMissing
-from eventflink.model.configuration import ConfigurationError, PackageMissing
+from eventflink.model.configuration import ConfigurationError
 from eventflink.model.job_graph_document import InvalidJobGraph
+from eventflink.model.packages import PackageMissing
 from eventflink.model.references import SecretMissing
 from eventflink.processes.child_processes import ChildDied
 from eventflink.processes.pid_files import PidFilesUnusable

@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from eventflink.cli.printer import echo, replace_what_cannot_be_encoded
 from eventflink.cli.session import DIRECTORY_VARIABLE, LOG_FORMAT
 from eventflink.cli.session_options import session_of
 from eventflink.model.kafka_settings import KafkaRole
+from eventflink.model.packages import needs
 
 COMMANDS: Final = {
     "up": "Start a whole cluster on this machine.",
@@ -88,6 +90,15 @@ _ROLES: Final = {
 }
 """As whom a command connects to Kafka; the others do as clients."""
 
+_EXTRAS: Final = {
+    "audit": "audit",
+    "result": "results",
+    "rest": "rest",
+    "history-server": "rest",
+    **dict.fromkeys(("broker", "master", "application", "standalone-job", "taskexecutor"), "cluster"),
+}
+"""The extra that brings what a command needs (`model/packages.py`); all of them for the commands that start whole clusters."""
+
 _WITHOUT_CONTEXT: Final = frozenset({"context", "completion"})
 """They ask no cluster, and mend what is wrong with the contexts."""
 
@@ -101,7 +112,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"eventflink.cli.commands.{cmd_name.replace('-', '_')}")
+        with _needing_extra(cmd_name):
+            module = importlib.import_module(f"eventflink.cli.commands.{cmd_name.replace('-', '_')}")
         if not gc.isenabled():
             gc.freeze()
             gc.enable()
@@ -109,9 +121,21 @@ class _LazyGroup(click.Group):
         command.epilog = epilog_of(cmd_name)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError:
+            # A command may import more when it runs; its name is known by now.
+            with _needing_extra(ctx.invoked_subcommand or ""):
+                raise
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _needing_extra(command: str) -> AbstractContextManager[None]:
+    return needs(_EXTRAS.get(command, "all"), f"'eventflink {command}'")
 
 
 def _as_we_spell_it(name: str) -> str:

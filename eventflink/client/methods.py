@@ -36,6 +36,7 @@ from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.steps import Pause, Steps, ask, work
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph
+from eventflink.model.packages import needs
 from eventflink.model.statuses import JobStatus, SavepointMode
 
 if TYPE_CHECKING:
@@ -146,9 +147,11 @@ class JobMethods(Gateway):
             ResultNotThere: the job has failed or was cancelled, or the vertex left no such output.
             ResultNotNamed: which vertex is meant is not clear.
             JobNotTerminated: the time is over.
+            PackageMissing: Arrow is not installed, which `eventflink[results]` brings.
 
         """
-        from eventflink.gateways.outputs import find_output  # noqa: PLC0415 - Arrow is loaded by those who read results
+        with needs("results", "Job.result"):
+            from eventflink.gateways.outputs import find_output  # noqa: PLC0415 - Arrow is loaded by those who read results
 
         yield from self._job_result(self.job_id, timeout_s)
         return find_output((yield from self._job(self.job_id)), vertex_id, output)

@@ -13,7 +13,8 @@ from typing import Any, Final, Protocol, cast
 from eventflink.entrypoint.process_driver import ProcessDriver
 from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.leadership.election import Election, LogElection, Peers, SingleMaster
-from eventflink.model.configuration import Configuration, ConfigurationError, PackageMissing
+from eventflink.model.configuration import Configuration, ConfigurationError
+from eventflink.model.packages import needs
 
 
 def made_by_factory(key: str, factory_name: str, product: str, members: Sequence[str], *arguments: object) -> object:
@@ -110,12 +111,8 @@ def listens(election: Election) -> bool:
 
 
 def _with_zookeeper(configuration: Configuration, incarnation: str) -> ElectionService:
-    try:
+    with needs("zookeeper", "high-availability.type: zookeeper"):
         from eventflink.entrypoint.zookeeper_election import ZooKeeperElection  # noqa: PLC0415 - kazoo is loaded only where it elects
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] != "kazoo":
-            raise
-        raise PackageMissing("high-availability.type: zookeeper needs kazoo: pip install 'eventflink[zookeeper]'") from error
     return ZooKeeperElection(configuration, incarnation)
 
 

@@ -44,6 +44,7 @@ from eventflink.gateways.steps import (
     drive_async,
 )
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
+from eventflink.model.packages import needs
 
 if TYPE_CHECKING:
     import aiohttp
@@ -132,8 +133,9 @@ class AsyncConnection:
             given_up.set()
 
     async def _get(self, step: Get) -> dict[str, Any]:
-        import aiohttp  # noqa: PLC0415 - it is large, and who only sends commands never reads from a master
-        from yarl import URL  # noqa: PLC0415 - see above
+        with needs("async", "reading in an event loop"):
+            import aiohttp  # noqa: PLC0415 - it is large, and programs that only send commands never read from a master
+            from yarl import URL  # noqa: PLC0415 - see above
 
         host, port = address_of(step.query_address)
         address = f"[{host}]" if ":" in host else host

@@ -45,10 +45,6 @@ class ConfigurationError(Exception):
     """The configuration is not usable; the message names the key and what is wrong with it."""
 
 
-class PackageMissing(Exception):
-    """What the configuration names needs a package that is not installed; the message names the key and the package."""
-
-
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """With one slash: a `Path` has no more of them."""
 _PATHS = (Path, Path | None)

@@ -16,6 +16,7 @@ from typing import Final
 
 from eventflink.events.release import release
 from eventflink.model.features import FEATURE_LEVEL
+from tests.support.installations import build_wheel
 from tests.support.recipes import COMMAND_RECIPE, EVENT_RECIPE, ROOT, Copy
 
 LATER_VERSION: Final = "99.0"
@@ -74,10 +75,7 @@ def install_two_versions(folder: Path) -> tuple[Version, Version]:
     later = Version(LATER_VERSION, folder / "later-environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", later.environment], check=True, timeout=120)
     for version, sources in ((first, ROOT), (later, copy.folder)):
-        wheels = folder / f"wheel-{version.number}"
-        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
-        subprocess.run(build, cwd=sources, check=True, capture_output=True, timeout=120)
-        [wheel] = wheels.iterdir()
+        wheel = build_wheel(folder / f"wheel-{version.number}", sources)
         first.run(first.python, "-m", "pip", "--python", version.python, "install", "-q", "--no-deps", "--no-index", wheel)
         _give_packages(version)
     return first, later

@@ -10,7 +10,8 @@ import pytest
 
 from eventflink.entrypoint.factories import ELECTION_MEMBERS, create_election
 from eventflink.leadership.election import Advice, Peers
-from eventflink.model.configuration import ConfigurationError, PackageMissing
+from eventflink.model.configuration import ConfigurationError
+from eventflink.model.packages import PackageMissing
 from tests.support.election_laws import STEP_MS, ElectionLaws, SmallCluster, StuckLaws, configuration_of
 from tests.support.file_election import FileElection
 

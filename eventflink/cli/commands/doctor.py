@@ -10,7 +10,7 @@ from eventflink.cli.finding import Finding, Verdict
 from eventflink.cli.printer import echo
 from eventflink.cli.rest_reads import read_page
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.transactions import abort
+from eventflink.model.packages import needs
 
 _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold red"}
 
@@ -51,6 +51,8 @@ def _problems(session: Session) -> list[Finding]:
 
 
 def _abort(session: Session, transactional_id: str) -> int:
+    with needs("cluster", "--abort-transaction"):
+        from eventflink.cli.transactions import abort  # noqa: PLC0415 - its connections are an extra's
     with session.working("aborting"):
         said = abort(session.bootstrap, session.cluster_id, transactional_id)
     if not said:

@@ -5,8 +5,8 @@ from pydantic import Field
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.rest.flink.attempts import current_row, now_of, standing_of
 from eventflink.rest.flink.io_metrics import IOMetricsInfo, io_metrics_of
-from eventflink.rest.flink.job_lists import job_type_of, scheduler_type_of
-from eventflink.rest.flink.plans import Plan, plan_of
+from eventflink.rest.flink.job_lists import scheduler_type_of
+from eventflink.rest.flink.plans import Plan, job_type_of, plan_of
 from eventflink.rest.flink.shapes import NONE, Shape, epoch_ms
 from eventflink.views.plain import View
 

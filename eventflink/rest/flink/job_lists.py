@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from eventflink.model.statuses import JobStatus, SchedulerType
+from eventflink.rest.flink.plans import job_type_of
 from eventflink.rest.flink.shapes import Shape, count_of_tasks, epoch_ms
 from eventflink.rest.reading import ReadsOfRequest
 from eventflink.views.jobs_and_cluster import jobs_view
@@ -83,11 +84,6 @@ def job_details(row: View) -> JobDetails:
         job_type=job_type_of(row),
         scheduler_type=scheduler_type_of(row),
     )
-
-
-def job_type_of(row: View) -> str:
-    """Return which of Flink's types a job is of."""
-    return "STREAMING" if row["has_streams"] else "BATCH"
 
 
 def scheduler_type_of(row: View) -> str:

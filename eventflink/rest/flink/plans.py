@@ -8,7 +8,6 @@ from typing import Any
 from pydantic import Field
 
 from eventflink.model.job_graph import JobGraph, JobVertex
-from eventflink.rest.flink.job_lists import job_type_of
 from eventflink.rest.flink.shapes import Shape
 from eventflink.views.plain import View
 
@@ -97,3 +96,8 @@ def _description(name: str) -> str:
     """Return the operators of a vertex one below the other, each indented under the one that it reads."""
     first, *chained = name.split(" -> ")
     return "".join([f"{first}<br/>", *(f"{'   ' * depth}+- {operator}<br/>" for depth, operator in enumerate(chained))])
+
+
+def job_type_of(row: View) -> str:
+    """Return which of Flink's types a job is of."""
+    return "STREAMING" if row["has_streams"] else "BATCH"
