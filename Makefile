@@ -36,7 +36,7 @@ COMPILE := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import eventflink.cl
 # The compiler that checks the types of the dashboard's modules, and the types of what they import; nothing of it is served.
 TYPES := tests/support/typescript
 
-.PHONY: help demo check test soak unit integration lint format clean java
+.PHONY: help demo check test soak docs unit integration lint format clean java
 
 help: ## show this
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -52,6 +52,11 @@ soak: java $(VENV)/.installed-dev ## what takes hours: long fuzzing and simulati
 	@echo "==> soak: SOAK_SEED=$(SOAK_SEED) SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEEDS=$(SOAK_SEEDS)"
 	@SOAK_SEED=$(SOAK_SEED) SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEEDS=$(SOAK_SEEDS) EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" \
 		$(PYTEST) -n 2 --dist load --soak -m soak $(or $(SOAK_TESTS),tests)
+
+docs: $(VENV)/.installed-docs ## the pages of docs/ and an API reference as a site in build/site; fails on a link that leads nowhere
+	@echo "==> site"
+	@NO_MKDOCS_2_WARNING=1 PYTHONPATH=. PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/mkdocs build --quiet --clean
+	@echo "build/site/index.html"
 
 # A prerequisite of both: `make check test` runs them once. They need no processes of their own, so each worker takes any test.
 unit: $(VENV)/.installed-dev
@@ -119,3 +124,8 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	@$(INSTALL) --editable '.[dev,demo]'
 	@$(COMPILE)
 	@touch $@ $(VENV)/.installed-demo
+
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/.installed-dev
+	@echo "==> installing what makes the site into $(VENV)/ with $(if $(UV),uv,pip)"
+	@$(INSTALL) --quiet --editable '.[docs]'
+	@touch $@

@@ -24,7 +24,7 @@ from eventflink.model import configuration_reference, diagrams
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GENERATED = DOCS / "generated"
-PAGES = (ROOT / "README.md", *sorted(DOCS.rglob("*.md")))
+PAGES = (*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md")))
 
 MOST_COLUMNS = 120
 MASTERS_AND_DRILLS = {"ReportSnapshot", "ConfirmSnapshot", "DrillStep"}
