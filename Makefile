@@ -72,6 +72,8 @@ lint: $(VENV)/.installed-dev
 	@echo "==> ruff format"; $(BIN)/ruff format --check .
 	@echo "==> mypy";        $(BIN)/mypy
 	@echo "==> import contracts"; $(BIN)/lint-imports
+	@echo "==> subjects of commits"; long=$$(git log --no-merges --max-count=20 --format=%s 2>/dev/null | awk 'length > 72'); \
+	if [ -n "$$long" ]; then echo "longer than 72 characters: $$long" >&2; exit 1; fi
 	@if ! command -v npm >/dev/null; then echo "==> tsc: npm was not found, so the types of the dashboard's modules are not checked"; \
 	elif ! $(MAKE) --no-print-directory $(TYPES)/node_modules; then \
 		echo "==> tsc: npm could not fetch TypeScript, so the types of the dashboard's modules are not checked"; \
