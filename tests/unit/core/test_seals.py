@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +63,16 @@ class TestSeal:
         plain = LEADERSHIP.encode(HEARTBEAT)
         assert LEADERSHIP.decode(_sealed()) == LEADERSHIP.decode(plain) == (HEARTBEAT, {})
         assert _sealed()[: len(plain) - 1] == plain[:-1]
+
+    def test_a_seal_is_computed_as_the_protocol_says(self) -> None:
+        page = Path(__file__).parents[3] / "docs" / "protocol.md"
+        [example] = re.findall(r"^```python\n(import hashlib.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+        said: dict[str, Any] = {}
+        exec(example, said)
+        for topic in SEALED:
+            ours = SEALS.of(topic)
+            assert ours is not None
+            assert said["seal"](b"body\x00", topic.value, SEALS.secrets[0]) == ours.sealed(b"body\x00")
 
     def test_every_byte_of_a_record_is_sealed(self) -> None:
         seal, value = SEALS.of(Topic.LEADERSHIP), _sealed()
