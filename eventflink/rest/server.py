@@ -19,10 +19,10 @@ from eventflink.model.configuration import Configuration
 from eventflink.processes.ending import ending_on_signals
 from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
 from eventflink.rest.application import build_application
-from eventflink.rest.flink.jar_store import JarStore
 from eventflink.rest.heartbeats import HeartbeatFollower
 from eventflink.rest.history.frames import LogToRead
 from eventflink.rest.history.history_process import HistoryProcess
+from eventflink.rest.jar_store import JarStore
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.observer import Observer
 from eventflink.rest.services import Services

@@ -8,13 +8,13 @@ from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncReso
 from eventflink.model.configuration import Configuration
 from eventflink.rest.access.guard import Admission
 from eventflink.rest.answers import Answers
-from eventflink.rest.flink.jar_store import JarStore
 from eventflink.rest.heartbeats import Heartbeats
 from eventflink.rest.history.port import History, NoHistory
+from eventflink.rest.jar_store import JarStore
 from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.operations import Operations
-from eventflink.rest.own.page_cache import PageCache
-from eventflink.rest.own.result_reads import ResultReads
+from eventflink.rest.page_cache import PageCache
+from eventflink.rest.result_reads import ResultReads
 from eventflink.rest.uploads import Turns
 
 

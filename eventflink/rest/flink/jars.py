@@ -25,11 +25,11 @@ from eventflink.rest.flink.jar_options import (
     options_of,
     with_options,
 )
-from eventflink.rest.flink.jar_store import JarsFull, JarStore, NoSuchJar
 from eventflink.rest.flink.plans import JobPlanInfo, plan_of_graph
 from eventflink.rest.flink.shapes import Empty, Shape
-from eventflink.rest.own.requests import submission_of_graph
+from eventflink.rest.jar_store import JarsFull, JarStore, NoSuchJar
 from eventflink.rest.reading import ServicesOfRequest
+from eventflink.rest.requests import submission_of_graph
 from eventflink.rest.submitting import Submitting, SubmittingOfRequest
 from eventflink.rest.uploads import TurnsOfRequest, files_of, form_of
 

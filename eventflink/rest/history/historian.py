@@ -19,7 +19,7 @@ from eventflink.rest.history.flow_curves import flow_curves
 from eventflink.rest.history.fold_pickle import release_fold
 from eventflink.rest.history.log_book import LogBook
 from eventflink.rest.history.port import HistoryRefused, Refusal
-from eventflink.rest.own.page_cache import PageCache
+from eventflink.rest.page_cache import PageCache
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.moment import moment_view
 from eventflink.views.plain import View

@@ -1,7 +1,7 @@
 """The files of a task attempt: its log, and what it printed.
 
 They are not in the log of decisions, so they are always of now. They travel as a TaskManager's own do: each request is an order that stands
-in the log (`flink/task_manager_files.py`).
+in the log (`uploaded_files.py`).
 """
 
 from typing import Annotated, Final
@@ -10,8 +10,8 @@ from fastapi import APIRouter, Path, Query
 
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
-from eventflink.rest.flink.task_manager_files import FilesOfRequest
 from eventflink.rest.own.moments import OwnShape
+from eventflink.rest.uploaded_files import FilesOfRequest
 
 router = APIRouter()
 

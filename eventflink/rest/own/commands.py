@@ -6,7 +6,7 @@ from eventflink.gateways.steps import ask
 from eventflink.rest.access.roles import COMMAND_ROLES, require
 from eventflink.rest.commanding import CommandsOfRequest
 from eventflink.rest.own.moments import OwnShape
-from eventflink.rest.own.requests import COMMAND_BODY, command_of
+from eventflink.rest.requests import COMMAND_BODY, command_of
 
 router = APIRouter()
 

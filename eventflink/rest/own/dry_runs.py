@@ -10,8 +10,8 @@ from eventflink.events.inputs import Request as MasterRequest
 from eventflink.model.actors import named
 from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
-from eventflink.rest.own.requests import COMMAND_BODY, command_of, json_of, submission_of
 from eventflink.rest.reading import ServicesOfRequest
+from eventflink.rest.requests import COMMAND_BODY, command_of, json_of, submission_of
 
 router = APIRouter()
 

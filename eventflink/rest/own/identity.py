@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from eventflink.rest.access.authentication import Authentication, cookie_name
 from eventflink.rest.access.identity import Identity, Role
 from eventflink.rest.access.roles import ROLES, IdentityOfRequest
-from eventflink.rest.flink.shapes import Empty, Shape
+from eventflink.rest.own.moments import OwnShape
 
 _MAX_TOKEN_LENGTH: Final = 4096
 
@@ -23,7 +23,7 @@ class Login(BaseModel):
     token: str = Field(min_length=1, max_length=_MAX_TOKEN_LENGTH)
 
 
-class IdentityInfo(Shape):
+class IdentityInfo(OwnShape):
     """Who asks."""
 
     name: str
@@ -36,6 +36,10 @@ class IdentityInfo(Shape):
     """Its role, and those that it has with it."""
     needed: dict[str, Role]
     """Of each operation that not every viewer may do, by method and path, the role that may."""
+
+
+class SessionEnded(OwnShape):
+    """The empty answer to the end of a session."""
 
 
 async def _authentication_of(request: Request) -> Authentication:
@@ -63,14 +67,14 @@ async def log_in(body: Login, request: Request, response: Response, authenticati
 
 
 @router.post("/logout")
-async def log_out(request: Request, response: Response, authentication: AuthenticationOfRequest) -> Empty:
+async def log_out(request: Request, response: Response, authentication: AuthenticationOfRequest) -> SessionEnded:
     """End the session, and have the browser forget it."""
     authentication.log_out(request.scope)
     response.delete_cookie(
         cookie_name(request.scope), path="/", httponly=True, samesite="strict", secure=request.scope["scheme"] == "https"
     )
     response.headers["Clear-Site-Data"] = '"cache"'
-    return Empty()
+    return SessionEnded()
 
 
 def _info(who: Identity, authentication: Authentication, *, session: bool) -> IdentityInfo:

@@ -10,8 +10,8 @@ from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, Docum
 from eventflink.rest.own.moments import Moment, PagesOfRequest
 from eventflink.rest.own.one_job import PREFIX, JobId, with_arguments
 from eventflink.rest.own.page_shapes import MAX_LIMIT, First, Limit
-from eventflink.rest.own.result_reads import MAX_ROWS, unreadable
 from eventflink.rest.reading import ServicesOfRequest
+from eventflink.rest.result_reads import MAX_ROWS, unreadable
 from eventflink.views.job_document import document_view
 from eventflink.views.pages.bars import archived_bars_page, bars_page
 from eventflink.views.pages.job_parts import (

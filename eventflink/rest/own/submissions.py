@@ -19,7 +19,7 @@ from eventflink.model.job_graph import JobGraph
 from eventflink.rest.access.guard import is_form
 from eventflink.rest.errors import RestError
 from eventflink.rest.own.moments import OwnShape
-from eventflink.rest.own.requests import graph_of, json_of, submission_of
+from eventflink.rest.requests import graph_of, json_of, submission_of
 from eventflink.rest.submitting import Submitting, SubmittingOfRequest
 from eventflink.rest.uploads import TurnsOfRequest, files_of, form_of
 

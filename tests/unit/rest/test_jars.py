@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from eventflink.events.log_events import JobSubmitted
 from eventflink.jobs.bundle import BundleError
-from eventflink.rest.flink import jar_store
+from eventflink.rest import jar_store
 from tests.support.bundles import DOCUMENT, SQL_ONLY, bundle
 from tests.support.cluster import ScriptedCluster
 from tests.support.rest_client import commanding_client

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from eventflink.leadership.fold import Fold
-from eventflink.rest.own.page_cache import MAX_PAGES, PageCache
+from eventflink.rest.page_cache import MAX_PAGES, PageCache
 from eventflink.views.jobs_and_cluster import JobNotFound
 from tests.support.cluster import ScriptedCluster, graph, vertex
 
