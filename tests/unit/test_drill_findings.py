@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, cast
 import psutil
 import pytest
 
+from eventflink.drills import DrillRefused
+from eventflink.drills.digests import DigestCheck, MasterDigest
+from eventflink.drills.disturbance import Disturbance, disturbance, live_attempts
+from eventflink.drills.failover_drill import FailoverReport
+from eventflink.drills.orders import SignalOrder, check_process
+from eventflink.drills.report import as_document, as_markdown, rows
+from eventflink.drills.state_summary import MAX_NAMED, StateSummary, changes_between
 from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.events.effects import MasterPresence
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.gateways.reads import KnownMaster
-from eventflink.lab.drills import DrillRefused
-from eventflink.lab.drills.digests import DigestCheck, MasterDigest
-from eventflink.lab.drills.disturbance import Disturbance, disturbance, live_attempts
-from eventflink.lab.drills.failover_drill import FailoverReport
-from eventflink.lab.drills.orders import SignalOrder, check_process
-from eventflink.lab.drills.report import as_document, as_markdown, rows
-from eventflink.lab.drills.state_summary import MAX_NAMED, StateSummary, changes_between
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupsCompleted, MasterInput
 from eventflink.model.attempts import SubtaskId
@@ -34,7 +34,7 @@ from eventflink.model.statuses import DrillStepType, ExecutionState, Role
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, vertex
 
 if TYPE_CHECKING:
-    from eventflink.lab.drills.log_watch import DrillWatch
+    from eventflink.drills.log_watch import DrillWatch
 
 
 @pytest.fixture

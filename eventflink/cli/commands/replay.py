@@ -12,8 +12,8 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import folding_log
 from eventflink.cli.log_questions import PlaceType
 from eventflink.cli.session import Session, pass_session
-from eventflink.lab.drills.cold_replay import ColdReplay, ReplayImpossible, ReplayOptions, replay_cold
-from eventflink.lab.drills.state_summary import StateSummary, changes_between
+from eventflink.drills.cold_replay import ColdReplay, ReplayImpossible, ReplayOptions, replay_cold
+from eventflink.drills.state_summary import StateSummary, changes_between
 from eventflink.views.plain import iso_time
 
 

@@ -10,14 +10,14 @@ from typing import Final, Protocol, Self
 
 import psutil
 
+from eventflink.drills import DrillRefused
+from eventflink.drills.log_watch import DrillWatch
 from eventflink.events.inputs import DrillStep
 from eventflink.events.log_events import DrillStepOrdered, RequestRejected
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.follow import LoggedDecision
 from eventflink.gateways.reads import KnownMaster
 from eventflink.gateways.request_channel import RequestChannel
-from eventflink.lab.drills import DrillRefused
-from eventflink.lab.drills.log_watch import DrillWatch
 from eventflink.model.statuses import DrillStepType
 
 ORDER_TIMEOUT_S: Final = 30.0

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from eventflink.drills import DrillFailed
 from eventflink.events.topics import INBOUND
 from eventflink.gateways.reads import KnownMaster, find_masters
-from eventflink.lab.drills import DrillFailed
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
 from eventflink.model.cluster_secret import OFF, share_secret
 from eventflink.model.configuration import Configuration

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
+from eventflink.drills import DrillFailed
 from eventflink.events.inputs import CancelJob
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.request_channel import RequestChannel
-from eventflink.lab.drills import DrillFailed
 
 ACTOR: Final = "drill"
 MAX_PROBES: Final = 500

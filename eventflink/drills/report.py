@@ -4,9 +4,9 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from eventflink.lab.drills.digests import DigestCheck
-from eventflink.lab.drills.failover_drill import FailoverReport
-from eventflink.lab.drills.rehearsal import RehearsalReport
+from eventflink.drills.digests import DigestCheck
+from eventflink.drills.failover_drill import FailoverReport
+from eventflink.drills.rehearsal import RehearsalReport
 
 Row = tuple[str, str]
 Report = FailoverReport | RehearsalReport

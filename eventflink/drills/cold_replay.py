@@ -8,8 +8,8 @@ import copy
 import time
 from dataclasses import dataclass
 
+from eventflink.drills.state_summary import StateSummary
 from eventflink.events.snapshot_records import SnapshotManifest
-from eventflink.lab.drills.state_summary import StateSummary
 from eventflink.leadership.acceptance import is_grant
 from eventflink.leadership.fold import Fold
 from eventflink.log.replay import log_bounds, new_fold, read_log, replay

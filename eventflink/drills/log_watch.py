@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Generic, Self, TypeVar
 
+from eventflink.drills import DrillFailed
 from eventflink.events.log_events import LeadershipGranted
 from eventflink.gateways.follow import LogFollower, LoggedDecision
-from eventflink.lab.drills import DrillFailed
 from eventflink.leadership.fold import Fold
 
 _POLL_S: Final = 0.1

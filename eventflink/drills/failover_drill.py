@@ -10,16 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from eventflink.drills import DrillFailed, DrillRefused
+from eventflink.drills.digests import DigestCheck, check_digests
+from eventflink.drills.disturbance import Disturbance, disturbance, live_attempts
+from eventflink.drills.log_watch import DrillWatch, Grant, Seen, ms_between
+from eventflink.drills.orders import CommandOrder, LeadershipEnd, Order, SignalOrder, check_process
+from eventflink.drills.probe import ACTOR, Probe
 from eventflink.events.log_events import TaskManagerDisconnected, TaskManagerLost, TaskManagerReportReconciled
 from eventflink.gateways.follow import LoggedDecision
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.reads import KnownMaster, listen_for_masters
-from eventflink.lab.drills import DrillFailed, DrillRefused
-from eventflink.lab.drills.digests import DigestCheck, check_digests
-from eventflink.lab.drills.disturbance import Disturbance, disturbance, live_attempts
-from eventflink.lab.drills.log_watch import DrillWatch, Grant, Seen, ms_between
-from eventflink.lab.drills.orders import CommandOrder, LeadershipEnd, Order, SignalOrder, check_process
-from eventflink.lab.drills.probe import ACTOR, Probe
 from eventflink.log.replay import replay
 from eventflink.model.statuses import DrillStepType, Role
 from eventflink.snapshots.loading import read_state

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from eventflink.lab.drills import DrillFailed, DrillRefused
-from eventflink.lab.drills.digests import DigestCheck, check_digests
-from eventflink.lab.drills.log_watch import DrillWatch, ms_between
-from eventflink.lab.drills.probe import Probe
-from eventflink.lab.drills.scratch import START_TIMEOUT_S, Command, ScratchCluster
-from eventflink.lab.drills.state_summary import StateSummary
+from eventflink.drills import DrillFailed, DrillRefused
+from eventflink.drills.digests import DigestCheck, check_digests
+from eventflink.drills.log_watch import DrillWatch, ms_between
+from eventflink.drills.probe import Probe
+from eventflink.drills.scratch import START_TIMEOUT_S, Command, ScratchCluster
+from eventflink.drills.state_summary import StateSummary
 from eventflink.leadership.fold import Fold
 from eventflink.log.replay import log_bounds, replay
 from eventflink.model.configuration import Configuration
