@@ -24,9 +24,6 @@ class ExitCode(IntEnum):
     INTERNAL = 5
     """A fault of eventflink itself; -v shows where."""
 
-    WORSE = 6
-    """Of `bench gate`: the commit costs more than the one that it is compared with."""
-
     INTERRUPTED = 130
     """Ctrl-C, as shells report it."""
 

@@ -22,8 +22,8 @@ from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import TaskManagerRegistered
 from eventflink.gateways.errors import ClusterNotFound, ClusterUnreachable, NoLeader
 from eventflink.gateways.follow import LogFollower
+from eventflink.gateways.following import wait_until_it_follows
 from eventflink.gateways.leader import find_leader
-from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
 from eventflink.log.class_data import stop_making
 from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.processes.child_processes import Child, ChildProcesses

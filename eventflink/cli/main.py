@@ -75,11 +75,13 @@ COMMANDS: Final = {
     "context": "Name clusters, and choose one.",
     "completion": "Let a shell complete command lines.",
     "doctor": "Check this machine and the cluster.",
-    "bench": "Measure the cluster.",
     "simulate": "Simulate clusters with faults, in virtual time.",
     "demo": "Run a cluster and a job on real data, and show what happened.",
 }
 """The commands in the order of --help; each is the one click command that `eventflink.cli.commands.<name>` defines."""
+
+IN_A_CHECKOUT: Final = {"bench": "python -m benchmarks"}
+"""What of the tools for developers somebody may look for here, and how it is run in a checkout of the sources."""
 
 _ROLES: Final = {
     "master": KafkaRole.JOBMANAGER,
@@ -156,7 +158,7 @@ def _read_overrides(_context: click.Context, _parameter: click.Parameter, values
 @click.group(
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110, "token_normalize_func": _as_we_spell_it},
-    epilog="Exit codes: 0 done, 1 job failed or request refused, 2 usage, 3 cluster unreachable, 4 environment, 5 internal, 6 worse.",
+    epilog="Exit codes: 0 done, 1 job failed or request refused, 2 usage, 3 cluster unreachable, 4 environment, 5 internal.",
 )
 @click.option(
     "-c",
@@ -186,28 +188,38 @@ def _read_overrides(_context: click.Context, _parameter: click.Parameter, values
 @click.option("-v", "--verbose", is_flag=True, help="More of the log; tracebacks of errors.")
 @click.version_option(package_name="eventflink", message="%(package)s %(version)s")
 @click.pass_context
-def cli(context: click.Context, /, *, verbose: bool, **_others: Any) -> None:
+def cli(context: click.Context, /, **_options: Any) -> None:
     """Run an event-sourced cluster master whose state is a log in Kafka and whose jobs run on Spark."""
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO if verbose else logging.WARNING, format=LOG_FORMAT)
+    command = context.invoked_subcommand or ""
+    start_session(context, _ROLES.get(command, KafkaRole.CLIENT), in_context=command not in _WITHOUT_CONTEXT)
+
+
+def start_session(context: click.Context, role: KafkaRole = KafkaRole.CLIENT, *, in_context: bool = True) -> None:
+    """Set up the log, and give the commands below this one the session that its options, which are those of `cli`, make.
+
+    Raises:
+        CommandFailed: there is no such context, or the file of contexts is not usable.
+
+    """
+    level = logging.INFO if context.params["verbose"] else logging.WARNING
+    logging.basicConfig(stream=sys.stderr, level=level, format=LOG_FORMAT)
     is_set = context.get_parameter_source("bootstrap") is ParameterSource.ENVIRONMENT
     source = "environment EVENTFLINK_BOOTSTRAP" if is_set else "--bootstrap"
-    command = context.invoked_subcommand or ""
-    role = _ROLES.get(command, KafkaRole.CLIENT)
-    context.obj = session_of(context.params, source, in_context=command not in _WITHOUT_CONTEXT, role=role)
+    context.obj = session_of(context.params, source, in_context=in_context, role=role)
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line (default: the process's own) and return its exit code."""
+def run(arguments: Sequence[str] | None = None, program: click.Command = cli, name: str = "eventflink") -> int:
+    """Run one command line (default: the process's own) of a program and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        outcome = cli.main(arguments, prog_name="eventflink", standalone_mode=False)
+        outcome = program.main(arguments, prog_name=name, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return ExitCode.USAGE
     except click.ClickException as error:
-        return _fail(ExitCode.USAGE, error.format_message() + _hint(error))
+        return _fail(name, ExitCode.USAGE, error.format_message() + _hint(error))
     except (KeyboardInterrupt, click.Abort):
-        return _fail(ExitCode.INTERRUPTED, "interrupted")
+        return _fail(name, ExitCode.INTERRUPTED, "interrupted")
     except BrokenPipeError:
         # The reader of our output has closed it. Python would complain once more while it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -219,7 +231,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             import traceback  # noqa: PLC0415 - only what failed pays for that
 
             traceback.print_exc()
-        return _fail(*explain(error))
+        return _fail(name, *explain(error))
     return int(outcome or ExitCode.OK)
 
 
@@ -230,13 +242,15 @@ def _hint(error: click.ClickException) -> str:
     import difflib  # noqa: PLC0415 - only what failed pays for that
 
     wrong = re.fullmatch(r"No such command '(.*)'\.", error.format_message())
+    if wrong and context.command is cli and wrong[1] in IN_A_CHECKOUT:
+        return f" It is run in a checkout of the sources: {IN_A_CHECKOUT[wrong[1]]}"
     known = context.command.list_commands(context) if isinstance(context.command, click.Group) else []
     near = difflib.get_close_matches(wrong[1], known, n=1) if wrong else []
     return (f" Did you mean '{near[0]}'?" if near else "") + f" (see '{context.command_path} --help')"
 
 
-def _fail(exit_code: ExitCode, message: str) -> ExitCode:
-    echo(f"eventflink: {message}", err=True)
+def _fail(name: str, exit_code: ExitCode, message: str) -> ExitCode:
+    echo(f"{name}: {message}", err=True)
     return exit_code
 
 

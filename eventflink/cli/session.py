@@ -324,14 +324,15 @@ class Session:
         """The command line of this very `eventflink`, without any argument."""
         return [sys.executable, "-m", "eventflink.cli"]
 
+    def global_options(self, overrides: Mapping[str, str]) -> list[str]:
+        """Return the options before a command that make the same configuration, with these overrides."""
+        config = [] if self.config is None else ["-c", str(self.config.absolute())]
+        values = [part for key, value in {**self.overrides, **overrides}.items() for part in ("-D", f"{key}={value}")]
+        return [*config, *values, *(["-v"] if self.verbose else [])]
+
     def program_arguments(self, overrides: Mapping[str, str]) -> list[str]:
         """Return the command line of an `eventflink` with the same configuration, up to its command."""
-        arguments = self.program
-        if self.config is not None:
-            arguments += ["-c", str(self.config.absolute())]
-        for key, value in {**self.overrides, **overrides}.items():
-            arguments += ["-D", f"{key}={value}"]
-        return [*arguments, "-v"] if self.verbose else arguments
+        return [*self.program, *self.global_options(overrides)]
 
     def child_arguments(self, bootstrap: str, overrides: Mapping[str, str]) -> list[str]:
         """Return the command line of a part of the same cluster, up to its command; its Kafka is at `bootstrap`."""

@@ -1,8 +1,8 @@
-"""Stamps: when this process reached which point of whose way, for `eventflink bench submit --trace`. Off, unless the environment asks.
+"""Stamps: when this process reached which point of whose way, for `python -m benchmarks submit --trace`. Off, unless the environment asks.
 
 A stamp is the monotonic clock, which all processes of a host share, beside the processor time that this process has used so far. Stamps
 are kept in memory and written as the process exits in order: a trace costs what it measures next to nothing, and a process that is killed
-leaves none. What the points mean is said where they are read, in `lab/benchmarks/trace_legs.py`.
+leaves none. What the points mean is said where they are read, in `benchmarks/trace_legs.py`.
 """
 
 import atexit

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 
 from eventflink.gateways.errors import GatewayError
+from eventflink.gateways.following import MasterNotFollowing, wait_until_it_follows
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.reads import NoMasterAnswered
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.gateways.results import SubtaskInfo
-from eventflink.lab.benchmarks.failover_cluster import wait_until_it_follows
-from eventflink.lab.benchmarks.failover_watch import NotSeen
-from eventflink.lab.benchmarks.process_search import spark_servers, task_process
 from eventflink.model.attempts import AttemptId
 from eventflink.model.configuration import load_configuration
 from eventflink.model.statuses import TaskFile
@@ -31,6 +29,7 @@ from eventflink.taskexecutor.spark_server import SparkServerSettings, ensure_ser
 from eventflink.taskexecutor.task_files import task_file_path
 from eventflink.taskexecutor.task_spark import open_session
 from eventflink.testing.failures import CannotCrash, ClusterNotStarted, Unexpected
+from eventflink.testing.process_search import spark_servers, task_process
 from eventflink.testing.settings import MiniClusterSettings
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ class ClusterProcesses:
     def _follow(self, name: str) -> None:
         try:
             wait_until_it_follows(self._bootstrap, self._cluster_id, name, self._check)
-        except NotSeen as error:
+        except MasterNotFollowing as error:
             raise Unexpected(f"{error}\n{self.describe()}") from None
 
     def _wait_until_registered(self, deadline: float) -> None:

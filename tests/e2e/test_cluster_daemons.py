@@ -17,7 +17,7 @@ from tests.support.daemon_cluster import DaemonCluster, kill_9
 pytestmark = pytest.mark.slow
 HOST = socket.gethostname()
 FIRST, SECOND, WORKER, REST = f"master-{HOST}", f"master-{HOST}-2", f"tm-{HOST}", f"rest-{HOST}"
-GRAPH = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.lab.benchmarks.tasks:noop"}]}
+GRAPH = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.testing.tasks:noop"}]}
 
 
 @pytest.fixture

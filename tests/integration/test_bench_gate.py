@@ -14,11 +14,12 @@ from typing import Any
 import psutil
 import pytest
 
+from benchmarks.gate import ALL_SERVERS, Kind, Verdict
+from benchmarks.gate_runs import MEASURED
+from benchmarks.submit_trace import LEADER, STANDBY
 from eventflink.cli.failures import ExitCode
-from eventflink.lab.benchmarks.gate import ALL_SERVERS, Kind, Verdict
-from eventflink.lab.benchmarks.submit_trace import LEADER, STANDBY
 
-pytestmark = [pytest.mark.slow, pytest.mark.soak("eventflink.lab.benchmarks")]
+pytestmark = [pytest.mark.slow, pytest.mark.soak("benchmarks")]
 
 ROOT = Path(__file__).parents[2]
 LOAD = ("--without-task-executors", "--jobs=2", "--clients=2", "--concurrent-jobs=2", "--rounds=1", "--warm-up-jobs=2", "--idle-time=1")
@@ -33,7 +34,7 @@ class Checkout:
         self.directory = directory / "checkout"
         self.temporary = directory / "temporary"
         self.temporary.mkdir()
-        for name in ("eventflink", "schemas"):
+        for name in MEASURED:
             shutil.copytree(ROOT / name, self.directory / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / ".gitignore", self.directory)
         self._bootstrap = bootstrap
@@ -54,7 +55,7 @@ class Checkout:
         # A busy machine deposes nobody here: a leader that changes would disturb the trace.
         overrides = (f"-Dbootstrap.servers={self._bootstrap}", "-Dhigh-availability.lease-timeout=2000")
         return subprocess.Popen(
-            [sys.executable, "-m", "eventflink.cli", *overrides, "bench", "gate", *arguments, "--", *LOAD],
+            [sys.executable, "-m", "benchmarks", *overrides, "gate", *arguments, "--", *LOAD],
             cwd=self.directory,
             env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(self.temporary)},
             stdout=subprocess.PIPE,
@@ -103,14 +104,14 @@ def test_equal_commits_are_compared_figure_by_figure_and_none_is_worse(checkout:
 
 
 def test_a_commit_that_cannot_be_traced_is_named_and_an_interrupted_gate_leaves_nothing(checkout: Checkout) -> None:
-    bench = checkout.directory / "eventflink" / "cli" / "commands" / "bench.py"
+    bench = checkout.directory / "benchmarks" / "commands.py"
     traced = bench.read_text(encoding="utf-8")
     bench.write_text(traced.replace('"--trace"', '"--other", "trace"'), encoding="utf-8")
     checkout.commit("without a trace")
     gate = checkout.start_gate()
     _, progress = gate.communicate(timeout=TIMEOUT_S)
     assert gate.returncode == ExitCode.USAGE
-    assert "(without a trace) has no 'eventflink bench submit --trace'" in progress
+    assert "(without a trace) has no benchmark 'submit --trace'" in progress
     assert not list(checkout.temporary.iterdir())
 
     bench.write_text(traced, encoding="utf-8")

@@ -5,16 +5,16 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from eventflink.cli.main import cli
+from benchmarks.commands import benchmarks
 
 TASKS = 2
 
-pytestmark = pytest.mark.soak("eventflink.lab.benchmarks")
+pytestmark = pytest.mark.soak("benchmarks")
 
 
 def test_a_running_subtask_is_weighed_as_a_process_and_as_a_part_of_the_state(bootstrap: str) -> None:
-    arguments = ["bench", "memory", "--tasks", str(TASKS), "--running-jobs", "200", "--rounds", "1", "--json"]
-    done = CliRunner().invoke(cli, [f"-Dbootstrap.servers={bootstrap}", *arguments], standalone_mode=False)
+    arguments = ["memory", "--tasks", str(TASKS), "--running-jobs", "200", "--rounds", "1", "--json"]
+    done = CliRunner().invoke(benchmarks, [f"-Dbootstrap.servers={bootstrap}", *arguments], standalone_mode=False)
     assert done.exception is None, done.output
     document = json.loads(done.stdout)
     assert document["benchmark"] == "memory"

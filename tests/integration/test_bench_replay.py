@@ -5,16 +5,16 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from eventflink.cli.main import cli
+from benchmarks.commands import benchmarks
 
 EVENTS = 3_000
 
-pytestmark = pytest.mark.soak("eventflink.lab.benchmarks")
+pytestmark = pytest.mark.soak("benchmarks")
 
 
 def test_a_log_is_replayed_beside_its_bare_reading_and_from_a_snapshot(bootstrap: str) -> None:
-    arguments = ["bench", "replay", "--events", str(EVENTS), "--rounds", "1", "--json"]
-    done = CliRunner().invoke(cli, [f"-Dbootstrap.servers={bootstrap}", *arguments], standalone_mode=False)
+    arguments = ["replay", "--events", str(EVENTS), "--rounds", "1", "--json"]
+    done = CliRunner().invoke(benchmarks, [f"-Dbootstrap.servers={bootstrap}", *arguments], standalone_mode=False)
     assert done.exception is None, done.output
     document = json.loads(done.stdout)
     assert document["benchmark"] == "replay"

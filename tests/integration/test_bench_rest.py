@@ -5,14 +5,14 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from eventflink.cli.main import cli
+from benchmarks.commands import benchmarks
 
-pytestmark = pytest.mark.soak("eventflink.lab.benchmarks")
+pytestmark = pytest.mark.soak("benchmarks")
 
 
 def test_a_rest_process_is_measured_over_a_log_and_on_a_cluster(bootstrap: str) -> None:
-    arguments = ["bench", "rest", "--events", "3000", "--jobs", "50", "--samples", "8", "--json"]
-    done = CliRunner().invoke(cli, [f"-Dbootstrap.servers={bootstrap}", *arguments], standalone_mode=False)
+    arguments = ["rest", "--events", "3000", "--jobs", "50", "--samples", "8", "--json"]
+    done = CliRunner().invoke(benchmarks, [f"-Dbootstrap.servers={bootstrap}", *arguments], standalone_mode=False)
     assert done.exception is None, done.output
     document = json.loads(done.stdout)
     assert (document["benchmark"], document["jobs"], document["past_ms"]["count"]) == ("rest", 50, 8)

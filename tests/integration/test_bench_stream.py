@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from eventflink.cli.main import cli
-from eventflink.lab.benchmarks import stream_latency
-from eventflink.lab.benchmarks.stream_latency import TRIGGERS
-from eventflink.lab.benchmarks.stream_savepoints import PROBES
-from eventflink.lab.benchmarks.stream_throughput import ALL
+from benchmarks import stream_latency
+from benchmarks.commands import benchmarks
+from benchmarks.stream_latency import TRIGGERS
+from benchmarks.stream_savepoints import PROBES
+from benchmarks.stream_throughput import ALL
 
-pytestmark = [pytest.mark.slow, pytest.mark.soak("eventflink.lab.benchmarks")]
+pytestmark = [pytest.mark.slow, pytest.mark.soak("benchmarks")]
 
 ROWS = 6_000
 
 
 def run(bootstrap: str, *arguments: str) -> tuple[dict[str, Any], str]:
-    done = CliRunner().invoke(cli, [f"-Dbootstrap.servers={bootstrap}", "bench", "stream", *arguments, "--json"], standalone_mode=False)
+    done = CliRunner().invoke(benchmarks, [f"-Dbootstrap.servers={bootstrap}", "stream", *arguments, "--json"], standalone_mode=False)
     assert done.exception is None, done.output
     assert done.return_value == 0, done.output
     return json.loads(done.stdout), done.stderr

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from eventflink.cli.bench_support import command_of
+from benchmarks.command_support import command_of
+from benchmarks.process_cpu import CLIENT, FORK_SERVER, GUARDIAN, TASK_EXECUTOR, TASKS
+from benchmarks.submit_trace import FLOOR, LEADER, STANDBY, TraceBench
+from benchmarks.submit_trace_tables import print_trace
+from benchmarks.trace_legs import TO_FINISHED, TO_REPLY
 from eventflink.cli.session import Session
-from eventflink.cli.submit_trace_tables import print_trace
 from eventflink.events.topics import Topic
-from eventflink.lab.benchmarks.process_cpu import CLIENT, FORK_SERVER, GUARDIAN, TASK_EXECUTOR, TASKS
-from eventflink.lab.benchmarks.submit_trace import FLOOR, LEADER, STANDBY, TraceBench
-from eventflink.lab.benchmarks.trace_legs import TO_FINISHED, TO_REPLY
 
-pytestmark = [pytest.mark.slow, pytest.mark.soak("eventflink.lab.benchmarks")]
+pytestmark = [pytest.mark.slow, pytest.mark.soak("benchmarks")]
 
 ROUNDS = 2
 JOBS = 6

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.graphs import idle_graph
 from eventflink.events.inputs import JobSubmission
 from eventflink.events.log_events import JobResultStored, LogEvent, SlotAllocated, SlotRequested, TaskDeployed
 from eventflink.gateways.pipelined_client import PipelinedClient
-from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster, running_cluster
 

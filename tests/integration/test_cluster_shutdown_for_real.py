@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.graphs import idle_graph
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import (
@@ -17,7 +18,6 @@ from eventflink.events.log_events import (
 )
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterShuttingDown
-from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.model.statuses import ApplicationStatus, ExecutionState, JobStatus
 from tests.support.running_cluster import TIMEOUT_S, RunningCluster, is_alive, wait_until
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from benchmarks.graphs import idle_graph
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.drills.rehearsal import run_rehearsal
@@ -20,7 +21,6 @@ from eventflink.drills.scratch import scratch_id
 from eventflink.events.topics import SPECIFICATIONS, topic_name
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.reads import find_masters
-from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id, topic_ids, trim_log
 from eventflink.log.replay import log_bounds, new_fold, replay

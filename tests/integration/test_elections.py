@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
+from benchmarks.graphs import idle_graph
+from benchmarks.simulated_tasks import read_journal
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import MasterPresence
 from eventflink.events.log_events import LeadershipGranted
 from eventflink.events.topics import Topic, topic_name
-from eventflink.lab.benchmarks.graphs import idle_graph
-from eventflink.lab.benchmarks.simulated_tasks import read_journal
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics
 from eventflink.log.replay import consumer_settings, log_bounds, new_fold, read_log

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.lab.benchmarks.graphs import idle_graph
-from eventflink.lab.benchmarks.simulated_tasks import read_journal
+from benchmarks.graphs import idle_graph
+from benchmarks.simulated_tasks import read_journal
 from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds, new_fold, read_log
 from eventflink.model.statuses import ExecutionState

@@ -12,6 +12,7 @@ import psutil
 import pytest
 from confluent_kafka import Producer
 
+from benchmarks.graphs import idle_graph
 from eventflink.events.codec import PayloadCodec, ReportsCodec
 from eventflink.events.decision import InputCause
 from eventflink.events.inputs import Disconnection, Heartbeat, TaskManagerRegistration
@@ -24,7 +25,6 @@ from eventflink.events.log_events import (
     TaskManagerRegistered,
 )
 from eventflink.events.topics import Topic, topic_name
-from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.leadership.fold import Fold
 from eventflink.log.replay import log_bounds
 from eventflink.model.statuses import JobStatus

@@ -21,6 +21,7 @@ import pytest
 from nbclient import NotebookClient
 
 import eventflink
+from benchmarks.graphs import idle_graph
 from eventflink.blob.client import get_blob
 from eventflink.cli import growing_files
 from eventflink.cli.commands.logs import attempts_of
@@ -50,7 +51,6 @@ from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.reads import QuestionInvalid
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.gateways.task_executor_gateway import TaskExecutorGateway
-from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.leadership.fold import Fold
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import ExecutionState, JobStatus, SlotState, TaskFile

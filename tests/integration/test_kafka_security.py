@@ -27,7 +27,7 @@ from tests.support.topics import CommittedReader, create_topic, feed
 
 pytestmark = pytest.mark.slow
 
-NOOP = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.lab.benchmarks.tasks:noop"}]}
+NOOP = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.testing.tasks:noop"}]}
 ROLES = {"alice": Role.CLIENT, "auditor": Role.AUDITOR, "worker": Role.TASKEXECUTOR, "master": Role.MASTER, "operator": Role.OPERATOR}
 GRANTS = [part for name, role in ROLES.items() for part in ("--principal", f"{role}=User:{name}")]
 MAY = {

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.graphs import idle_graph
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.gateways.errors import ClusterNotFound
@@ -21,7 +22,6 @@ from eventflink.gateways.reads import (
     find_masters,
     listen_for_masters,
 )
-from eventflink.lab.benchmarks.graphs import idle_graph
 from eventflink.log.replay import log_bounds, new_fold, replay
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 

@@ -35,7 +35,7 @@ def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def _graph(parallelism: int = 1, **resources: Any) -> JobGraph:
-    vertex = {"id": "only", "python": "eventflink.lab.benchmarks.tasks:noop", "parallelism": parallelism, "resources": resources}
+    vertex = {"id": "only", "python": "eventflink.testing.tasks:noop", "parallelism": parallelism, "resources": resources}
     return parse_job_graph({"name": "noop", "vertices": [vertex]}, "test")
 
 

@@ -25,7 +25,7 @@ from eventflink.model.statuses import ExecutionState, JobStatus, TaskFile
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
-NOOP = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.lab.benchmarks.tasks:noop"}]}
+NOOP = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.testing.tasks:noop"}]}
 
 
 class Registry(http.server.BaseHTTPRequestHandler):
@@ -77,7 +77,7 @@ def avro_record(job_id: str) -> bytes:
     """Encode a submission with nothing of ours but the schema: as a client that has only the .avsc files."""
     graph = {
         "name": "noop",
-        "vertices": [{"vertex_id": "only", "task_type": "PYTHON", "task": "eventflink.lab.benchmarks.tasks:noop", "parallelism": 1}],
+        "vertices": [{"vertex_id": "only", "task_type": "PYTHON", "task": "eventflink.testing.tasks:noop", "parallelism": 1}],
         "edges": [],
         "restart_strategy": {"strategy_type": "NONE"},
     }
@@ -375,4 +375,4 @@ def test_hash_and_rebalance_edges_share_out_every_row_once(cluster: RunningClust
 def test_what_a_foreign_producer_writes_is_what_our_codec_reads() -> None:
     payload, envelope = PayloadCodec("SubmissionEnvelope").decode(WHOLE)
     assert (payload.job_id, payload.actor, envelope["sent_at_ms"]) == ("whole", "avro", 1)
-    assert [vertex.task for vertex in payload.job_graph.vertices] == ["eventflink.lab.benchmarks.tasks:noop"]
+    assert [vertex.task for vertex in payload.job_graph.vertices] == ["eventflink.testing.tasks:noop"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from eventflink.gateways.application import ApplicationGateway
 
-_IDLE = "eventflink.lab.benchmarks.tasks:idle"
+_IDLE = "eventflink.testing.tasks:idle"
 
 
 def _graph(name: str, run_time_ms: int) -> dict[str, object]:

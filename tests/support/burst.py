@@ -3,11 +3,11 @@
 from types import TracebackType
 from typing import Self
 
+from benchmarks.failover_load import Load, Verdict, judge
+from benchmarks.failover_watch import Leadership, LogWatch
+from benchmarks.graphs import idle_graph
+from benchmarks.simulated_tasks import read_journal
 from eventflink.gateways.pipelined_client import PipelinedClient
-from eventflink.lab.benchmarks.failover_load import Load, Verdict, judge
-from eventflink.lab.benchmarks.failover_watch import Leadership, LogWatch
-from eventflink.lab.benchmarks.graphs import idle_graph
-from eventflink.lab.benchmarks.simulated_tasks import read_journal
 from eventflink.model.attempts import SubtaskId
 from tests.support.running_cluster import TIMEOUT_S, RunningCluster
 

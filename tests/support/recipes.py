@@ -47,7 +47,7 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         ignored = shutil.ignore_patterns("__pycache__")
-        for name in ("eventflink", "schemas", "tests", "docs"):
+        for name in ("benchmarks", "eventflink", "schemas", "tests", "docs"):
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         for name in ("pyproject.toml", "README.md", "LICENSE"):
             shutil.copy(ROOT / name, folder)

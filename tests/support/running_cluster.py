@@ -19,6 +19,7 @@ from typing import Any
 import psutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 
+from benchmarks.simulated_task_executors import host_settings
 from eventflink.blob.client import put_blob
 from eventflink.cli.announced_address import Announced
 from eventflink.cli.announced_address import read as read_announced
@@ -28,11 +29,10 @@ from eventflink.events.effects import DeadLetter
 from eventflink.events.log_events import LogEvent
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.following import Following, wait_until_it_follows
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.reads import ask_masters, exceptions_path
 from eventflink.jobs.archive import build_archive
-from eventflink.lab.benchmarks.failover_cluster import Following, wait_until_it_follows
-from eventflink.lab.benchmarks.simulated_task_executors import host_settings
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics, ensure_topics
 from eventflink.log.replay import EndOffset, consumer_settings, log_bounds, new_fold, read_log, replay

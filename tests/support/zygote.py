@@ -29,7 +29,7 @@ from typing import Any, Final, NoReturn
 
 ROOT: Final = Path(__file__).parents[2]
 
-_HOST: Final = "eventflink.lab.benchmarks.simulated_task_executors"
+_HOST: Final = "benchmarks.simulated_task_executors"
 MODULES: Final = ("eventflink.cli", _HOST)
 """What is forked; of these alone the zygote has imported what they need."""
 

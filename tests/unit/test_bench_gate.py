@@ -2,14 +2,13 @@
 
 import itertools
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from eventflink.lab.benchmarks.gate import ALL_SERVERS, Comparison, Figure, Kind, Verdict, compare, figures_of
-from eventflink.lab.benchmarks.gate_runs import Commit, NotComparable, Repository, RunFailed, Tree, Trees, alternate
+from benchmarks.gate import ALL_SERVERS, Comparison, Figure, Kind, Verdict, compare, figures_of
+from benchmarks.gate_runs import MEASURED, Commit, NotComparable, Repository, RunFailed, Tree, Trees, alternate
 
 LEADER = Figure(Kind.JOB, "one at a time: leader")
 TOLERANCES = dict.fromkeys(Kind, 0.1)
@@ -138,7 +137,7 @@ class Checkout:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.git("init", "--quiet", "--initial-branch=main")
-        for name in ("eventflink", "schemas", "docs"):
+        for name in (*MEASURED, "docs"):
             (directory / name).mkdir()
             (directory / name / "file").write_text("1")
         self.commit("first")
@@ -200,7 +199,7 @@ def test_a_tree_is_what_was_committed(checkout: Checkout, tmp_path_factory: pyte
     checkout.commit("second")
     tree = tmp_path_factory.mktemp("tree")
     repository.write_tree(first, tree)
-    assert {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()} == {"eventflink/file", "schemas/file"}
+    assert {str(path.relative_to(tree)) for path in tree.rglob("*") if path.is_file()} == {f"{name}/file" for name in MEASURED}
     assert (tree / "eventflink" / "file").read_text() == "1"
     assert checkout.git("worktree", "list").count("\n") == 0
 
@@ -216,17 +215,23 @@ if runs.read_text().count("run") <= FAILURES:
 print("a remark")
 print(json.dumps(SUBMIT))
 """
-"""What stands for an `eventflink` in a commit: some of its runs fail."""
+"""What stands for the benchmarks of a commit: some of its runs fail."""
 
 
+@pytest.mark.parametrize("package", ["benchmarks", "eventflink/cli"])
 @pytest.mark.parametrize("failures", [0, 1, 2])
-def test_a_run_that_fails_once_is_repeated_and_one_that_fails_again_is_told(checkout: Checkout, failures: int) -> None:
+def test_a_run_that_fails_once_is_repeated_and_one_that_fails_again_is_told(checkout: Checkout, failures: int, package: str) -> None:
+    """Commits without `benchmarks/` have their benchmarks as commands of `eventflink`."""
     program = PROGRAM.replace("FAILURES", str(failures)).replace("SUBMIT", repr({"benchmark": "any"} | SUBMIT))
-    (checkout.directory / "eventflink" / "program.py").write_text(program)
+    checkout.git("rm", "-r", "--quiet", "benchmarks")
+    for directory in (checkout.directory / package, checkout.directory / "eventflink"):
+        directory.mkdir(exist_ok=True)
+        (directory / "__init__.py").touch()
+    (checkout.directory / package / "__main__.py").write_text(program)
     checkout.commit("a program")
     said: list[str] = []
     repository = Repository(checkout.directory)
-    with Trees(repository, [sys.executable, "eventflink/program.py"], said.append) as trees:
+    with Trees(repository, ["-Dsome=option"], said.append) as trees:
         tree = trees.write("head", repository.commit("HEAD"))
         if failures < 2:
             assert trees.measure(tree, (), ()) == figures_of(SUBMIT, {})

@@ -4,8 +4,8 @@ import json
 
 from click.testing import CliRunner
 
-from eventflink.cli.main import cli
-from eventflink.lab.benchmarks.slots import TASKS, UNIT, measure_slots
+from benchmarks.commands import benchmarks
+from benchmarks.slots import TASKS, UNIT, measure_slots
 
 
 def test_every_situation_is_measured_spread_and_packed() -> None:
@@ -18,7 +18,7 @@ def test_every_situation_is_measured_spread_and_packed() -> None:
 
 
 def test_the_command_prints_a_table_and_one_json_object() -> None:
-    done = CliRunner().invoke(cli, ["bench", "slots", "--largest", "1", "--json"], standalone_mode=False)
+    done = CliRunner().invoke(benchmarks, ["slots", "--largest", "1", "--json"], standalone_mode=False)
     assert done.exception is None
     document = json.loads(done.stdout)
     assert document["benchmark"] == "slots"

@@ -1,7 +1,7 @@
 """What the benchmarks of streams count and compute: by number, without a record standing in for another, and from commit to commit."""
 
-from eventflink.lab.benchmarks.process_cpu import CLIENT, SPARK, SPARK_PYTHON, TASKS
-from eventflink.lab.benchmarks.stream_counts import (
+from benchmarks.process_cpu import CLIENT, SPARK, SPARK_PYTHON, TASKS
+from benchmarks.stream_counts import (
     Arrival,
     Counts,
     SteadyBatches,
@@ -10,8 +10,8 @@ from eventflink.lab.benchmarks.stream_counts import (
     longest_gap_ms,
     steady_batches,
 )
-from eventflink.lab.benchmarks.stream_faults import RECORDS_PER_S, has_caught_up
-from eventflink.lab.benchmarks.stream_throughput import ALL, BATCHES, Trial, summarise
+from benchmarks.stream_faults import RECORDS_PER_S, has_caught_up
+from benchmarks.stream_throughput import ALL, BATCHES, Trial, summarise
 
 MS = 1_000_000
 PAUSE_FROM_MS, PAUSE_TO_MS = 400, 900

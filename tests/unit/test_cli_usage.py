@@ -64,6 +64,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("arguments", "exit_code", "said"),
     [
         ("nonsense", ExitCode.USAGE, "No such command 'nonsense'"),
+        ("bench slots", ExitCode.USAGE, "No such command 'bench'. It is run in a checkout of the sources: python -m benchmarks"),
         ("lst", ExitCode.USAGE, "No such command 'lst'. Did you mean 'list'? (see 'eventflink --help')"),
         ("taskmanager blok", ExitCode.USAGE, "Did you mean 'block'? (see 'eventflink taskmanager --help')"),
         ("list --stats RUNNING", ExitCode.USAGE, "Did you mean --status?"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.commands import benchmarks
 from eventflink.cli.main import COMMANDS
 from eventflink.events import catalogue, inputs, record_functions
 from eventflink.gateways.application import ApplicationGateway
@@ -36,6 +37,7 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _COMMAND = re.compile(
     r"(?:`|^\$ |\| |^ {4})eventflink(?: (?:-D|-c|--config|--bootstrap|--cluster-id) \S+| -v)* ([a-z]+(?:-[a-z]+)*)", re.MULTILINE
 )
+_BENCHMARK = re.compile(r"python -m benchmarks ([a-z]+)")
 _PLACE = re.compile(r"`([\w/]+\.py):(\w+)(?:\.(\w+))?`")
 _TEST = re.compile(r"`(test_\w+)`")
 _PLUGIN = ROOT / "eventflink" / "testing" / "plugin.py"
@@ -92,13 +94,19 @@ def test_every_command_is_documented() -> None:
     assert set(COMMANDS) <= {name for page in PAGES for name in _names(page)}
 
 
+def test_every_benchmark_is_documented_and_every_one_that_is_named_exists() -> None:
+    assert {row[0].strip("`") for row in _table("developing.md", "Measuring")} == set(benchmarks.commands)
+    named = {name for page in PAGES for name in _BENCHMARK.findall(page.read_text(encoding="utf-8"))}
+    assert named <= set(benchmarks.commands)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_place_in_the_code_exists(page: Path) -> None:
-    """A place is written `room/module.py:name`, or `room/module.py:Class.method`."""
+    """A place is written `room/module.py:name`, or `room/module.py:Class.method`; the room is one of the package, or beside it."""
     missing = []
     for path, name, method in _PLACE.findall(page.read_text(encoding="utf-8")):
-        file = ROOT / "eventflink" / path
-        source = file.read_text(encoding="utf-8") if file.is_file() else ""
+        files = [file for file in (ROOT / "eventflink" / path, ROOT / path) if file.is_file()]
+        source = files[0].read_text(encoding="utf-8") if files else ""
         wanted = [name, method] if method else [name]
         if not all(re.search(rf"^\s*(?:async )?(?:def|class) {part}\b|^\s*{part}\b.* = ", source, re.MULTILINE) for part in wanted):
             missing.append(f"{path}:{name}{'.' + method if method else ''}")

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.failover_load import judge
+from benchmarks.graphs import idle_graph
+from benchmarks.simulated_tasks import Journal, SimulatedTasks, read_journal
 from eventflink.events.effects import TaskDeployment
-from eventflink.lab.benchmarks.failover_load import judge
-from eventflink.lab.benchmarks.graphs import idle_graph
-from eventflink.lab.benchmarks.simulated_tasks import Journal, SimulatedTasks, read_journal
-from eventflink.lab.benchmarks.tasks import InvalidRunTime, read_run_time_ms
 from eventflink.log.replay import new_fold
 from eventflink.master.dispatcher import ForgottenJob
 from eventflink.model.attempts import AttemptId, SubtaskId
@@ -24,6 +23,7 @@ from eventflink.taskexecutor.process_events import (
     TaskLaunched,
     TaskProcessEnded,
 )
+from eventflink.testing.tasks import InvalidRunTime, read_run_time_ms
 
 
 def order(job_id: str = "job", **parameters: object) -> LaunchTask:

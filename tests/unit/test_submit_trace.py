@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.process_cpu import CLIENT, CpuMeter, CpuNotMeasured, CpuReading
+from benchmarks.submit import SubmittedJob
+from benchmarks.submit_trace import FLOOR, LEADER, Trial, compare
+from benchmarks.trace_legs import DELIVERY, TO_REPLY, Evidence, KafkaRecord, Moment, TraceIncomplete, floor_timelines, legs
 from eventflink.events.topics import Topic
-from eventflink.lab.benchmarks.process_cpu import CLIENT, CpuMeter, CpuNotMeasured, CpuReading
-from eventflink.lab.benchmarks.submit import SubmittedJob
-from eventflink.lab.benchmarks.submit_trace import FLOOR, LEADER, Trial, compare
-from eventflink.lab.benchmarks.trace_legs import DELIVERY, TO_REPLY, Evidence, KafkaRecord, Moment, TraceIncomplete, floor_timelines, legs
 from eventflink.processes.trace import TRACE_VARIABLE, Stamp, read_stamps
 
 MS = 1_000_000
@@ -142,7 +142,7 @@ def test_a_tasks_process_imports_nothing_more_for_a_task_of_the_benchmarks() -> 
     """What it imported would be measured with each job, as if the cluster took it."""
     program = (
         "import sys\nimport eventflink.taskexecutor.fork_server_main\nbefore = set(sys.modules)\n"
-        "import eventflink.lab.benchmarks.tasks\nprint(*sorted(set(sys.modules) - before))"
+        "import eventflink.testing.tasks\nprint(*sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
-    assert done.stdout.split() == ["eventflink.lab", "eventflink.lab.benchmarks", "eventflink.lab.benchmarks.tasks"]
+    assert done.stdout.split() == ["eventflink.testing", "eventflink.testing.tasks"]

@@ -118,7 +118,7 @@ def test_a_change_concerns_what_imports_it_and_a_change_of_what_decides_concerns
     for path in ("eventflink/master/master.py", "schemas/eventflink.Decision.avsc", "eventflink/log/replay.py"):
         assert concerned([path]) == sorted(rooms)
     assert concerned(["docs/architecture.md"]) == []
-    assert "tests/integration/test_bench_gate.py" in concerned(["eventflink/lab/benchmarks/gate.py"])
+    assert "tests/integration/test_bench_gate.py" in concerned(["benchmarks/gate.py"])
     assert "tests/unit/test_simulation.py" in concerned(["eventflink/taskexecutor/protocol/machine.py"])
     assert "tests/unit/test_simulation.py" not in concerned(["eventflink/rest/errors.py"])
     assert concerned(["tests/unit/test_simulation.py"]) == ["tests/unit/test_simulation.py"]
