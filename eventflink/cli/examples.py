@@ -74,7 +74,6 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "completion": ('eval "$(eventflink completion bash)"',),
     "doctor": ("eventflink doctor", "eventflink doctor --json"),
-    "simulate": ("eventflink simulate --help",),
     "demo": ("eventflink demo",),
 }
 

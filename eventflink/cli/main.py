@@ -75,13 +75,12 @@ COMMANDS: Final = {
     "context": "Name clusters, and choose one.",
     "completion": "Let a shell complete command lines.",
     "doctor": "Check this machine and the cluster.",
-    "simulate": "Simulate clusters with faults, in virtual time.",
     "demo": "Run a cluster and a job on real data, and show what happened.",
 }
 """The commands in the order of --help; each is the one click command that `eventflink.cli.commands.<name>` defines."""
 
-IN_A_CHECKOUT: Final = {"bench": "python -m benchmarks"}
-"""What of the tools for developers somebody may look for here, and how it is run in a checkout of the sources."""
+IN_A_CHECKOUT: Final = {"bench": "python -m benchmarks", "simulate": "python -m tests.simulation"}
+"""Tools for developers that may be looked for here, with the command that runs each in a checkout of the sources."""
 
 _ROLES: Final = {
     "master": KafkaRole.JOBMANAGER,

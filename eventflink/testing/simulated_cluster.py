@@ -1,8 +1,8 @@
 """A whole cluster in virtual time, for tests in milliseconds: how a job is scheduled, fails, restarts and ends, without running its code.
 
-The masters and TaskExecutors are the real machines that `lab/simulation` runs, on a simulated broker and clock; every invariant of the
-simulation is checked on the way. A task takes a second or some, as the seed draws it, and finishes, unless the test has it fail. What the
-code of tasks does, records, Spark and streams are for `mini_cluster.py`. The rule: the same seed and the same calls are the same run.
+The masters and TaskExecutors are the real machines, on a broker and clocks that `simulation/` simulates. A task takes a second or some, as
+the seed draws it, and finishes, unless the test has it fail. What the code of tasks does, records, Spark and streams are for
+`mini_cluster.py`. The rule: the same seed and the same calls are the same run.
 """
 
 import itertools
@@ -15,10 +15,6 @@ from eventflink.events.inputs import CancelJob, JobSubmission
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import refusal_of
 from eventflink.gateways.results import ExecutionGraphInfo, SubtaskInfo, read_as
-from eventflink.lab.simulation.cluster import Cluster, Seat
-from eventflink.lab.simulation.scheduler import MILLISECOND
-from eventflink.lab.simulation.settings import SimulationSettings
-from eventflink.lab.simulation.variations import Resources
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.master.settings import MasterSettings
@@ -28,6 +24,9 @@ from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.taskexecutor.process_events import Failed, Killed
 from eventflink.testing.failures import CannotCrash, Unexpected
+from eventflink.testing.simulation.cluster import Seat, VirtualCluster
+from eventflink.testing.simulation.scheduler import MILLISECOND
+from eventflink.testing.simulation.settings import SimulationSettings
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.jobs_and_cluster import job_view
 
@@ -47,15 +46,17 @@ _SUBMISSIONS = PayloadCodec("SubmissionEnvelope")
 _COMMANDS = PayloadCodec("CommandEnvelope")
 
 
-class _SlotsOfOneKind(Resources):
-    """A cluster as most are, where the simulation would draw some with slots of several kinds."""
+class _ConfiguredCluster(VirtualCluster):
+    """Masters with these settings, to whose requests nothing comes late or twice."""
 
-    def __init__(self, task_executors: int) -> None:
-        super().__init__(0, task_executors)
-        self.is_mixed = self.is_spread = False
+    def __init__(self, simulation: SimulationSettings, settings: MasterSettings) -> None:
+        self._settings = settings
+        super().__init__(simulation, Random(simulation.seed))  # noqa: S311 - a run has to be repeatable
+        self.broker.stall_share = self.broker.duplicate_share = 0.0
 
-    def profile_of(self, number: int) -> None:
-        """Return what each slot of a machine has."""
+    def settings_of_masters(self) -> MasterSettings:
+        """Return the settings that were given."""
+        return self._settings
 
 
 class SimulatedCluster:
@@ -77,10 +78,8 @@ class SimulatedCluster:
         sizes = {"masters": masters, "task_executors": task_executors, "slots": slots}
         # Nothing fails by itself, and no clock is wrong: what goes wrong is the test's to say.
         simulation = SimulationSettings(seed=seed, **sizes, least_run_ms=_LEAST_RUN_MS, active_ms=0, drift_ppm=0)
-        self._cluster = Cluster(simulation, Random(seed), _SlotsOfOneKind(task_executors))  # noqa: S311 - a run has to be repeatable
+        self._cluster = _ConfiguredCluster(simulation, settings or MasterSettings())
         self._numbers = itertools.count(1)
-        self._cluster.master_settings = settings or MasterSettings()
-        self._cluster.broker.stall_share = self._cluster.broker.duplicate_share = 0.0
         registered = self.fold.master.resource_manager.task_managers
         self.run_until(lambda: len(registered) == task_executors and self._leader() is not None, "a leader and all TaskExecutors")
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from eventflink.events.schemas import Schema, registry_of
 from eventflink.events.topics import SPECIFICATIONS
-from eventflink.lab.simulation import run
-from eventflink.lab.simulation.cluster import Cluster
-from eventflink.lab.simulation.faults import Faults
-from eventflink.lab.simulation.variations import Resources
 from tests.fuzz.corpus_files import tree_of, value_of
+from tests.simulation import run
+from tests.simulation.cluster import Cluster
+from tests.simulation.faults import Faults
+from tests.simulation.variations import Resources
 from tests.support.liars import ODD_INTS, ODD_LONGS, ODD_TEXTS
 
 SIMULATED_SEEDS: Final = (1, 3, 12)

@@ -40,7 +40,7 @@ def concerned(changed: Iterable[str]) -> list[str]:
     rooms = dict(soak_files())
     if any(path.startswith(_CONCERN_ALL) for path in changed):
         return sorted(rooms)
-    graph = grimp.build_graph("eventflink", "benchmarks")
+    graph = grimp.build_graph("eventflink", "benchmarks", "tests")
     touched: set[str] = set()
     for path in changed:
         module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")

@@ -5,10 +5,10 @@ from random import Random
 
 from eventflink.audit.entries import Record
 from eventflink.events.topics import Topic
-from eventflink.lab.simulation.cluster import Cluster
-from eventflink.lab.simulation.faults import Faults
-from eventflink.lab.simulation.run import _run, draw_settings
-from eventflink.lab.simulation.variations import Resources
+from tests.simulation.cluster import Cluster
+from tests.simulation.faults import Faults
+from tests.simulation.run import _run, draw_settings
+from tests.simulation.variations import Resources
 
 
 @cache

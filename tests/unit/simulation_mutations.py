@@ -42,8 +42,6 @@ from eventflink.events.schemas import MARKER
 from eventflink.events.seal import Seal, has_seal
 from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.events.topics import INBOUND, Topic
-from eventflink.lab.simulation.attempts_check import AttemptsCheck
-from eventflink.lab.simulation.run import simulate
 from eventflink.leadership import fold as fold_module
 from eventflink.leadership import inbound, known_log
 from eventflink.leadership import leader as leader_module
@@ -95,6 +93,8 @@ from eventflink.taskexecutor.protocol.actions import Action, ProtocolSettings
 from eventflink.taskexecutor.protocol.attempts import AttemptTable, KnownAttempt
 from eventflink.taskexecutor.protocol.forgotten import ForgottenAttempts
 from eventflink.taskexecutor.secret_masks import masked
+from tests.simulation.attempts_check import AttemptsCheck
+from tests.simulation.run import simulate
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -296,7 +296,7 @@ def what_was_read_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P5a", "a master that starts goes on from a log that has less than the last leader said to have read")
 def what_was_heard_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    for module in ("eventflink.snapshots.loading", "eventflink.lab.simulation.master_host"):
+    for module in ("eventflink.snapshots.loading", "eventflink.testing.simulation.master_host"):
         patch.setattr(f"{module}.check_heard", lambda *_: None)
 
 
@@ -315,7 +315,7 @@ def snapshots_beyond_the_end_are_no_evidence(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P5a", "a master starts with a snapshot of records that the log has lost, and follows what was written in their place")
 def snapshots_of_other_records_are_believed(patch: pytest.MonkeyPatch) -> None:
-    for module in ("snapshots.snapshot", "snapshots.loading", "lab.simulation.snapshots"):
+    for module in ("snapshots.snapshot", "snapshots.loading", "testing.simulation.snapshots"):
         patch.setattr(f"eventflink.{module}.check_history", lambda *_: None)
 
 
@@ -327,7 +327,7 @@ def cursors_may_be_beyond_the_end(patch: pytest.MonkeyPatch) -> None:
         high_offset = max(found.high_offset, cursor.next_offset if cursor is not None else 0)
         return place(topic, cursor, replace(found, high_offset=high_offset), may_rebind=may_rebind)
 
-    for module in ("eventflink.entrypoint.tail", "eventflink.lab.simulation.consumer"):
+    for module in ("eventflink.entrypoint.tail", "eventflink.testing.simulation.consumer"):
         patch.setattr(f"{module}.place_inbound", wait)
 
 

@@ -65,6 +65,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("nonsense", ExitCode.USAGE, "No such command 'nonsense'"),
         ("bench slots", ExitCode.USAGE, "No such command 'bench'. It is run in a checkout of the sources: python -m benchmarks"),
+        ("simulate", ExitCode.USAGE, "No such command 'simulate'. It is run in a checkout of the sources: python -m tests.simulation"),
         ("lst", ExitCode.USAGE, "No such command 'lst'. Did you mean 'list'? (see 'eventflink --help')"),
         ("taskmanager blok", ExitCode.USAGE, "Did you mean 'block'? (see 'eventflink taskmanager --help')"),
         ("list --stats RUNNING", ExitCode.USAGE, "Did you mean --status?"),

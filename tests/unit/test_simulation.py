@@ -12,26 +12,25 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner
 
-from eventflink.cli.commands import simulate as simulate_command
-from eventflink.cli.main import cli
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.inputs import Heartbeat
 from eventflink.events.log_events import TaskManagerLost
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import Topic
-from eventflink.lab.simulation.broker import BrokerRecord
-from eventflink.lab.simulation.heartbeats_check import HeartbeatsCheck
-from eventflink.lab.simulation.run import RunResult, simulate, simulate_many
-from eventflink.lab.simulation.scheduler import MILLISECOND, Scheduler
-from eventflink.lab.simulation.variations import Lifecycles
-from eventflink.lab.simulation.violations import ViolationFound
+from eventflink.testing.simulation.broker import BrokerRecord
+from eventflink.testing.simulation.scheduler import MILLISECOND, Scheduler
+from eventflink.testing.simulation.violations import ViolationFound
+from tests.simulation import __main__ as simulate_command
+from tests.simulation.heartbeats_check import HeartbeatsCheck
+from tests.simulation.run import RunResult, simulate, simulate_many
+from tests.simulation.variations import Lifecycles
 from tests.unit.simulation_mutations import MUTATIONS
 
 pytestmark = pytest.mark.slow
 SEEDS = range(40)
 SOAK_SEEDS = range(int(os.environ.get("SOAK_SEED", "0")), int(os.environ.get("SOAK_SEED", "0")) + int(os.environ.get("SOAK_SEEDS", "400")))
 STREAM_SEEDS = (8, 10, 64)
-_DIGESTS = "from eventflink.lab.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
+_DIGESTS = "from tests.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +53,7 @@ def test_a_fixed_set_of_seeds_holds_every_invariant() -> None:
     assert sum(r.log_records for r in results) > 50 * len(SEEDS)
 
 
-@pytest.mark.soak("eventflink.lab.simulation", "eventflink.taskexecutor.protocol", "eventflink.snapshots")
+@pytest.mark.soak("tests.simulation", "eventflink.testing.simulation", "eventflink.taskexecutor.protocol", "eventflink.snapshots")
 @pytest.mark.timeout(10 * len(SOAK_SEEDS))
 def test_seeds_that_were_never_run_hold_every_invariant() -> None:
     assert [f"seed {r.seed} breaks {r.invariant}: {r.message}" for r in simulate_many(SOAK_SEEDS, 1) if r.invariant] == []
@@ -152,7 +151,7 @@ def test_another_seed_is_another_run() -> None:
 
 
 def test_the_command_prints_a_transcript_that_names_time_actor_epoch_and_offset() -> None:
-    done = CliRunner().invoke(cli, ["simulate", "--first-seed", "8", "--seeds", "1", "--transcript"])
+    done = CliRunner().invoke(simulate_command.simulation, ["--first-seed", "8", "--seeds", "1", "--transcript"])
     assert done.exit_code == 0
     assert "seed 8 holds" in done.stderr
     lines = done.stdout.splitlines()
@@ -162,7 +161,7 @@ def test_the_command_prints_a_transcript_that_names_time_actor_epoch_and_offset(
 
 
 def test_a_transcript_of_many_seeds_is_refused() -> None:
-    done = CliRunner().invoke(cli, ["simulate", "--seeds", "2", "--transcript"], standalone_mode=False)
+    done = CliRunner().invoke(simulate_command.simulation, ["--seeds", "2", "--transcript"], standalone_mode=False)
     assert done.exception is not None
     assert "--seeds 1" in str(done.exception)
 
@@ -171,10 +170,10 @@ def test_a_violation_is_told_with_its_seed_its_invariant_and_the_command_that_re
     # In one process: a mutation does not reach the workers.
     monkeypatch.setattr(simulate_command, "simulate_many", lambda seeds, _workers: map(simulate, seeds))
     with MUTATIONS["effects_leave_early"].applied():
-        done = CliRunner().invoke(cli, ["simulate", "--first-seed", "7", "--seeds", "2", "--json"], standalone_mode=False)
-    assert done.return_value == 1
+        done = CliRunner().invoke(simulate_command.simulation, ["--first-seed", "7", "--seeds", "2", "--json"])
+    assert done.exit_code == 1
     assert "seed 7 breaks EFFECT_OF_ACCEPTED" in done.stderr
-    assert "eventflink simulate --first-seed 7 --seeds 1 --transcript" in done.stderr
+    assert "python -m tests.simulation --first-seed 7 --seeds 1 --transcript" in done.stderr
     document = json.loads(done.stdout)
     assert [v["seed"] for v in document["violations"]] == [7, 8]
     assert document["violations"][0]["invariant"] == "EFFECT_OF_ACCEPTED"

@@ -24,13 +24,13 @@ def test_a_broken_rule_is_found(name: str) -> None:
         pytest.skip(STALE.format(FOUND_BY[name], name))
 
 
-@pytest.mark.soak("eventflink.lab.simulation", "eventflink.taskexecutor.protocol", "eventflink.snapshots")
+@pytest.mark.soak("tests.simulation", "eventflink.testing.simulation", "eventflink.taskexecutor.protocol", "eventflink.snapshots")
 @pytest.mark.parametrize("name", sorted(FOUND_BY))
 def test_a_broken_rule_is_found_by_the_seed_that_is_known_to_find_it(name: str) -> None:
     assert finds(name, FOUND_BY[name]), STALE.format(FOUND_BY[name], name)
 
 
-@pytest.mark.soak("eventflink.lab.simulation")
+@pytest.mark.soak("tests.simulation", "eventflink.testing.simulation")
 @pytest.mark.timeout(4 * 3_600)
 def test_most_broken_rules_are_found_by_seeds_that_were_never_run() -> None:
     """Some are found by one seed of a thousand; that most are is what makes a run of new seeds worth its time."""
