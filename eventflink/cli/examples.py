@@ -15,6 +15,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "rest-token": ("eventflink -D rest.tokens-file=/etc/eventflink/tokens rest-token ann --role operator",),
     "submit": (
         "eventflink submit job.yaml --code my_module.py",
+        "eventflink submit job.yaml --param day=2026-11-25 --param limit=5",
         "eventflink submit job.yaml --detach",
         "eventflink submit job.yaml --from-savepoint /savepoints/savepoint-1",
     ),
@@ -30,7 +31,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "cancel": ("eventflink cancel 3f2a --wait", "eventflink cancel -s /savepoints 3f2a"),
     "suspend": ("eventflink suspend 3f2a",),
     "resume": ("eventflink resume 3f2a",),
-    "rerun": ("eventflink rerun 3f2a",),
+    "rerun": ("eventflink rerun 3f2a", "eventflink rerun 3f2a --param day=2026-11-24"),
     "dismiss": ("eventflink dismiss 3f2a --reason 'an experiment'",),
     "shutdown": ("eventflink shutdown",),
     "checkpoint": ("eventflink checkpoint 3f2a",),

@@ -1,6 +1,6 @@
 """A cluster and its jobs for programs and notebooks that wait. For one thread; nothing is connected before the first call."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -29,15 +29,20 @@ class Job(JobMethods, BlockingGateway):
         self.job_id = job_id
         self.actor = actor
 
-    def rerun(self, job_id: str | None = None) -> "Job":
-        """Run the ended job again, and return the new job once it is in the log. `job_id` is the id of the new job; None: a fresh one.
+    def rerun(self, job_id: str | None = None, *, parameters: Mapping[str, object] | None = None) -> "Job":
+        """Run the ended job again, and return the new job once it is in the log.
+
+        Args:
+            job_id: the id of the new job; None: a fresh one.
+            parameters: values by name; a parameter that is not named has the value of the ended job.
 
         Raises:
+            InvalidParameters: the job has no such parameter, or a value is none of its type.
             JobNotEnded: it runs.
             UnknownJob: it is not in the memory of the masters any more.
 
         """
-        return Job(self._connection, self.run(self._rerun(job_id)), self.actor)
+        return Job(self._connection, self.run(self._rerun(job_id, parameters)), self.actor)
 
     def _repr_html_(self) -> str:
         try:
@@ -61,7 +66,7 @@ class Cluster(ClusterMethods, BlockingGateway):
         """Submit a job, its document or the path of that; return it once it is in the log.
 
         Raises:
-            InvalidJobGraph: the document is no job graph.
+            InvalidJobGraph: the document is no job graph, or the parameters are not those that it declares.
             ArchiveError: the code cannot be packed.
             SavepointUnusable: there is no such savepoint, or it does not fit the job.
 

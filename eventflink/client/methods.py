@@ -27,7 +27,7 @@ from eventflink.events.inputs import (
 )
 from eventflink.gateways import results as r
 from eventflink.gateways.code import ship_code
-from eventflink.gateways.dispatcher_gateway import new_job_id
+from eventflink.gateways.dispatcher_gateway import new_job_id, parameters_of
 from eventflink.gateways.errors import JobNotTerminated
 from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, DEFAULT_RESULT_TIMEOUT_S, Gateway, header, method
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
@@ -35,7 +35,7 @@ from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.steps import Pause, Steps, ask, work
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph
+from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, parse_job_graph
 from eventflink.model.packages import needs
 from eventflink.model.statuses import JobStatus, SavepointMode
 
@@ -88,7 +88,7 @@ class ClusterMethods(Gateway):
 
     def _submission(self, document: Document, options: SubmitOptions) -> Steps[str]:
         """Have a job submitted; return its id once that is in the log."""
-        graph = _graph_of(document)
+        graph = bind_parameters(_graph_of(document), options.get("parameters", {}))
         savepoint = options.get("savepoint")
         if savepoint is not None or graph.restore is not None:
             from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - for those who have one
@@ -201,9 +201,11 @@ class JobMethods(Gateway):
         """Remove the failed job from the problems of the cluster, and wait until that is in the log. Raises `JobNotFailed`."""
         return ask(DismissJobFailure(job_id=self.job_id, reason=reason, **header(actor=self.actor)))
 
-    def _rerun(self, job_id: str | None) -> Steps[str]:
+    def _rerun(self, job_id: str | None, parameters: Mapping[str, object] | None) -> Steps[str]:
         """Have the job run again, as another one; return the id of that once it is in the log."""
-        return (yield from ask(RerunJob(job_id=job_id or new_job_id(), rerun_of=self.job_id, **header(actor=self.actor)))).job_id
+        given = parameters_of(parameters or {})
+        command = RerunJob(job_id=job_id or new_job_id(), rerun_of=self.job_id, parameters=given, **header(actor=self.actor))
+        return (yield from ask(command)).job_id
 
     @method
     def rescale(self, vertex_id: str, parallelism: int) -> Steps[Accepted]:

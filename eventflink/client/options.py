@@ -1,6 +1,6 @@
 """What may be said of a submission, and of which events are wanted: the keyword arguments of methods in both clients."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TypedDict
 
@@ -10,6 +10,8 @@ class SubmitOptions(TypedDict, total=False):
 
     code: Iterable[Path | str]
     """Files and directories with its Python code."""
+    parameters: Mapping[str, object]
+    """Values of the parameters that it declares, by name; each of its type, or a text that says it."""
     job_id: str
     """Its id; default: a new one."""
     savepoint: Path | str

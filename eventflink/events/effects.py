@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.model.attempts import AttemptRecord, HasAttemptId, OutputLocation
-from eventflink.model.job_graph import StreamDefinition
+from eventflink.model.job_graph import JobParameter, StreamDefinition
 from eventflink.model.spark_pools import SparkPool
 from eventflink.model.statuses import Role, SavepointMode, ShipStrategy, TaskFile, TaskManagerFile, TaskType
 
@@ -75,6 +75,7 @@ class TaskDeployment(AttemptRecord):
     restore: StreamRestore | None = None
     is_stopped: bool = False
     spark: SparkPool | None = None
+    job_parameters: tuple[JobParameter, ...] = ()
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from eventflink.model.attempts import (
     OutputLocation,
     SlotStatus,
 )
-from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.resources import Hardware, ResourceProfile
 from eventflink.model.spark_ends import SparkEnd
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, SavepointMode, TaskFile, TaskManagerFile
@@ -201,6 +201,8 @@ class RerunJob(FencedCommand):
     """The id of the new job; empty: the id of the request."""
     rerun_of: str
     """The id of the ended job."""
+    parameters: tuple[ParameterValue, ...] = ()
+    """Values that are others than in that job."""
 
 
 @dataclass(slots=True, kw_only=True)

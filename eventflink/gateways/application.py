@@ -19,7 +19,7 @@ from eventflink.gateways.code import ship_code
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.results import JobResult
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
 
 _NAMESPACE: Final = uuid.UUID("6f0d2c1c-3b0b-5f5e-9c53-0d6a3f1a7f10")
 
@@ -40,17 +40,25 @@ class ApplicationGateway:
         """The jobs of this run, in the order of their submission."""
         self._tls = tls
 
-    def submit_job(self, graph: JobGraph | Mapping[str, Any], *, code: Iterable[Path] = (), job_id: str = "") -> str:
+    def submit_job(
+        self,
+        graph: JobGraph | Mapping[str, Any],
+        *,
+        code: Iterable[Path] = (),
+        job_id: str = "",
+        parameters: Mapping[str, object] | None = None,
+    ) -> str:
         """Submit a job, a graph or its document, with the Python code that it needs; return its id once it is in the log.
 
         Raises:
-            InvalidJobGraph: the document is not a job graph.
+            InvalidJobGraph: the document is not a job graph, or the parameters are not those that it declares.
             ArchiveError: the code cannot be packed.
             DuplicateJobSubmission: the `job_id` that was given belongs to another job.
 
         """
         number = len(self.job_ids) + 1
         made = graph if isinstance(graph, JobGraph) else parse_job_graph(dict(graph), f"job {number} of {self.application_id}")
+        made = bind_parameters(made, parameters or {})
         if paths := list(code):
             key = ship_code(self.dispatcher.find_leader().blob_address, paths, self._tls)
             made = dataclasses.replace(made, code_archives=(*made.code_archives, key))

@@ -5,7 +5,7 @@ to any master. So a change of leader in between shows only as time. For many com
 """
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, Unpack
 
 from eventflink.events.effects import LeaderHeartbeat
@@ -25,7 +25,7 @@ from eventflink.events.inputs import (
 )
 from eventflink.gateways import results as r
 from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
-from eventflink.gateways.errors import RequestRefused
+from eventflink.gateways.errors import InvalidParameters, RequestRefused
 from eventflink.gateways.gateway import (
     DEFAULT_CHECKPOINT_TIMEOUT_S,
     DEFAULT_RESULT_TIMEOUT_S,
@@ -43,7 +43,8 @@ from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.savepoints import remove_savepoint
 from eventflink.gateways.steps import FindMasters, Get, Steps, ask, tell, work
 from eventflink.model.attempts import AttemptId
-from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph import JobGraph, ParameterValue
+from eventflink.model.job_parameters import given_values
 from eventflink.model.statuses import ApplicationStatus, JobStatus, SavepointMode, TaskFile
 
 DEFAULT_JOBS: Final = 1_000
@@ -54,6 +55,19 @@ _FIND_TIMEOUT_S: Final = 5.0
 def new_job_id() -> str:
     """Return a job id as Flink writes them: 32 hexadecimal digits."""
     return uuid.uuid4().hex
+
+
+def parameters_of(values: Mapping[str, object]) -> tuple[ParameterValue, ...]:
+    """Return what a request says the parameters of a job are to be.
+
+    Raises:
+        InvalidParameters: one is nothing that a parameter may be.
+
+    """
+    try:
+        return given_values(values)
+    except ValueError as error:
+        raise InvalidParameters(InvalidParameters.__name__, f"parameters: {error}") from error
 
 
 class DispatcherMethods(Gateway):
@@ -77,12 +91,21 @@ class DispatcherMethods(Gateway):
         return ask(JobSubmission(job_id=job_id or new_job_id(), job_graph=job_graph, **options))
 
     @method
-    def rerun_job(self, rerun_of: str, job_id: str | None = None, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
+    def rerun_job(
+        self,
+        rerun_of: str,
+        job_id: str | None = None,
+        parameters: Mapping[str, object] | None = None,
+        **options: Unpack[CommandOptions],
+    ) -> Steps[Accepted]:
         """Run an ended job again, as another job, with its graph and code; wait until that is in the log.
 
-        Raises `UnknownJob` for one that is not in the memory of the masters, and `JobNotEnded`.
+        Parameters that are not named have the values of that job. Raises `UnknownJob` for a job that is not in the memory of the masters,
+        `JobNotEnded`, and `InvalidParameters`.
         """
-        return ask(RerunJob(job_id=job_id or new_job_id(), rerun_of=rerun_of, **header(**options)))
+        return ask(
+            RerunJob(job_id=job_id or new_job_id(), rerun_of=rerun_of, parameters=parameters_of(parameters or {}), **header(**options))
+        )
 
     @method
     def dismiss_job_failure(self, job_id: str, reason: str = "", **options: Unpack[CommandOptions]) -> Steps[Accepted]:

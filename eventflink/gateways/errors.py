@@ -67,6 +67,10 @@ class JobNotEnded(RequestRefused):
     """The job has not ended: it cannot be run again yet."""
 
 
+class InvalidParameters(RequestRefused):
+    """The job has no such parameter, or the value is none of its type; the message says which there are."""
+
+
 class JobNotFailed(RequestRefused):
     """The job has not failed: there is nothing to dismiss."""
 
@@ -123,6 +127,7 @@ _REFUSALS: Final[dict[str, type[RequestRefused]]] = {
         JobTerminated,
         JobEnding,
         JobNotEnded,
+        InvalidParameters,
         JobNotFailed,
         ClusterShuttingDown,
         DuplicateJobSubmission,

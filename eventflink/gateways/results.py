@@ -245,6 +245,8 @@ class ExecutionGraphInfo:
     slot_requirements: tuple[SlotRequirement, ...] = ()
     status_times: Mapping[JobStatus, datetime] = field(default_factory=dict)
     """When it entered each status last; one that it never had is left out."""
+    parameters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """What its parameters are bound to, by name, as a document has them: a date is a text."""
 
     @property
     def is_archived(self) -> bool:

@@ -41,8 +41,9 @@ from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_faults import describe_faults, describe_value
 from eventflink.model.document_fields import did_you_mean
 from eventflink.model.document_text import InvalidText, read_json
-from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, to_document
+from eventflink.model.job_graph import JobGraph, ParameterValue
+from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, check_job_graph, to_document
+from eventflink.model.job_parameters import read_given
 
 _JSON_STARTS: Final = (*(bytes([byte]) for byte in b'{[ \t\r\n"'), codecs.BOM_UTF8)
 
@@ -196,17 +197,19 @@ def read_command(value: bytes, request_id: str) -> Request:
 
 
 def _read_job_graph(value: object) -> JobGraph:
-    """Check a graph, in JSON its document, in Avro the record: once, and by the same rules."""
+    """Check a graph, in JSON its document, in Avro the record: once, and by the same rules. Each of its parameters has a value."""
     try:
-        return check_job_graph(to_document(value) if isinstance(value, JobGraph) else value)
+        return bind_parameters(check_job_graph(to_document(value) if isinstance(value, JobGraph) else value), {})
     except InvalidJobGraph as error:
         raise ValueError(str(error)) from error
 
 
 def _written_type(annotation: Any) -> Any:
-    """Return how a field's type is written in a request: an enumeration by a symbol's name, a graph as its document."""
+    """Return how a field's type is written in a request: an enumeration by a symbol, a graph as its document, parameters as a mapping."""
     if annotation is JobGraph:
         return Annotated[Any, PlainValidator(_read_job_graph)]
+    if annotation == tuple[ParameterValue, ...]:
+        return Annotated[Any, PlainValidator(read_given)]
     return Annotated[annotation, Strict(strict=False)] if isinstance(annotation, type) and issubclass(annotation, Enum) else annotation
 
 

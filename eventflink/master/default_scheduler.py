@@ -61,6 +61,7 @@ def find_fault_of_deployment(graph: ExecutionGraph, vertex_id: str) -> FailureCa
     vertex = graph.vertices[vertex_id].vertex
     count, size = 0, _weigh(graph.graph.name) + _weigh(vertex.task) + _weigh(vertex.parameters_json)
     size += sum(_weigh(archive) for archive in graph.graph.code_archives)
+    size += sum(_weigh(each.name) + _weigh(each.value or "") for each in graph.graph.parameters)
     for edge in graph.edges_to.get(vertex_id, ()):
         size += _weigh(edge.input_name) + sum(_weigh(key) for key in edge.keys)
         locations = graph.input_locations(edge)

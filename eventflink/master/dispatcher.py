@@ -35,7 +35,7 @@ from eventflink.master.settings import Context
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.attempts import FailureCause
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import graph_digest
+from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, graph_digest
 from eventflink.model.statuses import (
     RUNNING_JOB_STATUSES,
     TERMINAL_JOB_STATUSES,
@@ -135,15 +135,22 @@ class Dispatcher:
         return self._decide_new_job(submission, submission.job_id, submission.job_graph, context)
 
     def decide_rerun_job(self, command: RerunJob, context: Context) -> list[LogEvent]:
-        """Run the graph of an ended job as a new job. The graph is known while the ended job is in memory."""
+        """Run the graph of an ended job, known while that is in memory, as a new job; parameters that are given have these values."""
         before, again = self.jobs.get(command.rerun_of), self.jobs.get(command.job_id)
-        if again is not None and again.rerun_of == command.rerun_of and again.status not in TERMINAL_JOB_STATUSES:
-            return [accepted(command)]
-        if before is None:
+        if again is not None and (again.rerun_of != command.rerun_of or again.status in TERMINAL_JOB_STATUSES):
+            again = None  # It is not what an earlier one of such requests has led to.
+        known = before if before is not None else again
+        if known is None:
             return [self.unknown_job(command, command.rerun_of, "; submit its document again, with its code")]
-        if before.status not in TERMINAL_JOB_STATUSES:
-            return [rejected(command, "JobNotEnded", f"job '{before.job_id}' is {before.status}: only a job that has ended is run again")]
-        return self._decide_new_job(command, command.job_id, before.execution_graph.graph, context, before.job_id)
+        if known is before and known.status not in TERMINAL_JOB_STATUSES:
+            return [rejected(command, "JobNotEnded", f"job '{known.job_id}' is {known.status}: only a job that has ended is run again")]
+        try:
+            graph = bind_parameters(known.execution_graph.graph, {each.name: each.value for each in command.parameters})
+        except InvalidJobGraph as error:
+            return [rejected(command, "InvalidParameters", f"job '{command.rerun_of}' cannot be run again with these values: {error}")]
+        if again is not None and again.graph_digest == graph_digest(graph):
+            return [accepted(command)]
+        return self._decide_new_job(command, command.job_id, graph, context, command.rerun_of)
 
     def _decide_new_job(
         self, request: JobSubmission | RerunJob, job_id: str, graph: JobGraph, context: Context, rerun_of: str = ""

@@ -39,6 +39,7 @@ from eventflink.master.state import ClusterState
 from eventflink.master.uploads import PendingUpload
 from eventflink.master.workers import PendingWorker
 from eventflink.model.attempts import AttemptId
+from eventflink.model.job_graph import JobParameter
 from eventflink.model.pipelined_edges import edge_location, stream_with_edges
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import CheckpointRetention, DrillStepType, ExecutionState, JobStatus
@@ -320,6 +321,9 @@ def _deployment(job: JobMaster, subtask: Subtask, attempt: AttemptId, slot_index
         restore=_restore(graph) if vertex.stream is not None else None,
         is_stopped=vertex.stream is not None and job.checkpoints is not None and job.checkpoints.is_finishing,
         spark=graph.graph.spark,
+        job_parameters=tuple(
+            [JobParameter(name=each.name, parameter_type=each.parameter_type, value=each.value) for each in graph.graph.parameters]
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from eventflink.model.resources import ResourceProfile
 from eventflink.model.spark_pools import SparkPool
 from eventflink.model.statuses import (
     CheckpointRetention,
+    ParameterType,
     RestartStrategyType,
     SchedulerType,
     ShipStrategy,
@@ -192,6 +193,28 @@ class SavepointRestore:
     """Whether it may have streams that the job does not have."""
 
 
+@dataclass(slots=True, kw_only=True)
+class JobParameter:
+    """A parameter that a job declares, and what it is bound to; `job_parameters.py` has how values are written as text."""
+
+    name: str
+    parameter_type: ParameterType
+    value: str | None = None
+    """What every task of the job is given; None: it has to be given before the job is submitted."""
+    default: str | None = None
+    """What the document says it is where nobody says otherwise; None: nothing."""
+    description: str = ""
+
+
+@dataclass(slots=True)
+class ParameterValue:
+    """What a request says a parameter is to be."""
+
+    name: str
+    value: str
+    """As text."""
+
+
 @dataclass(slots=True)
 class JobGraph:
     """A directed acyclic graph of vertices, validated before it enters the log."""
@@ -208,3 +231,5 @@ class JobGraph:
     """Where its streams begin; None: where their sources say."""
     spark: SparkPool | None = None
     """Which Spark runs its tasks; None: the one that the TaskExecutor's configuration says."""
+    parameters: tuple[JobParameter, ...] = ()
+    """What may be another value in each run, by name."""

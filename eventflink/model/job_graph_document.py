@@ -26,8 +26,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, Va
 from eventflink.model.avro_schema import Directory, with_schema_files
 from eventflink.model.chaining import chain_streams
 from eventflink.model.configuration import ID_PATTERN
-from eventflink.model.document_faults import describe_faults, place_in
-from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, MAX_NAME_LENGTH, Column, Name, canonical_json
+from eventflink.model.document_faults import describe_faults, describe_value, place_in
+from eventflink.model.document_fields import (
+    CALLABLE_PATTERN,
+    MAX_CALLABLE_LENGTH,
+    MAX_NAME_LENGTH,
+    Column,
+    Name,
+    canonical_json,
+    did_you_mean,
+)
 from eventflink.model.document_text import InvalidText, Path, read_document
 from eventflink.model.job_graph import (
     DEFAULT_OUTPUT,
@@ -43,6 +51,13 @@ from eventflink.model.job_graph import (
     JobVertex,
     RestartStrategy,
     SavepointRestore,
+)
+from eventflink.model.job_parameters import (
+    MAX_VALUES_BYTES,
+    Declared,
+    bound_text,
+    describe_declared,
+    parameter_documents,
 )
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
@@ -309,6 +324,7 @@ class JobGraphDocument(BaseModel):
     checkpointing: CheckpointingDocument | None = None
     restore: RestoreDocument | None = None
     spark: SparkDocument | None = None
+    parameters: Declared = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -334,10 +350,18 @@ def _check_graph(graph: JobGraphDocument) -> None:
         seen.add((edge.target, name))
         if edge.ship == "forward" and vertices[edge.source].parallelism != vertices[edge.target].parallelism:
             raise ValueError(f"edges[{number}]: ship: forward needs equal parallelism of '{edge.source}' and '{edge.target}'")
+    _check_parameters(graph)
     _check_hash_keys(graph)
     _check_streams(graph, vertices)
     if cycle := _find_cycle(graph):
         raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
+
+
+def _check_parameters(graph: JobGraphDocument) -> None:
+    for number, vertex in enumerate(graph.vertices):
+        if both := vertex.parameters.keys() & graph.parameters.keys():
+            place = f"vertices[{number}].parameters.{min(both)}"
+            raise ValueError(f"{place}: the job declares a parameter of this name, which every vertex is given")
 
 
 def _check_hash_keys(graph: JobGraphDocument) -> None:
@@ -552,6 +576,7 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
             checkpointing=parsed.checkpointing.to_record() if parsed.checkpointing is not None else None,
             restore=parsed.restore.to_record() if parsed.restore is not None else None,
             spark=parsed.spark.to_record() if parsed.spark is not None else None,
+            parameters=tuple(parsed.parameters[name].to_record(name) for name in sorted(parsed.parameters)),
         )
         return _chained(graph, parsed)
     except ValidationError as error:
@@ -562,6 +587,39 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
         raise InvalidJobGraph(describe_faults(error, _known_keys(), around)) from error
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidJobGraph(f"parameters must be JSON values: {error}") from error
+
+
+def bind_parameters(graph: JobGraph, values: Mapping[str, object]) -> JobGraph:
+    """Return the graph with these values of its parameters, by name; those that are not named stay as they are.
+
+    A value is one of the parameter's type, or a text that says it.
+
+    Raises:
+        InvalidJobGraph: there is no such parameter, a value is none of its type, one has no value, or they are too long together; the
+            message names the parameter, and those that the job declares.
+
+    Example:
+        `bind_parameters(graph, {"day": "2026-11-25", "limit": 5})`
+
+    """
+    declared = f"the job declares {describe_declared(graph.parameters)}"
+    known = {each.name for each in graph.parameters}
+    for name in values:
+        if name not in known:
+            raise InvalidJobGraph(f"there is no parameter {describe_value(name)}{did_you_mean(name, known)}; {declared}")
+    bound = []
+    for each in graph.parameters:
+        try:
+            value = bound_text(each.parameter_type, values[each.name]) if each.name in values else each.value
+        except ValueError as error:
+            raise InvalidJobGraph(f"parameter '{each.name}': {error}; {declared}") from error
+        if value is None:
+            raise InvalidJobGraph(f"parameter '{each.name}': it has neither a default nor a value: give it one; {declared}")
+        bound.append(dataclasses.replace(each, value=value))
+    size = sum(len(each.value.encode()) for each in bound if each.value is not None)
+    if size > MAX_VALUES_BYTES:
+        raise InvalidJobGraph(f"the values of the parameters have {size} bytes; together they may have at most {MAX_VALUES_BYTES}")
+    return dataclasses.replace(graph, parameters=tuple(bound))
 
 
 def _chained(graph: JobGraph, document: JobGraphDocument) -> JobGraph:
@@ -592,33 +650,10 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
     Graphs that come as Avro records pass through here, so that every graph meets the same checks.
 
     Raises:
-        InvalidJobGraph: the parameters of a vertex are not a JSON object.
+        InvalidJobGraph: the parameters of a vertex are not a JSON object, or one of the job's has a value of another type.
 
     """
-    vertices = []
-    for vertex in graph.vertices:
-        try:
-            parameters = json.loads(vertex.parameters_json)
-        except (ValueError, RecursionError) as error:
-            reason = "nested too deeply" if isinstance(error, RecursionError) else error
-            raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': parameters_json is not JSON: {reason}") from error
-        written = {
-            "id": vertex.vertex_id,
-            "sql" if vertex.task_type is TaskType.SQL else "python": vertex.task,
-            "parallelism": vertex.parallelism,
-            "max_parallelism": vertex.max_parallelism,
-            "parameters": parameters,
-        }
-        if vertex.resources is not None:
-            written["resources"] = resources_document(vertex.resources, f"vertex '{vertex.vertex_id}'")
-        if vertex.slot_sharing_group is not None:
-            written["slot_sharing_group"] = vertex.slot_sharing_group
-        if vertex.stream is not None:
-            try:
-                written["stream"] = stream_document(vertex.stream)
-            except ValueError as error:
-                raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': stream: {error}") from error
-        vertices.append(written)
+    vertices = [_vertex_document(vertex) for vertex in graph.vertices]
     strategy = graph.restart_strategy
     strategy_type = strategy.strategy_type.lower().replace("_", "-")
     document: dict[str, Any] = {
@@ -635,7 +670,37 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         document["restore"] = {"savepoint": restore.path, "allow_non_restored_state": restore.allow_non_restored_state}
     if (spark := graph.spark) is not None:
         document["spark"] = {"pool": spark.name, "memory": spark.memory or None, "cores": spark.cores or None}
+    if graph.parameters:
+        try:
+            document["parameters"] = parameter_documents(graph.parameters)
+        except ValueError as error:
+            raise InvalidJobGraph(f"parameters: {error}") from error
     return document
+
+
+def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
+    try:
+        parameters = json.loads(vertex.parameters_json)
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': parameters_json is not JSON: {reason}") from error
+    written = {
+        "id": vertex.vertex_id,
+        "sql" if vertex.task_type is TaskType.SQL else "python": vertex.task,
+        "parallelism": vertex.parallelism,
+        "max_parallelism": vertex.max_parallelism,
+        "parameters": parameters,
+    }
+    if vertex.resources is not None:
+        written["resources"] = resources_document(vertex.resources, f"vertex '{vertex.vertex_id}'")
+    if vertex.slot_sharing_group is not None:
+        written["slot_sharing_group"] = vertex.slot_sharing_group
+    if vertex.stream is not None:
+        try:
+            written["stream"] = stream_document(vertex.stream)
+        except ValueError as error:
+            raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': stream: {error}") from error
+    return written
 
 
 def _edge_document(edge: JobEdge) -> dict[str, Any]:

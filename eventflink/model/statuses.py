@@ -96,6 +96,17 @@ class TaskType(UpperStrEnum):
     SQL = auto()
 
 
+class ParameterType(UpperStrEnum):
+    """What the values of a parameter of a job are."""
+
+    STRING = auto()
+    INTEGER = auto()
+    NUMBER = auto()
+    BOOLEAN = auto()
+    DATE = auto()
+    TIMESTAMP = auto()
+
+
 class StreamConnector(UpperStrEnum):
     """What a stream reads from, or writes to."""
 

@@ -13,7 +13,7 @@ from eventflink.events.inputs import JobSubmission, Request
 from eventflink.leadership.inbound import InvalidRequest, read_command
 from eventflink.model.document_text import InvalidText, read_json
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import InvalidJobGraph, is_valid_job_id, parse_job_graph
+from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, is_valid_job_id, parse_job_graph
 from eventflink.rest.access.roles import COMMAND_ROLES
 from eventflink.rest.errors import RestError
 
@@ -80,18 +80,22 @@ def graph_of(document: str | Mapping[str, Any]) -> JobGraph:
         raise RestError(HTTPStatus.BAD_REQUEST, str(error)) from error
 
 
-def submission_of(document: str | Mapping[str, Any], job_id: str | None, actor: str) -> JobSubmission:
-    """Return the submission of a document, under this id or a new one; raises as `graph_of` does, also where the id is none."""
-    return submission_of_graph(graph_of(document), job_id, actor)
+def submission_of(document: str | Mapping[str, Any], parameters: Mapping[str, object], job_id: str | None, actor: str) -> JobSubmission:
+    """Return the submission of a document; raises as `graph_of` and `submission_of_graph` do."""
+    return submission_of_graph(graph_of(document), parameters, job_id, actor)
 
 
-def submission_of_graph(graph: JobGraph, job_id: str | None, actor: str) -> JobSubmission:
-    """Return the submission of a graph, under this id or a new one.
+def submission_of_graph(graph: JobGraph, parameters: Mapping[str, object], job_id: str | None, actor: str) -> JobSubmission:
+    """Return the submission of a graph with these values of its parameters, under this id or a new one.
 
     Raises:
-        RestError: 400, the id is none.
+        RestError: 400, the id is none, or the parameters are not those that the graph declares.
 
     """
+    try:
+        graph = bind_parameters(graph, parameters)
+    except InvalidJobGraph as error:
+        raise RestError(HTTPStatus.BAD_REQUEST, str(error)) from error
     if job_id is not None and not is_valid_job_id(job_id):
         rule = "letters, digits, '.', '_' and '-', beginning with a letter or digit"
         raise RestError(HTTPStatus.BAD_REQUEST, f"job_id: '{job_id[:128]}' is no id: it holds {rule}")

@@ -18,6 +18,7 @@ from eventflink.jobs.published import OutputNotWhole, write_file_list
 from eventflink.jobs.shipping import HashInput, HashInputs, Share, read_share
 from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator
+from eventflink.model.job_parameters import Value, values_of
 from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
@@ -72,7 +73,7 @@ def run_task(
         tell(TaskInitialized(attempt))
         return Finished(())
     secrets = TaskSecrets(settings.secrets)
-    parameters = secrets.put_into(_parse_parameters(deployment.parameters_json))
+    parameters = _parameters_of(deployment, deployment.parameters_json, secrets)
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     pool = pool_of(deployment, settings.spark_pool)
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell, pool)
@@ -181,6 +182,21 @@ def _places_of(task_input: TaskInput) -> list[str]:
     return [each.location for each in task_input.locations]
 
 
+def _parameters_of(deployment: TaskDeployment, of_vertex: str, secrets: TaskSecrets) -> dict[str, Any]:
+    """Return the parameters of a vertex, with its secrets, and those of the job, each as a value of its type.
+
+    Raises:
+        ParametersUnusable: a master has let something pass that is none.
+        SecretUnavailable: a secret is missing, or cannot be read.
+
+    """
+    try:
+        of_job = values_of(deployment.job_parameters)
+    except ValueError as error:
+        raise ParametersUnusable(f"the parameters of its job: {error}") from error
+    return secrets.put_into(_parse_parameters(of_vertex)) | of_job
+
+
 def _parse_parameters(text: str) -> dict[str, Any]:
     try:
         parameters = json.loads(text)
@@ -204,7 +220,7 @@ def _run_chained(
         deployment.attempt_id,
         parallelism=deployment.parallelism,
         max_parallelism=deployment.max_parallelism,
-        parameters=secrets.put_into(_parse_parameters(operator.parameters_json)),
+        parameters=_parameters_of(deployment, operator.parameters_json, secrets),
         readers={operator.input_name: lambda: rows},
         open_spark=lambda: head.spark,
         accumulators=accumulators,
@@ -219,7 +235,7 @@ def _run_sql(statement: str, context: TaskContext, *, has_output: bool) -> "Data
     """Run a statement that sees the inputs as views, and the parameters that are single values by name (`:parallelism`)."""
     for name, rows in context.inputs.items():
         rows.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
-    arguments = {k: v for k, v in context.parameters.items() if v is None or isinstance(v, str | int | float | bool)}
+    arguments = {k: v for k, v in context.parameters.items() if v is None or isinstance(v, Value)}
     arguments |= {"subtask_index": context.subtask_index, "parallelism": context.parallelism}
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 

@@ -18,7 +18,7 @@ from eventflink.jobs.archive import build_archive
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
 from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
 from eventflink.streams.savepoint_restore import begin_in_savepoint
 from eventflink.testing.cluster_processes import ClusterProcesses
 from eventflink.testing.failures import CannotCrash
@@ -107,6 +107,7 @@ class MiniCluster:
         code: Sequence[Path | str | ModuleType] = (),
         job_id: str | None = None,
         *,
+        parameters: Mapping[str, object] | None = None,
         savepoint: Path | str | None = None,
         allow_non_restored_state: bool = False,
     ) -> JobHandle:
@@ -116,6 +117,7 @@ class MiniCluster:
             graph: a JobGraph, its document as a mapping, or the path of a document in YAML or JSON.
             code: what travels with the job: files, directories, or imported modules and packages.
             job_id: None: a new one.
+            parameters: values of the parameters that the document declares, by name.
             savepoint: in which savepoint its streams begin; None: what the graph says.
             allow_non_restored_state: whether that may have streams that the job does not have.
 
@@ -125,7 +127,7 @@ class MiniCluster:
             RequestRefused: the leader refuses the job; the message says why.
 
         """
-        parsed = graph if isinstance(graph, JobGraph) else _read_graph(graph)
+        parsed = bind_parameters(graph if isinstance(graph, JobGraph) else _read_graph(graph), parameters or {})
         if savepoint is not None or parsed.restore is not None:
             parsed = begin_in_savepoint(parsed, savepoint, allow_non_restored_state=allow_non_restored_state)
         if code:

@@ -20,7 +20,7 @@ from eventflink.master.job_master import JobMaster
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.taskexecutor.process_events import Failed, Killed
 from eventflink.testing.failures import CannotCrash, Unexpected
@@ -93,7 +93,13 @@ class SimulatedCluster:
         """How much virtual time has passed."""
         return self._cluster.scheduler.now_us // MILLISECOND
 
-    def submit(self, graph: JobGraph | Mapping[str, Any], job_id: str | None = None) -> "SimulatedJob":
+    def submit(
+        self,
+        graph: JobGraph | Mapping[str, Any],
+        job_id: str | None = None,
+        *,
+        parameters: Mapping[str, object] | None = None,
+    ) -> "SimulatedJob":
         """Submit a job and let time pass until it is in the log.
 
         Raises:
@@ -101,7 +107,7 @@ class SimulatedCluster:
             RequestRefused: the leader refuses the job; the message says why.
 
         """
-        parsed = graph if isinstance(graph, JobGraph) else parse_job_graph(graph, "the job graph")
+        parsed = bind_parameters(graph if isinstance(graph, JobGraph) else parse_job_graph(graph, "the job graph"), parameters or {})
         if any(vertex.stream is not None for vertex in parsed.vertices):
             raise ValueError("a stream is not simulated: test it on a MiniCluster")
         number = next(self._numbers)

@@ -24,6 +24,9 @@ _CODE: Final = ("sql", "python")
 _PARAMETERS: Final = "parameters"
 """Under it is a mapping of a user's own keys, of which the only one may be `secret`."""
 
+_VALUES: Final = ("value", "default")
+"""What a record of a parameter has that is one of its values."""
+
 _IN_JSON: Final = "_json"
 """How a key of an event ends whose text is a document of its own."""
 
@@ -48,13 +51,20 @@ def shown(value: Any, key: str = "") -> Any:
             return dict(value)  # It only says which secret.
         return {name: shown(each, key_below(key, name)) for name, each in value.items()}
     if isinstance(value, list):
-        return [shown(each, key) for each in value]
+        return [_shown_parameter(each) if key == _PARAMETERS else shown(each, key) for each in value]
     # Under the key of a secret the text is the secret, whatever it is written in.
     if key.endswith(_IN_JSON) and not is_hidden(key) and isinstance(value, str) and (inner := _shown_json(value)) is not None:
         return inner
     if key in _CODE and isinstance(value, str):
         return _ADDRESS.sub(lambda found: str(without_secrets("", found[0])), value)
     return without_secrets(key, value)
+
+
+def _shown_parameter(value: Any) -> Any:
+    """Return a parameter of a job, as an event has it: its values are judged by its name."""
+    if not isinstance(value, Mapping) or not isinstance(name := value.get("name"), str):
+        return shown(value, _PARAMETERS)
+    return {key: shown(each, name if key in _VALUES else key) for key, each in value.items()}
 
 
 def _shown_json(text: str) -> str | None:

@@ -17,6 +17,7 @@ from eventflink.master.job_master import JobMaster
 from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.workers import Workers
+from eventflink.model.job_parameters import shown_values
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.accumulators import accumulators_view
 from eventflink.views.exceptions import exceptions_view
@@ -122,6 +123,7 @@ def job_head(fold: Fold, job: JobMaster) -> View:
     view["cause"] = dataclasses.asdict(job.cause) if job.cause else None
     view["job_master_id"] = job.job_master_id
     view["graph_digest"] = job.graph_digest
+    view["parameters"] = shown_values(job.execution_graph.graph.parameters)
     view["restart_strategy"] = dataclasses.asdict(job.restarts.strategy) if job.restarts.strategy else None
     view["failover_strategy"] = job.restarts.failover_strategy
     shown = exceptions_view(job, MAX_SHOWN_EXCEPTIONS)

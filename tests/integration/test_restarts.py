@@ -1,5 +1,6 @@
 """Restarts of real tasks on a real Spark: growing waits, whole jobs, and outputs that are lost between writer and reader."""
 
+import datetime as dt
 import json
 import shutil
 from collections.abc import Iterator
@@ -12,12 +13,14 @@ from eventflink import connect
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import RegionRestarted, RestartScheduled, TaskFinished
+from eventflink.gateways.errors import InvalidParameters
 from eventflink.gateways.reads import NothingThere
 from eventflink.jobs.result import read_result
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.attempts import SubtaskReference
 from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.statuses import FailoverStrategy, JobStatus
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
@@ -148,6 +151,45 @@ def test_a_job_that_failed_is_run_again_with_its_code(cluster: RunningCluster, c
         assert again.wait(timeout_s=JOB_TIMEOUT_S).status is JobStatus.FINISHED
     assert run([*options, "rerun", "reads-9"]) == ExitCode.NEGATIVE
     assert "there is no job 'reads-9'" in capsys.readouterr().err
+
+
+def test_a_job_runs_for_a_day_and_again_for_another(cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """One file and one upload of code, two nights: what differs is the value of a parameter, in SQL and in Python."""
+    (tmp_path / "daily.py").write_text(
+        "import datetime\n\n\ndef days(context):\n    day = context.parameters['day']\n"
+        "    rows = [(day, 1), (day, 2), (day - datetime.timedelta(1), 3)]\n"
+        "    return context.spark.createDataFrame(rows, 'day DATE, amount INT')\n"
+    )
+    (tmp_path / "daily.yaml").write_text(
+        "name: daily\nrestart_strategy: {type: none}\n"
+        "parameters:\n  day: {type: date}\n  least: {type: integer, default: 2}\n"
+        'vertices:\n  - {id: days, python: "daily:days"}\n'
+        '  - {id: total, sql: "SELECT :day AS day, sum(amount) AS total FROM days WHERE day = :day AND amount >= :least"}\n'
+        "edges: [{from: days, to: total}]\n"
+    )
+    options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id]
+    submit = ["submit", str(tmp_path / "daily.yaml"), "--code", str(tmp_path / "daily.py"), "--job-id", "daily-25"]
+    assert run([*options, *submit]) == ExitCode.USAGE
+    assert "parameter 'day': it has neither a default nor a value: give it one" in capsys.readouterr().err
+    assert run([*options, *submit, "--param", "day=2026-11-25"]) == ExitCode.OK
+    assert run([*options, "rerun", "daily-25", "--job-id", "daily-24", "--param", "day=2026-11-24", "--param", "least=0"]) == ExitCode.OK
+    for job_id, day, total in (("daily-25", 25, 2), ("daily-24", 24, 3)):
+        assert _result(cluster.job(job_id), "total") == [{"day": dt.date(2026, 11, day), "total": total}]
+    capsys.readouterr()
+    assert run([*options, "status", "daily-24"]) == ExitCode.OK
+    assert "parameters: day=2026-11-24, least=0\n" in capsys.readouterr().out
+    assert run([*options, "rerun", "daily-25", "--param", "day=24.11."]) == ExitCode.NEGATIVE
+    assert "parameter 'day': must be a date, not '24.11.'" in capsys.readouterr().err
+    with connect(cluster.bootstrap, cluster.cluster_id) as client:
+        assert client.job("daily-24").details().parameters == {"day": "2026-11-24", "least": 0}
+        with pytest.raises(InvalidParameters, match="there is no parameter 'dya'"):
+            client.job("daily-25").rerun(parameters={"dya": dt.date(2026, 11, 23)})
+        with pytest.raises(InvalidParameters, match="day: a parameter is a text, a number"):
+            client.job("daily-25").rerun(parameters={"day": None})
+        again = client.job("daily-25").rerun("daily-23", parameters={"day": dt.date(2026, 11, 23)})
+        assert again.result("total", timeout_s=JOB_TIMEOUT_S).to_arrow().to_pylist() == [{"day": dt.date(2026, 11, 23), "total": 2}]
+        with pytest.raises(InvalidJobGraph, match="parameter 'day': must be a date, not 20261122"):
+            client.submit(tmp_path / "daily.yaml", parameters={"day": 20261122})
 
 
 def test_a_job_restarts_as_a_whole_under_full(full: RunningCluster, tmp_path: Path) -> None:

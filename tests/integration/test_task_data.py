@@ -1,5 +1,6 @@
 """What real tasks read and publish, with a real Spark: shares of inputs, outputs, SQL, and functions that Spark runs."""
 
+import datetime as dt
 import json
 import shutil
 import socket
@@ -16,8 +17,9 @@ from eventflink.events.effects import TaskInput
 from eventflink.jobs.plain_rows import python_rows
 from eventflink.jobs.result import read_result
 from eventflink.model.attempts import Accumulators, LongCounter, LostInput, OutputLocation
+from eventflink.model.job_graph import JobParameter
 from eventflink.model.plain_values import json_text
-from eventflink.model.statuses import ShipStrategy
+from eventflink.model.statuses import ParameterType, ShipStrategy
 from eventflink.taskexecutor.process_events import Failed, Finished
 from eventflink.taskexecutor.spark_server import LOG_FILE, SparkLease, SparkServerSettings, find_server, supervisor_command
 from tests.support.task_host import SQL, Host, wait_until
@@ -282,6 +284,45 @@ def test_sql_sees_its_inputs_and_its_parameters(host: Host) -> None:
         got += read_result([outputs[0]], 9).to_pylist()
     assert [(r["word"], r["i"], r["p"]) for r in got] == [("w", 0, 2), ("w", 1, 2)]
     assert sum(r["n"] for r in got) == 50
+
+
+JOB_PARAMETERS: dict[ParameterType, tuple[str, object, str]] = {
+    ParameterType.STRING: ("it's :no 'parameter'", "it's :no 'parameter'", "string"),
+    ParameterType.INTEGER: ("5000000000", 5_000_000_000, "bigint"),
+    ParameterType.NUMBER: ("5.0", 5.0, "double"),
+    ParameterType.BOOLEAN: ("false", False, "boolean"),
+    ParameterType.DATE: ("2026-11-25", dt.date(2026, 11, 25), "date"),
+    ParameterType.TIMESTAMP: ("2026-11-25T23:30:00+00:00", dt.datetime(2026, 11, 25, 23, 30, tzinfo=dt.UTC), "timestamp"),
+}
+"""By its type a value of a parameter as text, as Python has it, and what Spark says that it is."""
+
+
+def test_sql_and_python_are_given_the_parameters_of_the_job_as_values_of_their_types(host: Host) -> None:
+    parameters = [JobParameter(name=kind.lower(), parameter_type=kind, value=text) for kind, (text, *_) in JOB_PARAMETERS.items()]
+    asked = ", ".join(f"typeof(:{each.name}) {each.name}_type, :{each.name} {each.name}" for each in parameters)
+    statement = f"select ':string' text, /* :nothing */ :mine mine, {asked}"  # What is a parameter, Spark alone says.
+    [output] = host.finish(statement, **SQL, parameters={"mine": 1}, job_parameters=tuple(parameters), parallelism=1, outputs=("default",))
+    [row] = read_result([output], 9).to_pylist()
+    assert (row["text"], row["mine"]) == (":string", 1)
+    for kind, (_, value, sql_type) in JOB_PARAMETERS.items():
+        assert (row[f"{kind.lower()}_type"], row[kind.lower()]) == (sql_type, value)
+    day = JobParameter(name="day", parameter_type=ParameterType.DATE, value="2026-11-25")
+    [output] = host.finish("told", parameters={"mine": 1}, job_parameters=(*parameters, day))
+    values = {kind.lower(): value for kind, (_, value, _) in JOB_PARAMETERS.items()} | {"mine": 1, "day": dt.date(2026, 11, 25)}
+    assert read_result([output], 9).to_pylist() == [{"day": dt.date(2026, 11, 25), "text": str(sorted(values.items()))}]
+
+
+def test_a_parameter_that_nobody_declares_is_named_by_spark_and_the_attempt_fails(host: Host) -> None:
+    failure_type, message, _ = host.fail("select :dya", **SQL, job_parameters=())
+    assert failure_type == "AnalysisException"
+    assert "UNBOUND_SQL_PARAMETER" in message
+    assert "dya" in message
+    wrong = JobParameter(name="day", parameter_type=ParameterType.DATE, value="soon")
+    failure_type, message, _ = host.fail("told", job_parameters=(wrong,))
+    assert (failure_type, message) == (
+        "ParametersUnusable",
+        "vertex 'vertex': the parameters of its job: must be a date, not 'soon': it is not of the form 2026-11-25",
+    )
 
 
 @pytest.mark.parametrize(

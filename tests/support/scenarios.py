@@ -70,7 +70,7 @@ def busy_cluster(seals: Seals = NO_SEALS) -> ScriptedCluster:
     cluster.register("tm1", slots=6)
     cluster.register("tm2", slots=2, profile=ResourceProfile(500, 512 << 20))
     for number in range(4):
-        cluster.run(cluster.submit(graph(vertex("a")), job_id=f"done{number}"))
+        cluster.run(cluster.submit(graph(vertex("a"), parameters={"run": {"type": "integer", "value": number}}), job_id=f"done{number}"))
     cluster.pass_time(1)  # done0 and done1 are evicted.
     cluster.leader.timers.clear()
     [dirty] = deployments(cluster.submit(graph(vertex("a")), job_id="dirty"))

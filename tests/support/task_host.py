@@ -89,6 +89,10 @@ def numbers(context):
     rows = context.spark.range(0, context.parameters["count"], 1, 3)
     return context.share(rows.select("id", (F.col("id") % 11).cast("int").alias("k"), F.col("id").cast("string").alias("s")))
 
+def told(context):
+    [day, text] = [context.parameters["day"], str(sorted(context.parameters.items()))]
+    return context.spark.createDataFrame([(day, text)], "day DATE, text STRING")
+
 def two_outputs(context):
     rows = context.spark.range(10)
     return {"even": rows.filter("id % 2 = 0"), "none": rows.filter("id < 0")}

@@ -44,6 +44,15 @@ def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "_TIMEOUT_S", 0.5)
 
 
+DAILY = """
+name: daily
+parameters:
+  region: {type: string}
+  day: {type: date, default: 2026-11-25, description: whose orders are counted}
+vertices: [{id: a, sql: "SELECT :day"}]
+"""
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
@@ -52,6 +61,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "{name: c, vertices: [{id: a, sql: s}, {id: b, sql: s}], edges: [{from: a, to: b}, {from: b, to: a}]}"
     )
     (tmp_path / "typo.json").write_text('{"name": "t", "vertices": [{"id": "a", "sqll": "SELECT 1"}]}')
+    (tmp_path / "daily.yaml").write_text(DAILY)
     (tmp_path / "broken.json").write_text('{"name": ')
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "list.yaml").write_text("[1, 2]")
@@ -81,6 +91,19 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("submit broken.json", ExitCode.USAGE, "broken.json: not valid"),
         ("submit list.yaml", ExitCode.USAGE, "list.yaml: a job graph is a mapping"),
         ("submit cycle.yaml", ExitCode.USAGE, "cycle.yaml: the graph has a cycle"),
+        ("submit daily.yaml", ExitCode.USAGE, "parameter 'region': it has neither a default nor a value: give it one; the job declares"),
+        ("submit daily.yaml --param region", ExitCode.USAGE, "invalid --param 'region': NAME=VALUE is expected, such as day=2026-11-25"),
+        ("submit daily.yaml --param =AT", ExitCode.USAGE, "invalid --param '=AT': NAME=VALUE is expected"),
+        ("submit daily.yaml --param region=A --param region=B", ExitCode.USAGE, "invalid --param 'region=B': 'region' has a value already"),
+        ("submit daily.yaml --param region=A --param dya=x", ExitCode.USAGE, "there is no parameter 'dya' (did you mean 'day'?); the job"),
+        (
+            "run daily.yaml --param region=A --param day=x",
+            ExitCode.USAGE,
+            "parameter 'day': must be a date, not 'x': it is not of the form",
+        ),
+        ("standalone-job daily.yaml --param region=A --param day=x", ExitCode.USAGE, "parameter 'day': must be a date, not 'x'"),
+        ("submit graph.json --param day=2026-11-25", ExitCode.USAGE, "there is no parameter 'day'; the job declares none"),
+        ("rerun 3f2a --param day", ExitCode.USAGE, "invalid --param 'day': NAME=VALUE is expected"),
         ("submit graph.json --code missing", ExitCode.USAGE, "missing: No such file"),
         ("submit graph.json --code empty", ExitCode.USAGE, "empty: holds no file"),
         ("-D slots topics", ExitCode.USAGE, "'slots' is not of the form KEY=VALUE"),
@@ -328,6 +351,16 @@ def test_the_plan_of_a_document_is_shown_without_a_cluster(here: Path, capsys: p
         [("sums", 1), ("numbers", 2)],
     )
     assert [(each["id"], each["ship_strategy"]) for each in plan["nodes"][0]["inputs"]] == [("numbers", "BROADCAST")]
+
+
+def test_the_parameters_of_a_document_are_shown_with_what_is_still_to_be_given(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["info", str(here / "daily.yaml")]) == ExitCode.OK
+    said = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in capsys.readouterr().out.splitlines()]
+    assert said[-3:] == [
+        ["parameter", "type", "value", "default", "description"],
+        ["day", "date", "2026-11-25", "2026-11-25", "whose orders are counted"],
+        ["region", "string", "to be given"],
+    ]
 
 
 def test_the_installed_program_keeps_the_same_rules(here: Path) -> None:

@@ -11,6 +11,7 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.model.job_graph import JobEdge, JobGraph
 from eventflink.model.job_graph_document import graph_digest, parse_job_graph
+from eventflink.model.job_parameters import type_name
 from eventflink.rest.flink.plans import JobPlanInfo, name_of, plan_of_graph
 
 
@@ -45,6 +46,19 @@ def _print(session: Session, graph: JobGraph) -> None:
             Text(", ".join(reads)),
             Text(str(vertex.resources) if vertex.resources else ""),
         )
+    session.out.print(table)
+    if graph.parameters:
+        _print_parameters(session, graph)
+
+
+def _print_parameters(session: Session, graph: JobGraph) -> None:
+    table = Table()
+    for heading in ("parameter", "type", "value", "default", "description"):
+        table.add_column(heading)
+    for each in graph.parameters:
+        default = "" if each.default is None else each.default
+        value = Text("to be given", style="yellow") if each.value is None else Text(each.value)
+        table.add_row(Text(each.name), type_name(each.parameter_type), value, Text(default), Text(each.description))
     session.out.print(table)
 
 

@@ -6,6 +6,7 @@ import click
 
 from eventflink.cli.commands.submit import follow
 from eventflink.cli.completion import complete_jobs
+from eventflink.cli.parameter_options import param_option
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
@@ -14,6 +15,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 
 @click.command()
 @click.argument("rerun_of", metavar="JOB_ID", shell_complete=complete_jobs)
+@param_option
 @click.option("--job-id", metavar="NEW_ID", help="The id of the job that runs. Default: a new one.")
 @click.option("-d", "--detach", "--detached", is_flag=True, help="Do not wait for the job's end.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines for people.")
@@ -21,14 +23,16 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
     "--timeout", "timeout_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Wait no longer, for answer and end together."
 )
 @pass_session
-def rerun(session: Session, rerun_of: str, job_id: str | None, timeout_s: float | None, *, detach: bool, as_json: bool) -> int:
+def rerun(
+    session: Session, rerun_of: str, parameters: dict[str, str], job_id: str | None, timeout_s: float | None, *, detach: bool, as_json: bool
+) -> int:
     """Run the ended job JOB_ID again, with its graph and its code and from the beginning, and wait for the end.
 
-    It is a job of its own, under a new id; the ended job stays as it is.
+    It is a job of its own, under a new id; the ended job stays as it is. Parameters that no --param names have the values of that job.
     """
     began_s = time.monotonic()
     options = done_by(Deadline.after(timeout_s, began_s), timeout_s)
     with session.working("submitting"), DispatcherGateway(session.bootstrap, session.cluster_id, **options) as gateway:
-        accepted = gateway.rerun_job(rerun_of, job_id, actor=actor_name())
+        accepted = gateway.rerun_job(rerun_of, job_id, parameters, actor=actor_name())
     report = {"job_id": accepted.job_id, "rerun_of": rerun_of, "request_id": accepted.request_id, "log_offset": accepted.log_offset}
     return follow(session, accepted, report, timeout_s, began_s, detach=detach, as_json=as_json)

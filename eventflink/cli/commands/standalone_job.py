@@ -7,22 +7,25 @@ import click
 
 from eventflink.cli.commands.application import run_application_master
 from eventflink.cli.commands.submit import read_document
+from eventflink.cli.parameter_options import param_option
 from eventflink.cli.session import Session, pass_session
-from eventflink.model.job_graph_document import parse_job_graph, to_document
+from eventflink.model.job_graph_document import bind_parameters, parse_job_graph, to_document
 
 
 @click.command("standalone-job")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--code", type=click.Path(path_type=Path), multiple=True, help="A file or directory with the job's Python code; repeatable.")
+@param_option
 @click.option("--job-id", default="", help="The job's id. Default: one that follows from the cluster's id.")
 @pass_session
-def standalone_job(session: Session, file: Path, code: tuple[Path, ...], job_id: str) -> int:
+def standalone_job(session: Session, file: Path, code: tuple[Path, ...], parameters: dict[str, str], job_id: str) -> int:
     """Start a master that runs the job that FILE (JSON or YAML) describes.
 
     When the job has ended the cluster is shut down, and the exit code is that of how it ended. Several masters may be started, each with
     the same FILE.
     """
     # A mistake is told before anything starts; what other files say is in the graph from here on.
-    document = json.dumps(to_document(parse_job_graph(read_document(file), str(file), file.parent)))
+    graph = bind_parameters(parse_job_graph(read_document(file), str(file), file.parent), parameters)
+    document = json.dumps(to_document(graph))
     paths = tuple(str(path.absolute()) for path in code)
     return run_application_master(session, "standalone-job", graph=document, code=paths, job_id=job_id)

@@ -9,6 +9,7 @@ from eventflink.cli.drawing import print_pending_workers, seconds_until_now, sty
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster, ask_job, ask_past_cluster, ask_past_job
+from eventflink.model.plain_values import json_text
 from eventflink.model.stack_traces import user_location
 from eventflink.views.plain import View, reaction_of
 
@@ -40,6 +41,9 @@ def _print_job(session: Session, view: View, *, is_past: bool) -> None:
     more += ["its failure is dismissed"] if view.get("failure_is_dismissed") else []
     said = ", ".join([duration, *more])
     session.out.print(Text.assemble(f"{view['name']} ({view['job_id']}) ", styled(view["status"]), said))
+    if view["parameters"]:
+        values = [f"{name}={value if isinstance(value, str) else json_text(value)}" for name, value in view["parameters"].items()]
+        session.out.print(Text(f"parameters: {', '.join(values)}"))
     if view["cause"]:
         session.out.print(Text(f"{view['cause']['failure_type']}: {view['cause']['message']}", style="red"))
     for kind in view["slot_requirements"]:

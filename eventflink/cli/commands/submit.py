@@ -14,6 +14,7 @@ import click
 from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.parameter_options import param_option
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, actor_name, pass_session
 from eventflink.gateways.blocking import done_by
@@ -23,7 +24,7 @@ from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
 from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
 
 if TYPE_CHECKING:
     from eventflink.cli.job_progress import JobProgress
@@ -34,6 +35,7 @@ _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--code", type=click.Path(path_type=Path), multiple=True, help="A file or directory with the job's Python code; repeatable.")
+@param_option
 @click.option("-s", "--from-savepoint", "savepoint_path", metavar="PATH", help="Let the streams begin in this savepoint.")
 @click.option("-n", "--allow-non-restored-state", is_flag=True, help="Leave behind what the savepoint has and the job does not.")
 @click.option("--job-id", help="The job's id. Default: a new one.")
@@ -51,6 +53,7 @@ def submit(
     session: Session,
     file: Path,
     code: tuple[Path, ...],
+    parameters: dict[str, str],
     job_id: str | None,
     timeout_s: float | None,
     savepoint_path: str | None,
@@ -61,6 +64,7 @@ def submit(
 ) -> int:
     """Submit the job that FILE (JSON or YAML; - for standard input) describes, and wait for its end."""
     graph = parse_job_graph(read_document(file), "standard input" if str(file) == "-" else str(file), file.parent)
+    graph = bind_parameters(graph, parameters)
     if savepoint_path is not None or graph.restore is not None:
         from eventflink.streams.savepoint_restore import begin_in_savepoint
 

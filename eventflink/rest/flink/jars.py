@@ -198,7 +198,7 @@ async def _run(jarid: str, options: JarOptions, jars: JarStore, submitting: Subm
             _checked(lambda: bundle.write_code(target))
 
         return await submitting.submit(
-            submission_of_graph(graph, options.job_id, submitting.actor),
+            submission_of_graph(graph, {}, options.job_id, submitting.actor),
             write_code if has_code else None,
             options.savepoint_path,
             allow_non_restored_state=options.allow_non_restored_state,

@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 from pydantic import Field
 
+from eventflink.model.job_parameters import text_of
 from eventflink.model.statuses import ApplicationStatus, JobStatus
 from eventflink.rest.flink.accumulators import serialized
 from eventflink.rest.flink.asynchronous import FailureCause, QueueStatus, QueueStatusId, failure_cause
@@ -90,7 +91,9 @@ async def job_config(reads: JobReadsOfRequest) -> JobConfigInfo:
     """Return how a job is configured."""
     job = await reads.job()
     strategy = _restart_strategy(job["restart_strategy"])
-    return JobConfigInfo(jid=job["job_id"], name=job["name"], execution_config=ExecutionConfigInfo(restart_strategy=strategy))
+    parameters = {name: text_of(value) for name, value in job["parameters"].items()}
+    made = ExecutionConfigInfo(restart_strategy=strategy, user_config=parameters)
+    return JobConfigInfo(jid=job["job_id"], name=job["name"], execution_config=made)
 
 
 @router.get("/execution-result")

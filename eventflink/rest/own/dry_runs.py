@@ -52,7 +52,7 @@ class DryRun(OwnShape):
 
 @router.post("/dry-run", openapi_extra=COMMAND_BODY)
 async def dry_run(request: Request, moments: MomentsOfRequest, identity: IdentityOfRequest, services: ServicesOfRequest) -> Moment[DryRun]:
-    """Say what a command would lead to, or a submission: `{"type": "SubmitJob", "document": …, "job_id": …}`."""
+    """Say what a command would lead to, or a submission: `{"type": "SubmitJob", "document": …, "parameters": …, "job_id": …}`."""
     wanted = _request_of(await request.body(), named(identity.name, is_proven=bool(services.proof.secrets)))
     return await moments.spend(dry_run_view, wanted)
 
@@ -60,6 +60,11 @@ async def dry_run(request: Request, moments: MomentsOfRequest, identity: Identit
 def _request_of(body: bytes, actor: str) -> MasterRequest:
     document = json_of(body)
     if isinstance(document, dict) and document.get("type") == _SUBMISSION:
-        given, job_id = document.get("document"), document.get("job_id")
-        return submission_of(given if isinstance(given, str | dict) else "", job_id if isinstance(job_id, str) else None, actor)
+        given, values, job_id = document.get("document"), document.get("parameters"), document.get("job_id")
+        return submission_of(
+            given if isinstance(given, str | dict) else "",
+            values if isinstance(values, dict) else {},
+            job_id if isinstance(job_id, str) else None,
+            actor,
+        )
     return command_of(body, actor)

@@ -171,6 +171,8 @@ class JobPage(JobRow):
     job_master_id: str
     """The fencing token of its JobMaster."""
     graph_digest: str
+    parameters: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """What its parameters are bound to, by name."""
     suspended_because: str | None
     checkpoints: CheckpointsSummary
     """Their history is a page of its own."""

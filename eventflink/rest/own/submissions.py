@@ -12,10 +12,12 @@ from typing import IO, Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from eventflink.jobs.archive import ArchiveError, Opened, is_left_behind, is_safe_name, write_archive
+from eventflink.model.document_text import read_json
 from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_parameters import MAX_PARAMETERS
 from eventflink.rest.access.guard import is_form
 from eventflink.rest.errors import RestError
 from eventflink.rest.own.moments import OwnShape
@@ -32,6 +34,10 @@ _B = TypeVar("_B", bound=BaseModel)
 Document = Annotated[str | dict[str, Any], Field(description="What describes the job: text, JSON or YAML, or an object.")]
 
 
+def _read_parameters(value: object) -> object:
+    return read_json(value) if isinstance(value, str) else value
+
+
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,6 +46,8 @@ class SubmissionBody(_Body):
     """A job, and where it begins."""
 
     document: Document
+    parameters: Annotated[dict[str, Any], BeforeValidator(_read_parameters), Field(max_length=MAX_PARAMETERS)] = Field(default_factory=dict)
+    """Values of the parameters that it declares, by name; in a form the text of a JSON object."""
     job_id: Annotated[str, Field(max_length=128)] | None = None
     savepoint_path: Annotated[str, Field(max_length=4_096)] | None = None
     allow_non_restored_state: bool = False
@@ -55,7 +63,7 @@ def _request_schema() -> dict[str, Any]:
     """Return how OpenAPI shows a submission: one document, or a form with the same fields, whose files are the code."""
     schema = SubmissionBody.model_json_schema()
     code = {"type": "array", "items": {"type": "string", "format": "binary"}, "maxItems": MAX_CODE_FILES}
-    fields = schema["properties"] | {"document": {"type": "string"}, _CODE: code}
+    fields = schema["properties"] | {"document": {"type": "string"}, "parameters": {"type": "string"}, _CODE: code}
     content = {"application/json": {"schema": schema}, "multipart/form-data": {"schema": schema | {"properties": fields}}}
     return {"requestBody": {"required": True, "content": content}}
 
@@ -133,7 +141,7 @@ async def submit(request: Request, submitting: SubmittingOfRequest, turns: Turns
 
 
 async def _submit(body: SubmissionBody, code: Mapping[str, Opened], submitting: Submitting) -> Submitted:
-    submission = await asyncio.to_thread(submission_of, body.document, body.job_id, submitting.actor)
+    submission = await asyncio.to_thread(submission_of, body.document, body.parameters, body.job_id, submitting.actor)
     accepted = await submitting.submit(
         submission,
         functools.partial(_write, code) if code else None,

@@ -15,6 +15,7 @@ from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings, WorkerSettings
 from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
+from eventflink.model.job_graph import ParameterValue
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, FollowUpType, TaskFile, TaskManagerFile
 from eventflink.model.stream_progress import StreamProgress
@@ -90,6 +91,10 @@ def _fitting() -> list[MasterInput]:
         ],
         *[c.DismissJobFailure(request_id="new", job_id=job) for job in ("running", "failing", "done3", "x")],
         *[c.RerunJob(request_id="new", job_id="new", rerun_of=job) for job in ("running", "done3", "x")],
+        *[
+            c.RerunJob(request_id="new", job_id="new", rerun_of="done3", parameters=(ParameterValue("run", text),))
+            for text in ("7", "seven")
+        ],
         c.RequestTaskManagerFileUpload(request_id="new", task_manager_id="tm1", file=TaskManagerFile.STDOUT),
         c.FileUploadCompleted("tm1", "tm1-1", "own log", "key"),
         i.UploadsOverdue(),

@@ -18,7 +18,9 @@ from eventflink.master.canonical import digest_of
 from eventflink.master.inputs import CleanupsCompleted
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import AttemptStatus
-from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex, RestartStrategy
+from eventflink.model.document_fields import MAX_NAME_LENGTH
+from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex, ParameterValue, RestartStrategy
+from eventflink.model.job_parameters import MAX_VALUE_LENGTH
 from eventflink.model.resources import ExtendedResource, Hardware, ResourceProfile
 from eventflink.model.statuses import (
     ApplicationStatus,
@@ -47,7 +49,8 @@ def populated() -> ScriptedCluster:
     cluster.say(c.TaskManagerDeath("gone", "gone-1", "exit code 137"))
     cluster.register("tm1", slots=2)
     for job_id in ("evicted", "done"):
-        cluster.run(cluster.submit(graph(vertex("a")), job_id=job_id))
+        document = graph(vertex("a"), parameters={"run": {"type": "boolean", "value": True}})
+        cluster.run(cluster.submit(document, job_id=job_id))
         cluster.timer(CleanupsCompleted((job_id,)))
     cluster.pass_time(1)
     first, second = deployments(cluster.submit(graph(vertex("a", 2), restart_strategy=fixed_delay(3)), job_id="running"))
@@ -196,6 +199,15 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.Request], str, str]] = [
         (lambda _, t=t: c.RerunJob(job_id="new", rerun_of=t), INVALID, f"rerun_of '{t[:20]}")
         for t in ODD_TEXTS
         if t not in ("x" * 128, "null")
+    ),
+    *(
+        (lambda _, p=p: c.RerunJob(job_id="new", rerun_of="done", parameters=(p,)), code, says)
+        for t in ODD_TEXTS
+        for p, is_short, says in (
+            (ParameterValue("run", t), len(t) <= MAX_VALUE_LENGTH, "parameter 'run': must be a boolean"),
+            (ParameterValue(t, "1"), len(t) <= MAX_NAME_LENGTH, "there is no parameter '"),
+        )
+        for code, says in ((("InvalidParameters", says) if is_short else (INVALID, "has at most")),)
     ),
     (lambda _: c.RerunJob(job_id="new", rerun_of="running"), "JobNotEnded", "job 'running' is RUNNING"),
     (lambda _: c.RerunJob(job_id="done", rerun_of="done"), "DuplicateJobSubmission", "job 'done' was submitted before"),

@@ -190,6 +190,29 @@ def test_a_job_is_cancelled_after_what_that_does_was_shown(browser: Tabs) -> Non
         assert serving.cluster.job("backfill-7").status in (JobStatus.CANCELLING, JobStatus.CANCELED)
 
 
+def test_a_job_shows_its_parameters_and_runs_again_with_another_one(browser: Tabs) -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    parameters = {"day": {"type": "date", "value": "2026-11-25"}, "least": {"type": "integer", "default": 100}}
+    cluster.run(cluster.submit(graph(vertex("a"), name="daily", parameters=parameters), job_id="daily-25"))
+    with served(cluster) as serving:
+        dashboard = Dashboard(browser, serving.url)
+        dashboard.show("/jobs/daily-25")
+        page = dashboard.page
+        expect(page.get_by_label("Parameters")).to_have_text("day 2026-11-25least 100")
+        dashboard.check_both_themes_and_widths()
+        page.get_by_role("button", name="Actions").click()
+        page.get_by_role("menuitem", name="Run the job again").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("day").fill("24.11.2026")
+        expect(dialog.get_by_text("InvalidParameters")).to_be_visible()
+        expect(dialog.get_by_text("must be a date, not '24.11.2026'")).to_be_visible()
+        dialog.get_by_label("day").fill("2026-11-24")
+        expect(dialog.get_by_text("would be accepted")).to_be_visible()
+        dialog.get_by_role("button", name="Run daily again").click()
+        expect(page.get_by_label("Parameters")).to_have_text("day 2026-11-24least 100")
+
+
 def test_a_document_is_checked_and_drawn_while_one_types_and_then_submitted(browser: Tabs) -> None:
     with served(recorded().cluster) as serving:
         dashboard = Dashboard(browser, serving.url)

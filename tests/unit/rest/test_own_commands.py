@@ -129,6 +129,44 @@ def test_a_submission_that_cannot_be_names_the_place_and_reaches_nobody(body: An
     assert len(cluster.events(JobSubmitted)) == 1
 
 
+DAILY = """
+name: daily
+parameters: {day: {type: date}, least: {type: integer, default: 2}}
+vertices: [{id: only, sql: "SELECT :day"}]
+"""
+
+
+def test_values_of_parameters_come_with_a_submission_and_with_another_run_and_are_told_of_the_job() -> None:
+    cluster = ScriptedCluster()
+    with commanding_client(cluster) as client:
+        assert post(client, JOBS, {"document": DAILY, "job_id": "one", "parameters": {"day": "2026-11-25"}})[0] == 200
+        form = {"document": DAILY, "job_id": "two", "parameters": '{"day": "2026-11-24", "least": 5}'}
+        assert client.post(JOBS, files={name: (None, text) for name, text in form.items()}).status_code == 200
+        cluster.cancel("one")
+        status, answer = post(client, COMMANDS, {"type": "RerunJob", "rerun_of": "one", "parameters": {"least": 7}})
+        assert status == 200
+        for job_id, day, least in (("one", "2026-11-25", 2), ("two", "2026-11-24", 5), (answer["subject"], "2026-11-25", 7)):
+            assert client.get(f"{JOBS}/{job_id}").json()["body"]["parameters"] == {"day": day, "least": least}
+            config = client.get(f"/jobs/{job_id}/config").json()["execution-config"]
+            assert config["user-config"] == {"day": day, "least": str(least)}, "as Flink tells its global job parameters"
+        for body, says in (
+            ({"document": DAILY}, "parameter 'day': it has neither a default nor a value"),
+            ({"document": DAILY, "parameters": {"dya": "2026-11-25"}}, "there is no parameter 'dya' (did you mean 'day'?)"),
+            ({"document": DAILY, "parameters": {"day": 20261125}}, "parameter 'day': must be a date, not 20261125; the job declares"),
+            ({"document": DAILY, "parameters": ["day"]}, "body.parameters: must be a mapping"),
+            ({"document": DAILY, "parameters": '{"day": '}, "body.parameters: not valid JSON"),
+        ):
+            status, refusal = post(client, JOBS, body)
+            assert (status, says in refusal["errors"][0]) == (400, True), refusal
+        status, refusal = post(client, COMMANDS, {"type": "RerunJob", "rerun_of": "one", "parameters": {"day": "soon"}})
+        assert (status, "must be a date, not 'soon'" in refusal["errors"][0]) == (400, True), refusal
+        status, refusal = post(client, "/eventflink/v1/dry-run", {"type": "SubmitJob", "document": DAILY})
+        assert (status, "parameter 'day': it has neither" in refusal["errors"][0]) == (400, True), refusal
+        wanted = {"type": "SubmitJob", "document": DAILY, "parameters": {"day": "2026-11-25"}}
+        assert post(client, "/eventflink/v1/dry-run", wanted)[1]["body"]["accepted"]
+    assert len(cluster.events(JobSubmitted)) == 3
+
+
 def test_a_form_submits_as_well_and_with_code_that_cannot_be_it_names_the_file() -> None:
     cluster = cluster_with_a_job()
 

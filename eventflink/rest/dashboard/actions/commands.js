@@ -42,8 +42,13 @@ function orders(job) {
       id: "rerun", verb: `Run ${name} again`, title: "Run the job again", keep: "Leave it ended",
       about: "With its graph and its code, from the beginning, as a job of its own; this one stays as it is.",
       why: ended === undefined ? "it has not ended" : undefined,
-      fields: [{ name: "job_id", label: "Job id", kind: "text", hint: "of the job that runs; empty: a new one" }],
-      document: (values) => ({ type: "RerunJob", rerun_of: job_id, ...given(values) }), leads: (subject) => `/jobs/${encodeURIComponent(subject)}`,
+      fields: [{ name: "job_id", label: "Job id", kind: "text", hint: "of the job that runs; empty: a new one" }, ...parametersOf(job)],
+      document: (values) => {
+        const changed = parametersOf(job).filter((field) => (values[field.name] ?? field.value) !== field.value);
+        const parameters = Object.fromEntries(changed.map((field) => [field.label, values[field.name]]));
+        return { type: "RerunJob", rerun_of: job_id, ...(values.job_id && { job_id: values.job_id }), ...(changed.length > 0 && { parameters }) };
+      },
+      leads: (subject) => `/jobs/${encodeURIComponent(subject)}`,
     },
     {
       id: "dismiss", verb: `Dismiss the failure of ${name}`, title: "Dismiss the failure", keep: "Leave it a problem",
@@ -120,6 +125,11 @@ export function blockOf({ task_manager_id, blocked }) {
     ],
     document: (values) => ({ type: "BlockTaskManager", task_manager_id, reason: values.reason ?? "", duration_ms: Number(values.duration_ms ?? 0) }),
   };
+}
+
+/** The parameters of a job, which another run may have otherwise. @param {any} job @returns {Field[]} */
+function parametersOf(job) {
+  return Object.entries(job.parameters ?? {}).map(([name, value]) => ({ name: `parameters.${name}`, label: name, kind: "text", value: String(value), hint: "a parameter; this is the value of the job that ended" }));
 }
 
 /** What a form begins with. @param {Field[]} fields @returns {Record<string, string>} */

@@ -30,6 +30,15 @@ test("a job that has ended is run again as another one, whose page follows", () 
   assert.equal(find(job("RUNNING"), "rerun").why, "it has not ended");
 });
 
+test("another run is asked for with the parameters that were changed, and no others", () => {
+  const rerun = find({ ...job("FINISHED"), parameters: { day: "2026-11-25", least: 100, token_source: "******" } }, "rerun");
+  const values = initialValues(rerun.fields);
+  assert.deepEqual(rerun.fields.map((field) => [field.label, field.value]), [["Job id", undefined], ["day", "2026-11-25"], ["least", "100"], ["token_source", "******"]]);
+  assert.deepEqual(rerun.document(values), { type: "RerunJob", rerun_of: "orders-7" });
+  const changed = { ...values, "parameters.day": "2026-11-24", "parameters.least": "" };
+  assert.deepEqual(rerun.document(changed), { type: "RerunJob", rerun_of: "orders-7", parameters: { day: "2026-11-24", least: "" } });
+});
+
 test("a failure is dismissed once", () => {
   assert.deepEqual(possible(job("FAILED")), ["rerun", "dismiss"]);
   assert.deepEqual(find(job("FAILED"), "dismiss").document({ reason: "known" }), { type: "DismissJobFailure", job_id: "orders-7", reason: "known" });

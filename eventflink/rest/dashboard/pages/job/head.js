@@ -34,6 +34,8 @@ export function JobHead({ job, moment }) {
       <span>${plural(job.restarts, "restart")}</span>
       <span>${job.stream ? "stream" : "batch"}${job.scheduler === "ADAPTIVE" ? ", adaptive" : ""}</span>
     </p>
+    ${Object.keys(job.parameters ?? {}).length > 0 &&
+    html`<p class="job-facts muted" aria-label="Parameters">${Object.entries(job.parameters).map(([name, value]) => html`<span key=${name}>${name} <b title=${value}>${middle(String(value), 48)}</b></span>`)}</p>`}
     ${job.sentence &&
     html`<p class=${`job-sentence ${attention}`}>
       <span>${h(Sentence, { text: job.sentence })}</span>
