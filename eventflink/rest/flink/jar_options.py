@@ -14,6 +14,8 @@ from fastapi import Query
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from eventflink.model.document_fields import did_you_mean
+from eventflink.model.job_parameters import json_value
+from eventflink.model.statuses import ParameterType
 from eventflink.rest.errors import RestError
 
 MAX_ARGUMENTS: Final = 200
@@ -123,6 +125,8 @@ def options_of(body: JarPlanRequestBody | None, query: QueryOptions) -> JarOptio
 def with_options(document: dict[str, Any], options: JarOptions) -> dict[str, Any]:
     """Return a document with the parallelism of what states none, and with arguments in the place of the parameters of their names.
 
+    A parameter that the job declares is given its value; of a vertex an argument takes the place of what the document has.
+
     Raises:
         RestError: 400, there is nothing that an option is for; names it.
 
@@ -136,14 +140,25 @@ def with_options(document: dict[str, Any], options: JarOptions) -> dict[str, Any
             raise _refused("parallelism: each vertex of the document states its own, and that counts")
         for vertex in without:
             vertex["parallelism"] = options.parallelism
+    declared = dict(_parameters_of(document))
     for name, text in options.arguments.items():
-        taking = [vertex for vertex in there if isinstance(vertex.get("parameters"), dict) and name in vertex["parameters"]]
+        if isinstance(of_job := declared.get(name), dict):
+            declared[name] = of_job | {"value": _declared_value(name, text, of_job.get("type"))}
+            continue
+        taking = [vertex for vertex in there if name in _parameters_of(vertex)]
         if not taking:
-            known = {str(key) for vertex in there if isinstance(vertex.get("parameters"), dict) for key in vertex["parameters"]}
-            raise _refused(f"programArgs: no vertex has the parameter '{name}'{did_you_mean(name, known)}")
+            known = {str(key) for each in (document, *there) for key in _parameters_of(each)}
+            raise _refused(f"programArgs: neither the job nor a vertex has the parameter '{name}'{did_you_mean(name, known)}")
         for vertex in taking:
             vertex["parameters"] = vertex["parameters"] | {name: _value_of(name, text, vertex["parameters"][name])}
-    return document | {"vertices": made} if made else document
+    changed = ({"parameters": declared} if declared else {}) | ({"vertices": made} if made else {})
+    return document | changed
+
+
+def _parameters_of(part: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the parameters that a document, or a vertex of it, has."""
+    parameters = part.get("parameters")
+    return parameters if isinstance(parameters, dict) else {}
 
 
 def _words(said: JarPlanRequestBody, query: QueryOptions) -> list[str]:
@@ -170,7 +185,7 @@ def _named(words: list[str]) -> dict[str, str]:
     for word in rest:
         name, is_whole, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or not name:
-            raise _refused(f"programArgs: '{word}': an argument is --NAME VALUE, for the parameter NAME of a vertex")
+            raise _refused(f"programArgs: '{word}': an argument is --NAME VALUE, for the parameter NAME")
         if not is_whole and (following := next(rest, None)) is None:
             raise _refused(f"programArgs: '{word}' has no value")
         if name in named:
@@ -193,6 +208,18 @@ def _value_of(name: str, text: str, before: object) -> object:
             f"programArgs: {name}: '{text}' is not of the kind of {json.dumps(before, default=str)[:_MAX_TEXT]}, as the document has it"
         )
     return value
+
+
+def _declared_value(name: str, text: str, type_name: object) -> object:
+    """Return the value that a text says of a parameter that the job declares."""
+    try:
+        parameter_type = ParameterType(str(type_name).upper())
+    except ValueError:
+        return text  # There is no such type: the document is refused for it.
+    try:
+        return json_value(parameter_type, text)
+    except ValueError as error:
+        raise _refused(f"programArgs: {name}: {error}") from error
 
 
 def _refused(message: str) -> RestError:

@@ -100,11 +100,35 @@ def test_arguments_take_the_place_of_the_parameters_of_their_names_and_stay_of_t
         assert second.parameters_json == '{"limit":5}'
 
 
+def test_arguments_are_values_of_the_parameters_that_the_job_declares() -> None:
+    document = """
+name: daily
+parameters: {day: {type: date}, least: {type: integer, default: 2}}
+vertices: [{id: only, sql: "SELECT :day", parameters: {limit: 10}}]
+"""
+    cluster = ScriptedCluster()
+    with commanding_client(cluster) as client:
+        jar = upload(client, bundle({"job.yaml": document}))
+        assert client.get(f"/jars/{jar}/plan").status_code == 200
+        arguments = ["--day", "2026-11-25", "--least", "5", "--limit", "3"]
+        assert client.post(f"/jars/{jar}/run", json={"programArgsList": arguments}).status_code == 200
+        for words, says in (
+            ([], "parameter 'day': it has neither a default nor a value"),
+            (["--day", "soon"], "programArgs: day: must be a date, not 'soon'"),
+            (["--dya", "soon"], "neither the job nor a vertex has the parameter 'dya' (did you mean 'day'"),
+        ):
+            status, said = refusal(client, "POST", f"/jars/{jar}/run", json={"programArgsList": words})
+            assert (status, says in said) == (400, True), said
+    [event] = cluster.events(JobSubmitted)
+    assert {each.name: each.value for each in event.job_graph.parameters} == {"day": "2026-11-25", "least": "5"}
+    assert event.job_graph.vertices[0].parameters_json == '{"limit":3}'
+
+
 REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"entryClass": "org.example.Main"}, "no document 'org.example.Main'; its jobs are job.yaml"),
     ({"parallelism": 0}, "parallelism"),
     ({"parallelism": "many"}, "parallelism"),
-    ({"programArgsList": ["--limits", "5"]}, "no vertex has the parameter 'limits' (did you mean 'limit'"),
+    ({"programArgsList": ["--limits", "5"]}, "neither the job nor a vertex has the parameter 'limits' (did you mean 'limit'"),
     ({"programArgsList": ["--limit", "five"]}, "limit: 'five' is not of the kind of 10"),
     ({"programArgsList": ["--limit", "true"]}, "limit: 'true' is not of the kind of 10"),
     ({"programArgsList": ["--exact", "1"]}, "exact: '1' is not of the kind of false"),
