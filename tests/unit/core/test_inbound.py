@@ -39,6 +39,7 @@ from eventflink.master.inputs import UnreadableInput
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 from eventflink.model.actors import TASK_EXECUTOR, declared, is_called
 from eventflink.model.attempts import AttemptStatus, SlotStatus
+from eventflink.model.job_graph import ParameterValue
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
 from tests.support.cluster import REPORTS, ScriptedCluster, graph, vertex
@@ -290,7 +291,8 @@ def test_what_is_out_of_bounds_is_refused_by_the_same_words_in_json_and_in_avro(
 @pytest.mark.parametrize("cls", COMMANDS_BY_NAME.values(), ids=lambda cls: cls.__name__)
 def test_every_command_is_read_in_json_as_in_avro(cls: type[Command]) -> None:
     """With no more than it needs, and with all its fields; an id of a job that may be left out is derived, as that of the request."""
-    values: dict[type, Any] = {str: "x", int: 1, bool: True}
+    given = (ParameterValue("p", "1"), ParameterValue("q", "x"))
+    values: dict[Any, Any] = {str: "x", int: 1, bool: True, tuple[ParameterValue, ...]: given}
     hints = typing.get_type_hints(cls)
     whole = {f.name: values[hints[f.name]] if hints[f.name] in values else next(iter(hints[f.name])) for f in dataclasses.fields(cls)}
     needed = {f.name: whole[f.name] for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
@@ -298,7 +300,8 @@ def test_every_command_is_read_in_json_as_in_avro(cls: type[Command]) -> None:
     for fields in (whole, needed):
         [command] = _decode(Topic.COMMANDS, COMMANDS.encode(cls(**fields))).inputs
         assert command == cls(**derived | fields | {"actor": declared(fields.get("actor", ""))})
-        assert _json(Topic.COMMANDS, type=cls.__name__, **fields) == command
+        in_json = {name: {each.name: each.value for each in value} if value is given else value for name, value in fields.items()}
+        assert _json(Topic.COMMANDS, type=cls.__name__, **in_json) == command
 
 
 def test_json_says_the_same_as_avro() -> None:
