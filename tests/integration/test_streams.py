@@ -78,6 +78,36 @@ def test_a_bounded_stream_copies_a_topic_and_finishes(cluster: RunningCluster) -
     )
 
 
+def test_a_stream_and_what_is_chained_to_it_are_given_the_parameters_of_the_job(cluster: RunningCluster) -> None:
+    source, target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
+    feed(cluster.bootstrap, source, records(0, 100))
+    sink, trigger = {"kafka": {"topic": target}, "format": "json"}, {"available_now": True}
+    reads = {**stream_of(source, sink, trigger=trigger)}
+    del reads["sink"]
+    graph = cluster.graph(
+        {"id": "first", "sql": "SELECT key, number FROM source WHERE number < :below", "stream": reads},
+        {"id": "second", "python": "stream_tasks:from_the_least", "stream": {"trigger": trigger}},
+        {"id": "third", "sql": "SELECT number, :day AS day FROM second", "stream": {"trigger": trigger, "sink": sink}},
+        edges=[
+            {"from": one, "to": other, "ship": "forward", "schema": "key STRING, number BIGINT", "chain": True}
+            for one, other in (("first", "second"), ("second", "third"))
+        ],
+        parameters={
+            "below": {"type": "integer", "value": 12},
+            "least": {"type": "integer", "value": 10},
+            "day": {"type": "date", "value": "2026-11-25"},
+        },
+        code_archives=[cluster.user_code(CODE)],
+    )
+    assert len(graph.vertices) == 1
+    job_id = cluster.submit(graph)
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, SPARK_TIMEOUT_S)
+    reader = CommittedReader(cluster.bootstrap, target)
+    rows = reader.read_until(lambda rows: len(rows) >= 2)
+    reader.close()
+    assert sorted(rows, key=lambda row: row["number"]) == [{"number": number, "day": "2026-11-25"} for number in (10, 11)]
+
+
 def mark_of(cluster: RunningCluster, job_id: str, topic: str) -> Any:
     """Return what the sink of a job's only subtask has committed beside its batches."""
     group = f"{cluster.cluster_id}/{job_id}/stream/0"

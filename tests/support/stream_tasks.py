@@ -21,6 +21,12 @@ def copy_both_when_let(context: Any) -> Any:
     return _when_let(rows[0].unionAll(rows[1]), context)
 
 
+def from_the_least(context: Any) -> Any:
+    """Return the rows of the only input from the number on that a parameter of the job names."""
+    [name] = context.inputs
+    return context.inputs[name].filter(f"number >= {context.parameters['least']:d}")
+
+
 def _when_let(rows: Any, context: Any) -> Any:
     gate = Path(context.parameters["gate"])
 
