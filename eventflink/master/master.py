@@ -108,8 +108,8 @@ class Master(ClusterState):
 
     def _decider_of(self, name: str) -> Decider:
         method = f"decide_{name}"
-        found = [_decider(getattr(component, method)) for component in self.components().values() if hasattr(component, method)]
-        found += [_decider(getattr(module, method), self) for module in RULES if hasattr(module, method)]
+        found = [_decider(getattr(getattr(self, part), method)) for part in _parts_with(method)]
+        found += [_decider(getattr(module, method), self) for module in RULES if method in vars(module)]
         if len(found) != 1:
             raise TypeError(f"{method}: an input is decided in one place, not in {len(found)}")
         return found[0]
@@ -134,12 +134,12 @@ class Master(ClusterState):
 
     def _replays_of(self, cls: type[Any], name: str) -> tuple[Replay, ...]:
         """Return what checks an event and then what replays it, each in the order of the components."""
-        components = self.components().values()
-        steps = [_replay(check) for part in components if (check := getattr(part, f"check_{name}", None)) is not None]
-        for component in components:
-            if component is self.dispatcher and (in_job := getattr(JobMaster, f"apply_{name}", None)) is not None:
+        check, apply = f"check_{name}", f"apply_{name}"
+        steps = [_replay(getattr(getattr(self, part), check)) for part in _parts_with(check)]
+        for part in _parts_with(apply):
+            if part == "dispatcher" and (in_job := getattr(JobMaster, apply, None)) is not None:
                 steps.append(self._replay_in_job(in_job))
-            if (replay := getattr(component, f"apply_{name}", None)) is not None:
+            if (replay := getattr(getattr(self, part), apply, None)) is not None:
                 steps.append(_replay(replay))
         if not steps and cls not in FOR_THE_RECORD:
             raise TypeError(f"no component replays {cls.__name__}")
@@ -161,10 +161,25 @@ _WITH_THE_LAST: Final = 3
 """Parameters of a method or rule that takes the time or the context: the component or the state, the event or the input, and that."""
 
 
+_PARTS: Final = {part: type(component) for part, component in ClusterState().components().items()}
+
+
+@functools.cache
+def _parts_with(method: str) -> tuple[str, ...]:
+    """Return the components that have a method, in their order; what JobMasters have, the Dispatcher has. Classes stay as they are."""
+    in_jobs = {"dispatcher"} if method.startswith("apply_") and hasattr(JobMaster, method) else set()
+    return tuple(part for part, cls in _PARTS.items() if part in in_jobs or hasattr(cls, method))
+
+
 def names_of(classes: Iterable[type[Any]]) -> Iterator[tuple[type[Any], str]]:
     """Yield the classes, each with the name that its methods go by: `JobEvicted`, `job_evicted`."""
     for cls in classes:
-        yield cls, re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+        yield cls, _name_of(cls.__name__)
+
+
+@functools.cache
+def _name_of(class_name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", class_name).lower()
 
 
 def _decider(function: Callable[..., list[LogEvent]], *state: ClusterState) -> Decider:
