@@ -30,7 +30,7 @@ def event_type(name: str) -> str:
         return by_lower[name.lower()]
     near = [by_lower[found] for found in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
     hint = f"; did you mean {' or '.join(near)}?" if near else "; docs/generated/events.md lists them"
-    raise FilterInvalid(f"there is no event type '{name}'{hint}")
+    raise FilterInvalid(f"unknown event type: '{name}'{hint}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,5 +274,5 @@ def _chosen(stories: Mapping[str, Story], text: str, others: Iterable[str]) -> S
         )
     if not stories:
         near = ", ".join(nearest(text, others))
-        raise NothingKnown(f"the log knows no job '{text}'" + (f"; the nearest: {near}" if near else ""))
+        raise NothingKnown(f"job not found in the log: '{text}'" + (f"; the nearest: {near}" if near else ""))
     return next(iter(stories.values()))

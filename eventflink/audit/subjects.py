@@ -194,7 +194,7 @@ class SubjectFinder:
             return self._job_subject(found[0])
         near = nearest(self._text, chain(self._jobs, _known_ids(master)))
         hint = f"; the nearest: {', '.join(near)}" if near else ""
-        raise NothingKnown(f"the log knows nothing of the id '{self._text}'{hint}")
+        raise NothingKnown(f"id not found in the log: '{self._text}'{hint}")
 
     def _job(self, text: str) -> tuple[str, _Job] | None:
         """Return the job with this id, or the only one whose id begins so.
@@ -228,15 +228,15 @@ class SubjectFinder:
         vertex = next((v for v in job.graph.vertices if v.vertex_id == vertex_id), None)
         if vertex is None:
             known = ", ".join(v.vertex_id for v in job.graph.vertices[:_COMPARED])
-            raise NothingKnown(f"job '{job_id}' has no vertex '{vertex_id}'; it has {known}")
+            raise NothingKnown(f"vertex not found: '{vertex_id}' in job '{job_id}'; it has {known}")
         parallelism = max(vertex.parallelism, job.parallelism.get(vertex_id, 0))
         if index >= parallelism:
             raise NothingKnown(
-                f"vertex '{vertex_id}' of job '{job_id}' has {parallelism} subtasks, counted from 0; there is no subtask {index}"
+                f"subtask not found: {index} of vertex '{vertex_id}' of job '{job_id}'; it has {parallelism} subtasks, counted from 0"
             )
         newest = job.attempts.get((vertex_id, index), 1)
         if self._task["attempt"] and not 1 <= attempt <= newest:
-            raise NothingKnown(f"{job_id}/{vertex_id}[{index}] has {newest} attempts, counted from 1; there is no attempt {attempt}")
+            raise NothingKnown(f"attempt not found: {attempt} of {job_id}/{vertex_id}[{index}]; it has {newest} attempts, counted from 1")
         name = f"{job_id}/{vertex_id}[{index}]" + (f"#{attempt}" if attempt else "")
         return Subject(SubjectType.SUBTASK, name, job_id, vertex_id, index, attempt, job_status=job.status, ends=job.ends)
 

@@ -149,7 +149,7 @@ class JobArchives:
             with self._storage.open(_name_of(job_id)) as file:
                 document = file.read(MAX_ARCHIVE_BYTES + 1)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise ArchiveMissing(f"there is no archive of job '{job_id}' at {location}") from error
+            raise ArchiveMissing(f"archive not found: job '{job_id}' at {location}") from error
         try:
             archive, found = parse_archive(document, job_id, digest)
         except ArchiveDamaged as error:

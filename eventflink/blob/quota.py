@@ -83,6 +83,6 @@ class Quota:
             return f"the blobs have {total} bytes; {self._max_bytes} are taken in all (blob.storage.max-size)"
         of_job = self._present.bytes_by_job[job_id] + self._under_way[job_id]
         if of_job + size_bytes > self._max_bytes_per_job:
-            whose = f"the blobs of job '{job_id}'" if job_id else "the blobs that name no job"
+            whose = f"the blobs of job '{job_id}'" if job_id else "the blobs without a job"
             return f"{whose} have {of_job} bytes; {self._max_bytes_per_job} are taken for each job (blob.job.max-size)"
         return ""

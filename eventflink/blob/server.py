@@ -218,10 +218,10 @@ class BlobServer:
     async def _delete(self, request: web.Request) -> web.Response:
         key = request.match_info["key"]
         if kind_of(key) is BlobKind.PERMANENT:
-            return _error(405, f"the blob {key} is a permanent one: it is removed when no job needs it any more", Allow="GET, HEAD")
+            return _error(405, f"the blob {key} is permanent: it is removed when no job needs it", Allow="GET, HEAD")
         async with self._turn():
             if not await self._in_thread(self._store.delete, key):
-                raise BlobNotFound(f"there is no blob {key}")
+                raise BlobNotFound(f"blob not found: {key}")
         logger.info("BlobDeleted key=%s peer=%s", key, request.remote)
         return web.Response(status=204)
 

@@ -202,7 +202,7 @@ class BlobStore:
             except BaseException:
                 file.close()
                 raise
-        message = f"there is no blob {key}"
+        message = f"blob not found: {key}"
         raise BlobNotFound(message)
 
     def get(self, key: str) -> bytes:

@@ -43,7 +43,9 @@ def check_all(configuration: Configuration) -> Iterator[Finding]:
     yield _secret(configuration)
     bootstrap = configuration.bootstrap_servers or announced_address.read(configuration.data_path, Announced.BROKER)
     if not bootstrap:
-        yield Finding("kafka", Verdict.WARNING, "none is named (bootstrap.servers) and none runs here; 'eventflink up' starts one")
+        yield Finding(
+            "kafka", Verdict.WARNING, "no Kafka cluster is named (bootstrap.servers), and no broker runs here; 'eventflink up' starts one"
+        )
         return
     topics = _topics(bootstrap, configuration)
     yield from topics
@@ -63,7 +65,7 @@ def _java() -> Finding:
         said = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False).stderr
     except (JavaMissing, OSError, subprocess.TimeoutExpired) as error:
         return Finding("java", Verdict.FAILED, str(error))
-    return Finding("java", Verdict.OK, f"{java}: {said.splitlines()[0] if said else 'it names no version'}")
+    return Finding("java", Verdict.OK, f"{java}: {said.splitlines()[0] if said else 'it printed no version'}")
 
 
 def _pyspark_version() -> str | None:
@@ -110,8 +112,8 @@ def _disk(data_path: Path) -> Finding:
 def _secret(configuration: Configuration) -> Finding:
     reference = configuration.secret_reference
     if not reference:
-        why = f"{KEY} is {OFF}" if configuration.cluster_secret else f"{KEY} names none, and there is none below data.directory"
-        said = f"{why}: who may write to the topics of '{configuration.cluster_id}' is believed to be a master (docs/security.md)"
+        why = f"{KEY} is {OFF}" if configuration.cluster_secret else f"{KEY} is not set, and no secret was found below data.directory"
+        said = f"{why}: masters believe everybody who may write to the topics of '{configuration.cluster_id}' (docs/security.md)"
         return Finding("cluster secret", Verdict.WARNING, said)
     try:
         secrets_of(configuration.cluster_id)
@@ -139,7 +141,10 @@ def _topics(bootstrap: str, configuration: Configuration) -> list[Finding]:
         return [Finding("kafka", Verdict.OK, bootstrap), Finding("topics", Verdict.FAILED, str(error))]
     findings = [Finding("kafka", Verdict.OK, f"{bootstrap} answers")]
     if not rows:
-        return [*findings, Finding("topics", Verdict.FAILED, f"no cluster '{configuration.cluster_id}'; its first master creates them")]
+        return [
+            *findings,
+            Finding("topics", Verdict.FAILED, f"topics of cluster not found: '{configuration.cluster_id}'; its first master creates them"),
+        ]
     findings.append(Finding("topics", Verdict.OK, f"{len(rows)} topics, {sum(r.messages for r in rows)} records"))
     return [*findings, _durability(bootstrap, configuration)]
 

@@ -50,7 +50,7 @@ class Contexts:
 
         """
         if name not in self.contexts:
-            raise CommandFailed(ExitCode.USAGE, f"there is no context '{name}' in {self.path}{_near(name, self.contexts)}")
+            raise CommandFailed(ExitCode.USAGE, f"context not found: '{name}' in {self.path}{_near(name, self.contexts)}")
         return self.contexts[name]
 
     def put(self, name: str, context: Context) -> None:
@@ -61,7 +61,7 @@ class Contexts:
 
         """
         if not _NAME.fullmatch(name):
-            raise CommandFailed(ExitCode.USAGE, f"'{name[:80]}' is no name for a context: letters, digits, '.', '_' and '-', at most 64")
+            raise CommandFailed(ExitCode.USAGE, f"invalid name of a context: '{name[:80]}'; use 1-64 letters, digits, '.', '_' and '-'")
         if name not in self.contexts and len(self.contexts) >= MAX_CONTEXTS:
             raise CommandFailed(ExitCode.USAGE, f"{self.path} has {MAX_CONTEXTS} contexts already")
         self.contexts[name] = context
@@ -113,11 +113,11 @@ def load_contexts(path: Path) -> Contexts:
     from eventflink.model.document_text import read_document  # noqa: PLC0415 - most commands have no such file
 
     if len(data) > _MAX_FILE_BYTES:
-        raise CommandFailed(ExitCode.USAGE, f"{path} is no file of contexts: it is longer than {_MAX_FILE_BYTES} bytes")
+        raise CommandFailed(ExitCode.USAGE, f"invalid contexts file {path}: it is longer than {_MAX_FILE_BYTES} bytes")
     try:
         return _read(path, read_document(data.decode()))
     except ValueError as error:
-        raise CommandFailed(ExitCode.USAGE, f"{path} is no file of contexts: {error}") from error
+        raise CommandFailed(ExitCode.USAGE, f"invalid contexts file {path}: {error}") from error
 
 
 def _read(path: Path, document: Any) -> Contexts:
@@ -136,5 +136,5 @@ def _read_one(name: str, values: Any) -> Context:
     if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
         raise ValueError(f"'{name}' has to be a mapping of texts")
     if unknown := [key for key in values if key not in _KEYS]:
-        raise ValueError(f"'{name}' has no '{unknown[0]}'; it has {', '.join(_KEYS)}{_near(str(unknown[0]), dict.fromkeys(_KEYS))}")
+        raise ValueError(f"'{name}': unknown key: '{unknown[0]}'; known: {', '.join(_KEYS)}{_near(str(unknown[0]), dict.fromkeys(_KEYS))}")
     return Context(*(values.get(key, "") for key in _KEYS))

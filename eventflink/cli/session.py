@@ -232,7 +232,7 @@ class Session:
         """Which file the configuration is."""
         if self.config is not None:
             return str(self.config)
-        return f"there is no {USUAL_DIRECTORY}/{CONFIGURATION_FILE} in {Path.cwd()} or above"
+        return f"{USUAL_DIRECTORY}/{CONFIGURATION_FILE} was not found in {Path.cwd()} or above"
 
     @cached_property
     def bootstrap(self) -> str:
@@ -247,8 +247,8 @@ class Session:
         if not found:
             raise CommandFailed(
                 ExitCode.UNREACHABLE,
-                f"which Kafka cluster? Give --bootstrap HOST:PORT or bootstrap.servers in the configuration ({self._described_file}), or "
-                f"start one: 'eventflink up' (none runs with data.directory {self.configuration.data_path})",
+                f"Kafka cluster not found: give --bootstrap HOST:PORT, or bootstrap.servers in the configuration ({self._described_file}), "
+                f"or start one: 'eventflink up' (no broker runs with data.directory {self.configuration.data_path})",
             )
         if self.configuration.kafka:
             from eventflink.log.refusals import find_fault, find_refusal
@@ -272,7 +272,7 @@ class Session:
         deadline = time.monotonic() + timeout_s
         if not self._find_bootstrap():
             where = self.configuration.data_path
-            self.err.print(f"no broker runs on {where} and bootstrap.servers names none: waiting {timeout_s:g} s for one", markup=False)
+            self.err.print(f"no broker runs on {where}, and bootstrap.servers is empty: waiting {timeout_s:g} s for a broker", markup=False)
         while not self._find_bootstrap() and time.monotonic() < deadline:
             time.sleep(_BROKER_POLL_S)
         return self.bootstrap

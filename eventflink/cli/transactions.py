@@ -60,7 +60,7 @@ def _bound_findings(bootstrap: str) -> Iterator[Finding]:
 
 def _hidden_findings(bootstrap: str, topics: Collection[str], *, is_listed: bool) -> Iterator[Finding]:
     """Yield on which of these topics records are held back by a transaction that is not listed."""
-    who = principal_of(settings_of(bootstrap)) or "who connects with these settings"
+    who = principal_of(settings_of(bootstrap)) or "the user of these settings"
     connection = AdminConnection(bootstrap, _TIMEOUT_S)
     try:
         visible = set(topics) & connection.find_topics().keys()
@@ -78,7 +78,7 @@ def _hidden_findings(bootstrap: str, topics: Collection[str], *, is_listed: bool
         if before[topic][0] == end:
             yield Finding(_NAME, Verdict.FAILED, f"{topic}: {records} records are held back by {by_whom}")
     if unseen := sorted(set(topics) - visible):
-        yield Finding(_NAME, Verdict.WARNING, f"{', '.join(unseen)}: there is no such topic that {who} may Describe")
+        yield Finding(_NAME, Verdict.WARNING, f"topics not found: {', '.join(unseen)}; they do not exist, or {who} may not Describe them")
 
 
 def _held_back(connection: AdminConnection, topics: Collection[str]) -> dict[str, tuple[int, int]]:

@@ -91,7 +91,7 @@ def _load_main(place: str) -> Any:
     """
     module, separator, name = place.partition(":")
     if not separator or not module or not name:
-        raise ValueError(f"'{place}' names no main: module:function is expected")
+        raise ValueError(f"invalid main: '{place}'; give module:function")
     sys.path.insert(0, str(Path.cwd()))
     return getattr(importlib.import_module(module), name)
 

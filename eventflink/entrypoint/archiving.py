@@ -175,7 +175,7 @@ class Archiver:
 
     def _write_now(self, archive: View) -> ArchiveFile:
         if self._archives is None:
-            raise ValueError("there is no archive directory")
+            raise ValueError("this master has no archive directory")
         return self._archives.write(archive)
 
 

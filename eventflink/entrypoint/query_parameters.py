@@ -35,10 +35,10 @@ def read_options_of(request: web.Request, *others: str) -> ReadOptions:
     unknown = sorted(set(request.query) - _WAITING_PARAMETERS - set(others))
     if unknown:
         known = ", ".join(sorted(_WAITING_PARAMETERS | set(others)))
-        raise Refusal(400, f"there is no parameter '{unknown[0]}'; there are {known}")
+        raise Refusal(400, f"unknown parameter: '{unknown[0]}'; known: {known}")
     text = request.query.get("linearizable", "false").lower()
     if text not in _TRUTHS:
-        raise Refusal(400, f"linearizable: '{text}' is neither true nor false")
+        raise Refusal(400, f"invalid linearizable: '{text}' is neither true nor false")
     return ReadOptions(
         min_offset=whole_number(request, "min_offset", -1, 0, 2**63 - 1),
         linearizable=_TRUTHS[text],
@@ -52,5 +52,5 @@ def whole_number(request: web.Request, name: str, default: int, least: int, most
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and least <= int(text) <= most):  # noqa: PLR2004 - what fits 64 bits
-        raise Refusal(400, f"{name}: '{text[:40]}' is no whole number from {least} to {most}")
+        raise Refusal(400, f"invalid {name}: '{text[:40]}' is not a whole number from {least} to {most}")
     return int(text)

@@ -207,7 +207,7 @@ class QueryServer:
         except Refusal as refusal:
             return self._error(refusal.status, str(refusal), **refusal.more)
         except web.HTTPException as error:
-            return self._error(error.status, f"{request.method} {request.path}: {error.reason}; there are {_PATHS}")
+            return self._error(error.status, f"{request.method} {request.path}: {error.reason}; known: {_PATHS}")
         except Exception as error:
             _logger.exception("QueryFailed path=%s", request.path_qs)
             return self._error(500, f"{request.path}: {type(error).__name__}: {error}")
@@ -239,7 +239,7 @@ class QueryServer:
         statuses = frozenset(request.query.getall("status", []))
         unknown = sorted(statuses - set(JobStatus))
         if unknown:
-            raise Refusal(400, f"status: '{unknown[0]}' is none; there are {', '.join(JobStatus)}")
+            raise Refusal(400, f"unknown status: '{unknown[0]}'; known: {', '.join(JobStatus)}")
         limit = whole_number(request, "limit", DEFAULT_JOBS, 1, MAX_JOBS)
         reading = await self._read(options, lambda fold: jobs_view(fold, statuses, limit))
         return await self._respond(reading, **reading.value)

@@ -59,7 +59,7 @@ class ZooKeeperElection(Election):
         self._quorum = configuration.zookeeper_quorum
         root = configuration.zookeeper_root.rstrip("/")
         if root and not _ROOT.fullmatch(root):
-            raise ConfigurationError(f"high-availability.zookeeper.path.root: '{root}' is no path such as /eventflink")
+            raise ConfigurationError(f"invalid high-availability.zookeeper.path.root: '{root}'; give a path such as /eventflink")
         self._path = f"{root}/{configuration.cluster_id}/election"
         self._name = configuration.master_id.encode()
         self._incarnation = incarnation
@@ -69,7 +69,7 @@ class ZooKeeperElection(Election):
         try:
             self._client = self._make_client()
         except ValueError as error:
-            raise ConfigurationError(f"high-availability.zookeeper.quorum: '{self._quorum}' is not host:port,…: {error}") from error
+            raise ConfigurationError(f"invalid high-availability.zookeeper.quorum: '{self._quorum}'; give host:port,…: {error}") from error
         self._generation = 0
         self._wanted = 0
         """The generation that has to have a node; 0: none. Written by the master's loop alone."""

@@ -60,7 +60,7 @@ class EnvelopeCodec:
 
         """
         if self.seal is not None and not self.seal.is_genuine(value):
-            raise UndecodableRecord(f"the record is no {self.registry.name} of this cluster: it has no valid seal")
+            raise UndecodableRecord(f"the record is not a {self.registry.name} of this cluster: it has no valid seal")
         read = _fields_readers(self.registry).get(value[:HEADER_LENGTH])
         if read is None:
             raise self._unknown_header(value)

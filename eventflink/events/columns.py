@@ -137,7 +137,7 @@ class Optionals:
         """Return the values, or raise `ColumnsUnreadable`."""
         fields = as_fields(plain, {"at", "values"}, "optional")
         at = fields["at"]
-        require(type(at) is list and set(map(type, at)) <= {int}, "optional: the places are no numbers")
+        require(type(at) is list and set(map(type, at)) <= {int}, "optional: a place is not a number")
         require(len(set(at)) == len(at) and all(0 <= index < count for index in at), "optional: a place is out of range")
         values: list[Any] = [None] * count
         for index, value in zip(at, read_some(self.inner, fields["values"], len(at)), strict=True):

@@ -22,7 +22,7 @@ def header_of(registry: SchemaRegistry, tag: str) -> bytes:
     """
     today = _meaning(registry.by_fingerprint[registry.current_fingerprint], tag)
     if today is None:
-        message = f"{tag} is no payload of {registry.name}"
+        message = f"unknown payload of {registry.name}: {tag}"
         raise ValueError(message)
     return next(MARKER + fingerprint for fingerprint, schema in registry.by_fingerprint.items() if _meaning(schema, tag) == today)
 

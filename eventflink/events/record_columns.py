@@ -93,7 +93,7 @@ class Records:
         require(type(plain) is dict, f"{name}: its fields are wanted")
         known = {f.name for f in self.fields if f.column is not None}
         if unknown := plain.keys() - known:
-            raise ColumnsUnreadable(f"{name}: this version knows no {', '.join(sorted(unknown))}")
+            raise ColumnsUnreadable(f"{name}: unknown fields: {', '.join(sorted(unknown))}")
         # Defaults alone would make any number of records out of nothing.
         require(count == 0 or plain, f"{name}: no field of it is there")
         columns = {f.name: self._read_field(f, plain, count) for f in self.fields if f.derivation is None}

@@ -332,7 +332,7 @@ class DispatcherMethods(Gateway):
         answer = yield from self._read_job(job_id, "/checkpoints")
         rows = [row for row in answer["subtasks"] if row["vertex_id"] == vertex_id]
         if answer["job_id"] != job_id or not rows:
-            raise RequestRefused("UnknownVertex", f"job '{job_id}' has no stream '{vertex_id[:128]}'")
+            raise RequestRefused("UnknownVertex", f"stream not found: '{vertex_id[:128]}' in job '{job_id}'")
         subtasks = [
             {"subtask_index": row["subtask_index"], "at": row["answer"]["at"], **row["back_pressure"]}
             for row in rows

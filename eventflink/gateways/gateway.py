@@ -111,7 +111,7 @@ class Gateway:
         timeout_s: float = DEFAULT_MASTER_TIMEOUT_S,
     ) -> Steps[dict[str, Any]]:
         if not is_valid_job_id(job_id):
-            raise UnknownJob("UnknownJob", f"'{job_id[:128]}' is not a valid job id, so there is no such job")
+            raise UnknownJob("UnknownJob", f"job not found: '{job_id[:128]}' is not a valid job id")
         try:
             return (yield from self._reads.read(f"/jobs/{job_id}{part}", parameters, deadline=deadline, timeout_s=timeout_s))
         except NothingThere as error:
@@ -121,7 +121,7 @@ class Gateway:
         answer = yield from self._read_job(job_id)
         job = r.read_as(r.ExecutionGraphInfo, {**answer["job"], "log_offset": answer["log_offset"]})
         if job.job_id != job_id:
-            raise UnknownJob("UnknownJob", f"there is no job '{job_id}'; '{job.job_id}' only begins so")
+            raise UnknownJob("UnknownJob", f"job not found: '{job_id}'; the id of job '{job.job_id}' only begins with it")
         return job
 
     def _job_standing(self, job_id: str) -> Steps[r.JobStanding]:
@@ -159,7 +159,7 @@ class Gateway:
 
     def _task_manager(self, task_manager_id: str) -> Steps[r.TaskManagerDetails]:
         if not ID_PATTERN.fullmatch(task_manager_id):
-            raise UnknownTaskManager("UnknownTaskManager", f"'{task_manager_id[:128]}' is not a valid id, so there is no such TaskManager")
+            raise UnknownTaskManager("UnknownTaskManager", f"TaskManager not found: '{task_manager_id[:128]}' is not a valid id")
         try:
             answer = yield from self._reads.read(f"/taskmanagers/{task_manager_id}")
         except NothingThere as error:

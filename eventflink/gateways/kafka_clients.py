@@ -101,7 +101,7 @@ class PartitionReader:
             raise AccessDenied(explain(metadata.error, self._bootstrap, "Read", self.topic))
         if metadata.error is not None or not metadata.partitions:
             raise ClusterNotFound(
-                f"Kafka at {self._bootstrap} holds no topic '{self.topic}': is '{self._cluster_id}' the id of the cluster, "
+                f"topic not found: '{self.topic}' at {self._bootstrap}; is '{self._cluster_id}' the id of the cluster, "
                 "and has a master of it ever been started?"
             )
         return len(metadata.partitions)
@@ -171,7 +171,7 @@ class PartitionReader:
         if error is None:
             return True
         if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - that is its public name
-            raise LogUnreadable(f"{self.topic}: the offset to read is not there (any more): {error.str()}")
+            raise LogUnreadable(f"{self.topic}: the offset to read was not found; its record may have been deleted: {error.str()}")
         if is_denied(error):
             raise AccessDenied(explain(error, self._bootstrap, "Read", self.topic))
         if error.fatal():

@@ -27,10 +27,10 @@ def find_output(job: ExecutionGraphInfo, vertex_id: str | None = None, output: s
             raise ResultNotNamed(f"job {job.job_id} has several results; choose the vertex: {', '.join(sinks)}")
         vertex_id = sinks[0]
     if vertex_id not in vertices:
-        raise ResultNotNamed(f"job {job.job_id} has no vertex '{vertex_id}'; it has {', '.join(vertices)}")
+        raise ResultNotNamed(f"vertex not found: '{vertex_id}' in job '{job.job_id}'; it has {', '.join(vertices)}")
     left = [pair for subtask in vertices[vertex_id].subtasks for pair in subtask.outputs.items()]
     found = tuple([each for name, each in left if name == output])
     if not found:
         others = ", ".join(sorted({name for name, _ in left})) or "none"
-        raise ResultNotThere(f"vertex '{vertex_id}' left no output '{output}' (it left: {others})")
+        raise ResultNotThere(f"output not found: '{output}' of vertex '{vertex_id}'; it has {others}")
     return JobOutput(job.job_id, vertex_id, output, found)

@@ -238,7 +238,7 @@ def ask_masters(
     deadline = time.monotonic() + MAX_ASKING_S
     for master in masters:
         if time.monotonic() >= deadline:
-            silences.append(f"{master.master_id}: not asked any more after {MAX_ASKING_S:g} s")
+            silences.append(f"{master.master_id}: not asked, because {MAX_ASKING_S:g} s were over")
             continue
         try:
             return ask_master(master.presence.query_address, path, parameters, timeout_s=timeout_s)

@@ -346,5 +346,5 @@ def read_as(cls: type[T], answer: Mapping[str, Any]) -> T:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise AnswerUnreadable(f"the answer is no {getattr(cls, '__name__', cls)}: {place}: {describe_fault(first)}") from error
+        raise AnswerUnreadable(f"invalid {getattr(cls, '__name__', cls)} in the answer: {place}: {describe_fault(first)}") from error
     return value

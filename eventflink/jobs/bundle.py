@@ -74,7 +74,7 @@ class Bundle:
             self._members = _checked(self._archive.infolist())
         except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
             self._file.close()
-            raise BundleError(f"no zip that can be read: {error}") from error
+            raise BundleError(f"invalid zip: {error}") from error
         except BaseException:
             self._file.close()
             raise
@@ -172,7 +172,7 @@ class Bundle:
         for name in (entry, *(entry + suffix for suffix in _DOCUMENTS)):
             if name in self._members and name.endswith(_DOCUMENTS):
                 return name
-        raise BundleError(f"it holds no document '{entry[:_MAX_NAME]}'; its jobs are {_listed(self.jobs())}")
+        raise BundleError(f"document not found in the bundle: '{entry[:_MAX_NAME]}'; its jobs are {_listed(self.jobs())}")
 
     def _read(self, name: str) -> object:
         try:
@@ -201,7 +201,7 @@ class Bundle:
     def _without_job(self) -> str:
         has_classes = any(name.endswith(".class") for name in self._members)
         java = "it holds classes of Java, and tasks are Python and Spark: " if has_classes else ""
-        return f"{java}a bundle has the document of a job at its top ({_DEFAULTS[0]}), and this one has none"
+        return f"{java}job document not found in the bundle; put one at its top ({_DEFAULTS[0]})"
 
 
 def _listed(jobs: tuple[BundledJob, ...]) -> str:
@@ -225,7 +225,7 @@ def _check_end(file: IO[bytes]) -> None:
     tail = file.read()
     end, before = tail[-_END_LENGTH:], tail[:-_END_LENGTH]
     if len(end) < _END_LENGTH or not end.startswith(_END) or end[-2:] != b"\0\0":
-        raise BundleError("no zip that can be read: it does not end as one (a comment behind it is not taken)")
+        raise BundleError("invalid zip: its end is missing (a comment behind it is not taken)")
     if before.startswith(_END_64):
         raise BundleError("it is in the format for very large zips")
     if int.from_bytes(end[12:16], "little") > _MAX_DIRECTORY_BYTES:
@@ -261,10 +261,10 @@ def _fault_of(member: zipfile.ZipInfo) -> str:
     """Return what is wrong with a member, behind its name; empty: nothing."""
     name, kind = member.filename, stat.S_IFMT(member.external_attr >> 16)
     faults = {
-        "is no path below the bundle's top": name != member.orig_filename or not is_safe_name(name),
+        "is not a path below the bundle's top": name != member.orig_filename or not is_safe_name(name),
         f"has a path of more than {_MAX_NAME} characters or {_MAX_DEPTH} directories": len(name) > _MAX_NAME
         or name.count("/") > _MAX_DEPTH,
-        "is no file: links and the like are not taken": kind not in (0, stat.S_IFREG, stat.S_IFDIR),
+        "is not a regular file: links and the like are not taken": kind not in (0, stat.S_IFREG, stat.S_IFDIR),
         "begins before the file does": member.header_offset < 0,
         "is encrypted": bool(member.flag_bits & _ENCRYPTED),
         "is compressed in another way than deflate": member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED),

@@ -32,7 +32,7 @@ class TaskInputs(Mapping[str, "DataFrame"]):
 
         """
         if name not in self._readers:
-            raise InputUnusable(f"there is no input '{name}'; this vertex has {', '.join(self._readers) or 'none'}")
+            raise InputUnusable(f"input not found: '{name}'; this vertex has {', '.join(self._readers) or 'no inputs'}")
         if name not in self._rows:
             self._rows[name] = self._readers[name]()
         return self._rows[name]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-_NO_DATA: Final = "input '{}' has no data: the deployment names no location"
+_NO_DATA: Final = "input '{}' has no data: the deployment has no location for it"
 _GLOB_CHARACTERS: Final = re.compile(r"([\\\[\]{}*?])")
 
 
@@ -175,7 +175,7 @@ def _rows_with_keys(spark: "SparkSession", source: HashInput) -> "DataFrame":
     if not source.locations:
         raise InputUnusable(_NO_DATA.format(name))
     if not source.keys:
-        raise InputUnusable(f"input '{name}' is shipped by hash of no column: its edge names no keys")
+        raise InputUnusable(f"input '{name}' is shipped by hash, but its edge has no keys: name the columns to hash")
     rows = read_parquet(spark, source.locations)
     columns = rows.columns
     if missing := [key for key in source.keys if key not in columns]:

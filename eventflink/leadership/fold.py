@@ -189,6 +189,6 @@ def check_secret(fold: Fold) -> None:
     """
     if fold.codec.seal is None and has_seal(fold.last_value):
         raise SecretUnfit(
-            f"the log is sealed with a cluster secret, and this process has none: {KEY} has to name it, or its file is missing below "
+            f"cluster secret not found, and the log is sealed with one: name it with {KEY}, or put its file below "
             "data.directory (docs/security.md)"
         )

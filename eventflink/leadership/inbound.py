@@ -175,7 +175,7 @@ def _submission_of(document: Fields) -> tuple[type[Request], Fields]:
 def _command_of(document: Fields) -> tuple[type[Request], Fields]:
     name = document.pop("type", None)
     if not isinstance(name, str) or name not in COMMANDS:
-        message = f"type: {json.dumps(name)[:100]} is not a command{did_you_mean(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
+        message = f"unknown type: {json.dumps(name)[:100]}{did_you_mean(name, COMMANDS)}; known: {', '.join(COMMANDS)}"
         raise InvalidRequest(message, document)
     return COMMANDS[name], document
 

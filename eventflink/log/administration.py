@@ -216,7 +216,7 @@ def count_deployment_partitions(bootstrap: str, cluster_id: str, timeout_s: floa
     name = topic_name(cluster_id, Topic.DEPLOYMENTS)
     found = AdminConnection(bootstrap, timeout_s).find_topics().get(name)
     if found is None:
-        raise AdministrationError(f"{bootstrap}: there is no topic {name}")
+        raise AdministrationError(f"topic not found: '{name}' at {bootstrap}")
     return found.partitions
 
 

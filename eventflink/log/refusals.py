@@ -78,7 +78,7 @@ def explain(
         text: str = error.str()
         return text
     principal = principal_of(settings_of(bootstrap) if settings is None else settings)
-    who, grantee = principal or "who connects with these settings", principal or "User:NAME"
+    who, grantee = principal or "the user of these settings", principal or "User:NAME"
     grant = find_grant(topic, operation, _ROLES.get(own_role(), Role.CLIENT))
     match error.code():
         case KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
@@ -140,7 +140,7 @@ class _Heard(logging.Handler):
 
 def _explain_connection(error: KafkaError, bootstrap: str) -> str:
     if error.code() in _AUTHENTICATION:
-        who = principal_of(settings_of(bootstrap)) or "who connects with these settings"
+        who = principal_of(settings_of(bootstrap)) or "the user of these settings"
         return f"Kafka at {bootstrap} does not accept {who}: {error.str()}"
     if error.code() in _UNSOUND and "ssl" in error.str().lower():
         return f"Kafka at {bootstrap} takes no connection by kafka.security.protocol and what belongs to it: {error.str()}"

@@ -56,7 +56,7 @@ class Blocklist:
         """Block a TaskManager; one that is blocked gets the new reason and the new end."""
         known = self.task_managers.get(command.task_manager_id)
         if known is None and command.task_manager_id not in self.resource_manager.task_managers:
-            return [rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered")]
+            return [rejected(command, "UnknownTaskManager", f"TaskManager not found: '{command.task_manager_id}' is not registered")]
         if known is None and len(self.task_managers) >= MAX_BLOCKED:
             return [rejected(command, "TooManyBlocked", f"{MAX_BLOCKED} TaskManagers are blocked already")]
         until_ms = context.now_ms + command.duration_ms if command.duration_ms else 0
@@ -70,7 +70,9 @@ class Blocklist:
             return [accepted(command), TaskManagerUnblocked(command.task_manager_id, "a command", command.actor)]
         if command.task_manager_id in self.resource_manager.task_managers:
             return [accepted(command)]
-        return [rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered or blocked")]
+        return [
+            rejected(command, "UnknownTaskManager", f"TaskManager not found: '{command.task_manager_id}' is neither registered nor blocked")
+        ]
 
     def decide_unblock_task_managers(self, _value: UnblockTaskManagers, context: Context) -> list[LogEvent]:
         """Unblock a batch of those whose time is over."""

@@ -113,14 +113,14 @@ def _find_streams(state: ClusterState, command: TriggerCheckpoint | TriggerSavep
 
 
 def _streams_not_ready(command: TriggerCheckpoint | TriggerSavepoint) -> e.RequestRejected:
-    return rejected(command, "StreamsNotReady", f"not every stream of '{command.job_id}' that has not finished runs yet, or all have")
+    return rejected(command, "StreamsNotReady", f"some streams of job '{command.job_id}' do not run yet, or all of them have finished")
 
 
 def _find_directory_fault(directory: str) -> str:
     if not directory:
-        return "the request names no target directory, and execution.checkpointing.savepoint-dir is not set"
+        return "the request has no target directory, and execution.checkpointing.savepoint-dir is not set: give one of them"
     if not directory.isprintable() or not (directory.startswith("/") or "://" in directory):
-        return f"the target directory is no absolute path, nor a URL: {directory[:200]!r}"
+        return f"invalid target directory: {directory[:200]!r}; give an absolute path or a URL"
     return ""
 
 

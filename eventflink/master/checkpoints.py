@@ -283,7 +283,7 @@ class Checkpoints:
         require(counted == self.triggered_count, f"{job_id}: checkpoints are miscounted")
         for vertex_id, index in self.starts:
             vertex = graph.vertices[vertex_id]
-            require(vertex.vertex.stream is not None and index < vertex.parallelism, f"{job_id}/{vertex_id}[{index}] is no stream")
+            require(vertex.vertex.stream is not None and index < vertex.parallelism, f"{job_id}/{vertex_id}[{index}] is not a stream")
         for (vertex_id, index), stopped in self.stopped.items():
             subtask = graph.vertices[vertex_id].subtasks[index]
             waits = subtask.attempt == stopped.attempt and subtask.state in (ExecutionState.RUNNING, ExecutionState.CANCELING)

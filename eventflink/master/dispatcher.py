@@ -216,8 +216,8 @@ class Dispatcher:
     def unknown_job(self, command: Command, job_id: str = "", advice: str = "") -> RequestRejected:
         """Refuse a request about a job that is not in memory: its subject, or `job_id`; `advice` ends the message with what to do."""
         job_id = job_id or command.subject
-        gone = " (it ended, and was evicted from memory)" if job_id in self.forgotten else ""
-        return rejected(command, "UnknownJob", f"there is no job '{job_id[:MAX_ID_LENGTH]}'{gone}{advice}")
+        gone = "; it ended and was evicted from memory" if job_id in self.forgotten else ""
+        return rejected(command, "UnknownJob", f"job not found: '{job_id[:MAX_ID_LENGTH]}'{gone}{advice}")
 
     def decide_cleanups_completed(self, completed: CleanupsCompleted) -> list[LogEvent]:
         """Take note that intermediate data are gone."""
@@ -264,7 +264,7 @@ class Dispatcher:
         try:
             return self.jobs[job_id]
         except KeyError:
-            raise IllegalTransition(f"there is no job '{job_id}'") from None
+            raise IllegalTransition(f"job not found: '{job_id}'") from None
 
     def apply_job_submitted(self, event: JobSubmitted, at_ms: int) -> None:
         """Create the JobMaster."""

@@ -267,7 +267,9 @@ class JobMaster:
     def apply_job_failure_dismissed(self, event: JobFailureDismissed) -> None:
         """Remember that the failure is dismissed."""
         if self.status is not JobStatus.FAILED or self.failure_is_dismissed:
-            raise IllegalTransition(f"job '{event.job_id}' is {self.status}: it has no failure to dismiss, or none any more")
+            raise IllegalTransition(
+                f"job '{event.job_id}' is {self.status}: it has no failure to dismiss, or its failure is dismissed already"
+            )
         self.failure_is_dismissed = True
 
     def apply_job_suspension_requested(self, event: JobSuspensionRequested) -> None:
@@ -449,7 +451,7 @@ class JobMaster:
         failed = graph.subtask(*key)
         is_failed = failed is not None and failed.state is ExecutionState.FAILED
         if failed is None or not is_failed or self.status not in RUNNING_JOB_STATUSES or key in self.restarts.due:
-            raise IllegalTransition(f"{event} names no failed subtask of a running job")
+            raise IllegalTransition(f"{event} does not name a failed subtask of a running job")
         subtasks = subtasks_to_restart(graph, failed, event.failover_strategy, event.lost_outputs)
         self.restarts.schedule(event, at_ms)
         self.cause = None
@@ -499,7 +501,7 @@ class JobMaster:
         subtask = graph.subtask(*key)
         is_running = self.status in (*RUNNING_JOB_STATUSES, JobStatus.RECONCILING)
         if subtask is None or not is_running or event.vertex_id in self.rescales.pending:
-            raise IllegalTransition(f"{event} names no subtask of a running job, or one whose vertex is rescaled")
+            raise IllegalTransition(f"{event} does not name a subtask of a running job, or names one whose vertex is rescaled")
         if subtask.state is not ExecutionState.FAILED and key not in self.restarts.due:
             raise IllegalTransition(f"{event}: the subtask is {subtask.state}, and nothing restarts it")
         graph.restart(subtask, event.attempt)
@@ -516,7 +518,7 @@ class JobMaster:
         is_ready = vertex is not None and not vertex.unfinished_inputs and any(s.state is ExecutionState.CREATED for s in vertex.subtasks)
         is_adaptive = self.scheduler is SchedulerType.ADAPTIVE and self.status in RUNNING_JOB_STATUSES
         if not is_ready or not is_adaptive or self.rescales.holds_back(self.execution_graph, event.vertex_id):
-            raise IllegalTransition(f"{event} names no vertex of an adaptive job that could be scheduled")
+            raise IllegalTransition(f"{event} does not name a vertex of an adaptive job that could be scheduled")
         self.rescales.await_resources(event, at_ms)
         self._want()
 
@@ -559,7 +561,7 @@ class JobMaster:
         graph = self.execution_graph
         vertex = graph.vertices.get(event.vertex_id)
         if vertex is None or self.status not in RUNNING_JOB_STATUSES:
-            raise IllegalTransition(f"{event} names no vertex of a running job")
+            raise IllegalTransition(f"{event} does not name a vertex of a running job")
         highest = self.rescales.highest_parallelism(graph, event.vertex_id)
         if not 1 <= parallelism <= highest:
             raise IllegalTransition(f"{event}: the vertex can have 1 to {highest} subtasks")

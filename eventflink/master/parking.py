@@ -81,7 +81,7 @@ def decide_release_parked_input(state: ClusterState, command: ReleaseParkedInput
     """Try a parked input again, or drop it; nothing is dropped that the state still wants done."""
     name = state.follow_ups.name_of(command.parked_id)
     if name is None:
-        return [rejected(command, "UnknownParkedInput", f"nothing is parked as '{command.parked_id}'")]
+        return [rejected(command, "UnknownParkedInput", f"parked input not found: '{command.parked_id}'")]
     if not command.retry and state.follow_ups.parked[name].wanted:
         return [rejected(command, "StillWanted", f"{' '.join(filter(None, name))} is still to be done: try it again, or end what wants it")]
     return [accepted(command), ParkedInputReleased(command.parked_id, command.retry, command.actor)]

@@ -94,7 +94,7 @@ def _find_fault(job: JobMaster, command: RescaleJob) -> tuple[str, str] | None:
         return "JobNotRunning", f"job '{job.job_id}' is {job.status}"
     vertex = job.execution_graph.vertices.get(command.vertex_id)
     if vertex is None:
-        return "UnknownVertex", f"job '{job.job_id}' has no vertex '{command.vertex_id[:MAX_ID_LENGTH]}'"
+        return "UnknownVertex", f"vertex not found: '{command.vertex_id[:MAX_ID_LENGTH]}' in job '{job.job_id}'"
     graph = job.execution_graph
     if any(graph.vertices[name].vertex.stream is not None for name in graph.forward_group(command.vertex_id)):
         what = "is a stream" if vertex.vertex.stream is not None else "is bound by forward edges to a stream"

@@ -118,7 +118,7 @@ class ClusterState:
         registered = {t: m.instance_id for t, m in self.resource_manager.task_managers.items()}
         with_slots = {t: s.instance_id for t, s in self.slot_manager.task_managers.items()}
         require(registered == with_slots, "ResourceManager and SlotManager know different TaskManagers")
-        require(set(self.workers.registered) <= set(registered), "a worker counts as registered and is no TaskManager")
+        require(set(self.workers.registered) <= set(registered), "a worker counts as registered and is not a TaskManager")
         require(not set(self.workers.pending) & set(registered), "a worker is registered and still waited for")
 
     def _validate_slot_of(self, job_id: str, subtask: Subtask) -> None:

@@ -52,7 +52,7 @@ class Upkeep:
         """Take note of a snapshot, unless a newer one is known."""
         newest = max((s.log_offset for s in self.snapshots.values()), default=-1)
         if report.snapshot_id in self.snapshots or report.log_offset <= newest:
-            message = f"a snapshot at offset {newest} is known; the one at {report.log_offset} is no news"
+            message = f"a snapshot at offset {newest} is known; the snapshot at {report.log_offset} is not newer"
             return [rejected(report, "SnapshotOutdated", message)]
         taken = SnapshotTaken(
             report.snapshot_id, report.log_offset, report.digest, report.chunk_count, report.byte_count, report.taken_by[:MAX_ID_LENGTH]

@@ -88,13 +88,13 @@ class Uploads:
         """Ask the registered instance of a TaskManager for a file of its own."""
         if command.file is TaskManagerFile.NAMED and not FILE_NAME.fullmatch(command.name):
             rule = "it may hold only letters, digits, '.', '_' and '-', at most 255, beginning with a letter, a digit or '_'"
-            return [rejected(command, "InvalidRequest", f"name '{command.name[:200]}' is no name of a log: {rule}")]
+            return [rejected(command, "InvalidRequest", f"invalid name of a log: '{command.name[:200]}'; {rule}")]
         if command.file is not TaskManagerFile.NAMED and command.name:
             message = f"name '{command.name[:200]}': only NAMED has a name, and {command.file} is wanted"
             return [rejected(command, "InvalidRequest", message)]
         known = self.resource_manager.task_managers.get(command.task_manager_id)
         if known is None:
-            return [rejected(command, "UnknownTaskManager", f"no TaskManager '{command.task_manager_id}' is registered")]
+            return [rejected(command, "UnknownTaskManager", f"TaskManager not found: '{command.task_manager_id}' is not registered")]
         if refusal := self._refuse_excess(command):
             return [refusal]
         requested = TaskManagerFileUploadRequested(

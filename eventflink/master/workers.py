@@ -98,7 +98,7 @@ class Workers:
         settings = context.settings.workers
         overdue = list(islice(self._overdue(context), BATCH))
         if settings is None:
-            return [WorkerRequestFailed(worker_id, "no resource driver is configured any more", 0) for worker_id in overdue]
+            return [WorkerRequestFailed(worker_id, "a resource driver is no longer configured", 0) for worker_id in overdue]
         reason = f"it did not register within {settings.registration_timeout_ms} ms"
         return self._failed(dict.fromkeys(overdue, reason), settings, context.now_ms)
 

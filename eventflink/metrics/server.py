@@ -171,7 +171,7 @@ class MetricsServer:
             return _refusal(403, "profiles are not allowed here: metrics.profiler.enabled is false")
         clock = request.query.get("clock", "cpu")
         if clock not in CLOCKS:
-            return _refusal(400, f"clock: '{clock}' is not one; there are {', '.join(CLOCKS)}")
+            return _refusal(400, f"unknown clock: '{clock}'; known: {', '.join(CLOCKS)}")
         seconds = _seconds(request.query.get("seconds"))
         if seconds is None or not 0 < seconds <= settings.max_profile_s:
             return _refusal(400, f"seconds must be a number above 0 and at most {settings.max_profile_s:g}")

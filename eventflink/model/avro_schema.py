@@ -76,7 +76,7 @@ def _parsed(schema: str, named: dict[str, Any]) -> Any:
     try:
         return parse_schema(_document(schema), named_schemas=named)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, SchemaParseException) as error:
-        raise ValueError(f"no Avro schema: {type(error).__name__}: {str(error)[:200]}") from error
+        raise ValueError(f"invalid Avro schema: {type(error).__name__}: {str(error)[:200]}") from error
 
 
 def _document(schema: str) -> Any:
@@ -105,7 +105,9 @@ def without_null(schema: Any, place: str) -> Any:
         return schema
     others = [each for each in schema if kind_of(each) != "null"]
     if len(others) != 1:
-        raise ValueError(f"field '{place}': a union of {', '.join(map(kind_of, schema))} is no column; one type, and null, may be")
+        raise ValueError(
+            f"invalid field '{place}': a union of {', '.join(map(kind_of, schema))} cannot be a column; use one type, with or without null"
+        )
     return others[0]
 
 

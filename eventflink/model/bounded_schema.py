@@ -77,7 +77,7 @@ class _Walk:
         if isinstance(schema, str):
             return schema, self._named(schema, depth, namespace)
         if not isinstance(schema, dict):
-            self._refuse(f"{type(schema).__name__} is no type")
+            self._refuse(f"{type(schema).__name__} is not a type")
         plain = {key: value for key, value in schema.items() if key not in _HINTS}
         kind = plain.get("type")
         if kind == "array":
@@ -116,7 +116,7 @@ class _Walk:
         fields, whole, most, height = [], 1, 1, 0
         for field in schema.get("fields") or ():
             if not isinstance(field, dict):
-                self._refuse(f"{type(field).__name__} is no field")
+                self._refuse(f"{type(field).__name__} is not a field")
             inner, made = self._walk_into(f".{field.get('name')}", field.get("type"), depth, namespace)
             fields.append({**field, "type": inner})
             most, whole, height = max(most, whole + made.most), max(_LEAST, whole + made.whole), max(height, made.height + 1)
@@ -130,7 +130,7 @@ class _Walk:
             return _FREE if name == "null" else _PAID
         full_name = name if "." in name or not namespace else f"{namespace}.{name}"
         if full_name not in self._known:
-            self._refuse(f"there is no type {name}")
+            self._refuse(f"unknown type: {name}")
         if (made := self._known[full_name]) is None:
             self._refuse(f"{name} holds itself, so it may nest without end")
         if depth + made.height > MAX_DEPTH:

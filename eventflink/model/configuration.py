@@ -81,7 +81,9 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
     @model_validator(mode="after")
     def _check_kafka_is_named(self) -> Self:
         if self.kafka and not self.bootstrap_servers:
-            raise ValueError(f"kafka.{next(iter(self.kafka))}: whose? bootstrap.servers names no Kafka cluster")
+            raise ValueError(
+                f"kafka.{next(iter(self.kafka))} needs bootstrap.servers, which is empty: name the Kafka cluster that it is for"
+            )
         return self
 
     @model_validator(mode="after")

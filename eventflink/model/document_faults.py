@@ -68,7 +68,7 @@ def describe_fault(problem: Mapping[str, Any], known: Iterable[str] = (), *, sho
     """
     kind, context, value = problem["type"], problem.get("ctx", {}), problem.get("input")
     if kind == "extra_forbidden":
-        return f"there is no such key{did_you_mean(problem['loc'][-1], known)}"
+        return f"unknown key{did_you_mean(problem['loc'][-1], known)}"
     if kind in _SAYS:
         return _SAYS[kind].format_map(context)
     instead = f", not {describe_value(value)}" if shows_value else ""

@@ -136,7 +136,7 @@ def _short(text: str) -> int:
 
 
 def _no_constant(text: str) -> float:
-    raise _Unusual(f"{text} is no number of JSON")
+    raise _Unusual(f"{text} is not a number of JSON")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -228,7 +228,7 @@ def _find_fault(text: str) -> _Fault | None:
 
 def _find_number_fault(text: str) -> str:
     if text in ("NaN", "Infinity", "-Infinity"):
-        return f"{text} is no number of JSON"
+        return f"{text} is not a number of JSON"
     if text[:1] not in "-0123456789":
         return ""
     if text.lstrip("-").isdecimal():
@@ -303,9 +303,11 @@ class _CoreLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
             return int(text, 16 if text.startswith("0x") else 8) if text.startswith(("0x", "0o")) else int(text)
         if node.tag == _TAG + "float" and _FLOAT.fullmatch(text):
             if text[-1].isalpha() or not math.isfinite(float(text)):  # `.inf` and `.nan` end with a letter.
-                raise yaml.constructor.ConstructorError(None, None, f"{text[:40]} is no finite number", node.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, f"{text[:40]} is not a finite number", node.start_mark)
             return float(text)
-        raise yaml.constructor.ConstructorError(None, None, f"'{text[:40]}' is no {_KINDS[node.tag.removeprefix(_TAG)]}", node.start_mark)
+        raise yaml.constructor.ConstructorError(
+            None, None, f"'{text[:40]}' is not a {_KINDS[node.tag.removeprefix(_TAG)]}", node.start_mark
+        )
 
     def refuse_tag(self, node: yaml.Node) -> Any:
         """Refuse a tag that is none of the core schema's."""

@@ -242,7 +242,7 @@ class RestartStrategyDocument(BaseModel):
         """Refuse a key that means nothing for the type: it would be a mistake that nobody notices."""
         known = RESTART_KEYS[self.type]
         for key in sorted(self.model_fields_set - {"type"} - set(known)):
-            raise ValueError(f"restart_strategy {self.type} has no '{key}'; it has {', '.join(known) or 'no keys'}")
+            raise ValueError(f"unknown key of restart_strategy {self.type}: '{key}'; known: {', '.join(known) or 'no keys'}")
         if self.type == "exponential-delay" and not 1 <= self.delay_ms <= self.max_delay_ms:
             raise ValueError(f"delay_ms {self.delay_ms} of exponential-delay is not between 1 and max_delay_ms {self.max_delay_ms}")
         if self.type == "failure-rate" and not 1 <= self.attempts <= MAX_FAILURE_RATE:
@@ -343,7 +343,7 @@ def _check_graph(graph: JobGraphDocument) -> None:
     for number, edge in enumerate(graph.edges):
         for end, vertex_id in (("from", edge.source), ("to", edge.target)):
             if vertex_id not in vertices:
-                raise ValueError(f"edges[{number}].{end}: there is no vertex '{vertex_id}'")
+                raise ValueError(f"edges[{number}].{end}: vertex not found: '{vertex_id}'")
         name = edge.name or edge.source
         if (edge.target, name) in seen:
             raise ValueError(f"edges[{number}]: vertex '{edge.target}' has two inputs named '{name}'; give one a 'name'")
@@ -392,9 +392,9 @@ def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocumen
             f"scheduler: adaptive changes the parallelism of vertices, and a stream such as '{min(streams)}' keeps state by subtask"
         )
     if graph.checkpointing is not None and not streams:
-        raise ValueError("'checkpointing' is for streams, and no vertex is one")
+        raise ValueError("'checkpointing' is for streams, and the graph has no streams")
     if graph.restore is not None and not streams:
-        raise ValueError("'restore' is for streams, and no vertex is one")
+        raise ValueError("'restore' is for streams, and the graph has no streams")
 
 
 def _check_ends(graph: JobGraphDocument, streams: Container[str]) -> None:
@@ -418,7 +418,7 @@ def _check_ends(graph: JobGraphDocument, streams: Container[str]) -> None:
 def _find_end_fault(vertex: VertexDocument, stream: StreamDocument, outputs: set[str], *, has_writer: bool) -> str:
     """Return where a stream lacks a beginning or an end, behind its place; empty: nowhere."""
     if not stream.sources and not has_writer:
-        return ".stream.sources: there is none, and no edge from another stream leads here"
+        return ".stream.sources: the stream needs a source, or an edge from another stream"
     if not stream.has_sink and not outputs:
         return ".stream: neither 'sink' nor 'sinks' says where the rows go, nor an edge to another stream"
     if vertex.sql is not None and outputs - {DEFAULT_OUTPUT}:
@@ -435,7 +435,7 @@ def _find_edge_fault(edge: EdgeDocument, writer: VertexDocument, reader: VertexD
     if writer.stream is not None and reader.stream is not None:
         return _find_pipeline_fault(edge, writer.stream, reader.stream) or _find_partitions_fault(edge, reader)
     if writer.stream is not None:
-        return f": '{edge.source}' is a stream, and '{edge.target}' is none: only another stream can read its rows"
+        return f": '{edge.source}' is a stream and '{edge.target}' is not: only another stream can read its rows"
     of_streams = [key for name, key in _PIPELINED.items() if getattr(edge, name) is not None]
     return f".{of_streams[0]}: it is for edges from a stream to a stream; this one is blocking" if of_streams else ""
 

@@ -23,7 +23,9 @@ def _parse_one(part: str, text: str) -> range:
     first, dash, last = part.partition("-")
     numbers = [first.strip(), last.strip()] if dash else [first]
     if not all(number.isascii() and number.isdigit() and len(number) <= len(str(MAX_PORT)) for number in numbers):
-        raise ValueError(f"'{text[:80]}' names no ports: one (50100), a range (50100-50200), or several with commas between are expected")
+        raise ValueError(
+            f"invalid ports: '{text[:80]}'; give a port (50100), a range (50100-50200), or several of them with commas between"
+        )
     low, high = int(numbers[0]), int(numbers[-1])
     if high > MAX_PORT or (dash and low == 0):
         raise ValueError(f"'{part}' is not a port from {'1' if dash else '0'} to {MAX_PORT}")

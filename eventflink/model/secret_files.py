@@ -24,7 +24,7 @@ def read_secret(path: Path) -> str:
         # A pipe without a writer would be waited for.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise SecretUnreadable(f"{path} is no file")
+                raise SecretUnreadable(f"{path} is not a regular file")
             content = file.read(MAX_SECRET_BYTES + 1)
     except FileNotFoundError:
         raise
@@ -35,4 +35,4 @@ def read_secret(path: Path) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError:  # It holds the bytes, and must not be shown as the cause.
-        raise SecretUnreadable(f"{path} cannot be read: it is no text") from None
+        raise SecretUnreadable(f"{path} cannot be read: it is not UTF-8 text") from None

@@ -48,7 +48,7 @@ def check_references(values: Mapping[str, Any], where: str) -> bool:
     for place, key, value in _leaves(values, where):
         name = reference_name(value)
         if name is None and not _is_json(value):
-            raise ValueError(f"{_written(place)}: {describe_value(value)} is no value of JSON: write it as a text or a number")
+            raise ValueError(f"{_written(place)}: {describe_value(value)} is not a value of JSON: write it as a text or a number")
         if name is not None and not is_secret_name(name):
             raise ValueError(
                 f"{_written(place)}: the name of a secret is letters, digits, '.', '_' and '-', at most 128, "

@@ -36,7 +36,7 @@ def check_keys(text: str) -> str:
     names = text.split(",") if text else []
     for name in names:
         if not _KEYS.fullmatch(name):
-            raise ValueError(f"'{name[:64]}' is no part of a key: letters, digits, '.', '_' and '-', at most 64")
+            raise ValueError(f"invalid part of a key: '{name[:64]}'; use 1-64 letters, digits, '.', '_' and '-'")
     if len(names) > _MAX_KEYS:
         raise ValueError(f"more than {_MAX_KEYS} parts of keys")
     return text

@@ -45,8 +45,8 @@ def profiles_of_groups(vertices: Iterable[GroupMember]) -> dict[str, ResourcePro
         silent = [v.vertex_id for v in members if v.resources is None]
         if asking and silent:
             raise InvalidSlotSharing(
-                f"slot_sharing_group '{name}': vertex '{asking[0]}' names resources and vertex '{silent[0]}' names none; "
-                "in one group either all vertices do, or none does"
+                f"slot_sharing_group '{name}': vertex '{asking[0]}' has resources and vertex '{silent[0]}' has not; "
+                "in one group either all vertices have resources, or no vertex has"
             )
         try:
             profiles[name] = sum_of(v.resources for v in members)

@@ -308,7 +308,7 @@ class StreamDocument(_Document):
     def _check(self) -> Self:
         for key in self.settings:
             if not key.startswith("spark."):
-                raise ValueError(f"settings: '{beginning_of(key)}' is no setting of Spark: they begin with 'spark.'")
+                raise ValueError(f"settings: unknown setting of Spark: '{beginning_of(key)}'; its settings begin with 'spark.'")
             if key in OWN_SETTINGS:
                 raise ValueError(f"settings: '{key}' cannot be set: {OWN_SETTINGS[key]}")
         _check_secret_settings(self.settings)
@@ -407,7 +407,9 @@ def _check_format(written: str | None, known: tuple[str, ...], connector: Stream
         raise ValueError(f"{connector.lower()} has no 'format'")
     if known and written not in known:
         missing = (
-            f"needs a 'format': {', '.join(known)}" if written is None else f"has no format '{written[:40]}'; it has {', '.join(known)}"
+            f"needs a 'format': {', '.join(known)}"
+            if written is None
+            else f"has an unknown format: '{written[:40]}'; known: {', '.join(known)}"
         )
         raise ValueError(f"{connector.lower()} {missing}{did_you_mean(written, known)}")
 
@@ -423,7 +425,9 @@ def _check_avro(document: StreamSourceDocument | StreamSinkDocument) -> None:
                 f"format avro needs a 'schema', an Avro record or the path of its {SCHEMA_SUFFIX} file, or a 'registry', or both"
             )
     elif schema.endswith(SCHEMA_SUFFIX):
-        raise ValueError(f"schema: '{schema[-100:]}' is a file; who submits a graph from a file reads it, nobody else does")
+        raise ValueError(
+            f"schema: '{schema[-100:]}' is a file, which is read only when the graph is submitted from a file; write the schema itself"
+        )
     else:
         try:
             spark_columns(schema)
@@ -520,7 +524,7 @@ def _object_of(text: str, what: str) -> dict[str, Any]:
     try:
         return _OBJECT.validate_json(text)
     except ValidationError as error:
-        raise ValueError(f"{what} is no JSON object: {describe_fault(error.errors()[0])}") from error
+        raise ValueError(f"{what} is not a JSON object: {describe_fault(error.errors()[0])}") from error
 
 
 def source_document(source: StreamSource) -> StreamSourceDocument:

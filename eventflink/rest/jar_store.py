@@ -63,7 +63,7 @@ class JarStore:
 
         """
         if not name.endswith(SUFFIXES) or len(name) > _MAX_NAME or not name.isprintable() or "/" in name or "\\" in name:
-            raise BundleError(f"'{name[:_MAX_NAME]}' is no name of a job bundle: one ends with {', '.join(SUFFIXES)}")
+            raise BundleError(f"invalid name of a job bundle: '{name[:_MAX_NAME]}'; it has to end with {', '.join(SUFFIXES)}")
         directory = self._made()
         self._check_room(directory)
         with tempfile.NamedTemporaryFile(dir=directory, prefix=_PART, delete=False) as part:

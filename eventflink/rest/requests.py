@@ -98,5 +98,5 @@ def submission_of_graph(graph: JobGraph, parameters: Mapping[str, object], job_i
         raise RestError(HTTPStatus.BAD_REQUEST, str(error)) from error
     if job_id is not None and not is_valid_job_id(job_id):
         rule = "letters, digits, '.', '_' and '-', beginning with a letter or digit"
-        raise RestError(HTTPStatus.BAD_REQUEST, f"job_id: '{job_id[:128]}' is no id: it holds {rule}")
+        raise RestError(HTTPStatus.BAD_REQUEST, f"invalid job_id: '{job_id[:128]}'; use {rule}")
     return JobSubmission(job_id=job_id or uuid.uuid4().hex, job_graph=graph, request_id=uuid.uuid4().hex, actor=actor)

@@ -67,7 +67,7 @@ async def form_of(request: Request, *, max_files: int) -> AsyncIterator[FormData
 
     """
     if not is_form(request.headers):
-        raise RestError(HTTPStatus.BAD_REQUEST, "the body is no form with files: Content-Type: multipart/form-data is expected")
+        raise RestError(HTTPStatus.BAD_REQUEST, "invalid body: send a form with files, Content-Type: multipart/form-data")
     try:
         parser = _Parser(request.headers, request.stream(), max_files=max_files, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
         form = await parser.parse()

@@ -30,7 +30,7 @@ def accept_log_end(bootstrap: str, cluster_id: str, end_offset: int) -> bool:
         _logger.warning("LogEndNotAccepted cluster=%s accepted=%d found=%d: the word was for another end", cluster_id, end_offset, found)
         return False
     if first_offset == end_offset:
-        raise LogTruncated(Topic.LOG, "it is empty: there is nothing to go on from")
+        raise LogTruncated(Topic.LOG, "it is empty, so nothing is left to start from")
     log = LogRange(log_topic_id(bootstrap, cluster_id), first_offset, end_offset)
     manifests = {snapshot.snapshot_id: snapshot.manifest for snapshot in stored if snapshot.manifest is not None}
     gone = {name for name, manifest in manifests.items() if not is_log_of(bootstrap, cluster_id, manifest, log)}

@@ -45,7 +45,7 @@ class SchemaRegistry:
         if schema_id in self._schemas:
             return self._schemas[schema_id]
         if time.monotonic() - self._unknown.get(schema_id, -_REMEMBER_UNKNOWN_S) < _REMEMBER_UNKNOWN_S:
-            raise UnknownSchema(f"the schema registry knows no schema {schema_id}")
+            raise UnknownSchema(f"schema not found in the schema registry: {schema_id}")
         if len(self._schemas) + len(self._unknown) >= _MAX_IDS:
             self._schemas.clear()
             self._unknown.clear()
@@ -106,7 +106,7 @@ def _reason_of(error: urllib.error.HTTPError) -> str:
 
 def _id_of(answer: dict[str, Any], url: str) -> int:
     if not isinstance(answer.get("id"), int):
-        raise RegistryUnavailable(f"the schema registry at {url} names no id")
+        raise RegistryUnavailable(f"the schema registry at {url} answered without an id")
     return int(answer["id"])
 
 

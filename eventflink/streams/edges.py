@@ -161,9 +161,9 @@ def check_columns(rows: "DataFrame", row_schema: str, keys: Collection[str] = ()
     want = {field.name: field.dataType.simpleString() for field in declared}
     have = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     problems = [f"column '{name}' is {have[name]}, and declared as {kind}" for name, kind in want.items() if have.get(name, kind) != kind]
-    problems += [f"there is no column '{name}'" for name in want if name not in have]
+    problems += [f"column not found: '{name}'" for name in want if name not in have]
     problems += [f"column '{name}' is not declared" for name in have if name not in want]
-    problems += [f"its key '{name}' is none of the columns {', '.join(want)}" for name in keys if name not in want]
+    problems += [f"key not found: '{name}'; the columns are {', '.join(want)}" for name in keys if name not in want]
     if problems:
         raise StreamUnusable(f"the rows do not fit the schema of the edge: {'; '.join(problems[:3])}")
     return list(want)

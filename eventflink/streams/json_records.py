@@ -86,7 +86,7 @@ def finite(rows: "DataFrame", names: Sequence[str], what: str) -> "DataFrame":
     if not found:
         return rows
     column = f.coalesce(*found)
-    advice = "', and JSON has no such number: make it null, or a text, before it is written"
+    advice = "', which JSON cannot hold: make it null, or a text, before it is written"
     message = f.concat(f.lit(f"{what}: a row has NaN or an infinite number in column '"), column, f.lit(advice))
     return rows.where(f.when(column.isNotNull(), f.raise_error(message).cast("boolean")).otherwise(f.lit(True)))  # noqa: FBT003 - likewise
 

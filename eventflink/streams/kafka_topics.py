@@ -27,7 +27,7 @@ def find_missing_topic(topics: Iterable[tuple[str, str, str]]) -> str:
         except KafkaException:
             return ""  # Then that is why it failed, and the failure says it.
         if topic not in asked[bootstrap]:
-            return f"{what}: Kafka at {bootstrap} has no topic '{topic}' any more"
+            return f"{what}: topic not found: '{topic}' at {bootstrap}"
     return ""
 
 
@@ -50,8 +50,8 @@ def partition_count(bootstrap: str, topic: str, what: str) -> int:
     found = metadata.topics.get(topic)
     if found is None or not found.partitions:
         settings = settings_of(bootstrap)  # Kafka does not tell a topic that is not there from one that somebody may not see.
-        unseen = f" that {principal_of(settings) or 'who connects with these settings'} may Describe" if settings else ""
-        raise StreamUnusable(f"{what}: Kafka at {bootstrap} has no topic '{topic}'{unseen}")
+        unseen = f", or {principal_of(settings) or 'the user of these settings'} may not Describe it" if settings else ""
+        raise StreamUnusable(f"{what}: topic not found: '{topic}' at {bootstrap}{unseen}")
     return len(found.partitions)
 
 

@@ -191,7 +191,7 @@ def read_manifest(files: AbstractFileSystem, root: str, path: str) -> SavepointM
         SavepointUnusable: it is none.
 
     """
-    return _read(files, f"{root}/{MANIFEST}", SavepointManifest, f"'{path}' is no savepoint: it has no {MANIFEST}")
+    return _read(files, f"{root}/{MANIFEST}", SavepointManifest, f"invalid savepoint '{path}': it has no {MANIFEST}")
 
 
 _M = TypeVar("_M", bound=BaseModel)

@@ -247,7 +247,7 @@ def kafka_offset(text: str) -> Mapping[str, dict[int, int]]:
     try:
         return _KAFKA_OFFSETS.validate_json(text)
     except ValidationError as error:
-        raise SavepointUnusable(f"it cannot be rescaled: '{text[:100]}' is no offset of Kafka") from error
+        raise SavepointUnusable(f"it cannot be rescaled: invalid offset of Kafka: '{text[:100]}'") from error
 
 
 def write_beginning(location: Path, note: BatchNote, more: Mapping[str, str]) -> None:

@@ -211,8 +211,8 @@ def check_part(savepoint: Savepoint, part: SubtaskManifest, stream: StreamDefini
         written = part.settings.get(key)
         if written is not None and written != setting_text(value):
             raise SavepointUnusable(
-                f"{where}: its state was written with {key}={written}, and the graph has {setting_text(value)}; Spark would go on with "
-                f"{written} and say nothing. Leave the setting out, or begin without the savepoint"
+                f"{where}: its state was written with {key}={written}, and the graph has {setting_text(value)}; Spark would keep "
+                f"{written} without a warning. Leave the setting out, or begin without the savepoint"
             )
 
 

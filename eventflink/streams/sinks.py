@@ -272,8 +272,8 @@ def _avro_value(rows: "DataFrame", schema: str, key: list[str], registry: Regist
     want = {field.name: field.dataType.simpleString() for field in fields}
     with_default = {field["name"] for field in expand(schema)["fields"] if "default" in field}
     problems = [f"column '{name}' is {have[name]}, and its field {kind}" for name, kind in want.items() if have.get(name, kind) != kind]
-    problems += [f"there is no column for field '{name}'" for name in want if name not in have and name not in with_default]
-    problems += [f"column '{name}' is no field of it" for name in have if name not in want and name not in key]
+    problems += [f"column not found for field '{name}'" for name in want if name not in have and name not in with_default]
+    problems += [f"column '{name}' is not a field of the schema" for name in have if name not in want and name not in key]
     if problems:
         raise StreamUnusable(f"the rows do not fit the sink's Avro schema: {'; '.join(problems[:3])}")
     encode = f.arrow_udf(encoder(schema, schema_id), "binary").asNondeterministic()

@@ -146,7 +146,7 @@ def _call(spark: "SparkSession", source: StreamSource, resolve: Callable[[str], 
 
     rows = resolve(source.location)(spark)
     if not isinstance(rows, DataFrame) or not rows.isStreaming:
-        kind = "a DataFrame that is no stream" if isinstance(rows, DataFrame) else type(rows).__name__
+        kind = "a DataFrame that is not streaming" if isinstance(rows, DataFrame) else type(rows).__name__
         raise StreamUnusable(f"source '{source.name}': {source.location} returned {kind}; a streaming DataFrame is expected")
     return rows
 

@@ -113,7 +113,7 @@ def _platform_failure(error: BaseException) -> tuple[str, str] | None:
     if _is_spark_lost(error, text):
         detail = _GRPC_DETAILS.search(text)
         said = f" (gRPC says {detail[1]})" if detail else ""
-        return SPARK_LOST, f"Spark ended, or cannot be reached any more, in the middle of the task{said}; the next attempt finds another"
+        return SPARK_LOST, f"Spark ended, or became unreachable, in the middle of the task{said}; the next attempt uses another Spark"
     if _NO_WORKER in text:
         return HOST_TOO_SLOW, "the host is too slow: a Python process of Spark did not connect to it in time; run fewer tasks at once"
     if _NO_SPACE in text:

@@ -91,7 +91,7 @@ class OwnFiles:
         for path in self._paths() if name in known else ():
             if path.name == name:
                 return path
-        raise FileUnavailable(f"it has no log '{name[:255]}'; it has {', '.join(sorted(known)) or 'none'}")
+        raise FileUnavailable(f"log not found: '{name[:255]}'; the TaskExecutor has {', '.join(sorted(known)) or 'no logs'}")
 
     def _log(self) -> Path | None:
         for logger in (logging.getLogger("eventflink"), logging.getLogger()):

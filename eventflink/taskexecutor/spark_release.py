@@ -45,7 +45,7 @@ def channel_target(remote: str) -> str:
     """
     parts = urlsplit(remote)
     if parts.scheme != "sc" or not parts.hostname:
-        raise ValueError(f"'{remote}' is no Spark Connect address: sc://host:port is expected")
+        raise ValueError(f"invalid Spark Connect address: '{remote}'; give sc://host:port")
     return f"{parts.hostname}:{parts.port or 15002}"
 
 

@@ -168,8 +168,7 @@ def _find_java() -> Path:
     on_path = shutil.which("java")
     if on_path is None:
         raise JavaMissing(
-            "Spark needs Java 17 or newer, and there is no 'java' on the PATH: install it "
-            "(Debian, Ubuntu: apt install openjdk-17-jre-headless)"
+            "'java' not found on the PATH; Spark needs Java 17 or newer: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless)"
         )
     return Path(on_path)
 

@@ -57,7 +57,7 @@ def fetch_archive(digest: str, blob_address: str, settings: ForkServerSettings) 
     except (LockBusy, OSError) as error:
         raise CodeUnusable(f"code archive {digest} cannot be stored: {error}") from error
     if not zipfile.is_zipfile(path):
-        raise CodeUnusable(f"code archive {digest} is no zip file")
+        raise CodeUnusable(f"invalid code archive {digest}: it is not a zip file")
     return path
 
 
@@ -70,7 +70,7 @@ def resolve_function(task: str) -> Callable[[Any], Any]:
     """
     module_name, colon, function_name = task.partition(":")
     if not colon or not module_name or module_name.startswith(".") or not function_name:
-        raise UnknownFunction(f"'{task}' names no function: module:function is expected")
+        raise UnknownFunction(f"invalid function: '{task}'; give module:function")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

@@ -103,7 +103,9 @@ def _with_reason(cause: FailureCause, attempt: AttemptId, end: SparkEnd | None, 
     if is_own and is_of_full_heap(end.reason):
         what = f"vertex '{attempt.vertex_id}': the job's own Spark ended in the middle of the task: {end.reason}"
         return replace(cause, failure_type=SPARK_HEAP_FULL, message=f"{what}; give the job more memory, or hold fewer rows at once")
-    what = f"vertex '{attempt.vertex_id}': the host's Spark ended in the middle of the task: {end.reason}; the next attempt finds another"
+    what = (
+        f"vertex '{attempt.vertex_id}': the host's Spark ended in the middle of the task: {end.reason}; the next attempt uses another Spark"
+    )
     return replace(cause, message=what)
 
 

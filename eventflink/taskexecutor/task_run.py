@@ -201,9 +201,9 @@ def _parse_parameters(text: str) -> dict[str, Any]:
     try:
         parameters = json.loads(text)
     except ValueError as error:
-        raise ParametersUnusable(f"its parameters are no JSON: {error}") from error
+        raise ParametersUnusable(f"its parameters are not JSON: {error}") from error
     if not isinstance(parameters, dict):
-        raise ParametersUnusable(f"its parameters are no JSON object but {type(parameters).__name__}")
+        raise ParametersUnusable(f"its parameters are not a JSON object but {type(parameters).__name__}")
     return parameters
 
 

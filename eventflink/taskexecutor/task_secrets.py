@@ -61,9 +61,9 @@ class TaskSecrets:
         return self._found[name]
 
     def _look(self, name: str) -> str:
-        where = f"secret '{name}' is not to be had on TaskManager '{self._settings.task_manager_id}'"
+        where = f"'{name}' on TaskManager '{self._settings.task_manager_id}'"
         if not is_secret_name(name):  # A master has let it pass that is none of ours.
-            raise SecretUnavailable("what is named as a secret is no name of one")
+            raise SecretUnavailable("invalid name of a secret")
         places = self._places(name)
         try:
             for place, look in places.items():
@@ -73,9 +73,9 @@ class TaskSecrets:
                     return value
                 raise SecretUnreadable(f"{place} {f'has more than {MAX_SECRET_BYTES} characters' if value else 'is empty'}")  # noqa: TRY301
         except SecretUnreadable as error:
-            raise SecretUnavailable(f"{where}: {error}") from None
-        asked = ", nor ".join(places)
-        raise SecretUnavailable(f"{where}: {f'there is no {asked}' if asked else 'no key secrets.* says where it finds any'}")
+            raise SecretUnavailable(f"secret unreadable: {where}: {error}") from None
+        looked = f"looked for {', '.join(places)}" if places else "set one of the keys secrets.*, which say where secrets are"
+        raise SecretUnavailable(f"secret not found: {where}; {looked}")
 
     def _places(self, name: str) -> dict[str, Callable[[], str | None]]:
         settings, places = self._settings, dict[str, Callable[[], str | None]]()
@@ -85,7 +85,7 @@ class TaskSecrets:
             variable = settings.environment_prefix + name
             places[f"variable {variable} in its environment"] = partial(_from_environment, settings.process_id, variable)
         if settings.provider:
-            places[f"such secret of {settings.provider}"] = partial(ask_provider, settings.provider, name)
+            places[f"the secret of {settings.provider}"] = partial(ask_provider, settings.provider, name)
         return places
 
 
@@ -112,4 +112,4 @@ def _from_environment(process_id: int, variable: str) -> str | None:
     try:
         return found.decode() if found is not None else None
     except UnicodeDecodeError:
-        raise SecretUnreadable(f"variable {variable} is no text") from None
+        raise SecretUnreadable(f"variable {variable} is not UTF-8 text") from None

@@ -185,7 +185,7 @@ class ClusterProcesses:
         leads = self._find_leader(time.monotonic() + START_TIMEOUT_S)
         meant = [name for name in self._masters if (name == leads) is leader and self._is_running(name)]
         if not meant:
-            raise CannotCrash(f"there is no standby: the cluster has {len(self._masters)} masters (eventflink_masters), and {leads} leads")
+            raise CannotCrash(f"standby not found: the cluster has {len(self._masters)} masters (eventflink_masters), and {leads} leads")
         return self._kill("leader" if leader else "standby", meant[0])
 
     def kill_task_executor(self, name: str | None) -> str:
@@ -205,7 +205,7 @@ class ClusterProcesses:
         """Kill the process of an attempt."""
         task_manager_id = subtask.task_manager_id
         if task_manager_id is None or not self._is_running(task_manager_id):
-            raise CannotCrash(f"{vertex_id}[{subtask.subtask_index}] runs on {task_manager_id}, which is no process of this cluster")
+            raise CannotCrash(f"{vertex_id}[{subtask.subtask_index}] runs on {task_manager_id}, which is not a process of this cluster")
         attempt = AttemptId(job_id, vertex_id, subtask.subtask_index, subtask.attempt)
         path = task_file_path(self.configuration.data_path / "logs" / task_manager_id, attempt, TaskFile.STDOUT)
         executor = self._children[task_manager_id].process.pid

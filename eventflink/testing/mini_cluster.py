@@ -247,7 +247,7 @@ class MiniCluster:
                 killed = self._kill_broker()
             case _:
                 known = "leader, standby, taskexecutor, task, spark, broker"
-                raise ValueError(f"there is no '{what}' to crash; there are: {known}")
+                raise ValueError(f"unknown process to crash: '{what}'; known: {known}")
         if restart:
             self.restart(timeout_s)
         return killed

@@ -91,7 +91,7 @@ class Topics:
         """Return how many partitions a topic has; raises ValueError if there is no such topic."""
         topics = self._admin.find_topics()
         if topic not in topics:
-            raise ValueError(f"there is no topic '{topic}' at {self._bootstrap}; create_topic makes one")
+            raise ValueError(f"topic not found: '{topic}' at {self._bootstrap}; create_topic makes one")
         return topics[topic].partitions
 
     def feed(self, topic: str, records: Iterable[Record]) -> None:

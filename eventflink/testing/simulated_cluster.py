@@ -172,14 +172,14 @@ class SimulatedCluster:
                 s for s in self._cluster.seats if s.host is not None and s.host.process.is_running and (s is leader) is (what == "leader")
             ]
             if not seats:
-                raise CannotCrash(f"there is no {what} now")
+                raise CannotCrash(f"no {what} runs now")
             self._cluster.kill(seats[0], _RESTART_MS)
             return seats[0].master_id
         if job is not None:
             name, attempt = job.running_attempt(vertex, subtask)
             return self._end_task(name, attempt, Killed(_SIGKILL)) if what == "task" else self._crash_task_executor(name)
         if what == "task":
-            raise ValueError("whose task? crash('task', job=…, vertex=…)")
+            raise ValueError("crash('task') needs a job and a vertex: crash('task', job=…, vertex=…)")
         return self._crash_task_executor("")
 
     def _crash_task_executor(self, name: str) -> str:
@@ -196,7 +196,7 @@ class SimulatedCluster:
     def _end_task(self, name: str, attempt: AttemptId, outcome: Failed | Killed) -> str:
         [host] = [host for host in self._cluster.task_executors if host.name == name]
         if not host.processes.end_task(attempt, outcome):
-            raise CannotCrash(f"{attempt} does not run on {name} any more")
+            raise CannotCrash(f"{attempt} no longer runs on {name}")
         return str(attempt)
 
 

@@ -50,9 +50,9 @@ def not_in_memory(fold: Fold, job_id: str) -> JobNotFound:
     """Return the error for a job that the state does not hold: it may have ended, and have an archive."""
     forgotten = fold.master.dispatcher.forgotten.get(job_id)
     if forgotten is None:
-        return JobNotFound(f"there is no job '{job_id}'", job_id)
+        return JobNotFound(f"job not found: '{job_id}'", job_id)
     archive = "" if forgotten.archive_digest else ", and it has no archive"
-    message = f"there is no job '{job_id}' any more: it ended and was evicted from memory{archive}"
+    message = f"job not found: '{job_id}'; it ended and was evicted from memory{archive}"
     return JobNotFound(message, job_id, forgotten.archive_digest)
 
 

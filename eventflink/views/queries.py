@@ -102,7 +102,7 @@ def task_manager(fold: Fold, task_manager_id: str) -> View:
     """
     master = fold.master
     if task_manager_id not in master.resource_manager.task_managers:
-        raise TaskManagerNotFound(f"no TaskManager '{task_manager_id}' is registered")
+        raise TaskManagerNotFound(f"TaskManager not found: '{task_manager_id}' is not registered")
     held = master.slot_manager.task_managers[task_manager_id]
     allocations = master.slot_manager.allocations
     slots = []

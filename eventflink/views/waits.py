@@ -108,7 +108,7 @@ class Waits:
         """Return why a request has no slot, and when its turn is."""
         reason = self._reason_no_slot(allocation_id)
         if reason is WaitReason.NO_REQUEST:
-            return "it has no slot, and asks for none any more"
+            return "it has no slot and no longer requests one"
         requests = self.requests_for(self._slots.pending[allocation_id].profile)
         turn = f"its turn is {requests.places[allocation_id]} of {len(requests.places)}"
         if reason is not WaitReason.NEXT_DECISION:

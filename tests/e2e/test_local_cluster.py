@@ -136,10 +136,10 @@ def test_waiting_has_an_end_and_says_that_the_job_goes_on(cluster: LocalCluster)
     ("arguments", "said"),
     [
         (["submit", "-", "--job-id", "no/id", "--detach"], "job_id 'no/id'"),
-        (["cancel", "nothing"], "there is no job 'nothing'"),
-        (["status", "nothing"], "there is no job 'nothing'"),
-        (["result", "nothing"], "there is no job 'nothing'"),
-        (["logs", "nothing", "only"], "there is no job 'nothing'"),
+        (["cancel", "nothing"], "job not found: 'nothing'"),
+        (["status", "nothing"], "job not found: 'nothing'"),
+        (["result", "nothing"], "job not found: 'nothing'"),
+        (["logs", "nothing", "only"], "job not found: 'nothing'"),
     ],
 )
 def test_a_refusal_is_one_line_and_exit_code_1(cluster: LocalCluster, arguments: list[str], said: str) -> None:
@@ -170,7 +170,7 @@ def test_the_doctor_tells_the_problems_of_the_cluster(cluster: LocalCluster) -> 
 
 def test_what_is_parked_is_listed_and_what_is_not_can_neither_be_tried_again_nor_dropped(cluster: LocalCluster) -> None:
     assert cluster.json("parked", "list")["parked"] == []
-    assert cluster.run("parked", "list").stdout.strip() == "nothing is parked"
+    assert cluster.run("parked", "list").stdout.strip() == "parked input not found"
     for command in ("retry", "drop"):
         refused = cluster.run("parked", command, "no-such-input")
         assert refused.returncode == 1

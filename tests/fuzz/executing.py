@@ -150,7 +150,7 @@ class Obeyed:
         for attempt in self.running:
             slots.setdefault(self.launched[attempt].slot_index, []).append(self.launched[attempt])
         for index, those in slots.items():
-            assert 0 <= index < SLOTS, f"there is no slot {index}"
+            assert 0 <= index < SLOTS, f"slot not found: {index}"
             assert len({each.allocation_id for each in those}) == 1, f"two allocations are in slot {index}"
             assert len({(each.job_id, each.vertex_id) for each in those}) == len(those), f"a vertex is twice in slot {index}"
 

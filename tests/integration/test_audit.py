@@ -292,7 +292,7 @@ def test_the_past_is_shown_as_it_was_at_an_offset_and_at_a_time(asked: Asked) ->
     assert json.loads(asked.ask("status", "--at", "0", "--json"))["task_managers"] == []
     too_early = asked.run("status", asked.finished, "--at", "0")
     assert (too_early.returncode, too_early.stdout) == (ExitCode.NEGATIVE, "")
-    assert "there is no job" in too_early.stderr
+    assert "job not found" in too_early.stderr
 
 
 def test_two_moments_differ_in_what_happened_between_them(asked: Asked) -> None:

@@ -181,7 +181,7 @@ def test_an_upload_that_breaks_off_leaves_nothing(running: RunningServer) -> Non
 
 
 def test_client_errors_name_the_reason(running: RunningServer) -> None:
-    with pytest.raises(BlobNotFound, match="there is no blob"):
+    with pytest.raises(BlobNotFound, match="blob not found"):
         get_blob(running.address, "0" * 64)
     with pytest.raises(InvalidBlobKey):
         get_blob(running.address, "../x")

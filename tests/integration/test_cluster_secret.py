@@ -97,7 +97,7 @@ def test_a_master_without_the_secret_refuses_to_lead_and_a_task_executor_without
     master = cluster.start("stranger", "master", **off, **{"jobmanager.id": "stranger"})
     assert master.wait(60) == 4
     del cluster.processes["stranger"]
-    assert "sealed with a cluster secret, and this process has none" in cluster.output("stranger")
+    assert "cluster secret not found, and the log is sealed with one" in cluster.output("stranger")
     cluster.start("tm-stranger", "taskexecutor", **off, **{"taskmanager.id": "tm-stranger"})
     wait_until(lambda: refusals(cluster), "its registration refused")
     assert "tm-stranger" not in cluster.state().master.resource_manager.task_managers

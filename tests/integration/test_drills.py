@@ -168,7 +168,7 @@ def test_a_drill_that_could_hurt_is_refused_and_the_leader_stands(
         (("--rehearsal", "--method", "kill"), "--method has no meaning with --rehearsal"),
         (("--rehearsal", "--without-standby"), "--without-standby has no meaning with --rehearsal"),
         (("--freeze-ms", "4000"), "--freeze-ms has a meaning only with --method freeze"),
-        (("--markdown", "/nowhere/at/all.md"), "there is no directory '/nowhere/at'"),
+        (("--markdown", "/nowhere/at/all.md"), "directory not found: '/nowhere/at'"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(capsys: pytest.CaptureFixture[str], options: tuple[str, ...], said: str) -> None:

@@ -177,7 +177,7 @@ def test_the_resource_manager_says_what_slots_there_are(resource_manager: Resour
         resource_manager.unblock_task_manager("tm", fencing_token="some-other-leader")
     assert resource_manager.unblock_task_manager("tm").subject == "tm"
     assert not resource_manager.request_task_manager_info()[0].blocked
-    with pytest.raises(UnknownTaskManager, match="no TaskManager 'nobody'"):
+    with pytest.raises(UnknownTaskManager, match="TaskManager not found: 'nobody'"):
         resource_manager.get_number_free_slots_of("nobody")
 
 
@@ -222,7 +222,7 @@ def test_commands_are_done_or_refused_with_a_type(cluster: RunningCluster, dispa
     refused: list[tuple[Callable[[], object], str]] = [
         (partial(dispatcher.trigger_savepoint, "running", "/tmp"), "NoStream"),
         (partial(dispatcher.stop_with_savepoint, "running", "/tmp", drain=True), "NoStream"),
-        (partial(dispatcher.dispose_savepoint, "/nowhere/savepoint"), "'/nowhere/savepoint' is no savepoint"),
+        (partial(dispatcher.dispose_savepoint, "/nowhere/savepoint"), "invalid savepoint '/nowhere/savepoint'"),
     ]
     for call, reason in refused:
         with pytest.raises(RequestRefused, match=reason):

@@ -288,7 +288,7 @@ def said(capsys: pytest.CaptureFixture[str], code: ExitCode, arguments: list[str
         ("alice", {"sasl.username": "mallory"}, "does not accept User:mallory: "),
         ("alice", {"sasl.password": "${env:WRONG}"}, "does not accept User:alice: "),
         ("master", {"sasl.password": "${env:WRONG}"}, "does not accept User:master: "),
-        ("auditor", {"sasl.oauthbearer.client.secret": "${env:WRONG}"}, "does not accept who connects with these settings: "),
+        ("auditor", {"sasl.oauthbearer.client.secret": "${env:WRONG}"}, "does not accept the user of these settings: "),
         ("expired", {}, "takes no connection by kafka.security.protocol"),
         ("alice", {"security.protocol": "PLAINTEXT"}, "ends the connection unheard"),
         ("alice", {"ssl.ca.location": ""}, "takes no connection by kafka.security.protocol"),

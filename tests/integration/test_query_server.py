@@ -120,11 +120,11 @@ def test_the_commands_ask_a_master_and_say_what_the_log_says(cluster: RunningClu
     assert [row["job_id"] for row in commands.json("list", "--limit", "1")] == [newest]
     code, out, err = commands.run("status", "nobody")
     assert (code, out) == (ExitCode.NEGATIVE, "")
-    assert "there is no job 'nobody'" in err
+    assert "job not found: 'nobody'" in err
 
 
 def test_what_is_not_there_is_told_from_who_is_not_there(cluster: RunningCluster) -> None:
-    with pytest.raises(NothingThere, match="there is no job 'nobody'"):
+    with pytest.raises(NothingThere, match="job not found: 'nobody'"):
         ask_masters(cluster.bootstrap, cluster.cluster_id, "/jobs/nobody")
     with pytest.raises(ClusterNotFound):
         ask_masters(cluster.bootstrap, f"no-{cluster.cluster_id}", "/cluster")

@@ -150,7 +150,7 @@ def test_a_job_that_failed_is_run_again_with_its_code(cluster: RunningCluster, c
         again = client.job("reads-2").rerun()
         assert again.wait(timeout_s=JOB_TIMEOUT_S).status is JobStatus.FINISHED
     assert run([*options, "rerun", "reads-9"]) == ExitCode.NEGATIVE
-    assert "there is no job 'reads-9'" in capsys.readouterr().err
+    assert "job not found: 'reads-9'" in capsys.readouterr().err
 
 
 def test_a_job_runs_for_a_day_and_again_for_another(cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

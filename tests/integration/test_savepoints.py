@@ -280,5 +280,5 @@ def test_a_stream_without_state_is_rescaled_and_one_with_state_is_not(cluster: R
             gateway.cancel_job(job_id)
     (Path(path) / MANIFEST).unlink()
     job_id = counting.submit(savepoint=path)
-    assert f"'{path}' is no savepoint: it has no {MANIFEST}" in refusal_of(cluster, job_id)
+    assert f"invalid savepoint '{path}': it has no {MANIFEST}" in refusal_of(cluster, job_id)
     counting.cancel(job_id)

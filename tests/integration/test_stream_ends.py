@@ -92,17 +92,17 @@ def in_place(value: Any, topics: tuple[str, str]) -> Any:
     [
         ("returns_a_table", {}, "OutputUnusable: vertex 'stream': it returned a DataFrame that reads no stream: "),
         ("raises", {}, r"vertex 'stream': a Python function that Spark ran raised LookupError: no use for \d+"),
-        ("copy", {"sink": json_sink("none")}, "StreamUnusable: vertex 'stream': the sink: Kafka at .* has no topic 'none'"),
+        ("copy", {"sink": json_sink("none")}, "StreamUnusable: vertex 'stream': the sink: topic not found: 'none' at .*"),
         ("copy", {"sink": json_sink(TARGET, "colour")}, "the sink names column 'colour', which the rows do not have: key, number"),
         ("large", {}, "SinkUnavailable: vertex 'stream': Kafka at .* did not take batch 0 for topic .*too large"),
-        ("copy", {"sources": {"source": source_of("none")}}, "source 'source': Kafka at .* has no topic 'none'"),
+        ("copy", {"sources": {"source": source_of("none")}}, "source 'source': topic not found: 'none' at .*"),
         ("copy", {"sources": {"source": source_of(TARGET, event_time="at", watermark_delay_ms=5)}}, "event_time names 'at', .*key, number"),
         (
             "copy",
             {"sources": {"source": source_of(TARGET, schema="key STRIN, number BIGINT")}},
             "StreamUnusable: .*source 'source': its 'schema' is not the columns as Spark's DDL: .*STRIN.*: key STRIN, number BIGINT",
         ),
-        ("copy", {"sources": {"other": source_of(TARGET)}}, "InputUnusable: .*there is no input 'source'; this vertex has other"),
+        ("copy", {"sources": {"other": source_of(TARGET)}}, "InputUnusable: .*input not found: 'source'; this vertex has other"),
         ("count_by_key", {}, "AnalysisException: .*STREAMING_OUTPUT_MODE.* append"),
     ],
 )
@@ -209,7 +209,7 @@ def test_a_number_that_json_does_not_have_is_not_written(
     cluster: RunningCluster, topics: tuple[str, str], value: str, tmp_path: Path
 ) -> None:
     sql = f"SELECT number AS n, {value} AS x, 1.5D AS y FROM source"
-    says = "the sink: a row has NaN or an infinite number in column 'x', and JSON has no such number: make it null, or a text"
+    says = "the sink: a row has NaN or an infinite number in column 'x', which JSON cannot hold: make it null, or a text"
     files = {"files": {"path": str(tmp_path / "out")}, "format": "json"}
     keys = {"kafka": {"topic": topics[1], "key": ["n", "x"]}, "format": "text"}
     for sink in (json_sink(topics[1]), files, keys) if value.startswith("double") else (json_sink(topics[1]),):
@@ -417,7 +417,7 @@ def test_a_topic_that_is_deleted_while_a_stream_runs_is_named(cluster: RunningCl
     if which == "sink":
         feed(cluster.bootstrap, source, [{"key": "k", "number": 1}])
     what = "source 'source'" if which == "source" else "the sink"
-    says = f"StreamUnusable: vertex 'stream': {what}: Kafka at {cluster.bootstrap} has no topic '{gone}' any more"
+    says = f"StreamUnusable: vertex 'stream': {what}: topic not found: '{gone}' at {cluster.bootstrap}"
     assert cause_of(cluster, job_id) == says
 
 

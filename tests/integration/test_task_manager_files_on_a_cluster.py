@@ -71,13 +71,13 @@ def test_logs_standard_output_and_stacks_of_a_task_executor_are_uploaded(cluster
 
 
 def test_what_is_not_its_own_is_refused(cluster: RunningCluster, gateway: ResourceManagerGateway) -> None:
-    with pytest.raises(UnknownTaskManager, match="no TaskManager 'nobody' is registered"):
+    with pytest.raises(UnknownTaskManager, match="TaskManager not found: 'nobody' is not registered"):
         gateway.request_thread_dump("nobody")
     for name in ("../../../etc/passwd", "/etc/passwd", ""):
-        with pytest.raises(RequestRefused, match="is no name of a log") as refused:
+        with pytest.raises(RequestRefused, match="invalid name of a log") as refused:
             gateway.request_task_manager_file_upload_by_name("tm", name)
         assert refused.value.code == "InvalidRequest"
-    with pytest.raises(FileNotAvailable, match=r"it has no log 'first\.txt'; it has .*tm\.txt"):
+    with pytest.raises(FileNotAvailable, match=r"log not found: 'first\.txt'; the TaskExecutor has .*tm\.txt"):
         gateway.request_task_manager_file_upload_by_name("tm", "first.txt")
     with pytest.raises(FencingTokenMismatch):
         gateway.request_thread_dump("tm", fencing_token="a leader of yesterday")

@@ -100,7 +100,7 @@ def test_a_task_is_given_the_secret_that_its_job_names_and_nothing_that_it_says_
 def test_a_secret_that_is_missing_is_the_failure_before_any_code_of_the_job_is_loaded(host: Host) -> None:
     failure_type, message, trace = host.fail("no_such_module:f", parameters={"password": {"secret": "none"}}, code_archives=("0" * 64,))
     assert failure_type == "SecretUnavailable"
-    assert message == f"vertex 'vertex': secret 'none' is not to be had on TaskManager 'tm-1': there is no file 'none' in {host.directory}"
+    assert message == f"vertex 'vertex': secret not found: 'none' on TaskManager 'tm-1'; looked for file 'none' in {host.directory}"
     assert not trace
 
 
@@ -294,7 +294,7 @@ def test_an_archive_that_is_missing_or_no_zip_is_a_clear_failure(host: Host) -> 
     assert "0" * 64 in message
     failure_type, message, _ = host.fail("noop", code_archives=(host.archives.add_bytes(b"no zip"),))
     assert failure_type == "CodeUnusable"
-    assert "is no zip file" in message
+    assert "is not a zip file" in message
 
 
 def test_ids_that_are_paths_are_refused(host: Host) -> None:
@@ -337,7 +337,7 @@ def test_a_task_whose_spark_is_ended_says_so_and_the_next_one_has_another(host: 
     outcome = host.wait_for(TaskProcessEnded, attempt).outcome
     assert isinstance(outcome, Failed)
     assert outcome.cause.failure_type == "SparkLost"
-    why = f"it was ended from outside, by signal {name}; the next attempt finds another"
+    why = f"it was ended from outside, by signal {name}; the next attempt uses another Spark"
     assert outcome.cause.message == f"vertex 'vertex': the host's Spark ended in the middle of the task: {why}"
     assert len(host.finish("two_outputs")) == 2
 

@@ -85,7 +85,7 @@ def test_the_result_of_a_job_is_rows_and_is_there_for_spark(eventflink_cluster: 
         result = cluster.job("answer").result()
     assert result.to_pandas().to_dict("records") == result.to_arrow().to_pylist() == [{"answer": 42}]
     assert [row.answer for row in result.to_spark(eventflink_spark).collect()] == [42]
-    with pytest.raises(ResultNotNamed, match=r"no vertex 'two'; it has one, product"):
+    with pytest.raises(ResultNotNamed, match=r"vertex not found: 'two' in job '.*'; it has one, product"):
         job.result("two")
 
 
@@ -146,7 +146,7 @@ def test_records_that_do_not_come_are_told_with_those_that_came(eventflink_clust
     ):
         cluster.collect(topic, 2, 1)
     producer.abort_transaction(30)
-    with pytest.raises(ValueError, match="there is no topic 'nothing'"):
+    with pytest.raises(ValueError, match="topic not found: 'nothing'"):
         cluster.collect("nothing", 1, 1)
 
 

@@ -233,7 +233,7 @@ BAD_SUBMISSIONS = {
         ).encode(),
         "cycle: ",
     ),
-    "a dangling edge": (json.dumps({**NOOP, "edges": [{"from": "only", "to": "nowhere"}]}).encode(), "no vertex 'nowhere'"),
+    "a dangling edge": (json.dumps({**NOOP, "edges": [{"from": "only", "to": "nowhere"}]}).encode(), "vertex not found: 'nowhere'"),
     "a bad id": (json.dumps({"job_id": "../etc", "job_graph": NOOP}).encode(), "job_id '../etc'"),
 }
 

@@ -46,7 +46,7 @@ def test_a_failed_job_counts_before_a_cancelled_one_and_that_before_finished_one
         ({"main": f"{__name__}:end_with"}, ApplicationStatus.FAILED, "missing 1 required positional argument: 'code'"),
         ({"main": f"{__name__}:nothing"}, ApplicationStatus.FAILED, "has no attribute 'nothing'"),
         ({"main": "no_such_module:main"}, ApplicationStatus.FAILED, "No module named 'no_such_module'"),
-        ({"main": "no main"}, ApplicationStatus.FAILED, "module:function is expected"),
+        ({"main": "no main"}, ApplicationStatus.FAILED, "invalid main: 'no main'; give module:function"),
         ({"graph": "{}"}, ApplicationStatus.FAILED, "graph"),
     ],
 )

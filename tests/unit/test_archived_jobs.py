@@ -123,7 +123,7 @@ def test_status_and_result_need_no_archive(archives: JobArchives) -> None:
         assert (await get("/jobs/job/status"))["job"]["status"] == "FINISHED"
         assert (await get("/jobs/job/result"))["result"]["is_terminal"]
         missing = await get("/jobs/job", 404)
-        assert missing["error"] == "there is no job 'job' any more: it ended and was evicted from memory, and it has no archive"
+        assert missing["error"] == "job not found: 'job'; it ended and was evicted from memory, and it has no archive"
 
     with_standby(cluster.log, archives, test)
     with_standby(cluster.log, None, test)
@@ -146,7 +146,7 @@ def test_a_damaged_archive_and_one_that_is_gone_are_never_served(archives: JobAr
         assert (await get("/jobs/job/result"))["result"]["status"] == "FAILED", "the log knows that much"
         path.unlink()
         gone = await get("/jobs/job/exceptions", 410)
-        assert gone["error"] == f"there is no archive of job 'job' at {path}, though it was written"
+        assert gone["error"] == f"archive not found: job 'job' at {path}, though it was written"
         path.mkdir()
         assert (await get("/jobs/job", 503))["error"].startswith("the archive of job 'job' cannot be read: ")
 
@@ -176,7 +176,7 @@ def test_an_archive_outlives_the_memory_of_the_job_s_id(archives: JobArchives) -
         assert (await get("/jobs/job/status"))["job"]["status"] == "FAILED"
         assert (await get("/jobs/job/result"))["result"]["cause"]["stack_trace"] == "Traceback"
         for unknown in ("nobody", "job.json", "..%2Fjob"):
-            assert "there is no job" in (await get(f"/jobs/{unknown}", 404))["error"]
+            assert "job not found" in (await get(f"/jobs/{unknown}", 404))["error"]
 
     with_standby(cluster.log, archives, test)
 

@@ -135,7 +135,7 @@ def test_a_record_within_itself_is_no_column() -> None:
 
 def test_a_schema_that_says_it_was_parsed_is_parsed() -> None:
     noted = record(field("a", "In")) | {"__fastavro_parsed": True, "__named_schemas": {"In": {"type": "record", "name": "In"}}}
-    with pytest.raises(ValueError, match="no Avro schema: UnknownType: In"):
+    with pytest.raises(ValueError, match="invalid Avro schema: UnknownType: In"):
         spark_columns(json.dumps(noted))
 
 

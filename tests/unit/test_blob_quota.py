@@ -64,7 +64,7 @@ def test_a_job_that_has_its_room_leaves_that_of_others() -> None:
     refusal = r"the blobs of job 'greedy' have 30 bytes; 30 are taken for each job \(blob.job.max-size\)"
     with pytest.raises(BlobsFull, match=refusal):
         quota.take(1, "greedy")
-    with pytest.raises(BlobsFull, match=r"the blobs that name no job have 30 bytes; 30 are taken for each job"):
+    with pytest.raises(BlobsFull, match=r"the blobs without a job have 30 bytes; 30 are taken for each job"):
         quota.take(1)
     quota.take(30, "other")
     quota.give_back(4, "greedy")

@@ -74,13 +74,13 @@ UNBOUNDED = {
     "records that use each other": (_using_each_other(7, 10), "L3 has more than 1000 values that no byte pays for"),
     "records that use each other endlessly": (_using_each_other(30, 100), "L2 has more than 1000 values that no byte pays for"),
     "too deep by names": (_chain(MAX_DEPTH, "int"), f"f1: types nest more than {MAX_DEPTH} deep"),
-    "no such name": (_array("Nothing"), "payload[]: there is no type Nothing"),
+    "no such name": (_array("Nothing"), "payload[]: unknown type: Nothing"),
     "a name twice": ([EMPTY, {**EMPTY, "fields": [{"name": "x", "type": "null"}]}], "payload: Empty is there twice"),
     "another of that name": (
         _nulls(0, {**EMPTY, "namespace": ""}, _record("int", "Empty"), {**_record(_array("Empty"), "S"), "namespace": ""}, name="a.R"),
         "payload.f2.payload: an array of items that have no bytes",
     ),
-    "no type": (5, "payload: int is no type"),
+    "no type": (5, "payload: int is not a type"),
 }
 
 

@@ -265,11 +265,11 @@ def test_the_beginning_of_a_job_id_is_enough_where_it_is_clear(busy: ScriptedClu
         ("runing", "nearest: running"),
         ("allocation-99", "nearest: allocation-9"),
         ("tm1-9", "nearest: tm1-1"),
-        ("failing/x[0]", "no vertex 'x'; it has a"),
-        ("failing/a[2]", "has 2 subtasks, counted from 0; there is no subtask 2"),
-        ("failing/a[0]#2", "has 1 attempts, counted from 1; there is no attempt 2"),
-        ("failing/a[0]#0", "there is no attempt 0"),
-        ("ʞ", "knows nothing of the id 'ʞ'"),
+        ("failing/x[0]", "vertex not found: 'x' in job 'failing'; it has a"),
+        ("failing/a[2]", "subtask not found: 2"),
+        ("failing/a[0]#2", "attempt not found: 2"),
+        ("failing/a[0]#0", "attempt not found: 0"),
+        ("ʞ", "id not found in the log: 'ʞ'"),
     ],
 )
 def test_what_nothing_has_is_said_with_the_nearest(busy: ScriptedCluster, text: str, said: str) -> None:

@@ -79,7 +79,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("lst", ExitCode.USAGE, "No such command 'lst'. Did you mean 'list'? (see 'eventflink --help')"),
         ("taskmanager blok", ExitCode.USAGE, "Did you mean 'block'? (see 'eventflink taskmanager --help')"),
         ("list --stats RUNNING", ExitCode.USAGE, "Did you mean --status?"),
-        ("info typo.json", ExitCode.USAGE, "vertices[0].sqll: there is no such key (did you mean 'sql'?)"),
+        ("info typo.json", ExitCode.USAGE, "vertices[0].sqll: unknown key (did you mean 'sql'?)"),
         ("stop --savepointPath", ExitCode.USAGE, "Option '--savepoint-path' requires an argument"),
         ("status --at yesterday", ExitCode.USAGE, "'yesterday' is neither an offset nor a time"),
         ("diff 1 now", ExitCode.USAGE, "'now' is neither an offset nor a time"),
@@ -112,7 +112,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("-D heartbeat.interval=soon topics", ExitCode.USAGE, "heartbeat.interval"),
         ("-c typo.yaml topics", ExitCode.USAGE, "did you mean 'taskmanager.numberOfTaskSlots'?"),
         ("-c missing.yaml topics", ExitCode.USAGE, "missing.yaml: cannot be read"),
-        ("-D data.directory=. topics", ExitCode.UNREACHABLE, "which Kafka cluster?"),
+        ("-D data.directory=. topics", ExitCode.UNREACHABLE, "Kafka cluster not found"),
         ("--bootstrap localhost:1 submit graph.json", ExitCode.UNREACHABLE, "localhost:1 does not answer"),
         ("up --taskexecutors -1", ExitCode.USAGE, "-1 is not in the range"),
         ("events --type JobSubmited", ExitCode.USAGE, "did you mean JobSubmitted"),
@@ -151,11 +151,11 @@ def test_a_broker_that_is_just_starting_is_waited_for(
         )
         assert session.await_bootstrap() == "127.0.0.1:9"
     [line] = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"no broker runs on {tmp_path} ")
+    assert line.startswith(f"no broker runs on {tmp_path}, and bootstrap.servers is empty: ")
 
 
 def test_a_broker_that_nobody_starts_is_waited_for_within_bounds(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="which Kafka cluster") as failed:
+    with pytest.raises(CommandFailed, match="Kafka cluster not found") as failed:
         Session(None, {"data.directory": str(tmp_path), "broker.start-timeout": "1000"}, verbose=False).await_bootstrap()
     assert failed.value.exit_code is ExitCode.UNREACHABLE
 

@@ -92,7 +92,7 @@ def test_files_that_are_missing_empty_or_endless_are_named(tmp_path: Path) -> No
     with pytest.raises(ConfigurationError, match=r"masters: cannot be read"):
         read_masters(tmp_path)
     (tmp_path / "masters").write_text("# nobody\n")
-    with pytest.raises(ConfigurationError, match=r"masters: names no host"):
+    with pytest.raises(ConfigurationError, match=r"masters: no host is named"):
         read_masters(tmp_path)
     (tmp_path / "workers").write_bytes(b"\xff\xfe")
     with pytest.raises(ConfigurationError, match=r"workers: cannot be read"):
@@ -110,7 +110,7 @@ def test_masters_that_would_take_each_other_s_port_are_refused(tmp_path: Path) -
     assert len(masters_of(tmp_path, "a\nb\n", configured(jobmanager__query__port=81))) == 2
     with pytest.raises(ConfigurationError, match=r"blob.server.port is 82 for both"):
         masters_of(tmp_path, "a\na\n", configured(blob__server__port=82))
-    with pytest.raises(ConfigurationError, match=r"masters:2: a second master, but high-availability.type is none"):
+    with pytest.raises(ConfigurationError, match=r"masters:2: a second master needs a high-availability.type other than none"):
         masters_of(tmp_path, "a\nb\n", build_configuration({"high-availability.type": "none"}, "f"))
 
 

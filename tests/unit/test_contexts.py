@@ -84,9 +84,12 @@ def test_without_a_context_in_use_there_is_none() -> None:
         ("[1]", "it has to be a mapping"),
         ("contexts: [a]", "'contexts' has to be a mapping"),
         ("contexts: {a: 1}", "'a' has to be a mapping of texts"),
-        ("contexts: {a: {bootstrapp: x}}", "'a' has no 'bootstrapp'; it has bootstrap, cluster-id, config (did you mean 'bootstrap'?)"),
+        (
+            "contexts: {a: {bootstrapp: x}}",
+            "'a': unknown key: 'bootstrapp'; known: bootstrap, cluster-id, config (did you mean 'bootstrap'?)",
+        ),
         ("contexts: {a: {bootstrap: 1}}", "'a' has to be a mapping of texts"),
-        ("a: [", "is no file of contexts"),
+        ("a: [", "invalid contexts file"),
         ("x" * (1024 * 1024 + 1), "it is longer than"),
     ],
 )
@@ -103,11 +106,11 @@ def test_a_broken_file_is_named_and_can_be_mended(text: str, said: str, capsys: 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("context use prd", "there is no context 'prd'"),
+        ("context use prd", "context not found: 'prd'"),
         ("context use prd", "did you mean 'prod'?"),
-        ("context remove other", "there is no context 'other'"),
-        ("context set empty", "'empty' would say nothing"),
-        ("context set ../x --cluster-id a", "is no name for a context"),
+        ("context remove other", "context not found: 'other'"),
+        ("context set empty", "context 'empty' would be empty"),
+        ("context set ../x --cluster-id a", "invalid name of a context"),
         ("--context prd list", "did you mean 'prod'?"),
     ],
 )
@@ -122,7 +125,7 @@ def test_a_mistake_is_one_line(line: str, said: str, capsys: pytest.CaptureFixtu
 
 def test_a_context_in_use_that_is_gone_is_told_and_another_can_be_used() -> None:
     write("current: gone\ncontexts: {here: {cluster-id: one}}")
-    with pytest.raises(CommandFailed, match="there is no context 'gone'"):
+    with pytest.raises(CommandFailed, match="context not found: 'gone'"):
         session_of({})
     commands("use here")
     assert session_of({}).cluster_id == "one"

@@ -129,10 +129,10 @@ def test_a_factory_that_is_none_is_named_with_what_is_wrong(
 @pytest.mark.parametrize(
     ("key", "value", "wrong"),
     [
-        ("quorum", "host:port", "'host:port' is not host:port"),
-        ("quorum", "one:2181,,two:2181", "is not host:port"),
-        ("path.root", "eventflink", "'eventflink' is no path such as /eventflink"),
-        ("path.root", "/event//flink", "is no path"),
+        ("quorum", "host:port", "'host:port'; give host:port"),
+        ("quorum", "one:2181,,two:2181", "; give host:port"),
+        ("path.root", "eventflink", "'eventflink'; give a path such as /eventflink"),
+        ("path.root", "/event//flink", "'/event//flink'; give a path"),
     ],
 )
 def test_a_zookeeper_that_cannot_be_is_refused_with_its_key(key: str, value: str, wrong: str) -> None:

@@ -70,8 +70,8 @@ def test_a_failure_has_the_name_of_whose_it_is(
 
 def test_what_grpc_says_of_a_lost_spark_is_told_in_a_sentence() -> None:
     assert cause_of(SparkConnectGrpcException(message=GRPC_TEXT), "v").message == (
-        "vertex 'v': Spark ended, or cannot be reached any more, in the middle of the task (gRPC says Socket closed); "
-        "the next attempt finds another"
+        "vertex 'v': Spark ended, or became unreachable, in the middle of the task (gRPC says Socket closed); "
+        "the next attempt uses another Spark"
     )
 
 

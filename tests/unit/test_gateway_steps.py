@@ -301,12 +301,12 @@ def test_a_read_never_waits_for_a_master_beyond_its_deadline() -> None:
 
 def test_what_is_not_there_is_a_typed_error_and_nobody_else_is_asked() -> None:
     def answer(_get: Get) -> dict[str, Any]:
-        raise NothingThere("there is no job 'nobody'")
+        raise NothingThere("job not found: 'nobody'")
 
     world = World(found=for_ever([master("a"), master("b")]), answer=answer)
     dispatcher = world.dispatcher()
     for ask in (dispatcher.request_job, dispatcher.request_job_status, dispatcher.request_job_result):
-        with pytest.raises(UnknownJob, match="there is no job 'nobody'"):
+        with pytest.raises(UnknownJob, match="job not found: 'nobody'"):
             ask("nobody")
     with pytest.raises(UnknownTaskManager):
         world.resource_manager().get_number_free_slots_of("nobody")
@@ -325,7 +325,7 @@ def test_an_id_that_is_none_is_unknown_without_being_asked_for(name: str) -> Non
 
 def test_an_answer_that_is_not_understood_says_where() -> None:
     world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": {"job_id": "j", "status": "DANCING", "job_master_id": "j-1"}})
-    with pytest.raises(AnswerUnreadable, match=r"JobStanding: status: .*RUNNING"):
+    with pytest.raises(AnswerUnreadable, match=r"JobStanding in the answer: status: .*RUNNING"):
         world.dispatcher().request_job_status("j")
 
 
@@ -335,7 +335,7 @@ def test_an_answer_that_is_not_understood_says_where() -> None:
         (404, {"error": "no job", "log_offset": 5}, NothingThere),
         # An older master that does not know the path has not looked into its state.
         (404, {"error": "Not Found"}, MasterSilent),
-        (400, {"error": "limit: '0' is no whole number"}, QuestionInvalid),
+        (400, {"error": "invalid limit: '0' is not a whole number"}, QuestionInvalid),
         (503, {"error": "builds its state"}, MasterSilent),
         (200, [], MasterSilent),
     ],
@@ -572,5 +572,5 @@ def test_back_pressure_is_that_of_the_streams_worst_subtask() -> None:
     stats = world.dispatcher().request_operator_back_pressure_stats("j", "s")
     assert (stats.level, [each.ratio for each in stats.subtasks], stats.log_offset) == (BackPressureLevel.HIGH, [0.3, 0.9], 9)
     assert world.dispatcher().request_operator_back_pressure_stats("j", "young").level is None
-    with pytest.raises(RequestRefused, match=r"job 'j' has no stream 'batch' \(UnknownVertex\)"):
+    with pytest.raises(RequestRefused, match=r"stream not found: 'batch' in job 'j' \(UnknownVertex\)"):
         world.dispatcher().request_operator_back_pressure_stats("j", "batch")

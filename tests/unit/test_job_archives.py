@@ -36,12 +36,12 @@ def test_an_archive_behind_a_url_comes_back_as_well(tmp_path: Path) -> None:
     with ftp_server(tmp_path) as url:
         written = archives_in(f"{url}/archives").write(ARCHIVE)
         assert archives_in(f"{url}/archives").read("job", written.digest) == ARCHIVE
-        with pytest.raises(ArchiveMissing, match="no archive of job 'other'"):
+        with pytest.raises(ArchiveMissing, match="archive not found: job 'other'"):
             archives_in(f"{url}/archives").read("other")
 
 
 def test_what_is_not_there_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(ArchiveMissing, match=f"there is no archive of job 'job' at {tmp_path}/job.json"):
+    with pytest.raises(ArchiveMissing, match=f"archive not found: job 'job' at {tmp_path}/job.json"):
         archives_in(tmp_path).read("job")
 
 

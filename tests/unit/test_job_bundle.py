@@ -74,7 +74,7 @@ def test_a_document_is_named_by_its_path_and_nothing_guesses_between_several(tmp
         assert opened.document("b")[0] == "b.json"
         with pytest.raises(BundleError, match=r"several jobs.*a\.yaml, b\.json"):
             opened.document()
-        with pytest.raises(BundleError, match=r"no document 'org\.example\.Main'; its jobs are a\.yaml, b\.json"):
+        with pytest.raises(BundleError, match=r"document not found in the bundle: 'org\.example\.Main'; its jobs are a\.yaml, b\.json"):
             opened.document("org.example.Main")
 
 
@@ -116,17 +116,17 @@ def test_a_file_that_a_document_names_is_beside_it_in_the_bundle_and_nowhere_els
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "does not end as one"),
-        (b"nonsense" * 100, "does not end as one"),
-        (bundle() + b"x", "does not end as one"),
+        (b"", "its end is missing"),
+        (b"nonsense" * 100, "its end is missing"),
+        (bundle() + b"x", "its end is missing"),
         (bundle()[10:], "'job.yaml' begins before the file does"),
-        (with_member(zipfile.ZipInfo("../a.py")), r"'\.\./a\.py' is no path below"),
-        (with_member(zipfile.ZipInfo("/etc/a.py")), "'/etc/a.py' is no path below"),
-        (with_member(zipfile.ZipInfo("a\\..\\b.py")), "is no path below"),
-        (with_member(zipfile.ZipInfo("a\nb.py")), "is no path below"),
+        (with_member(zipfile.ZipInfo("../a.py")), r"'\.\./a\.py' is not a path below"),
+        (with_member(zipfile.ZipInfo("/etc/a.py")), "'/etc/a.py' is not a path below"),
+        (with_member(zipfile.ZipInfo("a\\..\\b.py")), "is not a path below"),
+        (with_member(zipfile.ZipInfo("a\nb.py")), "is not a path below"),
         (with_member(zipfile.ZipInfo("x/" * 40 + "a.py")), "32 directories"),
         (with_member(zipfile.ZipInfo("job.yaml")), "'job.yaml' twice"),
-        (with_member(link()), "'secrets.py' is no file: links"),
+        (with_member(link()), "'secrets.py' is not a regular file: links"),
         (bundle({"job.yaml": SQL_ONLY, "a.py": "x" * 1_000}, zipfile.ZIP_BZIP2), "another way than deflate"),
         (encrypted(), "is encrypted"),
         (huge(0xFFFFFF00), "4294967[0-9]* bytes together"),
@@ -135,9 +135,9 @@ def test_a_file_that_a_document_names_is_beside_it_in_the_bundle_and_nowhere_els
         (damaged(), "'a.py' is damaged"),
         (
             bundle({"org/example/Main.class": "", "META-INF/MANIFEST.MF": ""}),
-            "classes of Java, and tasks are Python and Spark: a bundle has",
+            "classes of Java, and tasks are Python and Spark: job document not found",
         ),
-        (bundle({"a.py": ""}), r"the document of a job at its top \(job\.yaml\), and this one has none"),
+        (bundle({"a.py": ""}), r"job document not found in the bundle; put one at its top \(job\.yaml\)"),
         (bundle({"job.yaml": "name: ["}), "job.yaml: not valid"),
         (bundle({"job.yaml": "name: a\nvertices: [{id: v, sqll: x}]"}), "job.yaml: .*sqll"),
         (bundle({"job.yaml": b"\xff\xfe"}), "job.yaml: not UTF-8"),

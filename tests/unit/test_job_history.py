@@ -95,7 +95,10 @@ def test_a_message_from_outside_cannot_move_the_cursor() -> None:
     assert said.isprintable()
 
 
-@pytest.mark.parametrize(("text", "said"), [("la", "late"), ("latest", "the nearest: late"), ("", "knows no job"), ("zzz", "knows no job")])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("la", "late"), ("latest", "the nearest: late"), ("", "job not found in the log"), ("zzz", "job not found in the log")],
+)
 def test_an_id_may_be_given_by_its_beginning_and_an_unknown_one_is_told_with_the_nearest(
     storied: ScriptedCluster, text: str, said: str
 ) -> None:

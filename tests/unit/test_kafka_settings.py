@@ -90,7 +90,7 @@ def test_what_is_wrong_is_told_before_anything_starts_and_without_the_secret(key
 
 
 def test_settings_for_no_cluster_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"kafka\.client\.id: whose\?"):
+    with pytest.raises(ConfigurationError, match=r"kafka\.client\.id needs bootstrap\.servers"):
         build_configuration({"kafka.client.id": "x"}, "f")
 
 

@@ -99,7 +99,7 @@ def test_the_list_holds_its_own_logs_and_no_other_file(own: OwnFiles, tmp_path: 
     ["", ".", "..", "../../secret.txt", "job/a-0-1.log", "/etc/passwd", "link.log", "tm.log.2", "taskexecutor.lock", "tm2.log", "none"],
 )
 def test_no_name_leads_to_anything_else(own: OwnFiles, name: str) -> None:
-    with pytest.raises(FileUnavailable, match=r"it has no log '.*'; it has .*guardian\.log"):
+    with pytest.raises(FileUnavailable, match=r"log not found: '.*'; the TaskExecutor has .*guardian\.log"):
         own.find(named(name))
 
 

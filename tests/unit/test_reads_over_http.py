@@ -297,21 +297,21 @@ def test_a_master_that_builds_its_state_sends_its_askers_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/jobs?limit=0", 400, f"limit: '0' is no whole number from 1 to {MAX_JOBS}"),
-        (f"/jobs?limit={MAX_JOBS + 1}", 400, "is no whole number"),
-        ("/jobs?limit=²", 400, "is no whole number"),
-        ("/jobs?status=RUNING", 400, "status: 'RUNING' is none"),
+        ("/jobs?limit=0", 400, f"invalid limit: '0' is not a whole number from 1 to {MAX_JOBS}"),
+        (f"/jobs?limit={MAX_JOBS + 1}", 400, "is not a whole number"),
+        ("/jobs?limit=²", 400, "is not a whole number"),
+        ("/jobs?status=RUNING", 400, "unknown status: 'RUNING'; known: INITIALIZING"),
         ("/cluster?min_offset=-1", 400, "min_offset: '-1'"),
         ("/cluster?min_offset=99999999999999999999", 400, "min_offset"),
         ("/cluster?linearizable=perhaps", 400, "linearizable: 'perhaps' is neither true nor false"),
         ("/cluster?timeout_ms=0", 400, "timeout_ms"),
-        ("/cluster?limit=1", 400, "there is no parameter 'limit'"),
-        ("/jobs/nobody", 404, "there is no job 'nobody'"),
+        ("/cluster?limit=1", 400, "unknown parameter: 'limit'"),
+        ("/jobs/nobody", 404, "job not found: 'nobody'"),
         ("/jobs/job-", 404, "'job-' is ambiguous: 2 job ids begin with it, such as job-1, job-2"),
-        ("/nothing", 404, "there are /cluster, /jobs"),
-        ("/jobs/nobody/checkpoints", 404, "there is no job 'nobody'"),
-        ("/jobs/nobody/exceptions", 404, "there is no job 'nobody'"),
-        ("/jobs/job-1/exceptions?limit=0", 400, "limit: '0' is no whole number from 1 to 1000"),
+        ("/nothing", 404, "known: /cluster, /jobs"),
+        ("/jobs/nobody/checkpoints", 404, "job not found: 'nobody'"),
+        ("/jobs/nobody/exceptions", 404, "job not found: 'nobody'"),
+        ("/jobs/job-1/exceptions?limit=0", 400, "invalid limit: '0' is not a whole number from 1 to 1000"),
     ],
 )
 def test_a_bad_question_gets_an_error_that_names_what_is_wrong(leader: Hand, path: str, status: int, said: str) -> None:
@@ -350,9 +350,9 @@ def test_the_narrow_questions_are_answered_from_the_same_state(leader: Hand) -> 
         status = (await asker.get("/jobs/job-1/status"))["job"]
         assert (status["job_id"], status["status"], status["job_master_id"]) == ("job-1", "RUNNING", "job-1-1")
         assert (await asker.get("/taskmanagers"))["task_managers"] == []
-        assert "no TaskManager 'tm'" in (await asker.get("/taskmanagers/tm", 404))["error"]
+        assert "TaskManager not found: 'tm'" in (await asker.get("/taskmanagers/tm", 404))["error"]
         # Only whole ids: a program says what it means.
-        assert "there is no job 'job-'" in (await asker.get("/jobs/job-/status", 404))["error"]
+        assert "job not found: 'job-'" in (await asker.get("/jobs/job-/status", 404))["error"]
 
     with_server(lambda: leader.participant, test)
 
@@ -373,7 +373,7 @@ def test_who_wants_a_result_waits_for_it_and_is_told_the_status_when_the_time_is
         leader.settle_all()
         result = (await task)["result"]
         assert (result["is_terminal"], result["status"], result["cause"]) == (True, "CANCELED", None)
-        assert "there is no job 'nobody'" in (await asker.get("/jobs/nobody/result", 404))["error"]
+        assert "job not found: 'nobody'" in (await asker.get("/jobs/nobody/result", 404))["error"]
 
     with_server(lambda: leader.participant, test)
 

@@ -93,7 +93,9 @@ class TestConfiguration:
         assert _configured(tmp_path, "standalone", **bound).max_slots == 3
 
     def test_what_is_no_driver_is_told_by_its_key(self, tmp_path: Path) -> None:
-        with pytest.raises(ConfigurationError, match=r"'yarn' is no resource driver: standalone, process, or package\.module:Factory"):
+        with pytest.raises(
+            ConfigurationError, match=r"unknown resource driver: 'yarn'; known: standalone, process, or package\.module:Factory"
+        ):
             _configured(tmp_path, "yarn")
         for kind, said in (
             ("no.such.module:Factory", "resourcemanager.driver: 'no.such.module:Factory' cannot be imported"),

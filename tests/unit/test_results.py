@@ -112,8 +112,8 @@ def test_which_result_is_meant_has_to_be_clear() -> None:
     job = job_of(cluster)
     with pytest.raises(ResultNotNamed, match="several results; choose the vertex: b, c"):
         find_output(job)
-    with pytest.raises(ResultNotNamed, match="no vertex 'd'; it has a, b, c"):
+    with pytest.raises(ResultNotNamed, match=r"vertex not found: 'd' in job '.*'; it has a, b, c"):
         find_output(job, "d")
-    with pytest.raises(ResultNotThere, match=r"vertex 'c' left no output 'more' \(it left: default\)"):
+    with pytest.raises(ResultNotThere, match=r"output not found: 'more' of vertex 'c'; it has default"):
         find_output(job, "c", "more")
     assert [each.location for each in find_output(job, "c").locations] == ["/outputs/job/c/0/1/default"]

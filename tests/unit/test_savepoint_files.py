@@ -330,7 +330,7 @@ def test_other_partitions_of_an_edge_are_refused_where_there_is_state(tmp_path: 
         (
             stream(settings={"spark.sql.shuffle.partitions": 3}),
             1,
-            "with spark.sql.shuffle.partitions=2, and the graph has 3; Spark would go on with 2",
+            "with spark.sql.shuffle.partitions=2, and the graph has 3; Spark would keep 2",
         ),
         (stream(), 2, "has 1 subtasks of s, and the job 2: the state of stateStoreSave belongs to the subtask"),
     ],
@@ -363,7 +363,7 @@ def test_the_partitions_of_a_stream_without_state_are_shared_out_anew(tmp_path: 
 def test_what_cannot_be_shared_out_anew_says_why(tmp_path: Path) -> None:
     with pytest.raises(SavepointUnusable, match="a subtask had not read anything yet"):
         restore(savepoint(tmp_path / "one", part(0, offsets=())), tmp_path / "own", parallelism=2)
-    with pytest.raises(SavepointUnusable, match="is no offset of Kafka"):
+    with pytest.raises(SavepointUnusable, match="invalid offset of Kafka"):
         restore(savepoint(tmp_path / "two", part(0, offsets=("7",))), tmp_path / "own", parallelism=2)
 
 
@@ -395,7 +395,7 @@ def with_a_path_for_a_name(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
-        (without_manifest, "is no savepoint: it has no manifest.json"),
+        (without_manifest, "invalid savepoint '.*': it has no manifest.json"),
         (without_part, r"is not complete: it has no part of s\[1\]"),
         (with_another_manifest, "is not what a savepoint has there: format_version: must be 1"),
         (with_a_path_for_a_name, "is not what a savepoint has there: streams.0.vertex_id: must match"),
@@ -518,7 +518,7 @@ def test_a_savepoint_is_removed_with_what_it_has_and_nothing_else(tmp_path: Path
     put(path, **{"notes.txt": "mine", "other/file": "mine"})
     assert dispose_savepoint(str(path)).job_id == "j"
     assert sorted(each.name for each in path.iterdir()) == ["notes.txt", "other"]
-    with pytest.raises(SavepointUnusable, match="is no savepoint"):
+    with pytest.raises(SavepointUnusable, match="invalid savepoint"):
         dispose_savepoint(str(path))
     dispose_savepoint(str(savepoint(tmp_path / "two", part(0))))
     assert not (tmp_path / "two").exists()

@@ -57,8 +57,8 @@ def test_each_attempt_has_places_of_its_own(tmp_path: Path) -> None:
         ("no_such_module_here:run", "the module 'no_such_module_here', but 'no_such_module_here' is neither"),
         ("json.nothing:run", "but 'json.nothing' is neither"),
         ("json:dump_", "did you mean 'dump'"),
-        ("json", "module:function is expected"),
-        (":", "module:function is expected"),
+        ("json", "invalid function: 'json'; give module:function"),
+        (":", "invalid function: ':'; give module:function"),
         ("json:__name__", "cannot be called: str"),
     ],
 )
@@ -95,7 +95,7 @@ def test_an_input_that_is_missing_names_those_that_are_there() -> None:
     inputs = TaskInputs({"left": lambda: pytest.fail("read although nobody asked"), "right": lambda: pytest.fail("likewise")})
     assert list(inputs) == ["left", "right"]
     assert "left" in inputs
-    with pytest.raises(InputUnusable, match="no input 'middle'; this vertex has left, right"):
+    with pytest.raises(InputUnusable, match="input not found: 'middle'; this vertex has left, right"):
         inputs["middle"]
 
 
@@ -135,5 +135,5 @@ def test_addresses_of_spark() -> None:
     assert session_address("sc://h:1", "u") == "sc://h:1/;session_id=u;user_id=eventflink"
     assert session_address("sc://h:1/;use_ssl=true", "u") == "sc://h:1/;use_ssl=true;session_id=u;user_id=eventflink"
     assert channel_target("sc://h") == "h:15002"
-    with pytest.raises(ValueError, match="no Spark Connect address"):
+    with pytest.raises(ValueError, match="invalid Spark Connect address"):
         channel_target("http://h")

@@ -81,7 +81,7 @@ def test_a_job_is_cancelled_or_refused_as_on_a_real_cluster(eventflink_simulated
         cluster.crash("task", job=job, vertex="orders")
     with pytest.raises(DuplicateJobSubmission):
         cluster.submit({**graph(), "name": "another"}, "mine")
-    with pytest.raises(InvalidJobGraph, match="there is no vertex 'nothing'"):
+    with pytest.raises(InvalidJobGraph, match="vertex not found: 'nothing'"):
         cluster.submit({**graph(), "edges": [{"from": "nothing", "to": "totals"}]})
 
 

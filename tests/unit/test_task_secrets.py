@@ -98,10 +98,10 @@ def test_a_line_break_that_an_editor_left_is_no_part_of_a_secret_and_any_other_i
 def test_what_is_missing_is_named_with_the_task_manager_and_where_was_looked(directory: Path, task_executor: int) -> None:
     said = refusal_of("none", directory=str(directory), process_id=task_executor, environment_prefix="SECRET_", provider=PROVIDER)
     assert said == (
-        f"vertex 'vertex': secret 'none' is not to be had on TaskManager 'tm-1': there is no file 'none' in {directory}, "
-        f"nor variable SECRET_none in its environment, nor such secret of {PROVIDER}"
+        f"vertex 'vertex': secret not found: 'none' on TaskManager 'tm-1'; looked for file 'none' in {directory}, "
+        f"variable SECRET_none in its environment, the secret of {PROVIDER}"
     )
-    assert refusal_of("none").endswith("no key secrets.* says where it finds any")
+    assert refusal_of("none").endswith("set one of the keys secrets.*, which say where secrets are")
 
 
 def test_what_cannot_be_read_is_looked_for_nowhere_else_and_said_without_a_value(
@@ -118,10 +118,10 @@ def test_what_cannot_be_read_is_looked_for_nowhere_else_and_said_without_a_value
     for name, says in (
         ("out", "leads out of the directory"),
         ("folder", "Is a directory"),
-        ("pipe", "is no file"),
+        ("pipe", "is not a regular file"),
         ("long", "has more than"),
         ("empty", "is empty"),
-        ("bytes", "is no text"),
+        ("bytes", "is not UTF-8 text"),
     ):
         assert says in refusal_of(name, directory=str(directory), provider=PROVIDER)
     for name, says in (
@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_looked_for_nowhere_else_and_said_without_a_value
 
 def test_a_name_that_a_master_let_pass_leads_nowhere(directory: Path) -> None:
     for name in ("../db", "..data/db", "..", ""):
-        assert "no name of one" in refusal_of(name, directory=str(directory))
+        assert "invalid name of a secret" in refusal_of(name, directory=str(directory))
 
 
 def test_no_text_of_a_failure_has_a_value_however_it_is_quoted_or_cut() -> None:

@@ -620,7 +620,7 @@ def test_a_report_names_the_allocation_of_a_shared_slot_once_and_all_attempts_in
     [
         (shared(B), "at most one attempt of a vertex"),
         (deployment(OTHER), f"slot 0 is taken by {A} (allocation allocation-shared)"),
-        (shared(OTHER, 2), "there is no slot 2"),
+        (shared(OTHER, 2), "slot not found: 2"),
     ],
     ids=["of the same vertex", "of another allocation", "in no slot"],
 )

@@ -177,7 +177,9 @@ def test_a_topic_is_looked_at_beside_those_that_are_listed_and_none_is_passed_ov
     kafka.listed = [HANGING]
     assert [verdict for verdict, _ in kafka.said()] == [Verdict.FAILED], "whose that is, is said already"
     kafka.listed, kafka.committed, kafka.topics = [], [7], {TOPIC, "c.commands"}
-    assert kafka.said() == [(Verdict.WARNING, "c.taskmanagers: there is no such topic that User:ANONYMOUS may Describe")]
+    assert kafka.said() == [
+        (Verdict.WARNING, "topics not found: c.taskmanagers; they do not exist, or User:ANONYMOUS may not Describe them")
+    ]
 
 
 @pytest.mark.parametrize("key", ["ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location"])

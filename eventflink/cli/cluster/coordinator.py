@@ -92,7 +92,7 @@ class Coordinator:
         """
         self._session.have_secret()
         if self.wants_broker and not self._start_broker():
-            self.outcome.failures.append("masters and TaskExecutors were not started: there is no Kafka")
+            self.outcome.failures.append("masters and TaskExecutors were not started, because no Kafka cluster was found")
             return self.outcome
         masters = self._start(self.masters)
         if not any(report.state in _UP for report in masters):

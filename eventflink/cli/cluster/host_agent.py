@@ -190,7 +190,7 @@ class HostAgent:
                 if asked:
                     going.append(file)
                 else:
-                    reports.append(self._report(file, DaemonState.DOWN, "it was not running any more"))
+                    reports.append(self._report(file, DaemonState.DOWN, "it had already ended"))
                     files.remove(file)
             self._wait(going, self._configuration.stop_timeout_ms / 1000)
             reports += [self._end(file, files) for file in going]

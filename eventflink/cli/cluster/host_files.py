@@ -39,7 +39,7 @@ def read_masters(directory: Path) -> list[HostLine]:
     path = directory / "masters"
     lines = [_parse(text, place, allow_port=True) for text, place in _lines(path)]
     if not lines:
-        raise ConfigurationError(f"{path}: names no host; a cluster has at least one master")
+        raise ConfigurationError(f"{path}: no host is named; name at least one for a master")
     seen: dict[tuple[str, int], str] = {}
     for line in lines:
         if line.port and (first := seen.setdefault((line.host.lower(), line.port), line.place)) != line.place:

@@ -28,7 +28,9 @@ def plan_masters(lines: list[HostLine], configuration: Configuration, own_name: 
 
     """
     if configuration.high_availability == "none" and len(lines) > 1:
-        raise ConfigurationError(f"{lines[1].place}: a second master, but high-availability.type is none: the two would depose each other")
+        raise ConfigurationError(
+            f"{lines[1].place}: a second master needs a high-availability.type other than none: the two would depose each other"
+        )
     ids = _ids(lines, "master", "jobmanager.id", configuration.master_id, own_name)
     _check_ports(lines, configuration, own_name)
     return [

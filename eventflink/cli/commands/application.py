@@ -43,9 +43,9 @@ def run_application_master(
     """
     for name, value in (("--application-id", application_id), ("--job-id", job_id)):
         if value and not ID_PATTERN.fullmatch(value):
-            raise CommandFailed(ExitCode.USAGE, f"{name} '{value[:128]}' is not a valid id: letters, digits, '.', '_' and '-', at most 128")
+            raise CommandFailed(ExitCode.USAGE, f"invalid {name}: '{value[:128]}'; use 1-128 letters, digits, '.', '_' and '-'")
     if not graph and not all(main.partition(":")):
-        raise CommandFailed(ExitCode.USAGE, f"'{main}' names no main: module:function is expected")
+        raise CommandFailed(ExitCode.USAGE, f"invalid main: '{main}'; give module:function")
     configuration = session.configuration.with_ids()
     session.log_to_stderr(configuration.master_id)
     application = Application(

@@ -39,7 +39,7 @@ def _row(subtask: View) -> View:
 def _print(session: Session, answer: View, rows: list[View]) -> None:
     session.out.print(Text.assemble(f"{answer['name']} ({answer['job_id']}) ", styled(answer["status"])))
     if answer["settings"] is None:
-        session.out.print(Text("no vertex of it is a stream: there is no back-pressure", style="dim"))
+        session.out.print(Text("the job has no streams, so it has no back-pressure", style="dim"))
         return
     table = Table()
     for heading in ("task", "level", "ratio", "as of", "why"):

@@ -37,7 +37,7 @@ def _print(session: Session, view: View) -> None:
     out, settings = session.out, view["settings"]
     out.print(Text.assemble(f"{view['name']} ({view['job_id']}) ", styled(view["status"])))
     if settings is None:
-        out.print(Text("no vertex of it is a stream, so it has no checkpoints", style="dim"))
+        out.print(Text("the job has no streams, so it has no checkpoints", style="dim"))
         return
     interval = f"every {settings['interval_ms']} ms" if settings["interval_ms"] else "only when asked for"
     tolerable = settings["tolerable_failed_checkpoints"]

@@ -68,7 +68,7 @@ def set_context(session: Session, name: str, bootstrap: str | None, cluster_id: 
     where = before.config if config is None else str(Path(config).absolute()) if config else ""
     context = Context(before.bootstrap if bootstrap is None else bootstrap, before.cluster_id if cluster_id is None else cluster_id, where)
     if not context.to_document():
-        raise CommandFailed(ExitCode.USAGE, f"'{name}' would say nothing: give --bootstrap, --cluster-id or --config")
+        raise CommandFailed(ExitCode.USAGE, f"context '{name}' would be empty: give --bootstrap, --cluster-id or --config")
     known.put(name, context)
     known.save()
     return _say(session, f"{_called(name)} is set in {known.path}", name, as_json=as_json)

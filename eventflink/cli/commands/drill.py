@@ -39,7 +39,7 @@ def drill() -> None:
 @click.option(
     "--pid", "process_id", type=click.IntRange(min=2), help="The leader's process, on this host: send it a signal instead of a command."
 )
-@click.option("--without-standby", is_flag=True, help="Run it although there is no standby to take over.")
+@click.option("--without-standby", is_flag=True, help="Run it although no standby can take over.")
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=60.0, show_default=True, help="For a new leader, in seconds."
 )
@@ -66,7 +66,7 @@ def failover(
     cluster is not touched. Exit code 1: the drill found a fault, or was refused.
     """
     if page is not None and not page.absolute().parent.is_dir():
-        raise click.UsageError(f"--markdown: there is no directory '{page.absolute().parent}'")
+        raise click.UsageError(f"--markdown: directory not found: '{page.absolute().parent}'")
     drill_id = f"drill-{uuid.uuid4().hex[:12]}"
     if rehearsal:
         given = [name for name, value in (("--method", method), ("--freeze-ms", freeze_ms), ("--pid", process_id)) if value is not None]

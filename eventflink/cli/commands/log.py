@@ -39,7 +39,7 @@ def verify(session: Session, *, as_json: bool) -> int:
     with session.working("folding the log"):
         survey = survey_log(session.bootstrap, session.cluster_id)
     if not survey.topics:
-        raise ClusterNotFound(f"Kafka at {session.bootstrap} holds no topic of a cluster '{session.cluster_id}'")
+        raise ClusterNotFound(f"cluster not found: '{session.cluster_id}'; Kafka at {session.bootstrap} has no topics of it")
     document = document_of(survey)
     if as_json:
         session.print_json(document)

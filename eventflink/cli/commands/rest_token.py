@@ -28,7 +28,7 @@ def rest_token(session: Session, name: str, role: str, *, replace: bool, as_json
     path = session.configuration.rest_tokens_file
     if path is None:
         raise CommandFailed(
-            ExitCode.USAGE, "rest.tokens-file names no file: name one in the configuration, or with -D rest.tokens-file=FILE"
+            ExitCode.USAGE, "rest.tokens-file is not set: name a file in the configuration, or with -D rest.tokens-file=FILE"
         )
     try:
         token = mint_token(path.expanduser(), name, Role(role), replace=replace)

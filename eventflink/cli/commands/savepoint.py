@@ -177,7 +177,7 @@ def _find_state(found: Savepoint, place: str) -> tuple[SubtaskManifest, int]:
     operators = [each.operator_id for part in parts for each in part.operators if str(each.operator_id) == (operator or "0")]
     if not operators:
         have = [f"{p.vertex_id}/{p.subtask_index}/{each.operator_id}" for p in found.parts for each in p.operators]
-        raise CommandFailed(ExitCode.USAGE, f"--state: there is no state '{place}'; there is {', '.join(have) or 'none'}")
+        raise CommandFailed(ExitCode.USAGE, f"--state: state not found: '{place}'; the savepoint has {', '.join(have) or 'no states'}")
     return parts[0], operators[0]
 
 

@@ -54,7 +54,9 @@ def topics(session: Session, *, acls: bool, principals: tuple[tuple[Role, str], 
     with session.working("asking Kafka"):
         rows = describe_topics(session.bootstrap, session.cluster_id, timeout_s=_TIMEOUT_S)
     if not rows:
-        raise ClusterNotFound(f"Kafka at {session.bootstrap} holds no topic of a cluster '{session.cluster_id}' that may be seen")
+        raise ClusterNotFound(
+            f"cluster not found: '{session.cluster_id}'; Kafka at {session.bootstrap} has no topics of it that these settings may Describe"
+        )
     if as_json:
         session.print_json([dataclasses.asdict(row) for row in rows])
         return ExitCode.OK

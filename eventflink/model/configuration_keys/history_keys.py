@@ -50,7 +50,7 @@ class HistoryKeys(RestKeys):
     @classmethod
     def _check_history_ports(cls, value: str) -> str:
         if not read_ports(value):
-            raise ValueError("it names no port; 0 means any free one")
+            raise ValueError("it is empty: give a port or a range; 0 means any free port")
         return value
 
     @model_validator(mode="after")

@@ -158,14 +158,14 @@ class JobKeys(Keys):
     @classmethod
     def _check_restart_strategy(cls, value: RestartStrategyType) -> RestartStrategyType:
         if value is RestartStrategyType.CLUSTER_DEFAULT:
-            raise ValueError("cluster-default is for graphs; the cluster's own is none, fixed-delay, exponential-delay or failure-rate")
+            raise ValueError("cluster-default is for graphs only; give none, fixed-delay, exponential-delay or failure-rate")
         return value
 
     @field_validator("scheduler")
     @classmethod
     def _check_scheduler(cls, value: SchedulerType) -> SchedulerType:
         if value is SchedulerType.CLUSTER_DEFAULT:
-            raise ValueError("cluster-default is for graphs; the cluster's own is default or adaptive")
+            raise ValueError("cluster-default is for graphs only; give default or adaptive")
         return value
 
     @model_validator(mode="after")

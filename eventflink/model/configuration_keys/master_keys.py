@@ -94,7 +94,7 @@ class MasterKeys(Keys):
     @classmethod
     def _check_high_availability(cls, value: str) -> str:
         if value not in ("kafka", "none", "zookeeper") and not FACTORY_PATTERN.fullmatch(value):
-            raise ValueError(f"'{value}' is no election: kafka, none, zookeeper, or package.module:Factory")
+            raise ValueError(f"unknown election: '{value}'; known: kafka, none, zookeeper, or package.module:Factory")
         return value
 
     @model_validator(mode="after")

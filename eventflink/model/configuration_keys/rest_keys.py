@@ -116,25 +116,27 @@ class RestKeys(Keys):
     @classmethod
     def _check_rest_ports(cls, value: str) -> str:
         if value and not read_ports(value):
-            raise ValueError("it names no port; 0 means any free one")
+            raise ValueError("it has no port: give a port or a range; 0 means any free port")
         return value
 
     @field_validator("rest_token_provider")
     @classmethod
     def _check_token_provider(cls, value: str) -> str:
         if value and not FACTORY_PATTERN.fullmatch(value):
-            raise ValueError(f"'{value}' is no provider: package.module:Provider")
+            raise ValueError(f"invalid provider: '{value}'; give package.module:Provider")
         return value
 
     @model_validator(mode="after")
     def _check_rest_access(self) -> Self:
         """Nobody else's machine reaches a process that asks nobody who they are, or that is overheard."""
         if self.rest_tokens_file is not None and self.rest_token_provider:
-            raise ValueError("rest.tokens-file and rest.token-provider: only one of them can tell whose a token is")
+            raise ValueError("rest.tokens-file and rest.token-provider exclude each other: set one of them")
         if (self.rest_tls_certificate is None) != (self.rest_tls_key is None):
             raise ValueError("security.ssl.rest.certificate and security.ssl.rest.key belong together: one of them is missing")
         if self.rest_tls_authentication and self.rest_tls_ca is None:
-            raise ValueError("security.ssl.rest.authentication-enabled needs security.ssl.rest.ca: whose certificates it takes")
+            raise ValueError(
+                "security.ssl.rest.authentication-enabled needs security.ssl.rest.ca, the authority whose certificates it takes"
+            )
         self.check_reach("rest.bind-address", self.rest_bind_address, "commands the cluster")
         return self
 
@@ -153,4 +155,4 @@ class RestKeys(Keys):
                 f"and rest.tokens-file or rest.token-provider; without them only {', '.join(sorted(LOOPBACK))}"
             )
         if address in _WILDCARDS and not self.rest_names:
-            raise ValueError(f"{key}: {address} is no name: rest.address has to say under which one it is asked")
+            raise ValueError(f"{key}: {address} is not a host name: set rest.address to the names that clients use")

@@ -71,5 +71,5 @@ class SlotKeys(Keys):
     @classmethod
     def _check_resource_driver(cls, value: str) -> str:
         if value not in ("standalone", "process") and not FACTORY_PATTERN.fullmatch(value):
-            raise ValueError(f"'{value}' is no resource driver: standalone, process, or package.module:Factory")
+            raise ValueError(f"unknown resource driver: '{value}'; known: standalone, process, or package.module:Factory")
         return value

@@ -142,7 +142,9 @@ class TaskManagerKeys(Keys):
     def _check_task_environment(cls, value: str) -> str:
         for name in value.split(",") if value not in ("", "*") else ():
             if not _VARIABLE.fullmatch(name):
-                raise ValueError(f"'{name}' is no name of an environment variable, nor the beginning of some, such as FSSPEC_*")
+                raise ValueError(
+                    f"invalid name of an environment variable: '{name}'; give a name, or the beginning of names such as FSSPEC_*"
+                )
         return value
 
     @model_validator(mode="after")
@@ -166,7 +168,7 @@ class TaskManagerKeys(Keys):
     @classmethod
     def _check_secrets_provider(cls, value: str) -> str:
         if value and not FACTORY_PATTERN.fullmatch(value):
-            raise ValueError(f"'{value}' is not of the form module:Provider")
+            raise ValueError(f"invalid provider: '{value}'; give module:Provider")
         return value
 
     @property

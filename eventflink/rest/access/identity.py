@@ -39,7 +39,7 @@ class Identity:
     def __post_init__(self) -> None:
         """Check what a file or a provider says."""
         if not NAME_PATTERN.fullmatch(self.name):
-            raise ValueError(f"'{self.name[:128]}' is no name: letters, digits and any of . _ @ + - are, at most 128, not first")
+            raise ValueError(f"invalid name '{self.name[:128]}': use 1-128 letters, digits or . _ @ + -, starting with a letter or digit")
         object.__setattr__(self, "role", Role(self.role))
 
 

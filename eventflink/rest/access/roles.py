@@ -250,7 +250,7 @@ def allowed_by_role(router: APIRouter, prefix: str = "", table_prefix: str = "")
     for route in router.routes:
         path, methods = getattr(route, "path", ""), getattr(route, "methods", None)
         if not methods or not path:
-            raise RouteWithoutRole(f"{route!r} is no route of an API: nothing can tell who may use it")
+            raise RouteWithoutRole(f"{route!r} is not a route of an API: nothing can tell who may use it")
         for method in methods:
             name = f"{method} {table_prefix}{path}"
             if name not in ROLES and name not in PUBLIC:

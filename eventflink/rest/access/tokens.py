@@ -94,11 +94,11 @@ def read_tokens(path: Path) -> dict[str, Identity]:
 def _check_owner(path: Path, status: os.stat_result) -> None:
     mode = stat.S_IMODE(status.st_mode)
     if not stat.S_ISREG(status.st_mode):
-        raise TokensUnusable(f"rest.tokens-file '{path}' is no file")
+        raise TokensUnusable(f"rest.tokens-file '{path}' is not a regular file")
     if mode & (stat.S_IRWXO | stat.S_IWGRP):
         raise TokensUnusable(f"rest.tokens-file '{path}' may be used by others (mode {mode:04o}): chmod 600 '{path}'")
     if status.st_uid not in (0, os.geteuid()):
-        raise TokensUnusable(f"rest.tokens-file '{path}' belongs to another user (uid {status.st_uid}), who could let anybody in")
+        raise TokensUnusable(f"rest.tokens-file '{path}' belongs to another user (uid {status.st_uid}), who could add tokens: chown it")
 
 
 class TokenFile:

@@ -205,7 +205,7 @@ class ArchiveIndex:
             _logger.warning("ArchiveUnreadable archive=%s error=%s", location, error)
             return
         except Exception as error:  # noqa: BLE001 - whatever a file holds, the others are shown
-            reason = f"it is no archive of a job as any version wrote it: {type(error).__name__}: {str(error)[:MAX_REASON]}"
+            reason = f"invalid archive of a job: {type(error).__name__}: {str(error)[:MAX_REASON]}"
         else:
             jobs[key] = ArchivedJob(number, cluster_id, job_id, file.modified_ms, details)
             return
@@ -218,7 +218,7 @@ class ArchiveIndex:
             with place.open(name) as file:
                 document = file.read(MAX_ARCHIVE_BYTES + 1)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise ArchiveMissing(f"the archive {place.location}/{name} is not there any more") from error
+            raise ArchiveMissing(f"archive not found: {place.location}/{name}; it was there before") from error
         try:
             return parse_archive(document, job_id)[0], len(document)
         except ArchiveDamaged as error:

@@ -45,7 +45,7 @@ class ArchiveReader:
         found = self.index.find(job_id, cluster_id)
         if found is not None:
             return found
-        message = f"there is no archive of job '{job_id[:128]}'{f' of cluster {cluster_id[:128]!r}' if cluster_id is not None else ''}"
+        message = f"archive not found: job '{job_id[:128]}'{f' of cluster {cluster_id[:128]!r}' if cluster_id is not None else ''}"
         if missing := self.index.missing():
             raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"{message}, or it is not known yet: {missing}")
         raise not_found(message)

@@ -47,7 +47,9 @@ def run_history_server(configuration: Configuration, announce: Callable[[str], E
 def _places(configuration: Configuration) -> list[Storage]:
     locations = configuration.history_locations
     if not locations:
-        raise ConfigurationError(f"{DIRECTORIES_KEY}: no directory is named, and jobmanager.archive.fs.dir names none either")
+        raise ConfigurationError(
+            f"{DIRECTORIES_KEY}: it is empty, and so is jobmanager.archive.fs.dir: name a directory of archives in one of them"
+        )
     return [open_storage(location, DIRECTORIES_KEY) for location in locations]
 
 

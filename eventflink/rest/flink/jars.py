@@ -214,7 +214,7 @@ async def _of_jar(jarid: str, act: Callable[[], T]) -> T:
     try:
         return await _in_thread(act)
     except NoSuchJar:
-        raise not_found(f"there is no jar '{jarid[:256]}'") from None
+        raise not_found(f"jar not found: '{jarid[:256]}'") from None
 
 
 def _in_thread(act: Callable[[], T]) -> Awaitable[T]:

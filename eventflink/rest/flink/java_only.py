@@ -39,13 +39,13 @@ async def data_sets() -> ClusterDataSetListResponseBody:
 @router.delete("/datasets/{datasetid}")
 async def delete_data_set(datasetid: str) -> None:
     """Refuse: there is no such data set."""
-    raise not_found(f"there is no data set '{datasetid[:128]}': jobs keep none for other jobs")
+    raise not_found(f"data set not found: '{datasetid[:128]}'; jobs keep no data sets for other jobs")
 
 
 @router.get("/datasets/delete/{triggerid}")
 async def data_set_deletion(triggerid: str) -> None:
     """Refuse: nothing was ever deleted."""
-    raise not_found(f"there is no operation '{triggerid[:128]}'")
+    raise not_found(f"operation not found: '{triggerid[:128]}'")
 
 
 @router.patch("/jobs/{jobid}/rescaling")

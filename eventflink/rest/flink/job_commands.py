@@ -22,7 +22,7 @@ async def cancel_job(jobid: str, commands: CommandsOfRequest, mode: Annotated[st
         message = "the mode 'stop' has been removed: use 'cancel', or POST /jobs/:jobid/stop for a stop with a savepoint"
         raise RestError(HTTPStatus.PERMANENT_REDIRECT, message)
     if mode.lower() != _CANCEL:
-        raise RestError(HTTPStatus.BAD_REQUEST, f"mode: '{mode[:128]}' is none; the only one that there is is '{_CANCEL}'")
+        raise RestError(HTTPStatus.BAD_REQUEST, f"unknown mode: '{mode[:128]}'; known: {_CANCEL}")
     await commands.decided(commands.dispatcher.cancel_job(jobid, actor=commands.actor))
     return Empty()
 

@@ -102,7 +102,7 @@ def _ranges(text: str | None) -> Callable[[int], bool]:
     try:
         bounds = [(int(first), int(last or first)) for first, _, last in (part.partition("-") for part in parts)]
     except ValueError as error:
-        raise RestError(HTTPStatus.BAD_REQUEST, f"subtasks: '{text[:128]}' is no list such as 1,3,5-9") from error
+        raise RestError(HTTPStatus.BAD_REQUEST, f"invalid subtasks: '{text[:128]}'; give a list such as 1,3,5-9") from error
     if len(bounds) > MAX_RANGES:
         raise RestError(HTTPStatus.BAD_REQUEST, f"subtasks: {len(bounds)} ranges are more than {MAX_RANGES}")
     return lambda index: any(first <= index <= last for first, last in bounds)

@@ -105,7 +105,7 @@ def vertex_of(job: View, vertex_id: str) -> View:
     """Return a vertex of what `job_view` shows; raises 404."""
     found: View | None = next((vertex for vertex in job["vertices"] if vertex["vertex_id"] == vertex_id), None)
     if found is None:
-        raise not_found(f"JobVertex {vertex_id} not found: job '{job['job_id']}' has no such vertex")
+        raise not_found(f"JobVertex {vertex_id} not found in job '{job['job_id']}'")
     return found
 
 

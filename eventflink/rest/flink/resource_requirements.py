@@ -81,7 +81,7 @@ async def update_resource_requirements(
 def _faults_of(requirements: dict[str, VertexRequirements], job: View) -> list[str]:
     """Return what is wrong with bounds, whatever the job does at the moment."""
     vertices = {vertex["vertex_id"]: vertex for vertex in job["vertices"]}
-    faults = [f"job '{job['job_id']}' has no vertex '{name[:128]}'" for name in requirements if name not in vertices]
+    faults = [f"vertex not found: '{name[:128]}' in job '{job['job_id']}'" for name in requirements if name not in vertices]
     faults += [f"vertex '{name}' has no requirements; all vertices need them" for name in vertices if name not in requirements]
     for name, vertex in vertices.items():
         bounds = requirements[name].parallelism if name in requirements else None

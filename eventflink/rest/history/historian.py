@@ -44,7 +44,7 @@ class Historian:
 
         """
         if question not in QUESTIONS:
-            raise HistoryRefused(Refusal.INVALID, f"there is no question '{question}'")
+            raise HistoryRefused(Refusal.INVALID, f"unknown question: '{question}'")
         return getattr(self, question)(*arguments)
 
     def page(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:

@@ -201,7 +201,7 @@ class Moments:
         try:
             while not (await asyncio.wait({asking}, timeout=_LOOK_S))[0]:
                 if await self._request.is_disconnected():  # Whoever drags a bar over the log has asked for another moment by now.
-                    raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, "nobody waits for the answer any more")
+                    raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, "the client has closed the connection")
             return asking.result()
         except HistoryRefused as error:
             raise RestError(_STATUSES[error.refusal], error.message) from error

@@ -169,7 +169,7 @@ def _members_of(files: Sequence[tuple[str, IO[bytes]]]) -> dict[str, Opened]:
     directories: set[str] = set()
     for number, (name, stream) in enumerate(files):
         if not is_safe_name(name) or name == "__init__.py":
-            raise RestError(HTTPStatus.BAD_REQUEST, f"{_CODE}.{number}: '{name}' is no path below the job's code")
+            raise RestError(HTTPStatus.BAD_REQUEST, f"{_CODE}.{number}: '{name}' is not a path below the job's code")
         path = PurePosixPath(name)
         above = {parent.as_posix() for parent in path.parents}
         if path.as_posix() in members or path.as_posix() in directories or not above.isdisjoint(members):

@@ -199,7 +199,7 @@ def _letter(codec: PayloadCodec, record: RecordRead) -> DeadLetterShape:
             topic=str(Topic.DEAD_LETTERS),
             partition=0,
             offset=record.offset,
-            reason=f"it is no dead letter: {error}",
+            reason=f"it is not a dead letter: {error}",
             key=record.key,
             value=record.value,
             value_length=len(record.value or b""),

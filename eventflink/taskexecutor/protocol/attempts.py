@@ -360,7 +360,7 @@ class AttemptTable:
         if self._ending_all:
             return "the TaskExecutor ends"
         if not 0 <= slot_index < len(self._slots):
-            return f"there is no slot {slot_index}: the slots are 0 to {len(self._slots) - 1}"
+            return f"slot not found: {slot_index}; the slots are 0 to {len(self._slots) - 1}"
         for holder in self._slots[slot_index].values():
             if holder.allocation_id != deployment.allocation_id:
                 return f"slot {slot_index} is taken by {holder.attempt} (allocation {holder.allocation_id})"

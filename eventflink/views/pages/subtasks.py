@@ -108,7 +108,7 @@ def archived_vertex(archive: View, vertex_id: str) -> View:
 
 def no_such_vertex(job_id: str, vertex_id: str) -> VertexNotFound:
     """Return the error for a vertex that a job does not have."""
-    return VertexNotFound(f"job '{job_id}' has no vertex '{vertex_id[:100]}'")
+    return VertexNotFound(f"vertex not found: '{vertex_id[:100]}' in job '{job_id}'")
 
 
 def _window(matching: Sequence[T], sort: str, first: int, limit: int, trouble: Callable[[T], Any]) -> Sequence[T]:

@@ -43,7 +43,7 @@ def task_manager_page(fold: Fold, task_manager_id: str) -> View:
 
     """
     if task_manager_id not in fold.master.resource_manager.task_managers:
-        raise TaskManagerNotFound(f"no TaskManager '{task_manager_id}' is registered")
+        raise TaskManagerNotFound(f"TaskManager not found: '{task_manager_id}' is not registered")
     return _row(fold, task_manager_id)
 
 

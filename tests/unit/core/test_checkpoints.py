@@ -223,14 +223,14 @@ def test_one_that_cannot_be_is_refused_with_the_reason(cluster: ScriptedCluster)
         assert isinstance(reply.payload, e.RequestRejected)
         return f"{reply.payload.code}: {reply.payload.message}"
 
-    assert refusal("none") == "UnknownJob: there is no job 'none'"
+    assert refusal("none") == "UnknownJob: job not found: 'none'"
     [deployment] = run_streams(cluster)
     [batch] = deployments(cluster.submit(graph(vertex("a")), job_id="batch"))
     assert refusal("batch") == "NoStream: job 'batch' has no stream"
     cluster.report(batch, ExecutionState.FINISHED)
     assert refusal("batch") == "JobTerminated: job 'batch' is FINISHED"
     cluster.submit(graph(stream("s")), job_id="young")
-    assert refusal("young") == "StreamsNotReady: not every stream of 'young' that has not finished runs yet, or all have"
+    assert refusal("young") == "StreamsNotReady: some streams of job 'young' do not run yet, or all of them have finished"
     trigger(cluster)
     assert refusal("job") == "CheckpointInProgress: checkpoint 1 of 'job' is under way"
     cluster.cancel()

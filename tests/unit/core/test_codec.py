@@ -237,7 +237,7 @@ def test_a_record_is_written_with_the_oldest_release_that_says_it() -> None:
 
 
 def test_a_record_that_is_no_payload_of_its_envelope_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"eventflink\.LeaderHeartbeat is no payload of DeploymentEnvelope"):
+    with pytest.raises(ValueError, match=r"unknown payload of DeploymentEnvelope: eventflink\.LeaderHeartbeat"):
         PayloadCodec("DeploymentEnvelope").encode(
             ValueMaker(seed=3).record(effects.LeaderHeartbeat), **ENVELOPE_FIELDS["DeploymentEnvelope"]
         )

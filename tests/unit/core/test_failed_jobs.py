@@ -68,9 +68,7 @@ def test_it_runs_with_the_same_graph_as_a_job_of_its_own(cluster: ScriptedCluste
 
 
 def test_what_names_no_job_that_has_ended_is_refused(cluster: ScriptedCluster) -> None:
-    assert (
-        answer(rerun(cluster, "nobody", job_id="new")) == "UnknownJob: there is no job 'nobody'; submit its document again, with its code"
-    )
+    assert answer(rerun(cluster, "nobody", job_id="new")) == "UnknownJob: job not found: 'nobody'; submit its document again, with its code"
     rerun(cluster, job_id="job-2")
     assert answer(rerun(cluster, "job-2", job_id="job-3")) == "JobNotEnded: job 'job-2' is RUNNING: only a job that has ended is run again"
     assert answer(rerun(cluster, job_id="job")).startswith("DuplicateJobSubmission: job 'job' was submitted before: it is FAILED")
@@ -88,7 +86,7 @@ def test_what_the_masters_have_forgotten_is_refused() -> None:
     assert list(cluster.master.dispatcher.forgotten) == ["old"]
     assert (
         answer(rerun(cluster, "old"))
-        == "UnknownJob: there is no job 'old' (it ended, and was evicted from memory); submit its document again, with its code"
+        == "UnknownJob: job not found: 'old'; it ended and was evicted from memory; submit its document again, with its code"
     )
 
 

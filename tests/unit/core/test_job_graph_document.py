@@ -55,7 +55,7 @@ WRONG: list[tuple[Any, str]] = [
     ("text", "f: a job graph is a mapping with 'name' and 'vertices', not str"),
     ("!!python/object:os.system {}", "f: the tag !!python/object:os.system is not read here (line 1, column 1)"),
     ({}, "f: name: it is missing; vertices: it is missing"),
-    (_graph(colour="red"), "f: colour: there is no such key"),
+    (_graph(colour="red"), "f: colour: unknown key"),
     (_graph(name=""), "f: name: must have at least 1 character"),
     (_graph(name="x" * 257), "f: name: must have at most 256 characters"),
     (_graph(name=None), "f: name: must be a text"),
@@ -87,22 +87,22 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (_graph(vertices=[_vertex(parallelism=129)]), "f: vertices[0]: parallelism 129 is above max_parallelism 128"),
     (_graph(vertices=[_vertex(max_parallelism=32_769)]), "f: vertices[0].max_parallelism: must be at most 32768"),
-    (_graph(vertices=[_vertex(paralellism=2)]), "f: vertices[0].paralellism: there is no such key"),
+    (_graph(vertices=[_vertex(paralellism=2)]), "f: vertices[0].paralellism: unknown key"),
     (_graph(vertices=[_vertex(parameters=[])]), "f: vertices[0].parameters: must be a mapping"),
     (
         _graph(vertices=[_vertex(parameters={"p": [{"k" * 257: 1}]})]),
         "f: vertices[0]: parameters.p[0]: a key has 257 characters; at most 256 may be",
     ),
     (_graph(vertices=[_vertex(parameters={"p": _deep(100)})]), "f: vertices[0]: parameters: nested more than 100 levels deep"),
-    (_graph(vertices=[_vertex(parameters={"p": {1, 2}})]), "f: vertices[0]: parameters.p: a value of the type set is no value of JSON"),
-    (_graph(vertices=[_vertex(parameters={"p": float("nan")})]), "f: vertices[0]: parameters.p: nan is no value of JSON"),
+    (_graph(vertices=[_vertex(parameters={"p": {1, 2}})]), "f: vertices[0]: parameters.p: a value of the type set is not a value of JSON"),
+    (_graph(vertices=[_vertex(parameters={"p": float("nan")})]), "f: vertices[0]: parameters.p: nan is not a value of JSON"),
     (_graph(vertices=[_vertex(parameters={"p": "\ud800"})]), "f: parameters must be JSON values"),
     (
         _graph(vertices=[_vertex(f"v{n}", parallelism=4_096, max_parallelism=4_096) for n in range(3)]),
         "f: 12288 subtasks are more than the 10000 that one job may have",
     ),
-    (_abc(_edges(("a", "x"))), "f: edges[0].to: there is no vertex 'x'"),
-    (_abc(_edges(("a", "b"), ("x", "b"))), "f: edges[1].from: there is no vertex 'x'"),
+    (_abc(_edges(("a", "x"))), "f: edges[0].to: vertex not found: 'x'"),
+    (_abc(_edges(("a", "b"), ("x", "b"))), "f: edges[1].from: vertex not found: 'x'"),
     (_abc(_edges(("a", "b"), ("a", "b"))), "f: edges[1]: vertex 'b' has two inputs named 'a'; give one a 'name'"),
     (_abc(_edges(("a", "c"), ship="forward")), "f: edges[0]: ship: forward needs equal parallelism of 'a' and 'c'"),
     (_abc(_edges(("a", "b"), ship="hash")), "f: edges[0]: ship: hash needs 'keys'"),
@@ -129,7 +129,7 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(vertices=[_vertex(a=1, b=2, c=3, d=4, e=5)]), "; and 2 more"),
     (
         _graph(vertices=[_vertex(), _vertex(a=1, b=2, c=3, d=4), *[_vertex(a=1, b=2)] * 998]),
-        "f: vertices[1].a: there is no such key",
+        "f: vertices[1].a: unknown key",
     ),
     (_graph(vertices=[_vertex(), _vertex(a=1, b=2, c=3, d=4), *[_vertex(a=1, b=2)] * 998]), "; and 1 more"),
 ]
@@ -293,7 +293,9 @@ def test_job_ids_are_safe_as_names_of_folders(job_id: str, valid: bool) -> None:
 
 def test_a_key_that_its_restart_strategy_does_not_have_is_refused() -> None:
     document = {"name": "j", "vertices": [{"id": "a", "sql": "SELECT 1"}], "restart_strategy": {"type": "failure-rate", "multiplier": 2.0}}
-    with pytest.raises(InvalidJobGraph, match="failure-rate has no 'multiplier'; it has attempts, interval_ms, delay_ms"):
+    with pytest.raises(
+        InvalidJobGraph, match="unknown key of restart_strategy failure-rate: 'multiplier'; known: attempts, interval_ms, delay_ms"
+    ):
         parse_job_graph(document, "f")
 
 
@@ -309,7 +311,7 @@ def test_a_key_that_its_restart_strategy_does_not_have_is_refused() -> None:
         ),
         ({"type": "exponential-delay", "multiplier": float("nan")}, "multiplier: must be a finite number"),
         ({"type": "exponential-delay", "jitter_factor": 1.1}, "jitter_factor: must be at most"),
-        ({"type": "none", "attempts": 1}, "restart_strategy none has no 'attempts'; it has no keys"),
+        ({"type": "none", "attempts": 1}, "unknown key of restart_strategy none: 'attempts'; known: no keys"),
     ],
 )
 def test_a_restart_strategy_that_makes_no_sense_is_refused(strategy: dict[str, Any], said: str) -> None:
@@ -388,7 +390,7 @@ def test_what_names_no_slot_sharing_group_is_refused(group: Any, said: str) -> N
 
 def test_in_a_slot_sharing_group_either_all_vertices_name_resources_or_none_does() -> None:
     document = _in_groups(("a", "g", {"cpu_cores": 1}), ("x", "other", None), ("b", "g", None))
-    said = "slot_sharing_group 'g': vertex 'a' names resources and vertex 'b' names none"
+    said = "slot_sharing_group 'g': vertex 'a' has resources and vertex 'b' has not"
     with pytest.raises(InvalidJobGraph, match=said):
         parse_job_graph(document, "f")
     nothing = _in_groups(("a", "g", {"cpu_cores": 1}), ("b", "g", {"cpu_cores": 0}))
@@ -498,14 +500,14 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"sources": {}}, f"{STREAM}.sources: there is none, and no edge from another stream leads here"),
+        ({"sources": {}}, f"{STREAM}.sources: the stream needs a source, or an edge from another stream"),
         ({"sources": {"a b": {"rate": {"rows_per_second": 1}}}}, f"{STREAM}.sources.a b: must match"),
         ({"sources": {"a": {}}}, f"{STREAM}.sources.a: exactly one of 'kafka', 'files', 'rate' and 'python' says what a source is"),
         ({"sources": {"a": {"rate": {"rows_per_second": 0}}}}, f"{STREAM}.sources.a.rate.rows_per_second: must be at least"),
         ({"sources": {"a": {"rate": {"rows_per_second": 1}, "format": "json"}}}, f"{STREAM}.sources.a: rate has no 'format'"),
         (
             {"sources": {"a": {"kafka": {"topic": "t"}, "format": "jason", "schema": "x INT"}}},
-            f"{STREAM}.sources.a: kafka has no format 'jason'; it has json, avro, text, bytes (did you mean 'json'?)",
+            f"{STREAM}.sources.a: kafka has an unknown format: 'jason'; known: json, avro, text, bytes (did you mean 'json'?)",
         ),
         ({"sources": {"a": {"kafka": {"topic": "t"}, "format": "json"}}}, f"{STREAM}.sources.a: format json needs a 'schema'"),
         (
@@ -519,7 +521,7 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ),
         (
             {"sources": {"a": {"kafka": {"topic": "t"}, "format": "avor"}}},
-            f"{STREAM}.sources.a: kafka has no format 'avor'; it has json, avro, text, bytes (did you mean 'avro'?)",
+            f"{STREAM}.sources.a: kafka has an unknown format: 'avor'; known: json, avro, text, bytes (did you mean 'avro'?)",
         ),
         (
             {"sources": {"a": {"kafka": {"topic": "t"}, "format": "avro"}}},
@@ -534,13 +536,13 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ),
         (
             {"sink": {"kafka": {"topic": "t"}, "format": "avro", "registry": {"url": "http://r", "subjekt": "s"}}},
-            "vertices[0].stream.sink.registry.subjekt: there is no such key (did you mean 'subject'?)",
+            "vertices[0].stream.sink.registry.subjekt: unknown key (did you mean 'subject'?)",
         ),
         ({"sources": {"a": _avro('"string"')}}, f"{STREAM}.sources.a: schema: an Avro record is expected, whose fields are the columns"),
-        ({"sources": {"a": _avro("{")}}, f"{STREAM}.sources.a: schema: no Avro schema: JSONDecodeError: "),
-        ({"sources": {"a": _avro("no.avsc")}}, f"{STREAM}.sources.a: schema: 'no.avsc' is a file; "),
-        ({"sources": {"a": _avro(_record("strng"))}}, f"{STREAM}.sources.a: schema: no Avro schema: UnknownType: strng"),
-        ({"sources": {"a": _avro(_record(["int", "string"]))}}, "schema: field 'x': a union of int, string is no column"),
+        ({"sources": {"a": _avro("{")}}, f"{STREAM}.sources.a: schema: invalid Avro schema: JSONDecodeError: "),
+        ({"sources": {"a": _avro("no.avsc")}}, f"{STREAM}.sources.a: schema: 'no.avsc' is a file, which is read only "),
+        ({"sources": {"a": _avro(_record("strng"))}}, f"{STREAM}.sources.a: schema: invalid Avro schema: UnknownType: strng"),
+        ({"sources": {"a": _avro(_record(["int", "string"]))}}, "schema: invalid field 'x': a union of int, string cannot be a column"),
         ({"sources": {"a": _avro(_record(["null", "R"]))}}, "schema: field 'x': R has no columns here; supported are boolean, int, long"),
         ({"sources": {"a": _avro(_record("null"))}}, "schema: field 'x': null has no columns here; supported are boolean"),
         (
@@ -558,7 +560,7 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ({"sinks": {"a": TOPIC}}, f"{STREAM}: one of 'sink' and 'sinks' says where the rows go, not both"),
         ({"sink": None}, f"{STREAM}: neither 'sink' nor 'sinks' says where the rows go, nor an edge to another stream"),
         ({"sink": None, "sinks": {}}, f"{STREAM}.sinks: must have at least 1 item"),
-        ({"sink": None, "sinkss": {"a": TOPIC}}, f"{STREAM}.sinkss: there is no such key (did you mean 'sinks'?)"),
+        ({"sink": None, "sinkss": {"a": TOPIC}}, f"{STREAM}.sinkss: unknown key (did you mean 'sinks'?)"),
         (
             {"sink": None, "sinks": {"a": TOPIC, "b": {"files": {"path": "/x"}, "format": "csv"}}},
             f"{STREAM}: sinks.b: no topic of Kafka, and only topics are written in one transaction",
@@ -577,9 +579,9 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ({"trigger": {}}, f"{STREAM}.trigger: exactly one of 'processing_time_ms', 'available_now: true' and 'real_time_ms' says when a b"),
         ({"trigger": {"available_now": False}}, f"{STREAM}.trigger.available_now: must be true"),
         ({"output_mode": "upsert"}, f"{STREAM}.output_mode: must be 'append', 'update' or 'complete'"),
-        ({"settings": {"x" * 10_000: 1}}, f"{STREAM}: settings: '{'x' * 40}' is no setting of Spark: they begin with 'spark.'"),
+        ({"settings": {"x" * 10_000: 1}}, f"{STREAM}: settings: unknown setting of Spark: '{'x' * 40}'; its settings begin with 'spark.'"),
         ({"settings": {f"spark.{'x' * 251}": 1}}, f"{STREAM}: settings: a key has 257 characters; at most 256 may be"),
-        ({"settings": {"shuffle": 1}}, f"{STREAM}: settings: 'shuffle' is no setting of Spark: they begin with 'spark.'"),
+        ({"settings": {"shuffle": 1}}, f"{STREAM}: settings: unknown setting of Spark: 'shuffle'; its settings begin with 'spark.'"),
         (
             {"settings": {"spark.sql.streaming.checkpointLocation": "/x"}},
             f"{STREAM}: settings: 'spark.sql.streaming.checkpointLocation' cannot be set: ",
@@ -594,7 +596,7 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ({"trigger": {"real_time_ms": 4_999}}, f"{STREAM}.trigger.real_time_ms: must be at least 5000"),
         (
             {"trigger": {"realtime_ms": 5_000}},
-            f"{STREAM}.trigger.realtime_ms: there is no such key (did you mean 'real_time_ms'?)",
+            f"{STREAM}.trigger.realtime_ms: unknown key (did you mean 'real_time_ms'?)",
         ),
         ({"trigger": {"real_time_ms": 5_000, "processing_time_ms": 0}}, f"{STREAM}.trigger: exactly one of 'processing_time_ms', "),
         (_real_time(sink=TOPIC), f"{STREAM}: sink.kafka.guarantee: with trigger real_time_ms Spark writes rows before their batch ends"),
@@ -618,7 +620,7 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             _real_time(sources={"a": {"kafka": {"topic": "t", "max_offsets_per_trigger": 1_000_000}, "format": "text"}}),
             f"{STREAM}: sources.a.kafka.max_offsets_per_trigger: a batch of trigger real_time_ms ends with its time",
         ),
-        ({"triger": {}}, f"{STREAM}.triger: there is no such key (did you mean 'trigger'?)"),
+        ({"triger": {}}, f"{STREAM}.triger: unknown key (did you mean 'trigger'?)"),
     ],
 )
 def test_a_stream_that_cannot_run_is_refused_with_its_place(more: dict[str, Any], says: str) -> None:
@@ -629,7 +631,7 @@ def test_a_stream_that_cannot_run_is_refused_with_its_place(more: dict[str, Any]
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"edges": _edges(("a", "b"))}, "f: edges[0]: 'a' is a stream, and 'b' is none: only another stream can read its rows"),
+        ({"edges": _edges(("a", "b"))}, "f: edges[0]: 'a' is a stream and 'b' is not: only another stream can read its rows"),
         ({"edges": _edges(("b", "a"), name="orders")}, "f: edges[0]: the stream 'a' has a source of that name already"),
         ({"scheduler": "adaptive"}, "f: scheduler: adaptive changes the parallelism of vertices, and a stream such as 'a' keeps state"),
     ],
@@ -646,7 +648,7 @@ def test_a_directory_is_written_by_one_subtask() -> None:
 
 
 def test_checkpoints_are_for_streams() -> None:
-    with pytest.raises(InvalidJobGraph, match="'checkpointing' is for streams, and no vertex is one"):
+    with pytest.raises(InvalidJobGraph, match="'checkpointing' is for streams, and the graph has no streams"):
         parse_job_graph(_graph(checkpointing={}), "f")
 
 
@@ -656,5 +658,5 @@ def test_a_record_of_a_stream_whose_options_are_no_object_is_refused_by_its_vert
     stream = graph.vertices[0].stream
     assert stream is not None
     setattr(stream if field == "settings_json" else stream.sinks[0], field, "[]")
-    with pytest.raises(InvalidJobGraph, match=f"vertex 'a': stream: {field} is no JSON object: "):
+    with pytest.raises(InvalidJobGraph, match=f"vertex 'a': stream: {field} is not a JSON object: "):
         to_document(graph)

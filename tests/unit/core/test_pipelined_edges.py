@@ -189,7 +189,7 @@ FILES = {"files": {"path": "/x"}, "format": "csv"}
             _changed(a={"sinks": {"x": {"kafka": {"topic": "t", "bootstrap_servers": "other:9"}, "format": "json"}}}),
             "edges[0]: 'a' has a sinks.x in a Kafka of its own",
         ),
-        (_changed(a={"sources": None}), "vertices[0].stream.sources: there is none, and no edge from another stream leads here"),
+        (_changed(a={"sources": None}), "vertices[0].stream.sources: the stream needs a source, or an edge from another stream"),
         (_changed(c={"sink": None}), "vertices[2].stream: neither 'sink' nor 'sinks' says where the rows go, nor an edge"),
         (_changed(b={"sources": {"a": {"rate": {"rows_per_second": 1}}}}), "edges[0]: the stream 'b' has a source of that name already"),
     ],
@@ -204,7 +204,7 @@ def test_what_only_pipelined_edges_have_is_refused_of_others() -> None:
     edge = {"from": "a", "to": "b", "schema": SCHEMA}
     with pytest.raises(InvalidJobGraph, match=r"edges\[0\].schema: it is for edges from a stream to a stream; this one is blocking"):
         parse_job_graph(graph(vertex("a"), vertex("b")) | {"edges": [edge]}, "f")
-    with pytest.raises(InvalidJobGraph, match=r"edges\[0\]: 'a' is a stream, and 'b' is none: only another stream can read its rows"):
+    with pytest.raises(InvalidJobGraph, match=r"edges\[0\]: 'a' is a stream and 'b' is not: only another stream can read its rows"):
         parse_job_graph(graph(stream("a"), vertex("b")) | {"edges": [edge]}, "f")
 
 

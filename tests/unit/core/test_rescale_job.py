@@ -203,10 +203,10 @@ def test_a_request_that_comes_again_is_answered_and_not_done_again(cluster: Scri
 @pytest.mark.parametrize(
     ("job_id", "vertex_id", "parallelism", "code", "message"),
     [
-        ("none", "a", 2, "UnknownJob", "there is no job 'none'"),
+        ("none", "a", 2, "UnknownJob", "job not found: 'none'"),
         ("done", "a", 2, "JobTerminated", "job 'done' is FINISHED already"),
         ("ending", "a", 2, "JobNotRunning", "job 'ending' is CANCELLING"),
-        ("job", "z", 2, "UnknownVertex", "job 'job' has no vertex 'z'"),
+        ("job", "z", 2, "UnknownVertex", "vertex not found: 'z' in job 'job'"),
         ("job", "a", 0, "ParallelismOutOfRange", "parallelism 0 of vertex 'a' is not between 1 and 4096"),
         ("job", "a", -1, "ParallelismOutOfRange", "parallelism -1 of vertex 'a' is not between 1 and 4096"),
         ("job", "a", 4_097, "ParallelismOutOfRange", "parallelism 4097 of vertex 'a' is not between 1 and 4096"),

@@ -195,10 +195,10 @@ def test_a_savepoint_comes_before_a_checkpoint_that_is_under_way(cluster: Script
 
 def test_a_savepoint_that_cannot_be_is_refused_with_the_reason(cluster: ScriptedCluster) -> None:
     first, _ = run_streams(cluster)
-    not_set = "the request names no target directory, and execution.checkpointing.savepoint-dir is not set"
+    not_set = "the request has no target directory, and execution.checkpointing.savepoint-dir is not set: give one of them"
     assert refusal(cluster, "") == f"InvalidSavepointDirectory: {not_set}"
     for odd in ("here", "a\tb"):
-        assert refusal(cluster, odd) == f"InvalidSavepointDirectory: the target directory is no absolute path, nor a URL: {odd!r}"
+        assert refusal(cluster, odd) == f"InvalidSavepointDirectory: invalid target directory: {odd!r}; give an absolute path or a URL"
     cluster.report(first, ExecutionState.FINISHED)
     assert refusal(cluster) == "StreamFinished: a stream of 'job' has finished, and a savepoint has all of them"
 

@@ -148,7 +148,7 @@ class TestLog:
                 check_believed(replay(log, seals=SEALS))
 
     def test_a_sealed_log_is_refused_by_who_has_no_secret_to_lead_with(self) -> None:
-        with pytest.raises(SecretUnfit, match="this process has none"):
+        with pytest.raises(SecretUnfit, match="cluster secret not found"):
             check_secret(replay(_cluster().log))
         check_secret(replay(_cluster().log, seals=SEALS))
         check_secret(replay(ScriptedCluster().log))

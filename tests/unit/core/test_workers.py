@@ -234,7 +234,7 @@ class TestFailures:
         cluster.fail_over()
         cluster.pass_time(1)
         [failed] = cluster.events(WorkerRequestFailed)
-        assert failed.reason == "no resource driver is configured any more"
+        assert failed.reason == "a resource driver is no longer configured"
 
 
 class TestReleases:

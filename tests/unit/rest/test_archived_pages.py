@@ -112,8 +112,8 @@ def test_the_moments_of_a_life_are_numbered_and_a_page_is_of_one(client: TestCli
     assert client.get(f"{life}/position?at=2027-01-15T08:00:00.500Z").json()["body"]["offset"] == 1
     assert error(client, f"{API}/jobs/{FAILED}?at={last + 1}", 404) == f"the life of job '{FAILED}' ends at {last}"
     assert "neither an offset nor a time" in error(client, f"{API}/jobs/{FAILED}?at=never", 400)
-    assert error(client, f"{API}/jobs/{FAILED}/vertices/z/subtasks", 404) == f"job '{FAILED}' has no vertex 'z'"
-    assert error(client, f"{life}/bounds?cluster=north", 404).startswith("there is no archive of job")
+    assert error(client, f"{API}/jobs/{FAILED}/vertices/z/subtasks", 404) == f"vertex not found: 'z' in job '{FAILED}'"
+    assert error(client, f"{life}/bounds?cluster=north", 404).startswith("archive not found: job")
 
 
 def test_the_bar_of_a_life_counts_each_moment_once_and_marks_what_matters(client: TestClient) -> None:

@@ -108,7 +108,7 @@ def test_of_instances_that_beat_the_newest_are_remembered(monkeypatch: pytest.Mo
 @pytest.mark.parametrize("path", ["/taskmanagers/nobody", "/taskmanagers/nobody/metrics"])
 def test_an_unknown_task_manager_is_not_found(client: TestClient, path: str) -> None:
     answer = client.get(path)
-    assert (answer.status_code, answer.json()) == (404, {"errors": ["no TaskManager 'nobody' is registered"]})
+    assert (answer.status_code, answer.json()) == (404, {"errors": ["TaskManager not found: 'nobody' is not registered"]})
 
 
 def test_metrics_are_named_and_those_that_are_asked_for_have_values(client: TestClient) -> None:
@@ -178,8 +178,8 @@ def test_lists_of_what_no_job_leaves_are_empty(client: TestClient) -> None:
     [
         ("POST", "/jobs", 501, "POST /jars/upload takes a bundle"),
         ("PATCH", "/jobs/running/clientHeartbeat", 501, "does not end with its client"),
-        ("DELETE", "/datasets/none", 404, "there is no data set 'none'"),
-        ("GET", "/datasets/delete/none", 404, "there is no operation 'none'"),
+        ("DELETE", "/datasets/none", 404, "data set not found: 'none'"),
+        ("GET", "/datasets/delete/none", 404, "operation not found: 'none'"),
         ("GET", "/jobmanager/log", 404, "shows no logs"),
         ("GET", "/jobmanager/stdout", 404, "shows no logs"),
     ],

@@ -113,14 +113,14 @@ def test_a_bundle_is_uploaded_planned_run_and_deleted(client: Any, serving: Serv
 
 def test_what_makes_no_sense_here_says_why(client: Any) -> None:
     refused: tuple[tuple[Callable[[], Any], str], ...] = (
-        (lambda: client.jars.upload(__file__), "400.*is no name of a job bundle"),
-        (lambda: client.jars.get_plan("a.jar"), "404.*there is no jar"),
-        (lambda: client.jars.run("a.jar", {"a": 1}, "Main", 2), "404.*there is no jar"),
-        (lambda: client.jars.delete("a.jar"), "404.*there is no jar"),
+        (lambda: client.jars.upload(__file__), "400.*invalid name of a job bundle"),
+        (lambda: client.jars.get_plan("a.jar"), "404.*jar not found"),
+        (lambda: client.jars.run("a.jar", {"a": 1}, "Main", 2), "404.*jar not found"),
+        (lambda: client.jars.delete("a.jar"), "404.*jar not found"),
         (lambda: client.jobs.rescale(STREAMS, 3), "501.*resource-requirements"),
-        (lambda: client.delete_dataset("c" * 32), "404.*there is no data set"),
+        (lambda: client.delete_dataset("c" * 32), "404.*data set not found"),
         (lambda: client.jobmanager.get_log("a.log"), "404.*shows no logs"),
-        (lambda: client.jobs.get("d" * 32), "404.*there is no job"),
+        (lambda: client.jobs.get("d" * 32), "404.*job not found"),
     )
     for ask, says in refused:
         with pytest.raises(RestException, match=says):

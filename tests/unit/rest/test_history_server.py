@@ -88,7 +88,7 @@ def test_a_job_id_of_two_clusters_is_the_one_that_ended_last_or_that_of_the_clus
         rows = client.get("/eventflink/v1/archives").json()["jobs"]
         assert [(row["cluster_id"], row["name"]) for row in rows] == [("west", "newer"), ("east", "older")]
         assert rows[0]["location"] == f"{tmp_path}/two/west/{FAILED}.json"
-        assert error(client, f"/jobs/{FAILED}?cluster=north", 404) == f"there is no archive of job '{FAILED}' of cluster 'north'"
+        assert error(client, f"/jobs/{FAILED}?cluster=north", 404) == f"archive not found: job '{FAILED}' of cluster 'north'"
 
 
 def test_the_list_has_pages_which_hold_each_job_once_and_filters(failed: View, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_what_is_no_archive_is_named_once_and_the_others_are_shown(failed: View,
         reasons = {each["location"].rpartition("/")[2]: each["reason"] for each in page["skipped"]}
         assert (page["total"], page["skipped_total"], sorted(reasons)) == (1, 3, ["damaged.json", "empty.json", "strange.json"])
         assert reasons["damaged.json"].startswith(f"the archive {damaged} is damaged: its digest is ")
-        assert reasons["strange.json"].startswith("it is no archive of a job as any version wrote it: ")
+        assert reasons["strange.json"].startswith("invalid archive of a job: ")
         index.refresh()
         assert sum(message.startswith("ArchiveSkipped") for message in caplog.messages) == 3
         damaged.write_bytes(whole)
@@ -143,9 +143,9 @@ def test_an_archive_that_is_damaged_or_removed_later_is_never_served(failed: Vie
         path.write_bytes(path.read_bytes().replace(b"FAILED", b"FAILES"))
         assert f"the archive {path} is damaged" in error(client, f"/jobs/{FAILED}", 410)
         path.unlink()
-        assert error(client, f"/jobs/{FAILED}/exceptions", 410) == f"the archive {path} is not there any more"
+        assert error(client, f"/jobs/{FAILED}/exceptions", 410) == f"archive not found: {path}; it was there before"
         index.refresh()
-        assert error(client, f"/jobs/{FAILED}", 404) == f"there is no archive of job '{FAILED}'"
+        assert error(client, f"/jobs/{FAILED}", 404) == f"archive not found: job '{FAILED}'"
         assert ids(client, "/jobs/overview") == []
 
 
@@ -214,7 +214,10 @@ def test_off_this_machine_it_listens_only_with_tls_and_tokens() -> None:
 
 
 def test_no_directory_and_one_that_nothing_can_read_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for directory, reason in (("", "no directory is named"), ("nosuch://place", "'nosuch://place' cannot be used")):
+    for directory, reason in (
+        ("", "it is empty, and so is jobmanager.archive.fs.dir"),
+        ("nosuch://place", "'nosuch://place' cannot be used"),
+    ):
         assert run([f"-Ddata.directory={tmp_path}", f"-Dhistoryserver.archive.fs.dir={directory}", "history-server"]) == ExitCode.USAGE
         [line] = capsys.readouterr().err.strip().splitlines()
         assert f"historyserver.archive.fs.dir: {reason}" in line

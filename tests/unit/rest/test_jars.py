@@ -125,7 +125,7 @@ vertices: [{id: only, sql: "SELECT :day", parameters: {limit: 10}}]
 
 
 REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"entryClass": "org.example.Main"}, "no document 'org.example.Main'; its jobs are job.yaml"),
+    ({"entryClass": "org.example.Main"}, "document not found in the bundle: 'org.example.Main'; its jobs are job.yaml"),
     ({"parallelism": 0}, "parallelism"),
     ({"parallelism": "many"}, "parallelism"),
     ({"programArgsList": ["--limits", "5"]}, "neither the job nor a vertex has the parameter 'limits' (did you mean 'limit'"),
@@ -170,10 +170,10 @@ def test_what_is_no_bundle_is_not_taken() -> None:
     with commanding_client(ScriptedCluster()) as client:
         for name, data, says in (
             ("a.jar", bundle({"org/Main.class": ""}), "classes of Java"),
-            ("a.jar", b"nonsense", "no zip"),
-            ("a.tar", bundle(), "'a.tar' is no name of a job bundle"),
-            ("../a.jar", bundle(), "'../a.jar' is no name"),
-            ("a" * 200 + ".jar", bundle(), "is no name"),
+            ("a.jar", b"nonsense", "invalid zip"),
+            ("a.tar", bundle(), "invalid name of a job bundle: 'a.tar'"),
+            ("../a.jar", bundle(), "invalid name of a job bundle: '../a.jar'"),
+            ("a" * 200 + ".jar", bundle(), "invalid name of a job bundle"),
         ):
             status, said = refusal(client, "POST", "/jars/upload", files={"jarfile": (name, data)})
             assert (status, says in said) == (400, True), said

@@ -42,7 +42,7 @@ def test_cancel_is_what_happens_unless_something_else_is_said(path: str) -> None
     ("path", "status", "says"),
     [
         ("/jobs/nobody?mode=cancel", 404, "nobody"),
-        ("/jobs/job?mode=xyz", 400, "'xyz' is none"),
+        ("/jobs/job?mode=xyz", 400, "unknown mode: 'xyz'; known: cancel"),
         ("/jobs/job?mode=stop", 308, "POST /jobs/:jobid/stop"),
     ],
 )
@@ -105,7 +105,7 @@ def test_the_vertices_of_a_job_get_their_upper_bounds() -> None:
     ("body", "says"),
     [
         ({"a": parallelism(1, 2)}, "vertex 'b' has no requirements"),
-        ({"a": parallelism(1, 2), "b": parallelism(1, 2), "c": parallelism(1, 1)}, "no vertex 'c'"),
+        ({"a": parallelism(1, 2), "b": parallelism(1, 2), "c": parallelism(1, 1)}, "vertex not found: 'c'"),
         ({"a": parallelism(3, 2), "b": parallelism(1, 2)}, "not 1 <= lowerBound 3 <= upperBound 2"),
         ({"a": parallelism(1, 5000), "b": parallelism(1, 2)}, "<= maximum parallelism 4096"),
         ({"a": parallelism(1, 0), "b": parallelism(1, 2)}, "body.a.parallelism.upperBound"),

@@ -197,7 +197,7 @@ def test_why_tells_of_a_job_as_it_was_at_a_moment(client: TestClient) -> None:
         ("/log/histogram?from=noon", 400, "from: 'noon' is neither"),
         ("/log/steps?job=a&task_manager=b", 400, "give one of"),
         ("/diff?a=1&b=1000000", 404, f"the log ends at {LAST}"),
-        ("/why/nobody-knows-me", 404, "the log knows nothing of the id 'nobody-knows-me'"),
+        ("/why/nobody-knows-me", 404, "id not found in the log: 'nobody-knows-me'"),
         ("/jobs/job-1?at=2", 404, "job-1"),
         ("/cluster?at=1970-01-01", 410, "history begins at "),
     ],

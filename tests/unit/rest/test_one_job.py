@@ -184,8 +184,8 @@ def test_every_read_of_a_job_that_is_not_there_says_so(client: TestClient) -> No
     paths = reads_of_one_job(client)
     assert len(paths) > 25
     for path in paths:
-        assert errors(client, path.format_map(ABOUT_ONE)) == "there is no job 'job'"
-    assert errors(client, "/jobs/rewritin") == "there is no job 'rewritin'", "the beginning of an id means nothing"
+        assert errors(client, path.format_map(ABOUT_ONE)) == "job not found: 'job'"
+    assert errors(client, "/jobs/rewritin") == "job not found: 'rewritin'", "the beginning of an id means nothing"
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_what_a_job_does_not_have_is_not_found(client: TestClient, path: str, sa
 )
 def test_what_has_no_meaning_here_is_refused_with_the_reason(client: TestClient, path: str) -> None:
     assert len(errors(client, f"/jobs/rewriting{path}", 501).split()) > 5
-    assert errors(client, f"/jobs/nobody{path}") == "there is no job 'nobody'"
+    assert errors(client, f"/jobs/nobody{path}") == "job not found: 'nobody'"
 
 
 def test_a_job_that_has_left_the_memory_is_answered_for_as_before(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_what_is_out_of_bounds_is_refused(client: TestClient, query: str) -> Non
 
 
 def test_what_is_not_there_is_said(client: TestClient) -> None:
-    for path, said in (("/jobs/nowhere", "there is no job 'nowhere'"), ("/jobs/running/vertices/x/subtasks", "no vertex 'x'")):
+    for path, said in (("/jobs/nowhere", "job not found: 'nowhere'"), ("/jobs/running/vertices/x/subtasks", "vertex not found: 'x'")):
         answer = client.get(API + path)
         assert answer.status_code == 404
         assert said in answer.json()["errors"][0]

@@ -141,10 +141,10 @@ def test_a_trigger_of_another_job_is_no_trigger_of_this_one() -> None:
     ("path", "body", "status", "says"),
     [
         ("/jobs/nobody/savepoints", {"target-directory": "/s"}, 404, "nobody"),
-        ("/jobs/job/savepoints", {}, 400, "names no target directory"),
-        ("/jobs/job/savepoints", {"target-directory": "relative"}, 400, "no absolute path"),
+        ("/jobs/job/savepoints", {}, 400, "has no target directory"),
+        ("/jobs/job/savepoints", {"target-directory": "relative"}, 400, "invalid target directory"),
         ("/jobs/batch/stop", {"targetDirectory": "/s"}, 400, "has no stream"),
-        ("/jobs/job/stop", {"target-directory": "/s"}, 400, "body.target-directory: there is no such key"),
+        ("/jobs/job/stop", {"target-directory": "/s"}, 400, "body.target-directory: unknown key"),
         ("/jobs/job/savepoints", {"triggerId": "short"}, 400, "body.triggerId"),
         ("/jobs/job/savepoints", {"formatType": "PARQUET"}, 400, "body.formatType"),
         ("/jobs/job/checkpoints", {"checkpointType": "INCREMENTAL"}, 400, "no checkpoint is incremental"),

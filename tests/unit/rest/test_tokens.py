@@ -68,7 +68,7 @@ def test_a_name_has_one_token_and_its_replacement_makes_it_void(tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "a\nb", "x" * 129, "#x", "ä"])
 def test_a_name_that_no_log_can_hold_gets_no_token(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="is no name"):
+    with pytest.raises(ValueError, match="invalid name"):
         mint_token(tmp_path / "tokens", name, Role.VIEWER)
     assert not (tmp_path / "tokens").exists()
 
@@ -95,7 +95,7 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
         (f"\nalice root {DIGEST}\n", "line 2: 'root' is not a valid Role"),
         (f"alice admin {DIGEST} more\n", "line 1: it is not"),
         ("alice admin eft_the-token-itself\n", "line 1: it is not"),
-        (f"al/ice admin {DIGEST}\n", "line 1: 'al/ice' is no name"),
+        (f"al/ice admin {DIGEST}\n", "line 1: invalid name 'al/ice': use 1-128 letters"),
         (f"alice admin {DIGEST}\nalice viewer {digest_of('b')}\n", "line 2: the name or the token stands there twice"),
         (f"alice admin {DIGEST}\nbob viewer {DIGEST.upper()}\n", "line 2: the name or the token stands there twice"),
         ("\udcff", "cannot be read"),
@@ -209,9 +209,9 @@ def test_what_is_no_provider_is_named(name: str, says: str) -> None:
         ({"rest.bind-address": "10.0.0.1", "rest.tokens-file": "/tokens"}, "needs security.ssl.rest.enabled"),
         (
             {"rest.bind-address": "::", "rest.tokens-file": "/tokens", "security.ssl.rest.enabled": "true"},
-            "rest.address has to say under which one",
+            "set rest.address to the names that clients use",
         ),
-        ({"rest.tokens-file": "/tokens", "rest.token-provider": "a:B"}, "only one of them"),
+        ({"rest.tokens-file": "/tokens", "rest.token-provider": "a:B"}, "exclude each other: set one of them"),
         ({"rest.token-provider": "provider"}, "package.module:Provider"),
         ({"security.ssl.rest.key": "/key.pem"}, "belong together"),
         ({"security.ssl.rest.authentication-enabled": "true"}, "needs security.ssl.rest.ca"),
@@ -247,7 +247,7 @@ def test_the_command_mints_a_token_once_and_says_what_is_wrong(
         assert run(arguments) == ExitCode.USAGE
         assert says in capsys.readouterr().err
     assert run(["rest-token", "alice", "--role", "admin"]) == ExitCode.USAGE
-    assert "rest.tokens-file names no file" in capsys.readouterr().err
+    assert "rest.tokens-file is not set" in capsys.readouterr().err
     Path("tokens").chmod(0o644)
     assert run([*mint, "admin", "--replace"]) == ExitCode.ENVIRONMENT
     assert "chmod 600" in capsys.readouterr().err
