@@ -606,7 +606,7 @@ def bind_parameters(graph: JobGraph, values: Mapping[str, object]) -> JobGraph:
     known = {each.name for each in graph.parameters}
     for name in values:
         if name not in known:
-            raise InvalidJobGraph(f"there is no parameter {describe_value(name)}{did_you_mean(name, known)}; {declared}")
+            raise InvalidJobGraph(f"unknown parameter: {describe_value(name)}{did_you_mean(name, known)}; {declared}")
     bound = []
     for each in graph.parameters:
         try:

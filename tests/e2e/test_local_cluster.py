@@ -170,7 +170,7 @@ def test_the_doctor_tells_the_problems_of_the_cluster(cluster: LocalCluster) -> 
 
 def test_what_is_parked_is_listed_and_what_is_not_can_neither_be_tried_again_nor_dropped(cluster: LocalCluster) -> None:
     assert cluster.json("parked", "list")["parked"] == []
-    assert cluster.run("parked", "list").stdout.strip() == "parked input not found"
+    assert cluster.run("parked", "list").stdout.strip() == "nothing is parked"
     for command in ("retry", "drop"):
         refused = cluster.run("parked", command, "no-such-input")
         assert refused.returncode == 1

@@ -238,4 +238,6 @@ def test_without_any_master_the_command_line_reads_log_and_archive_itself(
     [job] = ask_command_line(cluster, capsys, "status", "read")
     assert (job["status"], job["vertices"][0]["states"]) == ("FINISHED", {"FINISHED": 1})
     moved = {"jobmanager.archive.fs.dir": tmp_path}
-    assert not ask_command_line(cluster, capsys, "status", "read", exit_code=ExitCode.NEGATIVE, error="no archive of job 'read'", **moved)
+    assert not ask_command_line(
+        cluster, capsys, "status", "read", exit_code=ExitCode.NEGATIVE, error="archive not found: job 'read'", **moved
+    )

@@ -156,7 +156,10 @@ def test_events_follows_what_comes_until_interrupted(asked: Asked) -> None:
         def has_been_told() -> bool:
             nonlocal told
             # Refused again until it is seen: whether the command listens already cannot be seen from outside.
-            with DispatcherGateway(asked.cluster.bootstrap, asked.cluster.cluster_id) as gateway, pytest.raises(Exception, match="no job"):
+            with (
+                DispatcherGateway(asked.cluster.bootstrap, asked.cluster.cluster_id) as gateway,
+                pytest.raises(Exception, match="job not found"),
+            ):
                 gateway.cancel_job("nobody", actor="test")
             told += following.stdout.read() or b"" if following.stdout is not None else b""
             return b"\n" in told

@@ -242,7 +242,7 @@ def test_pipelined_requests_are_repeated_and_given_up(bootstrap: str, leader: Sc
 
 
 def test_without_topics_or_broker_the_error_says_which(bootstrap: str) -> None:
-    with pytest.raises(ClusterNotFound, match=r"no topic 'nowhere\.replies'"):
+    with pytest.raises(ClusterNotFound, match=r"topic not found: 'nowhere\.replies'"):
         DispatcherGateway(bootstrap, "nowhere")
     with pytest.raises(ClusterUnreachable, match="localhost:1 does not answer"):
         DispatcherGateway("localhost:1", "nowhere", connect_timeout_s=0.5)

@@ -22,7 +22,6 @@ NEED_EXTRAS = {
     "history-server": "rest",
     "result": "results",
     "audit": "audit",
-    "bench": "all",
     "demo": "all",
 }
 HELP = """

@@ -162,7 +162,7 @@ def test_code_is_submitted_and_cancelled_and_the_files_of_its_task_manager_are_r
     assert "MainThread" in [thread["threadName"] for thread in threads]
     status, answer = call("GET", f"{url}/taskmanagers/tm/logs/none.log")
     assert status == 404
-    assert "it has no log 'none.log'" in answer["errors"][0]
+    assert "log not found: 'none.log'" in answer["errors"][0]
     assert call("GET", f"{url}/taskmanagers/nobody/log")[0] == 404
     attempts = f"{url}/eventflink/v1/jobs/{job_id}/vertices/only/subtasks/0/attempts"
     status, file = call("GET", f"{attempts}/1/files/log")

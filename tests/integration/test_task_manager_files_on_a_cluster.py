@@ -96,7 +96,7 @@ def test_the_command_line_shows_them(cluster: RunningCluster, capfdbinary: pytes
     assert command(cluster, "taskmanager", "thread-dump", "tm") == 0
     assert b'"MainThread"' in capfdbinary.readouterr().out
     assert command(cluster, "taskmanager", "logs", "tm", "--file", "none") == ExitCode.NEGATIVE
-    assert b"it has no log 'none'; it has " in capfdbinary.readouterr().err
+    assert b"log not found: 'none'; the TaskExecutor has " in capfdbinary.readouterr().err
     assert command(cluster, "taskmanager", "logs", "tm", "--file", "x", "--list") == ExitCode.USAGE
     assert command(cluster, "taskmanager", "logs", "tm", "--json") == ExitCode.USAGE
 

@@ -343,7 +343,7 @@ def test_the_tests_of_the_examples_pass_on_a_kafka_that_is_named(eventflink_brok
         "    assert eventflink_cluster.settings.slots == 2\n"
         "    with pytest.raises(CannotCrash, match='not the plugin.s own'):\n"
         "        eventflink_cluster.crash('broker')\n"
-        "    with pytest.raises(CannotCrash, match='no standby: the cluster has 1 masters'):\n"
+        "    with pytest.raises(CannotCrash, match='standby not found: the cluster has 1 masters'):\n"
         "        eventflink_cluster.crash('standby')\n"
     )
     run = run_pytest(example, f"--eventflink-bootstrap={eventflink_broker}")

@@ -310,7 +310,7 @@ def test_a_running_job_is_cancelled_and_its_process_ends(cluster: RunningCluster
     assert not Path(f"/proc/{process_id}").exists()
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
         gateway.cancel_job(job_id)  # Cancelled already: cancelled.
-        with pytest.raises(RequestRefused, match="no job"):
+        with pytest.raises(RequestRefused, match="job not found"):
             gateway.cancel_job("nobody")
 
 

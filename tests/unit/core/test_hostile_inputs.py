@@ -205,7 +205,7 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.Request], str, str]] = [
         for t in ODD_TEXTS
         for p, is_short, says in (
             (ParameterValue("run", t), len(t) <= MAX_VALUE_LENGTH, "parameter 'run': must be a boolean"),
-            (ParameterValue(t, "1"), len(t) <= MAX_NAME_LENGTH, "there is no parameter '"),
+            (ParameterValue(t, "1"), len(t) <= MAX_NAME_LENGTH, "unknown parameter: '"),
         )
         for code, says in ((("InvalidParameters", says) if is_short else (INVALID, "has at most")),)
     ),

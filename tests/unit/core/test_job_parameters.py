@@ -197,7 +197,7 @@ vertices: [{id: a, sql: "SELECT :day"}]
         ),
         ({"day": {}}, "parameters.day.type: it is missing"),
         ({"day": "2026-11-25"}, "parameters.day: must be a mapping, not '2026-11-25'"),
-        ({"day": {"type": "date", "defualt": 1}}, "parameters.day.defualt: there is no such key (did you mean 'default'?)"),
+        ({"day": {"type": "date", "defualt": 1}}, "parameters.day.defualt: unknown key (did you mean 'default'?)"),
         ({"a-b": {"type": "date"}}, "parameters.a-b: must match ^"),
         ({"x" * 65: {"type": "date"}}, f"parameters.{'x' * 65}: must match ^"),
         ({"parallelism": {"type": "integer"}}, "parameters: parallelism: a statement has ':parallelism' already"),
@@ -238,7 +238,7 @@ def test_what_is_given_is_what_is_declared() -> None:
     )
     declared = "the job declares day (date), limit (integer), region (string)"
     for values, message in (
-        ({"regoin": "AT"}, f"there is no parameter 'regoin' (did you mean 'region'?); {declared}"),
+        ({"regoin": "AT"}, f"unknown parameter: 'regoin' (did you mean 'region'?); {declared}"),
         ({}, f"parameter 'region': it has neither a default nor a value: give it one; {declared}"),
         ({"region": None}, f"parameter 'region': must be a string, not null; {declared}"),
         (
@@ -252,7 +252,7 @@ def test_what_is_given_is_what_is_declared() -> None:
     ):
         with pytest.raises(InvalidJobGraph, match=re.escape(message)):
             bound(document, **values)
-    with pytest.raises(InvalidJobGraph, match="there is no parameter 'day'; the job declares none"):
+    with pytest.raises(InvalidJobGraph, match="unknown parameter: 'day'; the job declares none"):
         bound(graph(vertex("a")), day="2026-11-25")
 
 
@@ -381,7 +381,7 @@ def test_a_rerun_with_values_that_are_none_is_refused_with_a_reason(cluster: Scr
     declared = "the job declares day (date), limit (integer), ratio (number)"
     before = "InvalidParameters: job 'job' cannot be run again with these values: "
     for values, message in (
-        ({"dya": "2026-11-24"}, f"there is no parameter 'dya' (did you mean 'day'?); {declared}"),
+        ({"dya": "2026-11-24"}, f"unknown parameter: 'dya' (did you mean 'day'?); {declared}"),
         ({"day": "yesterday"}, f"parameter 'day': must be a date, not 'yesterday': it is not of the form 2026-11-25; {declared}"),
         ({"limit": 5.5}, f"parameter 'limit': must be an integer, not '5.5': it is no whole number of 64 bits; {declared}"),
         ({"limit": True}, f"parameter 'limit': must be an integer, not 'true': it is no whole number of 64 bits; {declared}"),

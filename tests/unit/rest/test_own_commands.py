@@ -151,7 +151,7 @@ def test_values_of_parameters_come_with_a_submission_and_with_another_run_and_ar
             assert config["user-config"] == {"day": day, "least": str(least)}, "as Flink tells its global job parameters"
         for body, says in (
             ({"document": DAILY}, "parameter 'day': it has neither a default nor a value"),
-            ({"document": DAILY, "parameters": {"dya": "2026-11-25"}}, "there is no parameter 'dya' (did you mean 'day'?)"),
+            ({"document": DAILY, "parameters": {"dya": "2026-11-25"}}, "unknown parameter: 'dya' (did you mean 'day'?)"),
             ({"document": DAILY, "parameters": {"day": 20261125}}, "parameter 'day': must be a date, not 20261125; the job declares"),
             ({"document": DAILY, "parameters": ["day"]}, "body.parameters: must be a mapping"),
             ({"document": DAILY, "parameters": '{"day": '}, "body.parameters: not valid JSON"),
