@@ -82,7 +82,6 @@ OF_WHO_WRITES_JOBS = {
     "CodeUnusable",
     "DeploymentTooLarge",
     "InvalidBlobKey",
-    "InvalidParameters",
     "OutputUnusable",
     "ParametersUnusable",
     "SavepointUnusable",
