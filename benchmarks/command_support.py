@@ -41,7 +41,7 @@ def scratch(session: Session) -> Iterator[Session]:
         "cluster.id": f"bench-{uuid.uuid4().hex[:8]}",
     }
     try:
-        yield Session(session.config, overrides, session.verbose)
+        yield Session(session.config, overrides, verbose=session.verbose)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -88,7 +88,7 @@ def command_of(session: Session, bootstrap: str, overrides: dict[str, str], comm
 
 def new_cell(session: Session) -> Session:
     """Return a session with a cluster id that nobody had before."""
-    return Session(session.config, {**session.overrides, "cluster.id": f"bench-{uuid.uuid4().hex[:8]}"}, session.verbose)
+    return Session(session.config, {**session.overrides, "cluster.id": f"bench-{uuid.uuid4().hex[:8]}"}, verbose=session.verbose)
 
 
 @contextlib.contextmanager

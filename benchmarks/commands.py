@@ -214,7 +214,7 @@ def bench_replay(session: Session, events: int, rounds: int, *, as_json: bool) -
 def bench_memory(session: Session, tasks: int, running_jobs: int, rounds: int, *, as_json: bool) -> int:
     """Measure the memory of a running subtask: its process on a TaskExecutor, and its part of a master's state."""
     say = sayer(session)
-    slots = Session(session.config, {**session.overrides, "taskmanager.numberOfTaskSlots": str(tasks)}, session.verbose)
+    slots = Session(session.config, {**session.overrides, "taskmanager.numberOfTaskSlots": str(tasks)}, verbose=session.verbose)
     with contextlib.ExitStack() as stack:
         used = stack.enter_context(scratch(slots))
         cluster = stack.enter_context(LocalCluster(used, 1, say))
@@ -325,7 +325,7 @@ def bench_failover(session: Session, jobs: int | None, rounds: int | None, *, un
 @pass_session
 def bench_heartbeats(session: Session, task_managers: int, slots: int, interval_ms: int, rounds: int, *, as_json: bool) -> int:
     """Measure the share of one core that the leader needs for the heartbeats of many TaskManagers."""
-    faster = Session(session.config, {**session.overrides, "heartbeat.interval": str(interval_ms)}, session.verbose)
+    faster = Session(session.config, {**session.overrides, "heartbeat.interval": str(interval_ms)}, verbose=session.verbose)
     with explained(), own_broker(faster) as (used, bootstrap, _):
         command = partial(command_of, used, bootstrap)
         figures = measure_heartbeats(

@@ -61,7 +61,7 @@ def bench_stream(
         raise click.UsageError("--faults broker kills an embedded broker, and bootstrap.servers names another Kafka")
     if latency:
         master = f"local[{max(CORES, os.cpu_count() or 1)}]"
-        session = Session(session.config, {"spark.local.master": master, **session.overrides}, session.verbose)
+        session = Session(session.config, {"spark.local.master": master, **session.overrides}, verbose=session.verbose)
     with (
         explained(),
         own_broker(session) as (used, bootstrap, broker),

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from eventflink.cli import announced_address
-from eventflink.cli.announced_address import Announced
 from eventflink.cli.finding import Finding, Verdict
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
@@ -24,6 +22,8 @@ from eventflink.model.cluster_secret import KEY, OFF, secrets_of
 from eventflink.model.configuration import Configuration
 from eventflink.model.packages import PackageMissing, needs
 from eventflink.model.references import SecretMissing
+from eventflink.session import announced_address
+from eventflink.session.announced_address import Announced
 
 _TIMEOUT_S: Final = 5.0
 _MINIMUM_FREE_BYTES: Final = 2 * 1024**3

@@ -62,7 +62,7 @@ def complete_vertices(context: click.Context, _parameter: click.Parameter, incom
 
 def complete_contexts(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the names of the contexts."""
-    from eventflink.cli.contexts import contexts_file, load_contexts  # noqa: PLC0415 - the shell asks for other things as well
+    from eventflink.session.contexts import contexts_file, load_contexts  # noqa: PLC0415 - the shell asks for other things as well
 
     with contextlib.suppress(Exception):
         return [CompletionItem(name) for name in sorted(load_contexts(contexts_file(os.environ)).contexts) if name.startswith(incomplete)]
@@ -71,7 +71,7 @@ def complete_contexts(_context: click.Context, _parameter: click.Parameter, inco
 
 def _ask_quietly(context: click.Context, ask: Callable[["Session"], list[CompletionItem]]) -> list[CompletionItem]:
     """Return what `ask` answers in time; nothing where it fails or takes longer."""
-    from eventflink.cli.session_options import session_of  # noqa: PLC0415 - the shell asks for other things as well
+    from eventflink.cli.session import session_of  # noqa: PLC0415 - the shell asks for other things as well
 
     found: list[CompletionItem] = []
 

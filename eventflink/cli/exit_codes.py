@@ -32,6 +32,7 @@ from eventflink.model.packages import PackageMissing
 from eventflink.model.references import SecretMissing
 from eventflink.processes.child_processes import ChildDied
 from eventflink.processes.pid_files import PidFilesUnusable
+from eventflink.session.errors import KafkaNotFound, SecretNotWritten, SessionInvalid
 from eventflink.snapshots.log_copy import CopyFailed
 from eventflink.streams.savepoint import SavepointUnusable
 from eventflink.taskexecutor.spark_server import SparkUnavailable
@@ -39,6 +40,9 @@ from eventflink.taskexecutor.spark_server import SparkUnavailable
 # The first match counts: narrower types come before wider ones.
 _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (ConfigurationError, ExitCode.USAGE),
+    (SessionInvalid, ExitCode.USAGE),
+    (SecretNotWritten, ExitCode.ENVIRONMENT),
+    (KafkaNotFound, ExitCode.UNREACHABLE),
     (InvalidJobGraph, ExitCode.USAGE),
     (ArchiveError, ExitCode.USAGE),
     (BlobTooLarge, ExitCode.USAGE),

@@ -14,13 +14,14 @@ from typing import Final
 from eventflink.blob import BlobError
 from eventflink.blob.client import get_blob
 from eventflink.blob.tls import tls_files
-from eventflink.cli.session import Session, actor_name
+from eventflink.cli.session import Session
 from eventflink.cli.state import ask_job
 from eventflink.gateways.async_gateways import AsyncResourceManagerGateway
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, TaskFile
+from eventflink.session.cluster_session import actor_name
 from eventflink.views.plain import View
 
 MAX_FILES: Final = 64

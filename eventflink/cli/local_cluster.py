@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Self
 
-from eventflink.cli import announced_address
-from eventflink.cli.announced_address import Announced
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import read_fold
 from eventflink.cli.session import Session
@@ -29,6 +27,8 @@ from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.processes.child_processes import Child, ChildProcesses
 from eventflink.processes.file_lock import locked
 from eventflink.processes.worker_processes import WorkerProcesses
+from eventflink.session import announced_address
+from eventflink.session.announced_address import Announced
 
 _MASTER: Final = "master"
 _STANDBY: Final = "standby"

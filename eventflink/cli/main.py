@@ -22,10 +22,10 @@ from eventflink.cli.completion import complete_contexts
 from eventflink.cli.examples import epilog_of
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.printer import echo, replace_what_cannot_be_encoded
-from eventflink.cli.session import DIRECTORY_VARIABLE, LOG_FORMAT
-from eventflink.cli.session_options import session_of
+from eventflink.cli.session import LOG_FORMAT, session_of
 from eventflink.model.kafka_settings import KafkaRole
 from eventflink.model.packages import needs
+from eventflink.session.cluster_session import DIRECTORY_VARIABLE
 
 COMMANDS: Final = {
     "up": "Start a whole cluster on this machine.",

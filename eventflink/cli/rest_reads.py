@@ -11,7 +11,7 @@ import os
 import urllib.parse
 from typing import TYPE_CHECKING, Final
 
-from eventflink.cli.announced_address import Announced, read
+from eventflink.session.announced_address import Announced, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

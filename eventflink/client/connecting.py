@@ -53,17 +53,17 @@ def _find(bootstrap: str, cluster_id: str, configuration: Path | str) -> dict[st
     import os  # noqa: PLC0415
 
     from eventflink.blob.tls import tls_files  # noqa: PLC0415
-    from eventflink.cli.failures import CommandFailed  # noqa: PLC0415
-    from eventflink.cli.session import actor_name  # noqa: PLC0415
-    from eventflink.cli.session_options import session_of  # noqa: PLC0415
     from eventflink.model.configuration import ConfigurationError  # noqa: PLC0415
+    from eventflink.session.cluster_session import actor_name  # noqa: PLC0415
+    from eventflink.session.errors import SessionError  # noqa: PLC0415
+    from eventflink.session.finding import find_session  # noqa: PLC0415
 
     given = {"config": str(configuration), "bootstrap": bootstrap, "cluster_id": cluster_id}
     options: dict[str, Any] = {name: given.get(name) or os.environ.get(variable) for name, variable in _VARIABLES.items()}
     options |= {"cluster_id": cluster_id, "config": Path(options["config"]) if options["config"] else None}
     try:
-        session = session_of(options)
+        session = find_session(options)
         found = {"bootstrap": session.bootstrap, "cluster_id": session.cluster_id}
         return {**found, "actor": actor_name(), "tls": tls_files(session.configuration)}
-    except (CommandFailed, ConfigurationError) as error:
+    except (SessionError, ConfigurationError) as error:
         raise ClusterNotNamed(str(error)) from error

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from eventflink.cli.announced_address import Announced, read
+from eventflink.session.announced_address import Announced, read
 from tests.support.running_cluster import is_alive
 
 pytestmark = pytest.mark.slow

@@ -26,7 +26,7 @@ from eventflink.blob.client import get_blob
 from eventflink.cli import growing_files
 from eventflink.cli.commands.logs import attempts_of
 from eventflink.cli.growing_files import Followed
-from eventflink.cli.session_options import session_of
+from eventflink.cli.session import session_of
 from eventflink.events.log_events import JobCancellationRequested, JobSubmitted, RequestRepeated
 from eventflink.gateways.async_gateways import (
     AsyncDispatcherGateway,

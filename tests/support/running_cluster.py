@@ -21,8 +21,6 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPar
 
 from benchmarks.simulated_task_executors import host_settings
 from eventflink.blob.client import put_blob
-from eventflink.cli.announced_address import Announced
-from eventflink.cli.announced_address import read as read_announced
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.decision import Decision
 from eventflink.events.effects import DeadLetter
@@ -42,6 +40,8 @@ from eventflink.model.configuration import load_configuration
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.session.announced_address import Announced
+from eventflink.session.announced_address import read as read_announced
 from eventflink.snapshots.loading import load_fold
 from tests.support import zygote
 

@@ -12,7 +12,6 @@ import pytest
 from eventflink.audit.difference import difference_between, moment_of
 from eventflink.audit.explanation import explain_why, explanation_view
 from eventflink.cli import rest_reads
-from eventflink.cli.announced_address import Announced, announced
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.cli.rest_reads import IDENTITY_VARIABLE, cluster_name
@@ -20,6 +19,7 @@ from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.log.replay import new_fold
 from eventflink.rest.access.identity import Role
 from eventflink.rest.access.server_tls import ServerTls
+from eventflink.session.announced_address import Announced, announced
 from eventflink.views.jobs_and_cluster import jobs_view
 from tests.support.asked_log import ScriptedLog
 from tests.support.cluster import ScriptedCluster, replay

@@ -13,15 +13,17 @@ import click
 import pytest
 
 from eventflink.cli import checks
-from eventflink.cli.announced_address import Announced, announced
 from eventflink.cli.examples import EXAMPLES
-from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.exit_codes import explain
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import COMMANDS, cli, run
 from eventflink.cli.session import Session
 from eventflink.gateways.blocking import BlockingOptions
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.request_channel import Accepted
+from eventflink.session.announced_address import Announced, announced
+from eventflink.session.errors import KafkaNotFound, SecretNotWritten, SessionError, SessionInvalid
 from tests.support.command_line import commands_of
 from tests.support.small_disk import run_on_small_disk
 
@@ -155,9 +157,8 @@ def test_a_broker_that_is_just_starting_is_waited_for(
 
 
 def test_a_broker_that_nobody_starts_is_waited_for_within_bounds(tmp_path: Path) -> None:
-    with pytest.raises(CommandFailed, match="Kafka cluster not found") as failed:
+    with pytest.raises(KafkaNotFound, match="Kafka cluster not found"):
         Session(None, {"data.directory": str(tmp_path), "broker.start-timeout": "1000"}, verbose=False).await_bootstrap()
-    assert failed.value.exit_code is ExitCode.UNREACHABLE
 
 
 def test_who_is_refused_waits_for_no_other_broker(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,11 +171,18 @@ def test_who_is_refused_waits_for_no_other_broker(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("eventflink.log.refusals.find_refusal", refuse)
     monkeypatch.setenv("EVENTFLINK_KAFKA", "{}")
     session = Session(None, {"bootstrap.servers": "127.0.0.1:9", "kafka.client.rack": "r1"}, verbose=False)
-    with pytest.raises(CommandFailed, match="does not accept User:me") as failed:
+    with pytest.raises(KafkaNotFound, match="does not accept User:me"):
         session.await_bootstrap()
-    assert failed.value.exit_code is ExitCode.UNREACHABLE
     assert asked == ["127.0.0.1:9"]
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [(SessionInvalid("m"), ExitCode.USAGE), (SecretNotWritten("m"), ExitCode.ENVIRONMENT), (KafkaNotFound("m"), ExitCode.UNREACHABLE)],
+)
+def test_each_reason_why_a_cluster_is_not_found_has_an_exit_code(error: SessionError, exit_code: ExitCode) -> None:
+    assert explain(error) == (exit_code, "m")
 
 
 class Slow:
@@ -224,8 +232,9 @@ def test_the_steps_of_a_submission_share_the_time_that_it_is_given(
 
 KEEP_A_SECRET = """
 from pathlib import Path
-from eventflink.cli.failures import CommandFailed
+from eventflink.cli.exit_codes import explain
 from eventflink.cli.session import Session
+from eventflink.session.errors import SessionError
 place = Path(sys.argv[1])
 def session(cluster_id):
     return Session(None, {"data.directory": str(place), "cluster.id": cluster_id}, verbose=False)
@@ -233,8 +242,8 @@ def keep():
     for keep in (session("b").have_secret, lambda: session("c").take_secret(secret), lambda: known.share_secret("d")):
         try:
             keep()
-        except CommandFailed as error:
-            print(int(error.exit_code), error)
+        except SessionError as error:
+            print(int(explain(error)[0]), error)
 known = session("a")
 known.have_secret()
 secret = known.read_secret()
@@ -262,9 +271,8 @@ def test_a_cluster_secret_that_the_disk_does_not_take_is_a_matter_of_the_machine
 
 def test_a_cluster_secret_that_has_no_place_is_a_matter_of_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "secrets").write_text("a file")
-    with pytest.raises(CommandFailed, match="cannot be written to") as failed:
+    with pytest.raises(SessionInvalid, match="cannot be written to"):
         Session(None, {"data.directory": str(tmp_path)}, verbose=False).have_secret()
-    assert failed.value.exit_code is ExitCode.USAGE
 
 
 def test_verbose_shows_the_traceback_and_still_the_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,10 +10,10 @@ import pytest
 from click.shell_completion import get_completion_class
 
 from eventflink.cli import completion, rest_reads
-from eventflink.cli.announced_address import Announced, announced
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import cli, run
 from eventflink.cli.rest_reads import cluster_name
+from eventflink.session.announced_address import Announced, announced
 from tests.support.command_line import commands_of
 from tests.support.recorded_cluster import recorded_cluster
 from tests.support.rest_server import served

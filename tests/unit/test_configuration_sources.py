@@ -14,9 +14,9 @@ import pytest
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.logging_file import apply_logging_file
 from eventflink.cli.main import run
-from eventflink.cli.session import directory_of, find_configuration
 from eventflink.model.configuration import KEYS, PATH_KEYS, ConfigurationError, load_configuration
 from eventflink.model.configuration_files import with_paths_of_the_project
+from eventflink.session.cluster_session import directory_of, find_configuration
 
 SHIPPED = Path(__file__).parents[2] / "conf"
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.cli.contexts import MAX_CONTEXTS, Context, contexts_file, load_contexts
-from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
-from eventflink.cli.session_options import session_of
+from eventflink.session.contexts import MAX_CONTEXTS, Context, contexts_file, load_contexts
+from eventflink.session.errors import SessionInvalid
+from eventflink.session.finding import find_session
 
 
 @pytest.fixture(autouse=True)
@@ -54,12 +55,12 @@ def test_a_context_counts_more_than_the_default_and_less_than_the_command_line(h
     (home / "conf").mkdir()
     (home / "conf" / "eventflink.yaml").write_text("cluster.id: of-the-file\nbootstrap.servers: file:1")
     commands("set prod --bootstrap kafka:9092 --cluster-id one", "set there --config conf", "use prod")
-    used = session_of({})
+    used = find_session({})
     assert (used.bootstrap, used.cluster_id, used.key_sources["cluster.id"]) == ("kafka:9092", "one", "context prod")
-    there = session_of({"context_name": "there"})
+    there = find_session({"context_name": "there"})
     assert (there.bootstrap, there.cluster_id) == ("file:1", "of-the-file")
-    assert session_of({"context_name": "prod", "cluster_id": "mine"}).cluster_id == "mine"
-    assert session_of({"context_name": "prod", "overrides": {"bootstrap.servers": "mine:1"}}).bootstrap == "mine:1"
+    assert find_session({"context_name": "prod", "cluster_id": "mine"}).cluster_id == "mine"
+    assert find_session({"context_name": "prod", "overrides": {"bootstrap.servers": "mine:1"}}).bootstrap == "mine:1"
 
 
 @pytest.mark.parametrize(
@@ -69,13 +70,13 @@ def test_the_context_in_use_is_left_out_where_the_command_line_names_a_cluster(h
     (home / "conf").mkdir()
     (home / "conf" / "eventflink.yaml").write_text("bootstrap.servers: b:1")
     commands("set prod --bootstrap kafka:9092 --cluster-id one", "use prod")
-    session = session_of(options)
+    session = find_session(options)
     assert (session.bootstrap, session.cluster_id) == ("b:1", "eventflink")
 
 
 def test_without_a_context_in_use_there_is_none() -> None:
     commands("set prod --cluster-id one", "use prod", "use")
-    assert session_of({}).cluster_id == "eventflink"
+    assert find_session({}).cluster_id == "eventflink"
 
 
 @pytest.mark.parametrize(
@@ -125,10 +126,10 @@ def test_a_mistake_is_one_line(line: str, said: str, capsys: pytest.CaptureFixtu
 
 def test_a_context_in_use_that_is_gone_is_told_and_another_can_be_used() -> None:
     write("current: gone\ncontexts: {here: {cluster-id: one}}")
-    with pytest.raises(CommandFailed, match="context not found: 'gone'"):
-        session_of({})
+    with pytest.raises(SessionInvalid, match="context not found: 'gone'"):
+        find_session({})
     commands("use here")
-    assert session_of({}).cluster_id == "one"
+    assert find_session({}).cluster_id == "one"
 
 
 def test_there_is_a_bound_on_contexts() -> None:
@@ -136,5 +137,5 @@ def test_there_is_a_bound_on_contexts() -> None:
     for number in range(MAX_CONTEXTS):
         known.put(f"c{number}", Context(cluster_id="x"))
     known.put("c0", Context(cluster_id="y"))
-    with pytest.raises(CommandFailed, match=f"has {MAX_CONTEXTS} contexts already"):
+    with pytest.raises(SessionInvalid, match=f"has {MAX_CONTEXTS} contexts already"):
         known.put("more", Context(cluster_id="x"))

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from eventflink.cli import announced_address
-from eventflink.cli.announced_address import Announced
 from eventflink.cli.cluster import own_hosts
 from eventflink.cli.cluster.daemons import Action, Daemon, DaemonReport, DaemonState, HostReport, HostRequest
 from eventflink.cli.cluster.host_agent import HostAgent
@@ -22,9 +20,13 @@ from eventflink.cli.cluster.plan import BROKER_ID, check_ids, plan_masters, plan
 from eventflink.cli.cluster.ssh import HostUnreachable, ask_host, check_command
 from eventflink.cli.exit_codes import explain
 from eventflink.cli.failures import CommandFailed
-from eventflink.cli.session import DIRECTORY_VARIABLE, Session
+from eventflink.cli.session import Session
 from eventflink.model.configuration import ConfigurationError
 from eventflink.processes.pid_files import DaemonKind
+from eventflink.session import announced_address
+from eventflink.session.announced_address import Announced
+from eventflink.session.cluster_session import DIRECTORY_VARIABLE
+from eventflink.session.errors import SessionError
 
 HERE: Final = "localhost"
 MAX_AT_ONCE: Final = 32
@@ -214,7 +216,7 @@ class Coordinator:
         """Do this host's part; where there are other hosts, it is one that may fail like them."""
         try:
             return self._agent.serve(request)
-        except (CommandFailed, OSError) as error:
+        except (CommandFailed, SessionError, OSError) as error:
             if not self._others:
                 raise
             self.outcome.failures.append(f"{request.host}: {explain(error)[1]}")

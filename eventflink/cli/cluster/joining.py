@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from eventflink.cli import announced_address
-from eventflink.cli.announced_address import Announced
 from eventflink.cli.session import Session
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.reads import ask_masters, listen_for_masters
 from eventflink.processes.pid_files import DaemonKind, PidFile
+from eventflink.session import announced_address
+from eventflink.session.announced_address import Announced
 
 SILENCE: Final = {
     DaemonKind.BROKER: "its address was not announced",

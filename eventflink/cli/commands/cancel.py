@@ -6,12 +6,13 @@ from eventflink.cli.checkpoint_options import describe_savepoint
 from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.printer import echo
-from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S
 from eventflink.model.statuses import JobStatus
+from eventflink.session.cluster_session import actor_name
 
 
 @click.command()

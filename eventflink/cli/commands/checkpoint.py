@@ -8,8 +8,9 @@ from eventflink.cli.checkpoint_options import timeout_option
 from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.printer import echo
-from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.session.cluster_session import actor_name
 
 
 @click.command()

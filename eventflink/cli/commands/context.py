@@ -8,10 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.completion import complete_contexts
-from eventflink.cli.contexts import Context, contexts_file, load_contexts
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
+from eventflink.session.contexts import Context, contexts_file, load_contexts
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

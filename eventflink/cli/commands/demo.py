@@ -28,7 +28,7 @@ from eventflink.cli.folding import read_fold
 from eventflink.cli.job_progress import JobProgress
 from eventflink.cli.job_waiting import exit_code_of, wait_for_end
 from eventflink.cli.local_cluster import LocalCluster
-from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.cli.session import Session, pass_session
 from eventflink.cli.timeline import Timeline
 from eventflink.cli.waiting import Stopped, stop_on_signals
 from eventflink.events.topics import Topic, topic_name
@@ -42,6 +42,7 @@ from eventflink.jobs.plain_rows import python_rows
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.model.kafka_settings import client_settings
 from eventflink.model.statuses import JobStatus
+from eventflink.session.cluster_session import actor_name
 from eventflink.taskexecutor.spark_server import find_server, is_server_alive
 from eventflink.views.jobs_and_cluster import job_view
 
@@ -81,7 +82,7 @@ def _demo_session(session: Session, *, keep: bool) -> Iterator[Session]:
         "broker.port": "0",
         "cluster.id": f"demo-{uuid.uuid4().hex[:8]}",
     }
-    own = Session(session.config, overrides, session.verbose)
+    own = Session(session.config, overrides, verbose=session.verbose)
     failed = True
     try:
         yield own

@@ -17,12 +17,13 @@ from eventflink.cli.completion import complete_jobs, complete_vertices
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.growing_files import MAX_FILES, Followed, prefixed
 from eventflink.cli.printer import write_file
-from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_job
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
+from eventflink.session.cluster_session import actor_name
 from eventflink.views.plain import View
 
 

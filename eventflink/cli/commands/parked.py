@@ -8,9 +8,10 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.failures import ExitCode
-from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.session.cluster_session import actor_name
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 

@@ -7,10 +7,11 @@ import click
 from eventflink.cli.commands.submit import follow
 from eventflink.cli.completion import complete_jobs
 from eventflink.cli.parameter_options import param_option
-from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.session.cluster_session import actor_name
 
 
 @click.command()

@@ -4,7 +4,6 @@ from contextlib import ExitStack
 
 import click
 
-from eventflink.cli.announced_address import Announced, announced
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import folding_log
 from eventflink.cli.printer import echo
@@ -13,6 +12,7 @@ from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import ending_in_order
 from eventflink.rest.server import run_rest
 from eventflink.rest.serving import RestFailed
+from eventflink.session.announced_address import Announced, announced
 
 
 @click.command()

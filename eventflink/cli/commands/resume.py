@@ -3,8 +3,9 @@
 import click
 
 from eventflink.cli.completion import complete_jobs
-from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.session.cluster_session import actor_name
 
 
 @click.command()

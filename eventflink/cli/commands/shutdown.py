@@ -6,11 +6,12 @@ import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
-from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.cli.session import Session, pass_session
 from eventflink.events.log_events import ClusterStopped
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.follow import LogFollower
 from eventflink.model.statuses import ApplicationStatus
+from eventflink.session.cluster_session import actor_name
 
 _POLL_S = 0.25
 

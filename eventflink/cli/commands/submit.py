@@ -16,7 +16,7 @@ from eventflink.blob.tls import tls_files
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.parameter_options import param_option
 from eventflink.cli.printer import echo
-from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
@@ -25,6 +25,7 @@ from eventflink.gateways.request_channel import Accepted
 from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
+from eventflink.session.cluster_session import actor_name
 
 if TYPE_CHECKING:
     from eventflink.cli.job_progress import JobProgress

@@ -16,11 +16,12 @@ from eventflink.cli.completion import complete_task_managers
 from eventflink.cli.drawing import print_pending_workers, say_blocked, task_manager_table
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.printer import write_file
-from eventflink.cli.session import Session, actor_name, pass_session
+from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.model.statuses import TaskManagerFile
+from eventflink.session.cluster_session import actor_name
 from eventflink.views.plain import View
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -1,22 +1,22 @@
-"""From the global options of a command line to the session that they make: which cluster is meant, and by whose word."""
+"""Which cluster is meant, and by whose word: from what is given, the context in use, the environment and the configuration to a session."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from eventflink.cli.contexts import Context, contexts_file, load_contexts
-from eventflink.cli.session import DIRECTORY_VARIABLE, Session, find_configuration
 from eventflink.model.kafka_settings import KafkaRole
+from eventflink.session.cluster_session import DIRECTORY_VARIABLE, ClusterSession, find_configuration
+from eventflink.session.contexts import Context, contexts_file, load_contexts
 
 
-def session_of(
+def find_session(
     options: Mapping[str, Any], bootstrap_source: str = "--bootstrap", *, in_context: bool = True, role: KafkaRole = KafkaRole.CLIENT
-) -> Session:
+) -> ClusterSession:
     """Return the session that the global options make, and the context that they name, or else the one in use.
 
     Raises:
-        CommandFailed: there is no such context, or the file of contexts is not usable.
+        SessionInvalid: there is no such context, or the file of contexts is not usable.
 
     """
     named, overrides = options.get("config"), dict(options.get("overrides") or {})
@@ -34,4 +34,4 @@ def session_of(
         for key, value in (("bootstrap.servers", context.bootstrap), ("cluster.id", context.cluster_id)):
             if value and key not in overrides:
                 overrides[key], sources[key] = value, f"context {context_name}"
-    return Session(find_configuration(named, os.environ), overrides, bool(options.get("verbose")), sources, role)
+    return ClusterSession(find_configuration(named, os.environ), overrides, sources, role)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.session.errors import SessionInvalid
 
 MAX_CONTEXTS: Final = 1_000
 _MAX_FILE_BYTES: Final = 1024 * 1024
@@ -46,24 +46,24 @@ class Contexts:
         """Return a context.
 
         Raises:
-            CommandFailed: there is none of this name.
+            SessionInvalid: there is none of this name.
 
         """
         if name not in self.contexts:
-            raise CommandFailed(ExitCode.USAGE, f"context not found: '{name}' in {self.path}{_near(name, self.contexts)}")
+            raise SessionInvalid(f"context not found: '{name}' in {self.path}{_near(name, self.contexts)}")
         return self.contexts[name]
 
     def put(self, name: str, context: Context) -> None:
         """Set a context.
 
         Raises:
-            CommandFailed: the name is not valid, or there are too many.
+            SessionInvalid: the name is not valid, or there are too many.
 
         """
         if not _NAME.fullmatch(name):
-            raise CommandFailed(ExitCode.USAGE, f"invalid name of a context: '{name[:80]}'; use 1-64 letters, digits, '.', '_' and '-'")
+            raise SessionInvalid(f"invalid name of a context: '{name[:80]}'; use 1-64 letters, digits, '.', '_' and '-'")
         if name not in self.contexts and len(self.contexts) >= MAX_CONTEXTS:
-            raise CommandFailed(ExitCode.USAGE, f"{self.path} has {MAX_CONTEXTS} contexts already")
+            raise SessionInvalid(f"{self.path} has {MAX_CONTEXTS} contexts already")
         self.contexts[name] = context
 
     def remove(self, name: str) -> None:
@@ -100,7 +100,7 @@ def load_contexts(path: Path) -> Contexts:
     """Return the contexts of a file; none where it does not exist.
 
     Raises:
-        CommandFailed: it cannot be read, or is no file of contexts.
+        SessionInvalid: it cannot be read, or is no file of contexts.
 
     """
     try:
@@ -109,15 +109,15 @@ def load_contexts(path: Path) -> Contexts:
     except FileNotFoundError:
         return Contexts(path)
     except OSError as error:
-        raise CommandFailed(ExitCode.USAGE, f"{path}: {error.strerror or error}") from error
+        raise SessionInvalid(f"{path}: {error.strerror or error}") from error
     from eventflink.model.document_text import read_document  # noqa: PLC0415 - most commands have no such file
 
     if len(data) > _MAX_FILE_BYTES:
-        raise CommandFailed(ExitCode.USAGE, f"invalid contexts file {path}: it is longer than {_MAX_FILE_BYTES} bytes")
+        raise SessionInvalid(f"invalid contexts file {path}: it is longer than {_MAX_FILE_BYTES} bytes")
     try:
         return _read(path, read_document(data.decode()))
     except ValueError as error:
-        raise CommandFailed(ExitCode.USAGE, f"invalid contexts file {path}: {error}") from error
+        raise SessionInvalid(f"invalid contexts file {path}: {error}") from error
 
 
 def _read(path: Path, document: Any) -> Contexts:
