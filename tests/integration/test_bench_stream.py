@@ -50,7 +50,8 @@ def test_the_latency_of_each_trigger_is_measured_and_in_real_time_it_is_not_that
     assert [(each["trigger"], each["trigger_ms"]) for each in document["triggers"]] == [*TRIGGERS[-2:]]
     in_real_time = document["triggers"][-1]
     assert in_real_time["counts"]["missing"] == 0
-    assert 0 < in_real_time["latency_ms"]["median"] < in_real_time["trigger_ms"] / 5
+    # Records that wait for the end of their batch wait for half of it in the median.
+    assert 0 < in_real_time["latency_ms"]["median"] < in_real_time["trigger_ms"] / 2
 
 
 def test_a_job_and_plain_pyspark_read_the_same_records_in_alternation(bootstrap: str) -> None:
