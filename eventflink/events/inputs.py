@@ -1,6 +1,6 @@
 """What clients and TaskExecutors say to the master: the payloads of the inbound topics.
 
-These classes mirror the schemas of the same names; a test holds the two together. What all requests have, and what a request is about, is
+The schemas of the same names are made of these classes. What all requests have, and what a request is about, is
 said by their base class. The bounds of a request's fields are annotations; `leadership/inbound.py`, which turns bytes into one of these or
 a refusal, checks them in whatever encoding a request comes.
 """
@@ -59,8 +59,11 @@ class Request:
     """Whether it would run a job, which a cluster that is shut down does no more."""
 
     request_id: Annotated[str, at.MaxLen(MAX_ID_LENGTH)] = ""
+    """Names the request; the same id is answered once more, never done twice. Empty: derived from topic, partition and offset."""
     reply_partition: Annotated[int, at.Interval(ge=NO_REPLY, le=MAX_REPLY_PARTITION)] = NO_REPLY
+    """The partition of `replies` the client listens to; -1: it wants no reply; -2 in the log: unknown, so the answer goes to all."""
     actor: Annotated[str, at.MaxLen(MAX_ACTOR_LENGTH)] = ""
+    """Who asks."""
 
     @property
     def subject(self) -> str:
@@ -76,7 +79,9 @@ class JobSubmission(Request):
     refused_while_shutting_down: ClassVar = True
 
     job_id: str = ""
+    """Letters, digits, `.`, `_` and `-`, at most 128. Empty: derived from topic, partition and offset."""
     job_graph: JobGraph
+    """What to run."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,7 +94,7 @@ class FencedCommand(Command):
     """A command that may be for one leader only: a fencing token is a part of the input, and never of the log."""
 
     leader_id: str = ""
-    """The leader that it is for; empty: any leader."""
+    """Fencing token: the id of the leader that is to do this, as in its heartbeats; another leader refuses. Empty: any leader."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,8 +102,9 @@ class FencedJobCommand(FencedCommand):
     """A command about a job that may be for one JobMaster of it only."""
 
     job_id: str
+    """The job."""
     job_master_id: str = ""
-    """Which JobMaster of the job it is for; empty: for whichever there is."""
+    """Fencing token: which JobMaster of the job this is for; another one refuses. Empty: whichever there is."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -111,10 +117,15 @@ class RequestFileUpload(FencedCommand, HasAttemptId):
     """Upload a file of a task attempt to the blob store."""
 
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex in the job's graph."""
     subtask_index: int = 0
+    """Which parallel subtask of the vertex, from 0."""
     attempt: int = 1
+    """Which attempt of the subtask, from 1."""
     file: TaskFile = TaskFile.LOG
+    """Which file."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,11 +135,17 @@ class ReportSnapshot(Command):
     subject_field: ClassVar = "snapshot_id"
 
     snapshot_id: str
+    """Names it in `snapshots`."""
     log_offset: int
+    """It holds the state after this record."""
     digest: Annotated[str, at.MinLen(1), at.MaxLen(MAX_DIGEST_LENGTH)]
+    """The state's canonical digest, in hexadecimal."""
     chunk_count: Annotated[int, at.Interval(ge=1)]
+    """Of how many records it consists."""
     byte_count: Annotated[int, at.Interval(ge=0)]
+    """Their data together."""
     taken_by: str
+    """The master."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,9 +155,13 @@ class ConfirmSnapshot(Command):
     subject_field: ClassVar = "snapshot_id"
 
     snapshot_id: str
+    """The snapshot."""
     log_offset: int
+    """Its offset."""
     digest: str
+    """The digest that this master came to, in hexadecimal."""
     confirmed_by: Annotated[str, at.MinLen(1)]
+    """This master."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -150,20 +171,27 @@ class DrillStep(Command):
     subject_field: ClassVar = "drill_id"
 
     drill_id: str
+    """Names the drill."""
     step: DrillStepType
+    """What it is to do."""
     master_id: str
+    """Which master."""
     duration_ms: Annotated[int, at.Interval(ge=0, le=MAX_FREEZE_MS)] = 0
+    """For how long it freezes."""
 
 
 @dataclass(slots=True, kw_only=True)
 class BlockTaskManager(FencedCommand):
-    """Give no new slots of a TaskManager away."""
+    """Give no new slots of a TaskManager away; what runs there keeps running."""
 
     subject_field: ClassVar = "task_manager_id"
 
     task_manager_id: str
+    """The TaskManager (stable over restarts)."""
     reason: Reason = ""
+    """Why; it is shown with the TaskManager."""
     duration_ms: Annotated[int, at.Interval(ge=0, le=MAX_BLOCKED_MS)] = 0
+    """After this long it is unblocked by itself; 0: by a command alone."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -173,44 +201,49 @@ class UnblockTaskManager(FencedCommand):
     subject_field: ClassVar = "task_manager_id"
 
     task_manager_id: str
+    """The TaskManager (stable over restarts)."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SuspendJob(FencedJobCommand):
-    """Stop a job without ending it."""
+    """Stop a job without ending it: its attempts end, what has finished stays."""
 
     reason: Reason = ""
+    """Why; it is recorded in the log."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ResumeJob(FencedCommand):
-    """Resume a suspended job."""
+    """Resume a suspended job with what had not finished."""
 
     refused_while_shutting_down: ClassVar = True
 
     job_id: str
+    """The job."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RerunJob(FencedCommand):
-    """Run an ended job again, as another job."""
+    """Run an ended job again, as another job: with its graph and its code, from the beginning."""
 
     refused_while_shutting_down: ClassVar = True
 
     job_id: str = ""
-    """The id of the new job; empty: the id of the request."""
+    """The id of the new job. Empty: the id of the request."""
     rerun_of: str
-    """The id of the ended job."""
+    """The id of the ended job, which must still be in the memory of the masters."""
     parameters: tuple[ParameterValue, ...] = ()
-    """Values that are others than in that job."""
+    """Values that are others than in that job; in JSON an object of values by name."""
 
 
 @dataclass(slots=True, kw_only=True)
 class DismissJobFailure(FencedCommand):
-    """Remove a failed job from the problems of the cluster."""
+    """Dismiss the failure of a job: the cluster no longer counts the failed job as a problem."""
 
     job_id: str
+    """The job."""
     reason: Reason = ""
+    """Why; empty: it is not said."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -220,19 +253,25 @@ class RequestTaskManagerFileUpload(FencedCommand):
     subject_field: ClassVar = "task_manager_id"
 
     task_manager_id: str
+    """The TaskManager (stable over restarts)."""
     file: TaskManagerFile = TaskManagerFile.LOG
+    """What is wanted: its own log, what it prints, a log by its name, the list of these, or the stacks of its threads."""
     name: str = ""
+    """Which log, for NAMED: a name of the list, never a path."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ShutDownCluster(FencedCommand):
-    """End the whole cluster in order."""
+    """End the whole cluster in order: its jobs, its TaskManagers, its masters."""
 
     subject_field: ClassVar = ""
 
     application_status: ApplicationStatus = ApplicationStatus.SUCCEEDED
+    """How what the cluster was started for came out; the masters' exit code follows from it."""
     diagnostics: Annotated[str, at.MaxLen(MAX_DIAGNOSTICS_LENGTH)] = ""
+    """An explanation for people."""
     cancel_jobs: bool = False
+    """Whether jobs are cancelled; else they are suspended, and resumed when the cluster starts again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -240,7 +279,9 @@ class RescaleJob(FencedJobCommand):
     """Give a vertex of a job another parallelism."""
 
     vertex_id: str
+    """The vertex."""
     parallelism: int
+    """How many subtasks it, and those that forward edges bind to it, are to have."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -253,7 +294,9 @@ class TriggerSavepoint(FencedJobCommand):
     """Take a savepoint of a job with streams, and do with the job what its mode says."""
 
     target_directory: Annotated[str, at.MaxLen(MAX_DIRECTORY_LENGTH)] = ""
+    """Where its directory is made; empty: where the cluster's configuration says."""
     mode: SavepointMode = SavepointMode.CONTINUE
+    """What becomes of the job."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -263,7 +306,9 @@ class ReleaseParkedInput(FencedCommand):
     subject_field: ClassVar = "parked_id"
 
     parked_id: str
+    """Which of the parked inputs."""
     retry: bool = True
+    """Try it again; false: drop it, if the state does not want it done any more."""
 
 
 @dataclass(slots=True)
@@ -271,7 +316,9 @@ class InstanceMessage:
     """What one instance of a TaskManager says, or its guardian says of it."""
 
     task_manager_id: str
+    """The TaskManager (stable over restarts)."""
     instance_id: str
+    """One life of it: fresh at each start and after each self-fence (P12)."""
 
 
 @dataclass(slots=True)
@@ -279,13 +326,21 @@ class TaskManagerRegistration(InstanceMessage):
     """A TaskExecutor offers itself."""
 
     host: str
+    """Where it runs."""
     process_id: int
+    """Its process there."""
     slot_count: int
+    """How many slots."""
     begun_at_ms: int = 0
+    """When the instance began, in milliseconds of its own host's clock; an instance does not replace one that began later. 0: not said."""
     slot_profile: ResourceProfile | None = None
+    """What each of its slots has; null: not said."""
     metrics_address: str = ""
+    """host:port where it serves its metrics to Prometheus; empty: nowhere, or not said."""
     hardware: Hardware | None = None
+    """What its host has; null: not said."""
     number: int = 0
+    """Which registration of this instance it is, from 1 on: the answer names it. 0: not said."""
 
 
 @dataclass(slots=True)
@@ -293,11 +348,18 @@ class SlotReport(InstanceMessage):
     """Everything that an instance has, for reconciliation after a change of leader."""
 
     slots: tuple[SlotStatus, ...]
+    """All its slots."""
     attempts: tuple[AttemptStatus, ...]
+    """All attempts that are not terminal."""
     number: int = 0
+    """How many of these reports the instance has made, this one included; 0: it was not said. A copy that comes late is not obeyed (P16).
+    """
     ready: bool = False
+    """Whether its fork servers have loaded what tasks need: one that is not ready is given tasks last."""
     disk_fault: str = ""
+    """Why it cannot write where its tasks would; empty: it can. While it cannot, it is given no tasks."""
     spark_end: SparkEnd | None = None
+    """The last end of the host's Spark that the instance has seen; null: none."""
 
 
 @dataclass(slots=True)
@@ -305,6 +367,7 @@ class SlotOffer(InstanceMessage):
     """The slot is taken for the allocation."""
 
     allocation_id: str
+    """The allocation."""
 
 
 @dataclass(slots=True)
@@ -312,10 +375,15 @@ class SlotOfferRefusal(InstanceMessage):
     """The slot cannot be given, or not to this attempt."""
 
     allocation_id: str
+    """The allocation."""
     reason: str
+    """Why."""
     vertex_id: str
+    """The vertex of the attempt that is refused."""
     subtask_index: int
+    """Its subtask, from 0."""
     attempt: int
+    """Which attempt of that, from 1."""
 
 
 @dataclass(slots=True)
@@ -323,15 +391,25 @@ class TaskStateReport(InstanceMessage, HasAttemptId):
     """Where an attempt stands."""
 
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex in the job's graph."""
     subtask_index: int
+    """Which parallel subtask of the vertex, from 0."""
     attempt: int
+    """Which attempt of the subtask, from 1."""
     execution_state: ExecutionState
+    """Where it stands now."""
     outputs: tuple[OutputLocation, ...] = ()
+    """With FINISHED: what it published."""
     cause: FailureCause | None = None
+    """With FAILED: why."""
     lost_inputs: tuple[LostInput, ...] = ()
+    """With FAILED: the outputs of other subtasks that the attempt could not read. At most 1,000."""
     io: IOMetrics | None = None
+    """With FINISHED: what it read and wrote; null: not known."""
     accumulators: Accumulators | None = None
+    """With FINISHED: what its code has counted; null: nothing."""
 
 
 @dataclass(slots=True)
@@ -339,8 +417,11 @@ class FileUploadCompleted(InstanceMessage):
     """An upload ended."""
 
     request_id: str
+    """Names the upload."""
     blob_key: str | None = None
+    """SHA-256 of the content."""
     error: str | None = None
+    """What was in the way."""
 
 
 @dataclass(slots=True)
@@ -348,6 +429,7 @@ class Disconnection(InstanceMessage):
     """An instance leaves in order; its tasks have ended."""
 
     reason: str
+    """Why."""
 
 
 @dataclass(slots=True)
@@ -355,6 +437,7 @@ class TaskManagerDeath(InstanceMessage):
     """The guardian saw its TaskExecutor die, and has seen its task processes gone."""
 
     reason: str
+    """What it saw."""
 
 
 @dataclass(slots=True)
@@ -362,14 +445,23 @@ class StreamStartReport(InstanceMessage, HasAttemptId):
     """The query of a stream's attempt runs."""
 
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex in the job's graph."""
     subtask_index: int
+    """Which parallel subtask of the vertex, from 0."""
     attempt: int
+    """Which attempt of the subtask, from 1."""
     query_id: str
+    """Spark's id of the query, the same for all attempts with this checkpoint directory."""
     run_id: str
+    """Spark's id of this run of it."""
     spark_session_id: str
+    """The session in which it runs."""
     location: str
+    """The directory of the subtask's checkpoints."""
     restored_batch_id: int
+    """The last batch that an earlier attempt committed, and after which this one goes on; -1: the stream begins."""
 
 
 @dataclass(slots=True)
@@ -377,11 +469,17 @@ class CheckpointAcknowledgement(InstanceMessage, HasAttemptId):
     """Where an attempt's stream stands, for a checkpoint."""
 
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex in the job's graph."""
     subtask_index: int
+    """Which parallel subtask of the vertex, from 0."""
     attempt: int
+    """Which attempt of the subtask, from 1."""
     checkpoint_id: int
+    """Which checkpoint of the job, from 1."""
     progress: StreamProgress
+    """Where it stands."""
 
 
 @dataclass(slots=True)
@@ -389,12 +487,19 @@ class CheckpointDecline(InstanceMessage, HasAttemptId):
     """An attempt takes no part in a checkpoint."""
 
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex in the job's graph."""
     subtask_index: int
+    """Which parallel subtask of the vertex, from 0."""
     attempt: int
+    """Which attempt of the subtask, from 1."""
     checkpoint_id: int
+    """Which checkpoint of the job, from 1."""
     reason: str
+    """Why."""
     task_ended: bool = False
+    """The attempt does not run: that is no failure of the checkpoint."""
 
 
 @dataclass(slots=True)
@@ -402,8 +507,11 @@ class Heartbeat(InstanceMessage):
     """An instance is alive."""
 
     sequence: int
+    """Counts the heartbeats of the instance."""
     free_slots: int
+    """Slots without an allocation."""
     running_tasks: int
+    """Task processes that run."""
 
 
 @dataclass(slots=True)
@@ -411,13 +519,15 @@ class Canary:
     """The leader can write to and read from this partition, so silence on it means something (P13)."""
 
     leader_id: str
+    """Who wrote it."""
     sequence: int
+    """Counts the canaries of the leader."""
 
 
 COMMANDS: Final[Mapping[str, type[Command]]] = {
     name: cls for name, cls in tuple(globals().items()) if isinstance(cls, type) and issubclass(cls, Command) and not cls.__subclasses__()
 }
-"""Every command by its name, in the order of the schema's union."""
+"""Every command by its name, in the order of their module, which is that of the schema's union."""
 
 MASTERS_COMMANDS: Final = (ReportSnapshot, ConfirmSnapshot)
 """What masters alone say on `commands` (P3a)."""

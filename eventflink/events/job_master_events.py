@@ -1,6 +1,6 @@
 """Events of the JobMaster: what happens within a job: statuses, attempts, restarts, rescales.
 
-Values that mirror the schemas of the same names; `log_events.py` has all of them and the rule of all.
+Values of which the schemas of the same names are made; `log_events.py` has all of them and the rule of all.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,13 @@ class JobStatusChanged(LogEvent):
     """One transition of the table of JobStatus."""
 
     job_id: str
+    """The job."""
     from_status: JobStatus
+    """Before."""
     to_status: JobStatus
+    """After."""
     reason: str = ""
+    """Why the job fails: what the restart strategy said. Empty: the status says it all."""
 
 
 @dataclass(slots=True)
@@ -43,6 +47,7 @@ class TaskDeployed(AttemptEvent):
     """The attempt goes to its slot: SCHEDULED to DEPLOYING."""
 
     allocation_id: str
+    """The slot's allocation."""
 
 
 @dataclass(slots=True)
@@ -50,7 +55,9 @@ class TaskStateChanged(AttemptEvent):
     """One transition of the table of ExecutionState that is not an end with a result or a failure."""
 
     from_state: ExecutionState
+    """Before."""
     to_state: ExecutionState
+    """After."""
 
 
 @dataclass(slots=True)
@@ -58,6 +65,7 @@ class TaskCancellationRequested(AttemptEvent):
     """The TaskExecutor is told to end the attempt: CANCELING."""
 
     reason: str
+    """Why."""
 
 
 @dataclass(slots=True)
@@ -65,8 +73,11 @@ class TaskFinished(AttemptEvent):
     """The attempt finished, and its outputs are now the subtask's result: the log is the output commit."""
 
     outputs: tuple[OutputLocation, ...] = ()
+    """Where they are."""
     io: IOMetrics | None = None
+    """What it read and wrote; null: not known."""
     accumulators: Accumulators | None = None
+    """What its code has counted; null: nothing."""
 
 
 @dataclass(slots=True)
@@ -74,6 +85,7 @@ class TaskFailed(AttemptEvent):
     """The attempt failed."""
 
     cause: FailureCause
+    """Why."""
 
 
 @dataclass(slots=True)
@@ -81,17 +93,29 @@ class RestartScheduled(LogEvent):
     """The failed subtask will start again."""
 
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex."""
     subtask_index: int
+    """The subtask."""
     restart_at_ms: int
+    """When, in milliseconds of the log's clock."""
     restarts: int
+    """How many restarts of this job that makes."""
     backoff_ms: int = 0
+    """Exponential delay: the wait, without jitter, from which the next one grows."""
     failed_attempt: int = 0
+    """Which attempt failed; 0 where it was not said."""
     delay_ms: int = 0
+    """For how long: from the failure on, in milliseconds."""
     failover_strategy: FailoverStrategy = FailoverStrategy.REGION
+    """Which other subtasks start again as well: none but those that the lost outputs need, or all that have begun."""
     task_count: int = 1
+    """How many subtasks start again."""
     lost_outputs: tuple[SubtaskReference, ...] = ()
+    """Finished subtasks whose output is lost: they start again, and so does what has read them."""
     is_counted: bool = True
+    """Whether the restart strategy counts it; what the code of a job has no part in is not."""
 
 
 @dataclass(slots=True)
@@ -99,20 +123,32 @@ class GlobalFailureOccurred(LogEvent):
     """A job failed as a whole, and not by one of its attempts."""
 
     job_id: str
+    """The job."""
     cause: FailureCause
+    """Why."""
 
 
 @dataclass(slots=True)
 class JobRestartScheduled(LogEvent):
-    """After a failure of the job as a whole its streams will start again, or all of it."""
+    """After a failure of the job as a whole its streams will start again from their last committed batches.
+
+    Under the failover strategy FULL all of it will.
+    """
 
     job_id: str
+    """The job."""
     restart_at_ms: int
+    """Not before this time of the log's clock."""
     restarts: int
+    """How many restarts the job has had, with this one."""
     backoff_ms: int
+    """Exponential delay: the wait before jitter, from which the next follows."""
     delay_ms: int
+    """How long the wait is."""
     failover_strategy: FailoverStrategy
+    """What starts again."""
     task_count: int
+    """How many subtasks start again."""
 
 
 @dataclass(slots=True)
@@ -125,8 +161,11 @@ class JobMasterStopped(LogEvent):
     """All attempts of a suspended job have ended, and it has no JobMaster any more; requests under its token are refused."""
 
     job_id: str
+    """The job."""
     job_master_id: str
+    """The fencing token that it had."""
     reason: str
+    """Why: that of the suspension."""
 
 
 @dataclass(slots=True)
@@ -134,9 +173,13 @@ class ResourcesAwaited(LogEvent):
     """A vertex could start, and waits: there are fewer slots than it wants."""
 
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex."""
     wanted: int
+    """How many slots it wants: for all its subtasks, or for those of them that have none."""
     available: int
+    """How many there are for it now."""
 
 
 @dataclass(slots=True)
@@ -144,9 +187,13 @@ class JobRescaleRequested(LogEvent):
     """Somebody asks for another parallelism of a vertex."""
 
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex."""
     parallelism: int
+    """How many subtasks the vertex, and those that forward edges bind to it, are to have."""
     actor: str
+    """Who asked."""
 
 
 @dataclass(slots=True)
@@ -154,10 +201,15 @@ class RescaleScheduled(LogEvent):
     """A vertex that has begun gets another parallelism as soon as all its attempts have ended; what they left does not count."""
 
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex."""
     from_parallelism: int
+    """How many subtasks it has."""
     to_parallelism: int
+    """How many it will have."""
     reason: RescaleReason
+    """Why."""
 
 
 @dataclass(slots=True)
@@ -165,11 +217,17 @@ class JobRescaled(LogEvent):
     """A vertex, of which no attempt lives, has another parallelism, and with it those that forward edges bind to it."""
 
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex."""
     from_parallelism: int
+    """How many subtasks it had."""
     to_parallelism: int
+    """How many it has."""
     reason: RescaleReason
+    """Why."""
     attempt: int
+    """The number of the attempts that follow, of each of its subtasks: none of them was given before."""
 
 
 _STATE_AFTER: Final[Mapping[type, ExecutionState]] = {

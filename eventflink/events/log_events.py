@@ -1,7 +1,7 @@
 """Every event that a decision can hold: what happened, in the past tense. The classes stand with the component that they belong to.
 
 Events are values: nobody changes one after it was made (they are not frozen only because freezing triples the cost of a
-replay). These classes mirror the schemas of the same names; a test holds the two together.
+replay). The schemas of the same names are made of these classes.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""The Avro schemas: where the files are, the envelopes built from them, and their fingerprints.
+"""The Avro schemas: where the files are, the envelopes in them, and their fingerprints.
 
-`schemas/` holds one file per record, named by its full name; an envelope's references are resolved by file name. Everything
-ever released stays readable: `schemas/released/` holds each released envelope whole, and `SchemaRegistry` knows those too.
+`schemas/` holds each envelope as it was released, whole; the newest is what is written today. They are made of the classes of the
+records, by `docs/generate/schemas.py`. Everything ever released stays readable: a `SchemaRegistry` knows all of an envelope.
 """
 
 import json
@@ -37,30 +37,9 @@ def fingerprint_of(schema: Schema) -> bytes:
 
 
 @cache
-def load_envelope(name: str) -> Schema:
-    """Load the current envelope `name`, such as `Decision`, with everything that it refers to."""
-    return fastavro.parse_schema(_assembled(f"{NAMESPACE}.{name}", schema_directory(), set()), named_schemas={})
-
-
-def _assembled(part: Any, directory: Path, seen: set[str]) -> Any:
-    """Return a part of a schema with each named type in full where it comes first.
-
-    As fastavro's `load_schema`, which copies the whole once more for each name: a start waits a tenth of a second for that.
-    """
-    if isinstance(part, str):
-        if not part.startswith(f"{NAMESPACE}.") or part in seen:
-            return part
-        seen.add(part)
-        part = json.loads((directory / f"{part}.avsc").read_text(encoding="utf-8"))
-    if isinstance(part, list):
-        return [_assembled(member, directory, seen) for member in part]
-    return part | {key: _assembled(part[key], directory, seen) for key in ("type", "items", "values", "fields") if key in part}
-
-
-@cache
 def load_released(name: str, number: int) -> Schema:
     """Load an envelope as release `number` wrote it."""
-    path = schema_directory() / "released" / f"{NAMESPACE}.{name}.{number}.avsc"
+    path = schema_directory() / f"{NAMESPACE}.{name}.{number}.avsc"
     return fastavro.parse_schema(json.loads(path.read_text(encoding="utf-8")), named_schemas={})
 
 
@@ -90,5 +69,6 @@ class SchemaRegistry:
 @cache
 def registry_of(name: str) -> SchemaRegistry:
     """Return the registry of an envelope as the files have it; it is never changed."""
-    count = len(list((schema_directory() / "released").glob(f"{NAMESPACE}.{name}.*.avsc")))
-    return SchemaRegistry(name, load_envelope(name), tuple(load_released(name, number) for number in range(1, count + 1)))
+    count = len(list(schema_directory().glob(f"{NAMESPACE}.{name}.*.avsc")))
+    releases = tuple(load_released(name, number) for number in range(1, count + 1))
+    return SchemaRegistry(name, releases[-1], releases)

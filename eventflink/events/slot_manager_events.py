@@ -1,6 +1,6 @@
 """Events of the SlotManager: what becomes of requests and slots, and why a request waits.
 
-Values that mirror the schemas of the same names; `log_events.py` has all of them and the rule of all.
+Values of which the schemas of the same names are made; `log_events.py` has all of them and the rule of all.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,15 @@ class AttemptSlotEvent(LogEvent, HasAttemptId):
     """What happened to an attempt and its slot."""
 
     allocation_id: str
+    """The allocation that holds the slot."""
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex in the job's graph."""
     subtask_index: int
+    """Which parallel subtask of the vertex, from 0."""
     attempt: int
+    """Which attempt of the subtask, from 1."""
 
 
 @dataclass(slots=True)
@@ -32,9 +37,13 @@ class SlotAllocated(LogEvent):
     """The request got a slot: FREE to PENDING."""
 
     allocation_id: str
+    """The allocation."""
     task_manager_id: str
+    """The TaskManager (stable over restarts)."""
     instance_id: str
+    """One life of it: fresh at each start and after each self-fence (P12)."""
     slot_index: int
+    """Which slot of it."""
 
 
 @dataclass(slots=True)
@@ -42,6 +51,7 @@ class SlotOffered(LogEvent):
     """The TaskExecutor confirmed the allocation: PENDING to ALLOCATED."""
 
     allocation_id: str
+    """The allocation."""
 
 
 @dataclass(slots=True)
@@ -49,7 +59,9 @@ class SlotOfferRejected(LogEvent):
     """The TaskExecutor refused the allocation: PENDING to FREE."""
 
     allocation_id: str
+    """The allocation."""
     reason: str
+    """Its words."""
 
 
 @dataclass(slots=True)
@@ -57,6 +69,7 @@ class SlotRequestCancelled(LogEvent):
     """The attempt needs no slot any more."""
 
     allocation_id: str
+    """The allocation."""
 
 
 @dataclass(slots=True)
@@ -64,7 +77,9 @@ class SlotRequestTimedOut(LogEvent):
     """No slot became free in time."""
 
     allocation_id: str
+    """The allocation."""
     waited_ms: int
+    """How long it waited, in milliseconds."""
 
 
 @dataclass(slots=True)
@@ -72,6 +87,7 @@ class SlotFreed(LogEvent):
     """The slot is FREE again."""
 
     allocation_id: str
+    """The allocation that ended."""
 
 
 @dataclass(slots=True)
@@ -84,9 +100,13 @@ class SlotRequestDeferred(LogEvent):
     """Requests of a job for slots of one profile wait, and why; told once for as long as the reason stays."""
 
     job_id: str
+    """The job."""
     resource_profile: ResourceProfile | None = None
+    """What they ask for; null: any slot will do."""
     reason: SlotRequestDeferralReason
+    """Why they wait."""
     requests: int
+    """How many of them waited when it was decided."""
 
 
 @dataclass(slots=True)
@@ -94,4 +114,6 @@ class SlotRequestUnfulfillable(LogEvent):
     """No registered slot can ever satisfy the request, and the time in which others could have come is over."""
 
     allocation_id: str
+    """The allocation."""
     reason: str
+    """What was asked for, and what there is."""

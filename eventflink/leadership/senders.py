@@ -35,7 +35,7 @@ def sender_of(record: InboundRecord) -> Sender:
     key = key if ID_PATTERN.fullmatch(key) else ""
     if record.topic == Topic.TASKMANAGERS:
         return Sender()
-    found = _from_avro(record.topic, value) if value.startswith(MARKER) else _from_json(value)
+    found = _from_avro(value) if value.startswith(MARKER) else _from_json(value)
     if found is None:
         return Sender(key, ALL_REPLY_PARTITIONS, key) if key else Sender()
     return Sender(*found, key)
@@ -48,15 +48,12 @@ def _from_json(value: bytes) -> tuple[str, int] | None:
     return _checked(request_id[1], int(partition[1]))
 
 
-def _from_avro(topic: str, value: bytes) -> tuple[str, int] | None:
-    """Read when it was sent, which kind of request it is, for a submission the job's id, and then what all requests begin with."""
+def _from_avro(value: bytes) -> tuple[str, int] | None:
+    """Read when it was sent, which kind of request it is, and then what all requests begin with."""
     at = _HEADER_LENGTH
     try:
         for _ in range(2):
             _, at = _long(value, at)
-        if topic == Topic.SUBMISSIONS:
-            length, at = _long(value, at)
-            at += max(0, length)
         length, at = _long(value, at)
         if not 0 < length <= MAX_ID_LENGTH:
             return None

@@ -57,9 +57,13 @@ class AttemptRecord(HasAttemptId):
     """A record that begins with the attempt that it is about."""
 
     job_id: str
+    """The job."""
     vertex_id: str
+    """The vertex in the job's graph."""
     subtask_index: int
+    """Which parallel subtask of the vertex, from 0."""
     attempt: int
+    """Which attempt of the subtask, from 1."""
 
 
 @dataclass(slots=True)
@@ -67,11 +71,15 @@ class FailureCause:
     """Why something failed: a type for programs, a message for people, and the stack trace where there is one."""
 
     failure_type: str
+    """A stable word, such as TaskProcessDied, or the class of the exception that user code raised."""
     message: str
+    """One sentence that names what is wrong and where."""
     stack_trace: str | None = None
+    """The trace of user code, bounded in length."""
     root_type: str = ""
-    """The class of the exception that it goes back to; empty: to none but itself."""
+    """The class of the exception that the failure goes back to; empty: it goes back to none but itself."""
     root_message: str = ""
+    """What that exception said."""
 
 
 @dataclass(slots=True)
@@ -79,7 +87,9 @@ class LostInput:
     """What one subtask published for an input, and is not there any more or cannot be read."""
 
     input_name: str
+    """The input, as the task that reads it calls it."""
     subtask_index: int
+    """Which subtask of the vertex that writes it: its place among the locations of the deployment."""
 
 
 @dataclass(slots=True)
@@ -87,7 +97,9 @@ class SubtaskReference:
     """A subtask within its job."""
 
     vertex_id: str
+    """The vertex in the job's graph."""
     subtask_index: int
+    """Which parallel subtask of the vertex, from 0."""
 
 
 @dataclass(slots=True)
@@ -95,12 +107,17 @@ class OutputLocation:
     """Where the accepted attempt of a subtask left one of its outputs, and what it wrote there."""
 
     output: str
+    """The output's name."""
     location: str
+    """A directory of Parquet files."""
     rows: int = UNKNOWN_COUNT
+    """How many rows Spark wrote; -1: it is not known."""
     files: int = UNKNOWN_COUNT
+    """How many files they are in; -1: it is not known."""
     size_bytes: int = UNKNOWN_COUNT
+    """The size of these files; -1: it is not known."""
     digest: str = ""
-    """The digest of the list of the files (`jobs/published.py`)."""
+    """Of the list of these files, their names and sizes; empty: it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +125,13 @@ class IOMetrics:
     """What an attempt read over its edges, or a stream from its sources, and what it published; -1: it is not known."""
 
     read_records: int = UNKNOWN_COUNT
+    """Rows that its edges shipped to it, or that the batches of a stream have read."""
     read_bytes: int = UNKNOWN_COUNT
+    """Bytes of the files that these are in."""
     write_records: int = UNKNOWN_COUNT
+    """Rows of its outputs."""
     write_bytes: int = UNKNOWN_COUNT
+    """Bytes of their files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +139,29 @@ class LongCounter:
     """A sum of whole numbers that a task's code has kept under a name."""
 
     name: str
+    """At most 128 characters."""
     value: int
+    """The sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoubleCounter:
-    """The same of numbers with fractions."""
+    """A sum of numbers with fractions that a task's code has kept under a name."""
 
     name: str
+    """At most 128 characters."""
     value: float
+    """The sum."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulators:
-    """What the code of an attempt has counted, in the order in which it began to."""
+    """What the code of an attempt has counted: at most 64 sums."""
 
     longs: tuple[LongCounter, ...] = ()
+    """Sums of whole numbers."""
     doubles: tuple[DoubleCounter, ...] = ()
+    """Sums of numbers with fractions."""
 
 
 MAX_ACCUMULATORS: Final = 64
@@ -151,7 +178,9 @@ class SlotStatus:
     """One slot as its TaskExecutor sees it."""
 
     slot_index: int
+    """From 0."""
     allocation_id: str | None = None
+    """What occupies it, if anything."""
 
 
 @dataclass(slots=True)
@@ -159,3 +188,4 @@ class AttemptStatus(AttemptRecord):
     """One attempt as its TaskExecutor sees it."""
 
     execution_state: ExecutionState
+    """Where it stands."""

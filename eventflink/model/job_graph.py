@@ -28,15 +28,21 @@ class RestartStrategy:
     """How often, and how long after, a failed region is started again."""
 
     strategy_type: RestartStrategyType
+    """Which strategy."""
     attempts: int = 0
     """Fixed delay: how many restarts of one job; failure rate: how many failures within `interval_ms`."""
     delay_ms: int = 0
     """Before each restart; exponential delay: before the first."""
     max_delay_ms: int = 0
+    """Exponential delay: the longest wait."""
     multiplier: float = 0.0
+    """Exponential delay: how much longer each wait is than the one before."""
     reset_threshold_ms: int = 0
+    """Exponential delay: after this long without a failure the first wait applies again."""
     jitter_factor: float = 0.0
+    """Exponential delay: by which part a wait may be longer or shorter."""
     interval_ms: int = 0
+    """Failure rate: more failures than `attempts` within this time end the job."""
 
 
 UNLIMITED_RESTARTS: Final = 2**31 - 1
@@ -54,10 +60,10 @@ MAX_RETAINED_CHECKPOINTS: Final = 64
 
 @dataclass(slots=True, kw_only=True)
 class CheckpointSettings:
-    """When the checkpoints of a job are taken, and how long they are kept; times in milliseconds."""
+    """When the checkpoints of a job are taken, and how long they are kept."""
 
     interval_ms: int
-    """Between the triggers of two; 0: none are taken."""
+    """Between the triggers of two, in milliseconds; 0: none are taken."""
     timeout_ms: int
     """A checkpoint that is not complete by then is aborted."""
     min_pause_ms: int
@@ -67,6 +73,7 @@ class CheckpointSettings:
     max_retained: int
     """How many completed ones are remembered."""
     retention: CheckpointRetention
+    """What becomes of them when the job is cancelled."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,11 +83,13 @@ class StreamSource:
     name: str
     """Of the input that the task sees."""
     connector: StreamConnector
+    """What kind of source it is."""
     location: str
     """The topic, the directory, the rows per second, or `module:function`."""
     stream_format: StreamFormat = StreamFormat.NONE
+    """How its rows are written."""
     row_schema: str = ""
-    """The columns as Spark's DDL, of AVRO an Avro schema as JSON; empty: the format or a registry has them."""
+    """The columns as Spark's DDL, of AVRO an Avro schema as JSON; empty: the format or a registry has the columns."""
     options_json: str = "{}"
     """A JSON object of what else its connector was told."""
 
@@ -92,9 +101,11 @@ class StreamSink:
     name: str = ""
     """Of the output that goes there; empty: it is the only one."""
     connector: StreamConnector
+    """What kind of sink it is."""
     location: str
     """The topic, the directory, or `module:function`."""
     stream_format: StreamFormat = StreamFormat.NONE
+    """How its rows are written."""
     row_schema: str = ""
     """Of AVRO, an Avro schema as JSON; empty: the rows or a registry have it."""
     options_json: str = "{}"
@@ -108,8 +119,11 @@ class ChainedOperator:
     operator_id: str
     """What the stream is called in the graph that was submitted."""
     task_type: TaskType
+    """What `task` is."""
     task: str
+    """PYTHON: `module:function`. SQL: one Spark SQL query."""
     parameters_json: str = "{}"
+    """A JSON object that the task gets as its parameters."""
     input_name: str
     """What it calls the rows that it reads."""
     row_schema: str
@@ -117,6 +131,7 @@ class ChainedOperator:
     event_time: str = ""
     """The column with the time of a row; empty: none."""
     watermark_delay_ms: int = 0
+    """How late rows may be, in milliseconds."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,11 +139,15 @@ class StreamDefinition:
     """What makes the task of a vertex a stream: its sources and its sinks, and when its batches begin."""
 
     sources: tuple[StreamSource, ...]
+    """At least one."""
     sinks: tuple[StreamSink, ...]
-    """One without a name, or several topics of one Kafka; none: pipelined edges have its rows."""
+    """Where the rows of its query go: one sink without a name, or several topics of one Kafka; none: pipelined edges have its rows."""
     trigger: StreamTrigger
+    """When the next batch begins."""
     trigger_interval_ms: int = 0
+    """PROCESSING_TIME: between the begins of two batches, in milliseconds; 0: at once."""
     output_mode: StreamOutputMode = StreamOutputMode.APPEND
+    """Which rows each batch writes."""
     settings_json: str = "{}"
     """A JSON object of Spark's settings for the query."""
     chained: tuple[ChainedOperator, ...] = ()
@@ -140,17 +159,23 @@ class JobVertex:
     """One vertex of a JobGraph: a PySpark task and how many subtasks share it out."""
 
     vertex_id: str
+    """Unique in the graph; also the name of the view or input that readers see unless the edge says otherwise."""
     task_type: TaskType
+    """What `task` is."""
     task: str
+    """PYTHON: `module:function`. SQL: one Spark SQL query."""
     parallelism: int = 1
+    """How many subtasks."""
     max_parallelism: int = 128
+    """How many key groups a hash edge into this vertex has."""
     parameters_json: str = "{}"
+    """A JSON object that the task gets as its parameters."""
     resources: ResourceProfile | None = None
-    """What each subtask asks of its slot; None: any slot will do."""
+    """What each of its subtasks asks of its slot; null: any slot will do."""
     slot_sharing_group: str | None = None
-    """Subtasks of the vertices of one group may run in one slot, at most one of each vertex; None: each has a slot of its own."""
+    """Subtasks of vertices of one group may run in one slot, at most one of each vertex; null: each has a slot of its own."""
     stream: StreamDefinition | None = None
-    """What its task streams; None: it is a batch task."""
+    """What its task streams; null: it is a batch task."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,6 +189,7 @@ class EdgePipeline:
     event_time: str = ""
     """The column with the time of a row; empty: none."""
     watermark_delay_ms: int = 0
+    """How late rows may be, in milliseconds."""
 
 
 DEFAULT_OUTPUT: Final = "default"
@@ -174,13 +200,19 @@ class JobEdge:
     """An edge: a blocking one, whose reader starts when its writer has finished, or a pipelined one between streams."""
 
     source: str
+    """The vertex that writes."""
     target: str
+    """The vertex that reads."""
     output: str = DEFAULT_OUTPUT
+    """Which output of the source."""
     input_name: str
+    """What the target calls it."""
     ship: ShipStrategy
+    """How the rows are shared out among the target's subtasks."""
     keys: tuple[str, ...] = ()
+    """The columns of a HASH edge."""
     pipeline: EdgePipeline | None = None
-    """How rows stream over it; None: it is blocking."""
+    """How rows stream over it; null: it is blocking."""
 
 
 @dataclass(slots=True)
@@ -195,24 +227,33 @@ class SavepointRestore:
 
 @dataclass(slots=True, kw_only=True)
 class JobParameter:
-    """A parameter that a job declares, and what it is bound to; `job_parameters.py` has how values are written as text."""
+    """A parameter that a job declares, and what it is bound to.
+
+    A value is its text: a whole number or a number as in JSON, true or false, 2026-11-25, or a time in ISO 8601, without an offset in UTC.
+    """
 
     name: str
+    """A letter or _, then letters, digits and _; at most 64; unique in the graph."""
     parameter_type: ParameterType
+    """What its values are."""
     value: str | None = None
-    """What every task of the job is given; None: it has to be given before the job is submitted."""
+    """What every task of the job is given; null: it has to be given before the job is submitted. At most 4,096 characters; 64 KiB in all
+    parameters together.
+    """
     default: str | None = None
-    """What the document says it is where nobody says otherwise; None: nothing."""
+    """What the document says it is where nobody says otherwise; null: nothing."""
     description: str = ""
+    """For people."""
 
 
 @dataclass(slots=True)
 class ParameterValue:
-    """What a request says a parameter is to be."""
+    """What a request says a parameter of a job is to be."""
 
     name: str
+    """Of the parameter."""
     value: str
-    """As text."""
+    """As text, as in a JobParameter."""
 
 
 @dataclass(slots=True)
@@ -220,16 +261,22 @@ class JobGraph:
     """A directed acyclic graph of vertices, validated before it enters the log."""
 
     name: str
+    """For people."""
     vertices: tuple[JobVertex, ...]
+    """In the order of the document."""
     edges: tuple[JobEdge, ...]
+    """In the order of the document."""
     restart_strategy: RestartStrategy
+    """What happens when an attempt fails."""
     code_archives: tuple[str, ...] = ()
+    """SHA-256 keys of the zip archives in the blob store that hold the user's modules."""
     scheduler: SchedulerType = SchedulerType.CLUSTER_DEFAULT
+    """Which scheduler the job is to have."""
     checkpointing: CheckpointSettings | None = None
-    """Of its streams; None: the cluster's."""
+    """When the checkpoints of its streams are taken; null: as the cluster has it."""
     restore: SavepointRestore | None = None
-    """Where its streams begin; None: where their sources say."""
+    """The savepoint in which its streams begin; null: they begin where their sources say."""
     spark: SparkPool | None = None
-    """Which Spark runs its tasks; None: the one that the TaskExecutor's configuration says."""
+    """Which Spark runs its tasks; null: the one that the TaskExecutor's configuration says."""
     parameters: tuple[JobParameter, ...] = ()
-    """What may be another value in each run, by name."""
+    """What may be another value in each run, by name; at most 64."""

@@ -46,7 +46,9 @@ class ExtendedResource:
     """So many of something that has a name, such as a GPU."""
 
     name: str
+    """What it is."""
     amount: int
+    """How many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +56,13 @@ class ResourceProfile:
     """What one slot has, or what one subtask asks for."""
 
     cpu_millicores: int = 0
+    """Processors, in thousandths of one."""
     task_heap_bytes: int = 0
+    """Memory of the task's own objects."""
     task_off_heap_bytes: int = 0
+    """Memory that the task takes elsewhere."""
     managed_bytes: int = 0
+    """Memory that the runtime manages for the task."""
     extended_resources: tuple[ExtendedResource, ...] = ()
     """By name, in the order of the names, none of them 0."""
 
@@ -113,8 +119,9 @@ class Hardware:
     """The host of a TaskManager, as it found it when it started."""
 
     cpu_cores: int
-    """That its process may run on."""
+    """Processors that it may run on."""
     physical_bytes: int
+    """Memory of the host."""
     available_bytes: int
     """What new processes could have without swapping: tasks are processes of their own, and nothing is set aside for them."""
 

@@ -11,10 +11,10 @@ _WAS_FULL: Final = " was full"
 
 @dataclass(frozen=True, slots=True)
 class SparkEnd:
-    """One end; two of a host differ in their time."""
+    """How the Spark of a host ended that nobody had told to end."""
 
     ended_at_ms: int
-    """By the clock of the host, in milliseconds since 1970."""
+    """When, in milliseconds since 1970 by the clock of the host."""
     reason: str
     """Such as "its heap of 1g was full"."""
 

@@ -12,11 +12,11 @@ MAX_CORES: Final = 4_096
 
 @dataclass(slots=True)
 class SparkPool:
-    """A Spark that is asked for; who needs it first starts it, with what that one asks for."""
+    """Which Spark of a host runs the tasks of a job."""
 
     name: str
-    """`shared`, `job`, or a name of one's own."""
+    """shared: the one that all jobs share; job: one of the job's own; or the name of a pool, which all jobs share that name it."""
     memory: str = ""
-    """Its heap, such as `2g`; empty: as the TaskExecutor's configuration says."""
+    """Its heap, such as 2g, where the job is the first that needs it; empty: as the TaskExecutor's configuration says."""
     cores: int = 0
-    """How many tasks of Spark it runs at once; 0: as the TaskExecutor's configuration says."""
+    """How many tasks of Spark it runs at once, likewise; 0: as the TaskExecutor's configuration says."""

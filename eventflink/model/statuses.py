@@ -1,7 +1,7 @@
 """The words for where a thing stands, and the tables of the transitions between them.
 
 Each state machine is one table: what it does not list is illegal, and the caller that tries it gets `IllegalTransition` and an
-untouched state. The diagrams in docs/generated/state-machines.md are drawn from these tables (`python -m eventflink.model.diagrams`).
+untouched state. The diagrams in docs/generated/state-machines.md are drawn from these tables (`python -m docs.generate`).
 JobStatus and ExecutionState are Flink's.
 """
 
@@ -36,7 +36,7 @@ class JobStatus(UpperStrEnum):
 
 
 class ExecutionState(UpperStrEnum):
-    """Where one attempt of one subtask stands."""
+    """Flink's ExecutionState: where one attempt of one subtask stands."""
 
     CREATED = auto()
     SCHEDULED = auto()
@@ -68,7 +68,7 @@ class Role(UpperStrEnum):
 
 
 class ApplicationStatus(UpperStrEnum):
-    """How what a cluster was started for came out."""
+    """Flink's ApplicationStatus: how what a cluster was started for came out."""
 
     SUCCEEDED = auto()
     FAILED = auto()
@@ -254,7 +254,7 @@ class TaskFile(UpperStrEnum):
 
 
 class TaskManagerFile(UpperStrEnum):
-    """What a TaskExecutor can be asked to upload of itself."""
+    """What a TaskExecutor can be asked to upload of itself; of its tasks, see TaskFile."""
 
     LOG = auto()
     STDOUT = auto()

@@ -40,6 +40,7 @@ class StreamSourceProgress:
     """Where one source of a stream stands after its last committed batch."""
 
     name: str
+    """The source."""
     end_offset: str
     """As Spark writes it: of Kafka a JSON object of the next offset by topic and partition; empty: too long to be told."""
     records_behind: int
@@ -51,6 +52,7 @@ class StreamOutputProgress:
     """What one output of a stream has got from this attempt."""
 
     name: str
+    """The output."""
     location: str
     """The topic, the directory, `module:function`, or the edge."""
     rows_written: int
@@ -68,8 +70,11 @@ class PartitionLag:
     """How far a stream is behind in one partition of Kafka."""
 
     source: str
+    """The source that reads it."""
     topic: str
+    """Of the partition."""
     partition: int
+    """Its number."""
     records_behind: int
     """How many of its records were there and not read yet."""
 
@@ -81,24 +86,31 @@ class StreamProgress:
     batch_id: int
     """The last committed batch, from 0; -1: none has been committed."""
     sources: tuple[StreamSourceProgress, ...] = ()
+    """Each source of the stream."""
     input_rows: int = 0
     """Of the last batch that had any."""
     input_rows_per_second: float = 0.0
+    """As Spark reports it."""
     processed_rows_per_second: float = 0.0
+    """As Spark reports it."""
     batch_duration_ms: int = 0
+    """How long the batch took."""
     slowest_phase: str = ""
     """The part of the batch that took longest, in Spark's word for it, such as `addBatch`."""
     slowest_phase_ms: int = 0
+    """How long that took."""
     state_rows: int = 0
+    """In all state stores."""
     state_bytes: int = 0
+    """Of memory of all state stores."""
     late_rows_dropped: int = 0
     """Rows that came behind the watermark, in all batches of this attempt that were seen."""
     watermark_ms: int = NO_WATERMARK
     """Event time before which nothing more is expected; -1: the query has no watermark."""
     partitions_behind: int = 0
-    """How many partitions have records that were there and not read yet, over all sources that tell it."""
+    """How many partitions of Kafka have records that were there and not read yet, over all sources that tell it."""
     partition_lags: tuple[PartitionLag, ...] = ()
-    """Those of them that are furthest behind, at most `MAX_PARTITION_LAGS`, the furthest first."""
+    """Those of them that are furthest behind, at most 16."""
     rows_read: int = UNKNOWN_COUNT
     """By all batches of this attempt; -1: not all of them were seen."""
     rows_since_watermark: int = 0
@@ -110,7 +122,7 @@ class StreamProgress:
     state_grows_ms: int = 0
     """From then until the last batch with which it grew."""
     outputs: tuple[StreamOutputProgress, ...] = ()
-    """In the graph's order; none where Spark does not count what it writes, as in real time."""
+    """In the graph's order; none where Spark does not count what it writes, as in real time. At most 16."""
 
 
 def furthest_behind(lags: Iterable[PartitionLag]) -> tuple[PartitionLag, ...]:

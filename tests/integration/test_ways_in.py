@@ -83,13 +83,13 @@ def avro_record(job_id: str) -> bytes:
     }
     payload = ("eventflink.JobSubmission", {"job_id": job_id, "actor": "avro", "job_graph": graph})
     stream = io.BytesIO()
-    schema = fastavro.schema.load_schema(str(schema_directory() / "eventflink.SubmissionEnvelope.avsc"))
+    schema = fastavro.schema.load_schema(str(schema_directory() / "eventflink.SubmissionEnvelope.1.avsc"))
     fastavro.schemaless_writer(stream, schema, {"sent_at_ms": 1, "payload": payload})
     return stream.getvalue()
 
 
 def single_object(body: bytes) -> bytes:
-    schema = fastavro.schema.load_schema(str(schema_directory() / "eventflink.SubmissionEnvelope.avsc"))
+    schema = fastavro.schema.load_schema(str(schema_directory() / "eventflink.SubmissionEnvelope.1.avsc"))
     mark = fastavro.schema.fingerprint(fastavro.schema.to_parsing_canonical_form(schema), "CRC-64-AVRO")
     return b"\xc3\x01" + bytes.fromhex(mark) + body
 
@@ -131,7 +131,7 @@ def test_ids_that_are_left_out_derive_from_where_the_record_stands(cluster: Runn
 
 def test_the_confluent_wire_format_is_taken_with_a_registry(cluster: RunningCluster) -> None:
     job_id = f"confluent-{uuid.uuid4().hex[:8]}"
-    released = schema_directory() / "released" / "eventflink.SubmissionEnvelope.1.avsc"
+    released = schema_directory() / "eventflink.SubmissionEnvelope.1.avsc"
     Registry.schemas["/schemas/ids/7"] = released.read_text(encoding="utf-8")
     produce(cluster, Topic.SUBMISSIONS, b"\0" + (7).to_bytes(4, "big") + avro_record(job_id))
     cluster.wait_for_status(job_id, JobStatus.FINISHED)

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import fastavro
 
+from docs.generate.schemas import Document, documents, inlined
 from eventflink.events.codec import DecisionCodec
 from eventflink.events.inputs import DrillStep
 from eventflink.events.log_events import LogEvent
-from eventflink.events.release import Document, inlined
-from eventflink.events.schemas import NAMESPACE, SchemaRegistry, schema_directory
+from eventflink.events.schemas import NAMESPACE, SchemaRegistry
 from eventflink.leadership.fold import Fold
 from eventflink.master.inputs import MasterInput
 from eventflink.master.master import Master
@@ -42,7 +42,7 @@ def _without_additions(node: Any) -> Any:
     return made
 
 
-_TODAY: Final = inlined(schema_directory(), "Decision")
+_TODAY: Final = inlined(documents(), "Decision")
 LATER: Final = DecisionCodec(registry("Decision", _without_additions(_TODAY), _TODAY))
 """Of the version that knows both levels."""
 EARLIER: Final = DecisionCodec(SchemaRegistry("Decision", LATER.registry.releases[0], LATER.registry.releases[:1]))

@@ -1,7 +1,6 @@
 """The recipes of docs/developing.md, followed to the letter in a copy of the sources: no file but those that they name is touched."""
 
 import ast
-import json
 import os
 import re
 import shutil
@@ -17,8 +16,7 @@ EVENT_RECIPE = "Adding an event"
 COMMAND_RECIPE = "Adding a command"
 
 _BLOCK = re.compile(r"```(\w+)\n(.*?)```\n", re.DOTALL)
-_UNION = re.compile(r"at the end of the `(\w+)` of `(schemas/[\w.]+)`")
-_PLACE = re.compile(r"`((?:schemas|eventflink|tests)/[\w./]+)`(?:, behind `([\w.]+)`)?:\s*$")
+_PLACE = re.compile(r"`((?:eventflink|tests)/[\w./]+)`(?:, behind `([\w.]+)`)?:\s*$")
 
 
 @dataclass(frozen=True)
@@ -73,24 +71,15 @@ class Copy:
         file.write_text(text.replace(old, new), encoding="utf-8")
 
     def _write(self, block: Step) -> None:
-        if union := _UNION.search(block.says):
-            self._add_to_union(union[2], union[1], json.loads(block.source)["name"])
         place = _PLACE.search(block.says)
         assert place, f"where does this go? {block.says}"
         path = self.folder / place[1]
-        if block.language == "json" or not path.exists():
+        if not path.exists():
             path.write_text(block.source, encoding="utf-8")
         elif place[2] is None:
             path.write_text(f"{path.read_text(encoding='utf-8')}\n\n{block.source}", encoding="utf-8")
         else:
             path.write_text(inserted(path.read_text(encoding="utf-8"), block.source, place[2]), encoding="utf-8")
-
-    def _add_to_union(self, path: str, field: str, name: str) -> None:
-        file = self.folder / path
-        document = json.loads(file.read_text(encoding="utf-8"))
-        [union] = [f["type"] for f in document["fields"] if f["name"] == field]
-        (union if isinstance(union, list) else union["items"]).append(f"eventflink.{name}")
-        file.write_text(json.dumps(document), encoding="utf-8")
 
     def run(self, *command: str) -> str:
         program = [sys.executable if part == "python" else part for part in command]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from eventflink.events.release import release
 from eventflink.model.features import FEATURE_LEVEL
 from tests.support.installations import build_wheel
 from tests.support.recipes import COMMAND_RECIPE, EVENT_RECIPE, ROOT, Copy
@@ -68,7 +67,7 @@ def install_two_versions(folder: Path) -> tuple[Version, Version]:
     copy.replace("eventflink/master/upkeep.py", _RULE, _GUARD + _RULE)
     copy.replace("eventflink/model/features.py", f"FEATURE_LEVEL: Final = {FEATURE_LEVEL}\n", f"FEATURE_LEVEL: Final = {LATER_LEVEL}\n")
     copy.replace("pyproject.toml", f'\nversion = "{_version_of(ROOT)}"\n', f'\nversion = "{LATER_VERSION}"\n')
-    release(copy.folder / "schemas")
+    copy.run("python", "-m", "docs.generate")
     first = Version(_version_of(ROOT), folder / "environment")
     first.environment.parent.mkdir(exist_ok=True)
     subprocess.run([sys.executable, "-m", "venv", first.environment], check=True, timeout=120)

@@ -9,7 +9,7 @@ import pytest
 
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.events.codec import UndecodableRecord, decode_body
-from eventflink.events.schemas import load_envelope
+from eventflink.events.schemas import registry_of
 from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH
 from eventflink.model.bounded_schema import MAX_DEPTH, MAX_SCHEMA_BYTES, bounded_schema
 from tests.support.schema_registry import Registry, running_registry
@@ -93,7 +93,7 @@ def test_a_schema_without_a_bound_is_refused_by_its_place(case: str) -> None:
 
 @pytest.mark.parametrize("name", ["SubmissionEnvelope", "CommandEnvelope"])
 def test_the_schemas_of_our_envelopes_are_used_as_they_are(name: str) -> None:
-    schema = load_envelope(name)
+    schema = registry_of(name).current
     assert fastavro.parse_schema(bounded_schema(schema), named_schemas={}) == schema
     assert len(json.dumps(schema)) < MAX_SCHEMA_BYTES // 2
 

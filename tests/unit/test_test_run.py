@@ -115,7 +115,7 @@ def test_a_process_that_has_ended_keeps_its_kind_while_nobody_waits_for_it() -> 
 def test_a_change_concerns_what_imports_it_and_a_change_of_what_decides_concerns_all() -> None:
     rooms = dict(soak_files())
     assert rooms
-    for path in ("eventflink/master/master.py", "schemas/eventflink.Decision.avsc", "eventflink/log/replay.py"):
+    for path in ("eventflink/master/master.py", "schemas/eventflink.Decision.1.avsc", "eventflink/log/replay.py"):
         assert concerned([path]) == sorted(rooms)
     assert concerned(["docs/architecture.md"]) == []
     assert "tests/integration/test_bench_gate.py" in concerned(["benchmarks/gate.py"])

@@ -9,7 +9,7 @@ from rich.text import Text
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.model.configuration import KEYS, ConfigurationError, explain_unknown, field_of, is_key
-from eventflink.model.configuration_reference import describe_keys, plain_value
+from eventflink.model.described_keys import describe_keys, plain_value
 from eventflink.model.secret_values import without_secrets
 
 _DEFAULT = "default"

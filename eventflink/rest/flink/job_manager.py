@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from eventflink.metrics.threads import dump_threads
 from eventflink.model.configuration import KEYS
-from eventflink.model.configuration_reference import describe_keys, plain_value
+from eventflink.model.described_keys import describe_keys, plain_value
 from eventflink.model.secret_values import without_secrets
 from eventflink.rest.errors import RestError
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest

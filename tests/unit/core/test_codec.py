@@ -5,14 +5,13 @@ import dataclasses
 import enum
 import io
 import itertools
-import json
-import types
 import typing
 from typing import Any
 
 import fastavro
 import pytest
 
+from docs.generate.schemas import documents, envelope_names, inlined
 from eventflink.events import effects, inputs, snapshot_records
 from eventflink.events.codec import (
     HEADER_LENGTH,
@@ -24,14 +23,15 @@ from eventflink.events.codec import (
 )
 from eventflink.events.decision import Cause, Decision, InputCause
 from eventflink.events.log_events import EVENTS, AnswersExpired, JobCleanedUp, LogEvent, RequestAccepted, RequestRejected
-from eventflink.events.record_functions import LONGS, SEAL, record_classes, tag_of
-from eventflink.events.release import envelope_names, inlined
-from eventflink.events.schemas import MARKER, NAMESPACE, fingerprint_of, schema_directory, self_contained
+from eventflink.events.record_functions import LONGS, record_classes, tag_of
+from eventflink.events.schemas import MARKER, NAMESPACE, fingerprint_of, self_contained
 from eventflink.model import statuses
 from tests.support import feature_levels
 from tests.support.cluster import CODEC
 from tests.support.feature_levels import ADDED_EVENT, ADDED_LEVEL, LATER
 from tests.support.values import ValueMaker
+
+_DOCUMENTS = documents()
 
 EVENT_CLASSES = tuple(EVENTS.values())
 CLASSES = record_classes()
@@ -71,7 +71,7 @@ PAYLOADS = {
 
 
 def _schema(name: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((schema_directory() / f"{NAMESPACE}.{name}.avsc").read_text(encoding="utf-8"))
+    document: dict[str, Any] = _DOCUMENTS[name]
     return document
 
 
@@ -213,7 +213,7 @@ def test_an_unknown_fingerprint_is_named() -> None:
         DecisionCodec().decode(b"\xc3\x01" + b"\x07" * 8)
 
 
-@pytest.mark.parametrize("name", envelope_names(schema_directory()))
+@pytest.mark.parametrize("name", envelope_names())
 def test_a_record_begins_with_the_marker_and_the_fingerprint_of_its_schema(name: str) -> None:
     codec = EnvelopeCodec(name)
     assert codec._header == b"\xc3\x01" + codec.registry.current_fingerprint
@@ -222,7 +222,7 @@ def test_a_record_begins_with_the_marker_and_the_fingerprint_of_its_schema(name:
 
 def test_a_record_is_written_with_the_oldest_release_that_says_it() -> None:
     """A reader of an older version misses what is new in a topic, and nothing that it knows."""
-    envelope, today = "LeadershipEnvelope", inlined(schema_directory(), "LeadershipEnvelope")
+    envelope, today = "LeadershipEnvelope", inlined(_DOCUMENTS, "LeadershipEnvelope")
     older = copy.deepcopy(today)
     heartbeat, _, presence, *_ = older["fields"][0]["type"]
     presence["fields"].pop()
@@ -243,63 +243,8 @@ def test_a_record_that_is_no_payload_of_its_envelope_is_refused() -> None:
         )
 
 
-def _avro_type(annotation: Any) -> Any:
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is tuple:
-        return {"type": "array", "items": _avro_type(arguments[0])}
-    if origin in (typing.Union, types.UnionType):
-        branches = [_avro_type(a) for a in arguments if a is not type(None)]
-        return ["null", *branches] if type(None) in arguments else branches
-    if annotation is LogEvent:  # Which those are is compared above: the order of the union is the schema's.
-        return _schema("Decision")["fields"][-2]["type"]["items"]
-    plain = {str: "string", bool: "boolean", bytes: "bytes", int: "integer", float: "double"}
-    return plain.get(annotation) or f"{NAMESPACE}.{annotation.__name__}"
-
-
-def _with_plain_integers(avro: Any) -> Any:
-    if isinstance(avro, list):
-        return [_with_plain_integers(branch) for branch in avro]
-    if isinstance(avro, dict):
-        return {key: _with_plain_integers(value) for key, value in avro.items()}
-    return "integer" if avro in ("int", "long") else avro
-
-
-def _avro_default(field: Any) -> Any:
-    value = field.default
-    if value is dataclasses.MISSING:
-        return dataclasses.MISSING
-    return list(value) if isinstance(value, tuple) else value
-
-
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
-def test_a_class_says_what_its_schema_says(cls: type[Any]) -> None:
-    """Names, order, types, defaults; and both say what they are for. The schema is the contract.
-
-    Fields that are given by name alone have no order to compare: those of a base class come first.
-    """
-    schema = _schema(cls.__name__)
-    schema["fields"] = [field for field in schema["fields"] if field["name"] != SEAL]  # The codec's own.
-    hints = typing.get_type_hints(cls)
-    fields = dataclasses.fields(cls)
-    assert (schema["type"], schema["name"], schema["namespace"]) == ("record", cls.__name__, NAMESPACE)
-    assert schema["doc"]
-    assert cls.__doc__
-    assert not cls.__doc__.startswith(f"{cls.__name__}(")
-    names = [f["name"] for f in schema["fields"]]
-    if all(f.kw_only for f in fields):
-        fields = tuple(sorted(fields, key=lambda f: names.index(f.name)))
-    assert names == [f.name for f in fields]
-    for field, written in zip(fields, schema["fields"], strict=True):
-        place = f"{cls.__name__}.{field.name}"
-        assert written["doc"], place
-        assert _with_plain_integers(written["type"]) == _avro_type(hints[field.name]), place
-        assert written.get("default", dataclasses.MISSING) == _avro_default(field), place
-
-
 def test_every_schema_has_its_class() -> None:
-    names = {path.name.removeprefix(f"{NAMESPACE}.").removesuffix(".avsc") for path in schema_directory().glob("*.avsc")}
-    envelopes = set(envelope_names(schema_directory())) - {c.__name__ for c in CLASSES}
-    assert names == {c.__name__ for c in CLASSES} | {e.__name__ for e in ENUMERATIONS} | envelopes
+    assert _DOCUMENTS.keys() == {c.__name__ for c in CLASSES} | {e.__name__ for e in ENUMERATIONS} | set(envelope_names())
 
 
 @pytest.mark.parametrize("enumeration", ENUMERATIONS, ids=lambda e: e.__name__)

@@ -2,9 +2,9 @@
 
 import copy
 import io
-import json
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,51 +12,56 @@ import fastavro
 import pytest
 from fastavro.utils import generate_many
 
-from eventflink.events.codec import DecisionCodec, PayloadCodec, ReportsCodec
-from eventflink.events.release import (
+from docs.generate import schemas
+from docs.generate.__main__ import main
+from docs.generate.schemas import (
     FINGERPRINTS,
+    Document,
     IncompatibleChange,
+    documents,
     envelope_names,
     fingerprint_of_document,
     incompatibilities,
     inlined,
-    main,
     pins_of,
     read_document,
     read_pins,
     release,
     released_files,
 )
-from eventflink.events.schemas import fingerprint_of, load_envelope, schema_directory
+from eventflink.events.codec import DecisionCodec, PayloadCodec, ReportsCodec
+from eventflink.events.decision import InputCause
+from eventflink.events.schemas import fingerprint_of, schema_directory
 
 SCHEMAS = schema_directory()
-RELEASED = SCHEMAS / "released"
-NAMES = envelope_names(SCHEMAS)
-FILES = sorted(RELEASED.glob("*.avsc"))
+TODAY = documents()
+NAMES = envelope_names()
+FILES = sorted(SCHEMAS.glob("*.avsc"))
 every_file = pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 
 
 def test_every_envelope_is_released() -> None:
-    assert [n for n in NAMES if not released_files(RELEASED, n)] == []
-    assert {f.name for n in NAMES for f in released_files(RELEASED, n)} == {f.name for f in FILES}
+    assert [n for n in NAMES if not released_files(SCHEMAS, n)] == []
+    assert {f.name for n in NAMES for f in released_files(SCHEMAS, n)} == {f.name for f in FILES}
 
 
 def test_a_released_file_never_changes() -> None:
     """FINGERPRINTS pins each by its CRC-64-AVRO and the SHA-256 of its bytes."""
     assert FILES
-    assert read_pins(RELEASED) == pins_of(RELEASED)
+    assert read_pins(SCHEMAS) == pins_of(SCHEMAS)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_newest_release_is_what_is_written_today(name: str) -> None:
-    """`python -m eventflink.events.release` brings it there, or says why it must not."""
-    assert fingerprint_of_document(read_document(released_files(RELEASED, name)[-1])) == fingerprint_of(load_envelope(name)).hex()
+    """`python -m docs.generate` brings it there, or says why it must not; a change of words alone waits for the next release."""
+    newest = read_document(released_files(SCHEMAS, name)[-1])
+    assert fingerprint_of_document(newest) == fingerprint_of_document(inlined(TODAY, name))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_todays_schema_reads_every_release(name: str) -> None:
-    for path in released_files(RELEASED, name):
-        assert incompatibilities(read_document(path), inlined(SCHEMAS, name)) == []
+    for path in released_files(SCHEMAS, name):
+        assert incompatibilities(read_document(path), inlined(TODAY, name)) == []
 
 
 @every_file
@@ -81,20 +86,26 @@ def test_records_written_with_a_release_can_be_decoded(path: Path) -> None:
 # -- the checker itself, broken on purpose -------------------------------------------------------------------------------
 
 
+@dataclass
+class Released:
+    """Today's schemas in a folder, released, and the documents of the next release."""
+
+    folder: Path
+    documents: dict[str, Document]
+
+    def change(self, record: str, change: Callable[[dict[str, Any]], object]) -> None:
+        change(self.documents[record])
+
+    def release(self, *, replace_newest: bool = False) -> list[str]:
+        return release(self.folder, self.documents, replace_newest=replace_newest)
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Return a copy of today's schemas, released."""
-    copied = tmp_path / "schemas"
-    shutil.copytree(SCHEMAS, copied, ignore=shutil.ignore_patterns("released"))
-    assert len(release(copied)) == len(NAMES)
-    return copied
-
-
-def _change(folder: Path, record: str, change: Callable[[dict[str, Any]], None]) -> None:
-    path = folder / f"eventflink.{record}.avsc"
-    document = read_document(path)
-    change(document)
-    path.write_text(json.dumps(document), encoding="utf-8")
+def released(tmp_path: Path) -> Released:
+    """Return today's schemas, released."""
+    made = Released(tmp_path, copy.deepcopy(TODAY))
+    assert len(made.release()) == len(NAMES)
+    return made
 
 
 def _field(document: dict[str, Any], name: str) -> dict[str, Any]:
@@ -166,77 +177,89 @@ ALLOWED: dict[str, tuple[str, Callable[[dict[str, Any]], None]]] = {
 
 
 @pytest.mark.parametrize("case", FORBIDDEN)
-def test_a_change_that_would_lose_records_is_refused(folder: Path, case: str) -> None:
+def test_a_change_that_would_lose_records_is_refused(released: Released, case: str) -> None:
     record, change, says = FORBIDDEN[case]
-    before = pins_of(folder / "released")
-    _change(folder, record, change)
+    before = pins_of(released.folder)
+    released.change(record, change)
     with pytest.raises(IncompatibleChange) as caught:
-        release(folder)
+        released.release()
     assert says in str(caught.value)
-    assert pins_of(folder / "released") == before == read_pins(folder / "released"), "nothing was written"
+    assert pins_of(released.folder) == before == read_pins(released.folder), "nothing was written"
 
 
 @pytest.mark.parametrize("case", ALLOWED)
-def test_what_only_adds_becomes_the_next_release(folder: Path, case: str) -> None:
-    record, change = ALLOWED[case]
-    _change(folder, record, change)
-    written = release(folder)
+def test_what_only_adds_becomes_the_next_release(released: Released, case: str) -> None:
+    released.change(*ALLOWED[case])
+    written = released.release()
     assert written
     assert all(name.endswith(".2.avsc") for name in written)
-    assert read_pins(folder / "released") == pins_of(folder / "released")
-    assert release(folder) == []
+    assert read_pins(released.folder) == pins_of(released.folder)
+    assert released.release() == []
 
 
-def test_only_envelopes_that_changed_are_released_again(folder: Path) -> None:
-    _change(folder, "LeaderHeartbeat", lambda d: d["fields"].append({"name": "more", "type": "string", "default": ""}))
-    assert release(folder) == ["eventflink.LeadershipEnvelope.2.avsc"]
+def test_only_envelopes_that_changed_are_released_again(released: Released) -> None:
+    released.change("LeaderHeartbeat", lambda d: d["fields"].append({"name": "more", "type": "string", "default": ""}))
+    assert released.release() == ["eventflink.LeadershipEnvelope.2.avsc"]
 
 
-def test_a_change_of_words_releases_nothing(folder: Path) -> None:
-    _change(folder, "LeaderHeartbeat", lambda d: d.update(doc="Another explanation."))
-    assert release(folder) == []
-    assert release(folder, replace_newest=True) == ["eventflink.LeadershipEnvelope.1.avsc"], "unless its release is taken back"
-    assert "Another explanation." in (folder / "released" / "eventflink.LeadershipEnvelope.1.avsc").read_text(encoding="utf-8")
-    assert release(folder, replace_newest=True) == []
+def test_a_change_of_words_releases_nothing(released: Released) -> None:
+    released.change("LeaderHeartbeat", lambda d: d.update(doc="Another explanation."))
+    assert released.release() == []
+    assert released.release(replace_newest=True) == ["eventflink.LeadershipEnvelope.1.avsc"], "unless its release is taken back"
+    assert "Another explanation." in (released.folder / "eventflink.LeadershipEnvelope.1.avsc").read_text(encoding="utf-8")
+    assert released.release(replace_newest=True) == []
 
 
-def test_a_default_is_needed_for_every_older_release(folder: Path) -> None:
+def test_a_default_is_needed_for_every_older_release(released: Released) -> None:
     """Dropped in the third what the second gave the first: that one would not be readable."""
-    _change(folder, "JobEvicted", lambda d: d["fields"].append({"name": "more", "type": "string", "default": ""}))
-    release(folder)
-    _change(folder, "JobEvicted", lambda d: d["fields"][-1].pop("default"))
-    _change(folder, "JobEvicted", lambda d: d["fields"].append({"name": "third", "type": "string", "default": ""}))
+    released.change("JobEvicted", lambda d: d["fields"].append({"name": "more", "type": "string", "default": ""}))
+    released.release()
+    released.change("JobEvicted", lambda d: d["fields"][-1].pop("default"))
+    released.change("JobEvicted", lambda d: d["fields"].append({"name": "third", "type": "string", "default": ""}))
     with pytest.raises(IncompatibleChange, match=r"would not read eventflink.Decision.1.avsc: JobEvicted.more: a new field needs"):
-        release(folder)
+        released.release()
 
 
-def test_the_newest_release_can_be_taken_back_while_nobody_wrote_with_it(folder: Path) -> None:
-    _change(folder, "JobStatus", lambda d: d["symbols"].remove("SUSPENDED"))
-    assert all(name.endswith(".1.avsc") for name in release(folder, replace_newest=True))
-    assert release(folder) == []
+def test_the_newest_release_can_be_taken_back_while_nobody_wrote_with_it(released: Released) -> None:
+    released.change("JobStatus", lambda d: d["symbols"].remove("SUSPENDED"))
+    assert all(name.endswith(".1.avsc") for name in released.release(replace_newest=True))
+    assert released.release() == []
 
 
-def test_a_file_that_was_changed_behind_its_pin_is_noticed(folder: Path) -> None:
-    released = folder / "released"
-    path = released / "eventflink.Decision.1.avsc"
+def test_a_file_that_was_changed_behind_its_pin_is_noticed(released: Released) -> None:
+    path = released.folder / "eventflink.Decision.1.avsc"
     path.write_text(path.read_text(encoding="utf-8") + " ", encoding="utf-8")
-    assert read_pins(released) != pins_of(released)
-    (released / FINGERPRINTS).unlink()
-    assert read_pins(released) == {}
+    assert read_pins(released.folder) != pins_of(released.folder)
+    (released.folder / FINGERPRINTS).unlink()
+    assert read_pins(released.folder) == {}
 
 
 def test_a_schema_is_compatible_with_itself_and_so_is_its_copy() -> None:
     for name in NAMES:
-        document = inlined(SCHEMAS, name)
+        document = inlined(TODAY, name)
         assert incompatibilities(document, copy.deepcopy(document)) == []
 
 
-def test_the_command_says_what_it_did(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("eventflink.events.release.schema_directory", lambda: folder)
+def test_the_command_says_what_it_did(released: Released, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    top = released.folder.parent / "checkout"
+    shutil.copytree(released.folder, top / "schemas")
+    monkeypatch.setattr("docs.generate.__main__.ROOT", top)
+    monkeypatch.setattr("docs.generate.__main__.PAGES", ())
+    monkeypatch.setattr("docs.generate.schemas.documents", lambda: released.documents)
     assert main([]) == 0
-    assert capsys.readouterr().out == "nothing changed since the newest release\n"
-    _change(folder, "TaskFile", lambda d: d["symbols"].remove("LOG"))
+    assert capsys.readouterr().out == ""
+    released.change("TaskFile", lambda d: d["symbols"].remove("LOG"))
     assert main([]) == 1
     assert "TaskFile: the symbol LOG is gone" in capsys.readouterr().err
     assert main(["--replace-newest"]) == 0
-    assert "released eventflink.Decision.1.avsc" in capsys.readouterr().out
+    assert "schemas/eventflink.Decision.1.avsc" in capsys.readouterr().out
+
+
+# -- what no schema can be made of --------------------------------------------------------------------------------------
+
+
+def test_a_class_without_words_and_a_field_of_another_type_are_named() -> None:
+    with pytest.raises(ValueError, match=r"InputCause\.place is declared nowhere"):
+        schemas._doc_of(InputCause, "place")
+    with pytest.raises(TypeError, match="no schema has a <class 'complex'>"):
+        schemas._type_of(complex, {})

@@ -1,11 +1,10 @@
-"""The tables of the state machines are complete, and the page that shows them is in step with them."""
+"""The tables of the state machines are complete, and their diagrams show all of them."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from eventflink.model.diagrams import MACHINES, StateMachine, diagram, main, page
+from docs.generate.state_machines import MACHINES, StateMachine, diagram
 from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
     TERMINAL_JOB_STATUSES,
@@ -15,7 +14,6 @@ from eventflink.model.statuses import (
     check_transition,
 )
 
-PAGE = Path(__file__).parents[3] / "docs" / "generated" / "state-machines.md"
 every_machine: Callable[..., pytest.MarkDecorator] = pytest.mark.parametrize("machine", MACHINES, ids=lambda m: m.title)
 
 
@@ -65,14 +63,3 @@ def test_a_diagram_shows_every_transition_and_no_other(machine: StateMachine) ->
     wanted |= {f"{state} --> [*]" for state, targets in machine.table.items() if not targets} | {f"[*] --> {machine.initial}"}
     assert set(lines) == wanted
     assert len(lines) == len(wanted)
-
-
-def test_the_page_in_docs_is_in_step() -> None:
-    """`python -m eventflink.model.diagrams --write docs/generated/state-machines.md` brings it there."""
-    assert PAGE.read_text(encoding="utf-8") == page()
-
-
-def test_the_page_can_be_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([]) == 0
-    assert main(["--write", str(tmp_path / "page.md")]) == 0
-    assert (tmp_path / "page.md").read_text(encoding="utf-8") == page() == capsys.readouterr().out
