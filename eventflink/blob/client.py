@@ -20,6 +20,7 @@ from typing import Final, Self
 from eventflink.blob import BlobDamaged, BlobError, BlobNotFound, BlobRefused, BlobsFull, BlobTooLarge, BlobUnavailable, InvalidBlobKey
 from eventflink.blob.keys import BlobKind, blob_key, check_key, digest_of
 from eventflink.blob.tls import TlsFiles, client_context
+from eventflink.model.backoff import Backoff
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 DEFAULT_ATTEMPTS: Final = 5
@@ -149,16 +150,16 @@ def _request(
 ) -> bytes:
     """Repeat one request until it is answered for good."""
     deadline, made = time.monotonic() + within_s, 0
-    delay_s = _FIRST_DELAY_S
+    delays = Backoff(_FIRST_DELAY_S, _MAX_DELAY_S)
     reason = "no attempt was allowed"
     wanted_s, is_unreachable = 0.0, False
     for attempt in range(attempts):
         if attempt:
-            pause_s = max(wanted_s, delay_s * random.uniform(0.5, 1.0))  # noqa: S311 - jitter, not a secret
+            pause_s = max(wanted_s, delays.next_jittered(random.random()))  # noqa: S311 - jitter, not a secret
             if time.monotonic() + pause_s >= deadline:
                 break
             time.sleep(pause_s)
-            delay_s, wanted_s = min(2 * delay_s, _MAX_DELAY_S), 0.0
+            wanted_s = 0.0
         made += 1
         try:
             answer = _exchange(server, method, path, body, deadline - time.monotonic())

@@ -20,6 +20,7 @@ from eventflink.gateways.async_gateways import AsyncResourceManagerGateway
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
 from eventflink.model.attempts import AttemptId
+from eventflink.model.backoff import Backoff
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, TaskFile
 from eventflink.session.cluster_session import actor_name
 from eventflink.views.plain import View
@@ -87,7 +88,7 @@ class Followed:
             GatewayError: nobody could be asked for a minute.
 
         """
-        pause_s, answered_at = _FIRST_PAUSE_S, time.monotonic()
+        pauses, answered_at = Backoff(2 * _FIRST_PAUSE_S, _LONGEST_PAUSE_S), time.monotonic()
         async with AsyncResourceManagerGateway(self.session.bootstrap, self.session.cluster_id) as gateway:
             while True:
                 try:
@@ -102,8 +103,9 @@ class Followed:
                     answered_at = time.monotonic()
                     if job["status"] in TERMINAL_JOB_STATUSES:
                         break
-                pause_s = _FIRST_PAUSE_S if has_more else min(2 * pause_s, _LONGEST_PAUSE_S)
-                await asyncio.sleep(pause_s)
+                if has_more:
+                    pauses.reset()
+                await asyncio.sleep(_FIRST_PAUSE_S if has_more else pauses.next())
         for attempt, seen in self._files.items():
             self.write(attempt, seen.end())
 

@@ -97,7 +97,7 @@ class ClusterMethods(Gateway):
             graph = yield from work(partial(begin_in_savepoint, graph, savepoint, allow_non_restored_state=allowed))
         if paths := tuple([Path(each) for each in options.get("code", ())]):
             reads = self._reads
-            leader = yield from finding_leader(reads.cluster_id, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, backoff=reads.new_backoff())
+            leader = yield from finding_leader(reads.cluster_id, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, fraction=reads.fraction)
             key = yield from work(partial(ship_code, leader.blob_address, paths, self.tls))
             graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
         return (yield from ask(JobSubmission(job_id=options.get("job_id") or new_job_id(), job_graph=graph, actor=self.actor))).job_id

@@ -46,6 +46,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.log.replay import EndOffset
+from eventflink.model.backoff import Backoff
 from eventflink.model.statuses import JobStatus
 from eventflink.processes.http_log import HTTP_LOGGER
 from eventflink.views import queries
@@ -289,10 +290,9 @@ class QueryServer:
         self._under_way -= 1
         self._waiting_for_results += 1
         try:
-            pause_s = _FIRST_LOOK_S
+            pauses = Backoff(_FIRST_LOOK_S, _LONGEST_LOOK_S)
             while not reading.value["is_terminal"] and (left_s := deadline - asyncio.get_running_loop().time()) > 0:
-                await asyncio.sleep(min(pause_s, left_s))
-                pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
+                await asyncio.sleep(min(pauses.next(), left_s))
                 again = replace(options, linearizable=False, timeout_s=DEFAULT_TIMEOUT_MS / 1000)
                 reading = await self._read_job(again, compute, archived_result)
         finally:

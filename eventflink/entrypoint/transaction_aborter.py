@@ -12,6 +12,7 @@ from typing import Final
 from eventflink.leadership.log_lines import one_line
 from eventflink.log.administration import AdministrationError
 from eventflink.log.transactions import OpenTransaction, abort_transaction, find_open_transactions
+from eventflink.model.backoff import Backoff
 
 _logger = logging.getLogger(__name__)
 
@@ -36,7 +37,7 @@ class TransactionAborter:
         self._seen_ms: dict[_Key, int] = {}
         """Since when each is known to be open."""
         self._next_ms = 0
-        self._pause_ms = ROUND_MS
+        self._backoff = Backoff(2 * ROUND_MS, LONGEST_PAUSE_MS)
         self._round: asyncio.Task[None] | None = None
 
     def look(self, topics: Collection[str]) -> None:
@@ -62,13 +63,12 @@ class TransactionAborter:
             for each in due[:MAX_ABORTED]:
                 await self._abort(each, topics, now_ms - self._seen_ms[_key_of(each)])
         except AdministrationError as error:
-            self._pause_ms = min(2 * self._pause_ms, LONGEST_PAUSE_MS)
-            _logger.warning(
-                "TransactionsNotAborted topics=%s retry_ms=%d reason=%s", ",".join(topics), self._pause_ms, one_line(str(error))
-            )
+            pause_ms = self._backoff.next()
+            _logger.warning("TransactionsNotAborted topics=%s retry_ms=%d reason=%s", ",".join(topics), pause_ms, one_line(str(error)))
         else:
-            self._pause_ms = ROUND_MS
-        self._next_ms = self._monotonic_ms() + self._pause_ms
+            self._backoff.reset()
+            pause_ms = ROUND_MS
+        self._next_ms = self._monotonic_ms() + pause_ms
 
     async def _abort(self, transaction: OpenTransaction, topics: tuple[str, ...], open_ms: int) -> None:
         aborted = await asyncio.to_thread(abort_transaction, self._bootstrap, topics, transaction.transactional_id, _TIMEOUT_S)

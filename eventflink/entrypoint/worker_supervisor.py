@@ -16,6 +16,7 @@ from eventflink.entrypoint.resource_driver import CALL_TIMEOUT_S, ResourceDriver
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.master.effects import RequestWorker, WorkerOrder
 from eventflink.master.inputs import MasterInput, WorkerTerminated
+from eventflink.model.backoff import Backoff
 from eventflink.model.statuses import ApplicationStatus
 
 LOOK_INTERVAL_S: Final = 5.0
@@ -79,7 +80,7 @@ class WorkerSupervisor:
             self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _run(self) -> None:
-        backoff_s = _FIRST_BACKOFF_S
+        backoff = Backoff(_FIRST_BACKOFF_S, _MAX_BACKOFF_S)
         while not self._is_closed:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), LOOK_INTERVAL_S)
@@ -88,13 +89,13 @@ class WorkerSupervisor:
                 continue
             try:
                 await self._reconcile()
-                backoff_s = _FIRST_BACKOFF_S
+                backoff.reset()
             except _TermIsOver:
                 raise
             except Exception as error:  # noqa: BLE001 - a driver may be anybody's, and raise anything
-                _logger.warning("ResourceDriverFailed error=%r retry_s=%g", error, backoff_s)
-                await asyncio.sleep(backoff_s)
-                backoff_s = min(2 * backoff_s, _MAX_BACKOFF_S)
+                pause_s = backoff.next()
+                _logger.warning("ResourceDriverFailed error=%r retry_s=%g", error, pause_s)
+                await asyncio.sleep(pause_s)
                 self._wake.set()
 
     async def _reconcile(self) -> None:

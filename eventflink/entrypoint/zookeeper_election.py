@@ -21,6 +21,7 @@ from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandl
 from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 
 from eventflink.leadership.election import STUCK_LEASES, Advice, Election
+from eventflink.model.backoff import Backoff
 from eventflink.model.configuration import Configuration, ConfigurationError
 
 _logger = logging.getLogger(__name__)
@@ -195,14 +196,14 @@ class ZooKeeperElection(Election):
     # -- the thread that keeps the nodes ---------------------------------------------------------------------------
 
     def _run(self) -> None:
-        backoff_s = FIRST_BACKOFF_S
+        backoff = Backoff(FIRST_BACKOFF_S, MAX_BACKOFF_S)
         while not self._closing.is_set():
             self._wake.clear()
             try:
                 for _ in range(MAX_STEPS):
                     if not self._step():
                         break
-                backoff_s = FIRST_BACKOFF_S
+                backoff.reset()
                 self._wake.wait(min(RECHECK_S, self._asking_timeout_s / 2))
             except Exception as error:  # noqa: BLE001 - a thread that died would leave a leadership held for ever
                 self._note(None)
@@ -210,8 +211,7 @@ class ZooKeeperElection(Election):
                     _logger.info("ElectionInterrupted error=%r", error)
                 elif not self._closing.is_set():
                     _logger.warning("ElectionFailed path=%s error=%r", self._path, error)
-                self._closing.wait(backoff_s)
-                backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
+                self._closing.wait(backoff.next())
 
     def _step(self) -> bool:
         """Do one thing that is missing; tell whether there may be more."""

@@ -32,6 +32,7 @@ from eventflink.gateways.steps import (
     Work,
     drive,
 )
+from eventflink.model.backoff import Backoff
 
 T = TypeVar("T")
 _Performer = Callable[[Any], Any]
@@ -106,11 +107,10 @@ class BlockingConnection:
         channel = self.connect()
         encoded = channel.encode(step.request)
         deadline = time.monotonic() + self._deadline.left_s(self._request_timeout_s)
-        wait_s = REPEAT_AFTER_S
+        waits = Backoff(REPEAT_AFTER_S, MAX_REPEAT_AFTER_S)
         while (now := time.monotonic()) < deadline:
             channel.send(encoded)
-            send_again_at = min(now + wait_s, deadline)
-            wait_s = min(2 * wait_s, MAX_REPEAT_AFTER_S)
+            send_again_at = min(now + waits.next(), deadline)
             while (left_s := send_again_at - time.monotonic()) > 0:
                 for answer in channel.receive(left_s, (encoded.request_id,)):
                     return result_of(answer)

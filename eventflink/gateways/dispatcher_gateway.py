@@ -81,7 +81,7 @@ class DispatcherMethods(Gateway):
     def find_leader(self, timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> Steps[LeaderHeartbeat]:
         """Return the heartbeat of the live leader: who it is and where its blob server is; raises as `leader.find_leader` does."""
         reads = self._reads
-        return finding_leader(reads.cluster_id, timeout_s, clock=reads.clock, backoff=reads.new_backoff())
+        return finding_leader(reads.cluster_id, timeout_s, clock=reads.clock, fraction=reads.fraction)
 
     # -- commands --------------------------------------------------------------------------------------------------
 

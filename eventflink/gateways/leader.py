@@ -18,7 +18,8 @@ from eventflink.events.topics import Topic
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.errors import ClusterUnreachable, NoLeader
 from eventflink.gateways.kafka_clients import PartitionReader
-from eventflink.gateways.steps import Backoff, ListenForLeader, Pause, Step, Steps, drive
+from eventflink.gateways.steps import FIRST_PAUSE_S, MAX_PAUSE_S, ListenForLeader, Pause, Step, Steps, drive, random_fraction
+from eventflink.model.backoff import Backoff
 
 DEFAULT_TIMEOUT_S: Final = 15.0
 
@@ -54,26 +55,24 @@ def find_leader(bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_T
 
 
 def finding_leader(
-    cluster_id: str, timeout_s: float, *, clock: Callable[[], float] = time.monotonic, backoff: Backoff | None = None
+    cluster_id: str, timeout_s: float, *, clock: Callable[[], float] = time.monotonic, fraction: Callable[[], float] = random_fraction
 ) -> Steps[LeaderHeartbeat]:
     """Look for a leader until there is one; raises as `find_leader` does."""
     deadline = clock() + timeout_s
-    backoff = backoff or Backoff()
+    looks, pauses = Backoff(FIRST_LOOK_S, MAX_LOOK_S), Backoff(FIRST_PAUSE_S, MAX_PAUSE_S)
     watch = LeaderWatch(PayloadCodec("LeadershipEnvelope", seal=seals_of(cluster_id).of(Topic.LEADERSHIP)))
-    look_s = FIRST_LOOK_S
     unreachable: ClusterUnreachable | None = None
     while (left_s := deadline - clock()) > 0:
         try:
-            heartbeat: LeaderHeartbeat | None = yield ListenForLeader(min(left_s, look_s), watch)
+            heartbeat: LeaderHeartbeat | None = yield ListenForLeader(min(left_s, looks.next()), watch)
         except ClusterUnreachable as error:
             unreachable = error
         else:
             unreachable = None
             if heartbeat is not None:
                 return heartbeat
-        look_s = min(2 * look_s, MAX_LOOK_S)
         if (left_s := deadline - clock()) > 0:
-            yield Pause(min(left_s, backoff.next_s()))
+            yield Pause(min(left_s, pauses.next_jittered(fraction())))
     if unreachable is not None:
         raise unreachable
     raise NoLeader(f"no master leads the cluster '{cluster_id}': {watch.describe()} within {timeout_s:g} s")

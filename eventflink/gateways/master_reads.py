@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, MAX_MASTERS, KnownMaster, MasterSilent, NoMasterAnswered
-from eventflink.gateways.steps import Backoff, FindMasters, Get, Parameters, Pause, Steps
+from eventflink.gateways.steps import FIRST_PAUSE_S, MAX_PAUSE_S, FindMasters, Get, Parameters, Pause, Steps, random_fraction
+from eventflink.model.backoff import Backoff
 
 _FIND_TIMEOUT_S: Final = 5.0
 
@@ -23,7 +24,7 @@ class MasterReads:
     cluster_id: str
     request_timeout_s: float
     clock: Callable[[], float] = time.monotonic
-    new_backoff: Callable[[], Backoff] = Backoff
+    fraction: Callable[[], float] = random_fraction
     known: list[KnownMaster] = field(default_factory=list)
     """Those that were not silent since they were looked for; the first is asked first."""
 
@@ -49,7 +50,7 @@ class MasterReads:
         """
         deadline = self.clock() + self.request_timeout_s if deadline is None else deadline
         wanted: Parameters = {"linearizable": "true", **(parameters or {})}
-        backoff = self.new_backoff()
+        backoff = Backoff(FIRST_PAUSE_S, MAX_PAUSE_S)
         silences: dict[str, str] = {}
         unreachable: ClusterUnreachable | None = None
         while True:
@@ -70,7 +71,7 @@ class MasterReads:
                     self._forget(master)
                 else:
                     return answer
-            pause_s = backoff.next_s()
+            pause_s = backoff.next_jittered(self.fraction())
             if self.clock() + pause_s >= deadline:
                 if unreachable is not None and not silences:
                     raise unreachable

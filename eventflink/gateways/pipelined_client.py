@@ -22,6 +22,7 @@ from eventflink.gateways.request_channel import (
     Refused,
     RequestChannel,
 )
+from eventflink.model.backoff import Backoff
 
 MAX_PENDING: Final = 4096
 _POLL_S: Final = 0.1
@@ -33,8 +34,8 @@ class _Pending:
     request: EncodedRequest
     deadline: float
     send_again_at: float
-    wait_s: float
-    """Doubled each time, up to a limit: a backlog must not grow by the repetitions of those who wait in it."""
+    waits: Backoff[float]
+    """Ever longer: a backlog must not grow by the repetitions of those who wait in it."""
     future: "Future[Accepted]" = field(default_factory=Future)
 
 
@@ -68,7 +69,8 @@ class PipelinedClient:
         if not self._room.acquire(timeout=self._request_timeout_s):
             raise GatewayError(f"too many requests are unanswered: none was answered within {self._request_timeout_s:g} s")
         now = time.monotonic()
-        pending = _Pending(encoded, now + self._request_timeout_s, now + REPEAT_AFTER_S, REPEAT_AFTER_S)
+        waits = Backoff(REPEAT_AFTER_S, MAX_REPEAT_AFTER_S)
+        pending = _Pending(encoded, now + self._request_timeout_s, now + waits.next(), waits)
         with self._lock:
             if self._stopping.is_set():
                 self._room.release()
@@ -134,8 +136,7 @@ class PipelinedClient:
                 )
                 self._fail(pending.request.request_id, RequestTimedOut(pending.request.request_id, message))
             else:
-                pending.wait_s = min(2 * pending.wait_s, MAX_REPEAT_AFTER_S)
-                pending.send_again_at = now + pending.wait_s
+                pending.send_again_at = now + pending.waits.next()
                 self._channel.send(pending.request)
 
     def _fail(self, request_id: str, error: GatewayError) -> None:

@@ -14,8 +14,10 @@ from eventflink.events.inputs import Command, Request
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.request_channel import Accepted
 
-INITIAL_S: Final = 0.1
-MAX_S: Final = 2.0
+FIRST_PAUSE_S: Final = 0.1
+MAX_PAUSE_S: Final = 2.0
+"""Between tries while nobody answers; of each, a random part of up to half is left out."""
+
 T = TypeVar("T")
 Steps = Generator["Step", Any, T]
 Parameters = dict[str, str | int | list[str]]
@@ -100,30 +102,6 @@ Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload | 
 def random_fraction() -> float:
     """Return a number from 0 to 1: it spreads load, and hides nothing."""
     return random.random()  # noqa: S311 - see above
-
-
-@dataclass(slots=True)
-class Backoff:
-    """How long to wait before the next try: ever longer, up to a bound, and never as long as everybody else.
-
-    The pauses between tries: `initial_s`, doubled each time up to `max_s`; of each, a random part up to `jitter` is left out. A test
-    that holds the random numbers in its hand knows each.
-    """
-
-    initial_s: float = INITIAL_S
-    max_s: float = MAX_S
-    jitter: float = 0.5
-    fraction: Callable[[], float] = field(default=random_fraction, repr=False)
-    _whole_s: float = 0.0
-
-    def next_s(self) -> float:
-        """Return how long to wait before the next try, in seconds."""
-        self._whole_s = min(self.max_s, 2 * self._whole_s or self.initial_s)
-        return self._whole_s * (1 - self.jitter * self.fraction())
-
-    def reset(self) -> None:
-        """Begin with the shortest pause again: something worked."""
-        self._whole_s = 0.0
 
 
 def ask(request: Request) -> Steps[Accepted]:

@@ -22,6 +22,7 @@ from eventflink.leadership.leader import ApplyFailed, Deposed, LeadershipEnded
 from eventflink.leadership.log_clock import LogSightings
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import AppendFailed, Observer, ParticipantSettings, Wires
+from eventflink.model.backoff import Backoff
 from eventflink.model.statuses import ApplicationStatus, Role
 
 _logger = logging.getLogger(__name__)
@@ -122,7 +123,7 @@ class MasterLife:
     _is_status_logged: bool = False
     _began_ms: int = 0
     """When the present rebuild was due."""
-    _backoff_ms: int = FIRST_BACKOFF_MS
+    _backoff: Backoff[int] = field(default_factory=lambda: Backoff(FIRST_BACKOFF_MS, MAX_BACKOFF_MS))
     _truncated_looks: int = 0
     _ticked_ms: int = 0
 
@@ -172,8 +173,8 @@ class MasterLife:
             return Rebuild(cause=error)
         _logger.warning("TermEnded reason=%s error=%s", type(error).__name__, error)
         if now_ms - self._began_ms > MAX_BACKOFF_MS:
-            self._backoff_ms = FIRST_BACKOFF_MS
-        after_ms, self._backoff_ms = self._backoff_ms, min(2 * self._backoff_ms, MAX_BACKOFF_MS)
+            self._backoff.reset()
+        after_ms = self._backoff.next()
         self._began_ms = now_ms + after_ms
         return Rebuild(after_ms, closes_tail=True, cause=error)
 

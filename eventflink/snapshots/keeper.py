@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from eventflink.master.upkeep import Upkeep
+from eventflink.model.backoff import Backoff
 from eventflink.model.configuration import Configuration
 from eventflink.snapshots.snapshotter import DONE, REFUTED
 
@@ -91,7 +92,7 @@ class SnapshotKeeper:
         self._clock = clock
         self._run: _Run | None = None
         self._not_before_s = 0.0
-        self._backoff_s = FIRST_BACKOFF_S
+        self._backoff = Backoff(FIRST_BACKOFF_S, MAX_BACKOFF_S)
         self._taken_at_offset = -1
         """Where the last snapshot of this process was taken: its report may not have been decided yet."""
         self._first_seen: tuple[str, float] = ("", 0.0)
@@ -129,7 +130,7 @@ class SnapshotKeeper:
             _logger.warning("SnapshotterKilled mode=%s timeout_s=%.0f", run.task.mode, TIMEOUT_S)
         self._run = None
         if code in (DONE, REFUTED):
-            self._backoff_s = FIRST_BACKOFF_S
+            self._backoff.reset()
             self._note_done(run)
         else:
             _logger.warning("SnapshotterFailed mode=%s exit_code=%s", run.task.mode, code)
@@ -146,8 +147,7 @@ class SnapshotKeeper:
             self._compared.add(run.task.snapshot_id)
 
     def _back_off(self, now_s: float) -> None:
-        self._not_before_s = now_s + self._backoff_s
-        self._backoff_s = min(2 * self._backoff_s, MAX_BACKOFF_S)
+        self._not_before_s = now_s + self._backoff.next()
 
     def _find_task(self, view: ClusterView, now_s: float) -> SnapshotTask | None:
         self._compared.intersection_update(view.upkeep.snapshots)

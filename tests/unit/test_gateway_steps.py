@@ -37,7 +37,7 @@ from eventflink.gateways.reads import KnownMaster, MasterSilent, NoMasterAnswere
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway, ResourceManagerMethods
 from eventflink.gateways.results import AnswerUnreadable, CompletedCheckpoint
-from eventflink.gateways.steps import Ask, AwaitCheckpoint, Backoff, FindMasters, Get, ListenForLeader, Pause, Step, Tell
+from eventflink.gateways.steps import Ask, AwaitCheckpoint, FindMasters, Get, ListenForLeader, Pause, Step, Tell
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
 from eventflink.model.statuses import BackPressureLevel, CheckpointFailureReason, JobStatus, Role, SavepointMode
 
@@ -79,7 +79,7 @@ class World:
     """How a checkpoint ends that is waited for; None: not in time."""
 
     def reads(self, request_timeout_s: float) -> MasterReads:
-        return MasterReads("c", request_timeout_s, lambda: self.now_s, lambda: Backoff(fraction=self.fraction))
+        return MasterReads("c", request_timeout_s, lambda: self.now_s, self.fraction)
 
     def dispatcher(self, request_timeout_s: float = 30.0) -> "VirtualDispatcher":
         return VirtualDispatcher("nowhere", "c", connection=VirtualConnection(self, request_timeout_s))
@@ -155,28 +155,6 @@ def for_ever(*outcomes: Any) -> Iterator[Any]:
 
 def silent(get: Get) -> dict[str, Any]:
     raise MasterSilent(f"{get.query_address}: refused")
-
-
-# -- back-off ---------------------------------------------------------------------------------------------------------
-
-
-def test_pauses_double_up_to_a_bound_and_begin_anew() -> None:
-    backoff = Backoff(initial_s=0.1, max_s=1.0, fraction=never)
-    assert [backoff.next_s() for _ in range(6)] == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
-    backoff.reset()
-    assert backoff.next_s() == 0.1
-
-
-def test_of_each_pause_a_random_part_is_left_out_and_the_next_is_no_shorter_for_it() -> None:
-    fractions = iter((1.0, 0.5, 0.0))
-    backoff = Backoff(initial_s=1.0, max_s=8.0, jitter=0.5, fraction=lambda: next(fractions))
-    assert [backoff.next_s() for _ in range(3)] == [0.5, 1.5, 4.0]
-
-
-def test_real_jitter_stays_within_its_bounds_and_differs() -> None:
-    pauses = {Backoff(initial_s=1.0).next_s() for _ in range(100)}
-    assert len(pauses) > 50
-    assert all(0.5 <= pause <= 1.0 for pause in pauses)
 
 
 # -- the leader -------------------------------------------------------------------------------------------------------
