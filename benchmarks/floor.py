@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from benchmarks.submit import SubmittedJob
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.kafka_clients import PartitionReader, make_producer
-from eventflink.log.producers import producer_settings
+from eventflink.log.clients import producer_settings
 from eventflink.model.kafka_settings import client_settings
 from eventflink.processes.trace import stamp
 

@@ -21,7 +21,7 @@ from eventflink.events.codec import PayloadCodec, ReportsCodec
 from eventflink.events.inputs import Heartbeat, TaskManagerRegistration
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.administration import ensure_topics
-from eventflink.log.producers import producer_settings
+from eventflink.log.clients import producer_settings
 from eventflink.model.configuration import Configuration
 
 WINDOW_S: Final = 10.0

@@ -20,8 +20,9 @@ from eventflink.events.codec import HEADER_LENGTH
 from eventflink.events.schemas import MARKER, fingerprint_of, registry_of
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id
-from eventflink.log.producers import producer_settings
-from eventflink.log.replay import BATCH, consumer_settings, log_bounds, new_fold, replay
+from eventflink.log.clients import consumer_settings, producer_settings
+from eventflink.log.pulled_partition import BATCH
+from eventflink.log.replay import log_bounds, new_fold, replay
 from eventflink.snapshots.loading import find_snapshot
 from eventflink.snapshots.snapshot import take_snapshot
 from eventflink.snapshots.topic import write_snapshot

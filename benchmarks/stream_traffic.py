@@ -21,7 +21,7 @@ from benchmarks.failover_watch import NotSeen
 from benchmarks.stream_counts import Arrival
 from eventflink.gateways.kafka_clients import make_producer
 from eventflink.log.admin_connection import AdminConnection
-from eventflink.log.replay import consumer_settings
+from eventflink.log.clients import consumer_settings
 
 PARTITIONS: Final = 4
 SCHEMA: Final = "number BIGINT, fed_ns BIGINT, text STRING"

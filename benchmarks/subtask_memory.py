@@ -20,7 +20,7 @@ from benchmarks.tasks import DIRECTORY_PARAMETER, stay
 from eventflink.events.topics import Topic
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.administration import delete_topics, ensure_topics
-from eventflink.log.patient_producer import PatientProducer
+from eventflink.log.producers import PatientProducer
 from eventflink.log.replay import new_fold, replay
 from eventflink.model.job_graph_document import parse_job_graph
 

@@ -1,17 +1,17 @@
 """Where an auditor gets records from: the log in Kafka, from an offset to an end, or on and on.
 
-Nothing is judged or decoded here. Consumers are assigned: they join no group and commit nothing.
+Nothing is judged or decoded here.
 """
 
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, Message
 
 from eventflink.audit.entries import Record
 from eventflink.events.topics import Topic, topic_name
-from eventflink.log.dense_reader import DenseReader
-from eventflink.log.replay import consumer_settings, log_bounds, read_log
+from eventflink.log.pulled_partition import PulledPartition
+from eventflink.log.replay import log_bounds, read_log
 
 _POLL_S: Final = 0.2
 _BATCH: Final = 1_000
@@ -59,27 +59,21 @@ class KafkaLog:
             KafkaException: the broker reports an error that does not pass.
 
         """
-        settings = consumer_settings(self._bootstrap)
-        consumer = Consumer(settings)
-        try:
-            partition = TopicPartition(topic_name(self._cluster_id, Topic.LOG), 0, first_offset)
-            consumer.assign([partition])
-            dense = DenseReader(settings, partition, first_offset)
+        topic = topic_name(self._cluster_id, Topic.LOG)
+        with PulledPartition(self._bootstrap, topic, is_dense=True, passes=_passes) as log:
+            log.seek(first_offset)
             while True:
-                # consume() alone would wait for its whole timeout as long as the batch is not full.
-                first = consumer.poll(_POLL_S)
-                given = [] if first is None else [first, *consumer.consume(_BATCH, 0)]
-                lasting = (e for m in given if (e := m.error()) is not None and (e.fatal() or e.code() in _LASTING))
-                for error in lasting:
-                    raise KafkaException(error)
-                messages = dense.fill((m for m in given if m.error() is None), consumer.position([partition])[0].offset)
+                messages = log.read(_POLL_S, _BATCH)
                 for message in messages:
                     yield message.offset() or 0, message.timestamp()[1], message.value() or b""
                 if not messages:
                     yield None
-        finally:
-            consumer.close()
 
 
 _LASTING: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART})  # noqa: SLF001 - the client's own name for it
 """Errors that waiting does not cure; librdkafka retries by itself after any other."""
+
+
+def _passes(message: Message) -> bool:
+    error = message.error()
+    return error is not None and not error.fatal() and error.code() not in _LASTING

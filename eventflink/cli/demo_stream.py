@@ -9,7 +9,6 @@ import importlib.util
 import io
 import json
 import time
-import uuid
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from string import Template
 from typing import Final
 
 import yaml
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.table import Table
 
@@ -30,6 +29,8 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.local_cluster import LocalCluster
 from eventflink.cli.session import Session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.kafka_clients import make_producer
+from eventflink.log.clients import new_consumer
 from eventflink.model.job_graph_document import check_job_graph
 from eventflink.model.kafka_settings import client_settings
 
@@ -91,10 +92,9 @@ class _Run:
         self._appended: Counter[str] = Counter()
         self._counted: Counter[str] = Counter()
         self._deadline_s = time.monotonic() + _TIMEOUT_S
-        settings = client_settings(cluster.bootstrap, {"group.id": uuid.uuid4().hex, "isolation.level": "read_committed"})
-        self._consumer = Consumer(settings)
+        self._consumer = new_consumer(cluster.bootstrap, isolation="read_committed")
         self._consumer.assign([TopicPartition(topics["counts"], number, OFFSET_BEGINNING) for number in range(_PARTITIONS)])
-        self._producer = Producer(client_settings(cluster.bootstrap, {"enable.idempotence": True}))
+        self._producer = make_producer(cluster.bootstrap)
 
     def run(self) -> StreamProof:
         cluster, session = self._cluster, self._session

@@ -1,60 +1,29 @@
-"""How gateways talk to Kafka: the settings of their consumer and producer, and reading a partition from an offset.
+"""How gateways talk to Kafka: as everybody does, but every call has a timeout, and Kafka's errors come out as the gateways' own."""
 
-Consumers here are assigned, never subscribed: they belong to no group and commit nothing. Every call has a timeout, and Kafka's
-errors come out as the gateways' own.
-"""
-
-import logging
 import time
-import uuid
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.errors import AccessDenied, ClusterNotFound, ClusterUnreachable, LogUnreadable
-from eventflink.log.dense_reader import DenseReader
+from eventflink.log.clients import new_producer
+from eventflink.log.pulled_partition import PulledPartition
 from eventflink.log.refusals import explain, find_refusal, is_denied
-from eventflink.model.kafka_settings import client_settings
 
 DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
 _BATCH: Final = 1000
+_CLIENT_ID: Final = "eventflink-gateway"
+_MESSAGE_TIMEOUT_MS: Final = 30_000
 _RETRY_S: Final = 0.05
 _NOT_READY: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE})
 T = TypeVar("T")
 
-# librdkafka reports every failed connection attempt; what matters of that comes back as an error of the call that failed.
-_librdkafka_logger = logging.getLogger(f"{__name__}.librdkafka")
-_librdkafka_logger.setLevel(logging.CRITICAL)
-
-
-def _common_settings(bootstrap: str) -> dict[str, Any]:
-    own = {
-        "client.id": "eventflink-gateway",
-        "socket.nagle.disable": True,
-        "reconnect.backoff.max.ms": 1000,
-        "allow.auto.create.topics": False,
-    }
-    return client_settings(bootstrap, own)
-
 
 def make_producer(bootstrap: str, *, idempotent: bool = True) -> Producer:
-    """Return a producer that sends at once (acks=all, no linger).
-
-    An idempotent one keeps the order of records that are in flight together, and sends its first record up to half a second late:
-    librdkafka asks for the id that it needs before it is connected, and again only after that.
-    """
-    settings = _common_settings(bootstrap) | {
-        "enable.idempotence": idempotent,
-        "acks": "all",
-        "linger.ms": 0,
-        "message.timeout.ms": 30_000,
-        "queue.buffering.max.messages": 100_000,
-    }
-    # Only consumers may be told not to create topics; for a producer it is the broker's setting.
-    del settings["allow.auto.create.topics"]
-    return Producer(settings, logger=_librdkafka_logger)
+    """Return a producer that sends at once; one that is not idempotent sends its first record sooner (`producer_settings`)."""
+    return new_producer(bootstrap, _MESSAGE_TIMEOUT_MS, {"client.id": _CLIENT_ID, "enable.idempotence": idempotent})
 
 
 class PartitionReader:
@@ -72,27 +41,16 @@ class PartitionReader:
         self._cluster_id = cluster_id
         self._timeout_s = connect_timeout_s
         self.topic = topic_name(cluster_id, topic)
-        self._is_log = topic is Topic.LOG
-        self._place = TopicPartition(self.topic, 0)
-        self._dense: DenseReader | None = None
-        settings = self._settings = _common_settings(bootstrap) | {
-            "group.id": f"eventflink-gateway-{uuid.uuid4().hex}",
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            # No topic that gateways read is written in transactions, but by strangers (P11).
-            "isolation.level": "read_uncommitted",
-            "fetch.wait.max.ms": 100,
-            "fetch.error.backoff.ms": 50,
-        }
         try:
-            self._consumer = Consumer(settings, logger=_librdkafka_logger)
+            # No topic that gateways read is written in transactions, but by strangers (P11).
+            own = {"client.id": _CLIENT_ID}
+            self._reader = PulledPartition(bootstrap, self.topic, is_dense=topic is Topic.LOG, own_settings=own, passes=_passes)
         except KafkaException as error:
             raise ClusterUnreachable(f"'{bootstrap}' is not a usable list of Kafka brokers: {error.args[0].str()}") from error
         try:
             self.partition_count = self._count_partitions()
         except BaseException:
-            self._consumer.close()
+            self._reader.close()
             raise
 
     def _count_partitions(self) -> int:
@@ -107,7 +65,7 @@ class PartitionReader:
         return len(metadata.partitions)
 
     def _read_metadata(self, timeout_s: float) -> Any:
-        metadata = self._consumer.list_topics(self.topic, timeout=timeout_s).topics[self.topic]
+        metadata = self._reader.metadata(timeout_s)
         if metadata.error is not None and metadata.error.code() == KafkaError.LEADER_NOT_AVAILABLE:
             raise KafkaException(metadata.error)
         return metadata
@@ -139,15 +97,11 @@ class PartitionReader:
             ClusterUnreachable: Kafka did not answer in time.
 
         """
-        place = TopicPartition(self.topic, partition)
-        low, high = self._ask(lambda left_s: self._consumer.get_watermark_offsets(place, timeout=left_s, cached=False), timeout_s)
-        return int(low), int(high)
+        return self._ask(lambda left_s: self._reader.bounds(left_s, partition), timeout_s)
 
     def seek(self, partition: int, offset: int) -> None:
         """Read on from this offset of this partition."""
-        self._place = TopicPartition(self.topic, partition, offset)
-        self._consumer.assign([self._place])
-        self._dense = DenseReader(self._settings, self._place, offset) if self._is_log else None
+        self._reader.seek(offset, partition)
 
     def read(self, timeout_s: float) -> list[Message]:
         """Return what there is, with an empty record for each offset of the log that has none; wait up to `timeout_s` for the first record.
@@ -157,27 +111,23 @@ class PartitionReader:
             ClusterUnreachable: Kafka refuses for good.
 
         """
-        # consume() would wait for the whole timeout as long as the batch is not full.
-        first = self._consumer.poll(timeout_s)
-        messages = [] if first is None else [first, *self._consumer.consume(_BATCH, 0)]
-        records = [message for message in messages if self._is_record(message)]
-        if (dense := self._dense) is None:
-            return records
-        position = self._consumer.position([self._place])[0].offset
-        return self._ask(lambda _: dense.fill(records, position))
-
-    def _is_record(self, message: Message) -> bool:
-        error = message.error()
-        if error is None:
-            return True
-        if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - that is its public name
-            raise LogUnreadable(f"{self.topic}: the offset to read was not found; its record may have been deleted: {error.str()}")
-        if is_denied(error):
-            raise AccessDenied(explain(error, self._bootstrap, "Read", self.topic))
-        if error.fatal():
-            raise ClusterUnreachable(f"{self.topic} at {self._bootstrap}: {error.str()}")
-        return False  # Transient: librdkafka retries by itself, and the caller's deadline bounds it.
+        try:
+            return self._reader.read(timeout_s, _BATCH)
+        except KafkaException as error:
+            cause = error.args[0]
+            if cause.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - that is its public name
+                message = f"{self.topic}: the offset to read was not found; its record may have been deleted: {cause.str()}"
+                raise LogUnreadable(message) from error
+            if is_denied(cause):
+                raise AccessDenied(explain(cause, self._bootstrap, "Read", self.topic)) from error
+            raise ClusterUnreachable(f"{self.topic} at {self._bootstrap}: {cause.str()}") from error
 
     def close(self) -> None:
         """Let the connections go."""
-        self._consumer.close()
+        self._reader.close()
+
+
+def _passes(message: Message) -> bool:
+    """Return whether an error is left to librdkafka, which retries by itself; the caller's deadline bounds it."""
+    error = message.error()
+    return error is not None and not (error.fatal() or is_denied(error) or error.code() == KafkaError._AUTO_OFFSET_RESET)  # noqa: SLF001 - as above

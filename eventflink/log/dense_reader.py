@@ -4,12 +4,13 @@ Kafka is asked by a consumer of its own, which has read nothing before. What a g
 """
 
 import time
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException, Message, TopicPartition
 
 from eventflink.leadership.offset_gaps import OffsetGaps, Stretch
+from eventflink.log.clients import new_consumer
 
 TIMEOUT_S: Final = 5.0
 """For an answer of Kafka."""
@@ -21,12 +22,12 @@ MAX_ANSWERED: Final = 10_000
 class DenseReader:
     """Makes dense what one consumer of a partition is given."""
 
-    def __init__(self, settings: Mapping[str, Any], partition: TopicPartition, next_offset: int) -> None:
-        """Begin before `next_offset`; `settings` are those of the consumer."""
+    def __init__(self, bootstrap: str, partition: TopicPartition, next_offset: int) -> None:
+        """Begin before `next_offset`."""
         self._topic, self._number = partition.topic, partition.partition
         self._last: Message | None = None
         """The last record that was given: an empty one, whose time is not known, has its timestamp."""
-        self.gaps = OffsetGaps(next_offset, lambda offset: ask_kafka(settings, TopicPartition(self._topic, self._number, offset)))
+        self.gaps = OffsetGaps(next_offset, lambda offset: ask_kafka(bootstrap, TopicPartition(self._topic, self._number, offset)))
 
     def fill(self, messages: Iterable[Message], position: int) -> list[Message]:
         """Return the records with empty ones in the gaps before, between and, up to the consumer's `position`, behind them.
@@ -51,14 +52,14 @@ class DenseReader:
         return Message(topic=self._topic, partition=self._number, offset=offset, timestamp=timestamp)
 
 
-def ask_kafka(settings: Mapping[str, Any], partition: TopicPartition) -> Stretch:
+def ask_kafka(bootstrap: str, partition: TopicPartition) -> Stretch:
     """Ask, by a consumer of its own, what there is from the partition's offset on.
 
     Raises:
         KafkaException: Kafka does not say within `TIMEOUT_S`.
 
     """
-    consumer = Consumer({**settings, "enable.partition.eof": True, "fetch.wait.max.ms": 10, "log_level": 0})
+    consumer = new_consumer(bootstrap, {"enable.partition.eof": True, "fetch.wait.max.ms": 10})
     try:
         consumer.assign([partition])
         deadline = time.monotonic() + TIMEOUT_S

@@ -1,13 +1,13 @@
 """The newest records of a topic, for somebody who looks in: read once, bounded in number and in time."""
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
-
 from eventflink.events.topics import Topic, topic_name
-from eventflink.log.replay import consumer_settings, watermark_offsets
+from eventflink.log.pulled_partition import PulledPartition
+from eventflink.log.replay import ReplayStalled, read_to
 
 TIMEOUT_S: Final = 10.0
 
@@ -30,25 +30,13 @@ def newest_records(bootstrap: str, cluster_id: str, topic: Topic, count: int, ti
 
     """
     deadline = time.monotonic() + timeout_s
-    consumer = Consumer(consumer_settings(bootstrap))
-    try:
-        partition = TopicPartition(topic_name(cluster_id, topic), 0)
-        low, high = watermark_offsets(consumer, partition, timeout_s)
-        partition.offset = max(low, high - count)
+    with PulledPartition(bootstrap, topic_name(cluster_id, topic)) as reader:
+        low, high = reader.bounds(timeout_s)
+        reader.seek(max(low, high - count))
         found: list[RecordRead] = []
-        if partition.offset < high:
-            consumer.assign([partition])
-        # The last offsets may be markers of transactions, which nobody is given: so it is the position that tells the end.
-        while partition.offset < high and (left_s := deadline - time.monotonic()) > 0:
-            message = consumer.poll(min(left_s, 0.2))
-            if message is not None:
-                error = message.error()
-                if error is not None and not error.retriable():
-                    raise KafkaException(error)
-                if error is None:
-                    found.append(RecordRead(message.offset() or 0, message.timestamp()[1], message.key(), message.value()))
-            [position] = consumer.position([partition])
-            partition.offset = max(partition.offset, position.offset)
+        with suppress(ReplayStalled):  # What came by then is what there is to see.
+            for message in read_to(reader, high, deadline - time.monotonic()):
+                found.append(RecordRead(message.offset() or 0, message.timestamp()[1], message.key(), message.value()))
+                if time.monotonic() > deadline:
+                    break
         return found[::-1], high - low
-    finally:
-        consumer.close()

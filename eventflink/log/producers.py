@@ -1,38 +1,30 @@
-"""Writing to Kafka as a master does: the log by one idempotent producer, effects by another.
+"""Writing to Kafka: a master's log by one idempotent producer, its effects by another, and by a patient one what has time, as snapshots.
 
 A decision that cannot be delivered within the lease ends the leadership (P2): the first delivery report that says so purges
 what is queued behind it. What librdkafka had sent by then may still arrive; the fold rejects it by its sequence (P1).
 """
 
 import logging
-from typing import Any
+import time
+from typing import Final, Self
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.ports import AppendFailed
+from eventflink.log.clients import new_producer
 from eventflink.log.refusals import explain
-from eventflink.model.kafka_settings import client_settings
 from eventflink.processes.trace import stamp
 
 _logger = logging.getLogger(__name__)
-_client_logger = logging.getLogger(f"{__name__}.librdkafka")
-_client_logger.setLevel(logging.CRITICAL)  # Each try of a lost connection is a line of the client's; what it costs is told by the terms.
+_EFFECT_TIMEOUT_MS: Final = 30_000
+
+PATIENCE_S: Final = 60.0
+"""For how long who has time waits for Kafka to take a record."""
 
 
-def producer_settings(bootstrap: str, message_timeout_ms: int) -> dict[str, Any]:
-    """Return the settings of an idempotent producer that sends at once."""
-    own = {
-        "enable.idempotence": True,
-        "acks": "all",
-        "linger.ms": 0,
-        "message.timeout.ms": message_timeout_ms,
-        "socket.nagle.disable": True,
-        "queue.buffering.max.messages": 1_000_000,
-        "message.max.bytes": 4 * 1024 * 1024,
-        "compression.type": "none",
-    }
-    return client_settings(bootstrap, own)
+class NotDelivered(Exception):
+    """Kafka did not take a record in time; the message names the topic and the reason."""
 
 
 class LogAppender:
@@ -40,14 +32,11 @@ class LogAppender:
 
     def __init__(self, bootstrap: str, cluster_id: str, lease_timeout_ms: int) -> None:
         """Open a producer whose records live no longer than the lease."""
-        settings = producer_settings(bootstrap, lease_timeout_ms) | {
-            "request.timeout.ms": lease_timeout_ms,
-        }
         self._bootstrap = bootstrap
         self._topic = topic_name(cluster_id, Topic.LOG)
         self._key = cluster_id.encode()
         self._failure: str | None = None
-        self._producer = Producer(settings, logger=_client_logger)
+        self._producer = new_producer(bootstrap, lease_timeout_ms, {"request.timeout.ms": lease_timeout_ms})
 
     def connect(self, timeout_s: float = 5.0) -> None:
         """Learn where the log is, so that the first record need not wait for that.
@@ -105,7 +94,7 @@ class EffectProducer:
 
     def __init__(self, bootstrap: str, cluster_id: str) -> None:
         self._bootstrap, self._cluster_id = bootstrap, cluster_id
-        self._producer = Producer(producer_settings(bootstrap, 30_000), logger=_client_logger)
+        self._producer = new_producer(bootstrap, _EFFECT_TIMEOUT_MS)
         self.failed_count = 0
 
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
@@ -142,3 +131,61 @@ class EffectProducer:
         """Wait for what is queued, at most `timeout_s`; tell whether Kafka has all of it."""
         failed_before = self.failed_count
         return not self._producer.flush(timeout_s) and self.failed_count == failed_before
+
+
+class PatientProducer:
+    """Writes records of one topic's first partition; use it as a context manager, which drops what was not flushed."""
+
+    def __init__(self, bootstrap: str, cluster_id: str, topic: Topic, *, linger_ms: int = 0, patience_s: float = PATIENCE_S) -> None:
+        """Open the producer; records wait up to `linger_ms` for company, and up to `patience_s` for Kafka."""
+        self._bootstrap, self._topic = bootstrap, topic_name(cluster_id, topic)
+        self._patience_s = patience_s
+        self._producer = new_producer(bootstrap, int(patience_s * 1000), {"linger.ms": linger_ms})
+        self._failure = ""
+
+    def produce(self, key: str, value: bytes | None) -> None:
+        """Queue a record, behind all earlier ones.
+
+        Raises:
+            NotDelivered: an earlier one failed, or Kafka took nothing for as long as it has patience.
+
+        """
+        deadline = time.monotonic() + self._patience_s
+        while not self._failure:
+            try:
+                self._producer.produce(self._topic, key=key.encode(), value=value, partition=0, on_delivery=self._delivered)
+            except BufferError:
+                if time.monotonic() > deadline:
+                    raise NotDelivered(f"{self._topic}: Kafka took nothing for {self._patience_s:.0f} s") from None
+                self._producer.poll(0.1)
+            else:
+                self._producer.poll(0)
+                return
+        raise NotDelivered(f"{self._topic}: {self._failure}")
+
+    def flush(self) -> None:
+        """Wait until Kafka has everything.
+
+        Raises:
+            NotDelivered: it has not.
+
+        """
+        left = self._producer.flush(self._patience_s)
+        if self._failure or left:
+            reason = self._failure or f"{left} records are not delivered after {self._patience_s:.0f} s"
+            raise NotDelivered(f"{self._topic}: {reason}")
+
+    def _delivered(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._failure = self._failure or explain(error, self._bootstrap, "Write", self._topic)
+
+    def close(self) -> None:
+        """Drop what is queued, and every connection."""
+        self._producer.purge()
+        self._producer.flush(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

@@ -10,36 +10,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Message
 
 from eventflink.events.codec import DecisionCodec
 from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.fold import Fold, check_believed
 from eventflink.leadership.known_log import KnownLog
-from eventflink.log.dense_reader import DenseReader
+from eventflink.log.pulled_partition import BATCH, PulledPartition
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.model.cluster_secret import sealed_from_offset
-from eventflink.model.kafka_settings import client_settings
 
 _logger = logging.getLogger(__name__)
 
-# What librdkafka would log of each failed connection comes back as the error of the question.
-_librdkafka_logger = logging.getLogger(f"{__name__}.librdkafka")
-_librdkafka_logger.setLevel(logging.CRITICAL)
-
-BATCH = 10_000
 GC_THRESHOLD = 200_000
 DEFAULT_STALL_TIMEOUT_S = 30.0
-
-
 END_OFFSET_TIMEOUT_S = 5.0
 
-_LEADERLESS = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
-_LEADER_RETRY_S = 0.1
+_POLL_S = 0.2
 
 
 class ReplayStalled(Exception):
@@ -56,28 +46,6 @@ def log_codec(cluster_id: str) -> DecisionCodec:
     return DecisionCodec(seal=seals_of(cluster_id).of(Topic.LOG), sealed_from_offset=sealed_from_offset(cluster_id))
 
 
-def consumer_settings(bootstrap: str, *, isolation: str = "read_uncommitted") -> dict[str, Any]:
-    """Return the settings of a consumer that reads an assigned partition, from where it is told, for itself alone.
-
-    What others write in transactions is read as it comes, unless `isolation` says otherwise: who reads what masters and TaskExecutors say
-    waits for nobody else (P11).
-    """
-    own = {
-        "group.id": "eventflink-reader",  # never joined, nothing is committed: librdkafka wants a name
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "auto.offset.reset": "error",
-        "isolation.level": isolation,
-        "allow.auto.create.topics": False,
-        "enable.partition.eof": False,
-        "queued.max.messages.kbytes": 65_536,
-        "fetch.wait.max.ms": 100,
-        "fetch.message.max.bytes": 4 * 1024 * 1024,
-        "check.crcs": True,
-    }
-    return client_settings(bootstrap, own)
-
-
 def log_bounds(bootstrap: str, cluster_id: str, timeout_s: float = 10.0) -> tuple[int, int]:
     """Return the first offset of the log and the offset after its last record.
 
@@ -85,30 +53,8 @@ def log_bounds(bootstrap: str, cluster_id: str, timeout_s: float = 10.0) -> tupl
         KafkaException: the broker cannot be reached, or the cluster has no log.
 
     """
-    consumer = Consumer(consumer_settings(bootstrap))
-    try:
-        return watermark_offsets(consumer, TopicPartition(topic_name(cluster_id, Topic.LOG), 0), timeout_s)
-    finally:
-        consumer.close()
-
-
-def watermark_offsets(consumer: Consumer, partition: TopicPartition, timeout_s: float) -> tuple[int, int]:
-    """Return the first offset of a partition and the one after its last record; a leader that is just being elected is waited for.
-
-    Raises:
-        KafkaException: the broker cannot be reached, does not have the partition, or elects no leader for it in time.
-
-    """
-    deadline = time.monotonic() + timeout_s
-    while True:
-        try:
-            low, high = consumer.get_watermark_offsets(partition, timeout=timeout_s, cached=False)
-        except KafkaException as error:
-            if error.args[0].code() not in _LEADERLESS or time.monotonic() >= deadline:
-                raise
-            time.sleep(_LEADER_RETRY_S)
-        else:
-            return int(low), int(high)
+    with PulledPartition(bootstrap, topic_name(cluster_id, Topic.LOG)) as log:
+        return log.bounds(timeout_s)
 
 
 class EndOffset:
@@ -116,9 +62,8 @@ class EndOffset:
 
     def __init__(self, bootstrap: str, cluster_id: str) -> None:
         """Connect with the first question."""
-        self._bootstrap = bootstrap
-        self._partition = TopicPartition(topic_name(cluster_id, Topic.LOG), 0)
-        self._consumer: Consumer | None = None
+        self._bootstrap, self._topic = bootstrap, topic_name(cluster_id, Topic.LOG)
+        self._log: PulledPartition | None = None
         self._lock = threading.Lock()
 
     def fetch(self, timeout_s: float = END_OFFSET_TIMEOUT_S) -> int:
@@ -129,17 +74,16 @@ class EndOffset:
 
         """
         with self._lock:
-            if self._consumer is None:
-                self._consumer = Consumer(consumer_settings(self._bootstrap), logger=_librdkafka_logger)
-            _, end_offset = self._consumer.get_watermark_offsets(self._partition, timeout=timeout_s, cached=False)
-            return int(end_offset)
+            if self._log is None:
+                self._log = PulledPartition(self._bootstrap, self._topic)
+            return self._log.bounds(timeout_s)[1]
 
     def close(self) -> None:
         """Let the connection go; a question under way is waited for."""
         with self._lock:
-            consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close()
+            log, self._log = self._log, None
+        if log is not None:
+            log.close()
 
 
 def read_log(
@@ -154,36 +98,35 @@ def read_log(
     """
     if first_offset >= end_offset:
         return
-    settings = consumer_settings(bootstrap)
-    consumer = Consumer(settings)
-    try:
-        partition = TopicPartition(topic_name(cluster_id, Topic.LOG), 0, first_offset if first_offset > 0 else OFFSET_BEGINNING)
+    with PulledPartition(bootstrap, topic_name(cluster_id, Topic.LOG), is_dense=True) as log:
         # Connected first: librdkafka asks half a second later for a beginning that it could not ask for at once.
-        watermark_offsets(consumer, partition, stall_timeout_s)
-        consumer.assign([partition])
-        deadline = time.monotonic() + stall_timeout_s
-        dense = DenseReader(settings, partition, first_offset)
-        while True:
-            # Never more than there is: a batch that cannot be filled would wait for its timeout.
-            given = consumer.consume(min(BATCH, end_offset - dense.gaps.next_offset), timeout=0.2)
-            errors = [error for message in given if (error := message.error()) is not None]
-            for error in errors:
-                if not error.retriable():
-                    raise KafkaException(error)
-            sound = [message for message in given if message.error() is None] if errors else given
-            messages = dense.fill(sound, consumer.position([partition])[0].offset)
-            for message in messages:
-                if message.offset() >= end_offset:
-                    return
-                yield message.offset(), message.timestamp()[1], message.value() or b""
-                if message.offset() == end_offset - 1:
-                    return
-            if messages:
-                deadline = time.monotonic() + stall_timeout_s
-            elif time.monotonic() > deadline:
-                raise ReplayStalled(f"the log of {cluster_id} gave no record for {stall_timeout_s:.0f} s before offset {end_offset}")
-    finally:
-        consumer.close()
+        log.bounds(stall_timeout_s)
+        log.seek(first_offset if first_offset > 0 else OFFSET_BEGINNING)
+        for message in read_to(log, end_offset, stall_timeout_s):
+            yield message.offset() or 0, message.timestamp()[1], message.value() or b""
+
+
+def read_to(reader: PulledPartition, end_offset: int, stall_timeout_s: float = DEFAULT_STALL_TIMEOUT_S) -> Iterator[Message]:
+    """Yield the records from where a reader stands up to, without, `end_offset`.
+
+    Raises:
+        ReplayStalled: no record came for `stall_timeout_s`.
+        KafkaException: as `PulledPartition.read`.
+
+    """
+    deadline = time.monotonic() + stall_timeout_s
+    while reader.position < end_offset:
+        # Never more than there is: what comes behind the end is not wanted.
+        for message in (messages := reader.read(_POLL_S, min(BATCH, end_offset - reader.position))):
+            if (message.offset() or 0) >= end_offset:
+                return
+            yield message
+        if messages:
+            deadline = time.monotonic() + stall_timeout_s
+        elif reader.reached is not None and not reader.is_dense:
+            return  # The last records of a compacted topic may be gone, or be no records.
+        elif time.monotonic() > deadline:
+            raise ReplayStalled(f"{reader.topic} gave no record for {stall_timeout_s:.0f} s before offset {end_offset}")
 
 
 @contextmanager

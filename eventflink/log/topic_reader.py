@@ -14,11 +14,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaException, Message
 
-from eventflink.log.dense_reader import DenseReader
+from eventflink.log.pulled_partition import PulledPartition
 from eventflink.log.refusals import explain
-from eventflink.log.replay import consumer_settings
 
 BATCH_RECORDS: Final = 256
 """Records of a batch at most; its bytes are bounded by what librdkafka keeps."""
@@ -68,23 +67,18 @@ class TopicReader:
         """Where the topic ended by the broker's last answer; None before there was one."""
         self._stable_offset: int | None = None
         """Where what is committed ended, while nothing came behind it."""
-        self._bootstrap = bootstrap
-        self._partition = TopicPartition(topic, 0, offset)
-        isolation = "read_committed" if is_committed else "read_uncommitted"
-        self._settings: dict[str, Any] = consumer_settings(bootstrap, isolation=isolation) | {
+        self._bootstrap, self._topic, self._offset = bootstrap, topic, offset
+        self._isolation = "read_committed" if is_committed else "read_uncommitted"
+        self._is_dense = is_dense
+        self._settings: dict[str, Any] = {
             "queued.max.messages.kbytes": _QUEUED_KBYTES,
             "fetch.message.max.bytes": 1024 * 1024,
             # Nothing is fetched while what was fetched before is not taken: so a reader that waits has records gathered.
             "queued.min.messages": 1,
             "fetch.queue.backoff.ms": 1,
-            "fetch.error.backoff.ms": 100,
             "fetch.wait.max.ms": FETCH_WAIT_MS,
-            "reconnect.backoff.max.ms": 1_000,
-            "enable.partition.eof": True,
-            "log_level": 0,  # Each lost connection is a line; what it costs is told by the terms.
             **settings,
         }
-        self._dense = DenseReader(self._settings, self._partition, offset) if is_dense else None
         self._may_read = threading.Event()
         self._may_read.set()
         self._credit = threading.Semaphore(MAX_BATCHES)
@@ -102,7 +96,7 @@ class TopicReader:
 
     def start(self, hand_out: Callable[[list[Message]], object]) -> None:
         """Begin; `hand_out` gets batches of at least one record in the reader's thread."""
-        self._thread = threading.Thread(target=self._run, args=(hand_out,), name=f"reader-{self._partition.topic}", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(hand_out,), name=f"reader-{self._topic}", daemon=True)
         self._thread.start()
 
     def give_back(self) -> None:
@@ -139,25 +133,25 @@ class TopicReader:
         try:
             self._read_on(hand_out)
         except KafkaException as error:
-            self.failure = f"{self._partition.topic}: {explain(error.args[0], self._bootstrap, 'Read', self._partition.topic)}"
+            self.failure = f"{self._topic}: {explain(error.args[0], self._bootstrap, 'Read', self._topic)}"
         except Exception as error:  # noqa: BLE001 - whatever ends the thread, nothing more will come
-            self.failure = f"{self._partition.topic}: {error}"
+            self.failure = f"{self._topic}: {error}"
 
     def _read_on(self, hand_out: Callable[[list[Message]], object]) -> None:
-        consumer = Consumer(self._settings)
-        try:
-            consumer.assign([self._partition])
+        with PulledPartition(
+            self._bootstrap, self._topic, isolation=self._isolation, is_dense=self._is_dense, own_settings=self._settings, passes=_passes
+        ) as reader:
+            reader.seek(self._offset)
             while not self._is_closing:
                 if not self._may_read.wait(_POLL_S) or not self._credit.acquire(timeout=_POLL_S):
                     continue
-                messages = self._read(consumer)
+                messages = reader.read(_POLL_S, BATCH_RECORDS)
+                self._stable_offset, self.end_offset = reader.reached, reader.known_end()
                 if messages and not self._is_closing:
                     hand_out(messages)
                     self._gather(len(messages))
                 else:
                     self._credit.release()
-        finally:
-            consumer.close()
 
     def _gather(self, count: int) -> None:
         """Wait after a batch of so many records, unless more of them have come already."""
@@ -167,24 +161,7 @@ class TopicReader:
         if count > 1 or self._handed_out_s - before_s < _BUSY_INTERVAL_S:
             time.sleep(BUSY_GATHERING_MS / 1000)
 
-    def _read(self, consumer: Consumer) -> list[Message]:
-        """Return what is there, or the first that comes soon with what came with it.
 
-        Raises:
-            KafkaException: the offset is not there any more, or the broker refuses for good.
-
-        """
-        first = consumer.poll(_POLL_S)
-        records: list[Message] = []
-        for message in [] if first is None else [first, *consumer.consume(BATCH_RECORDS - 1, 0)]:
-            error = message.error()
-            if error is None:
-                records.append(message)
-                self._stable_offset = None
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's own name for it
-                self._stable_offset = message.offset()
-            elif message.topic() is not None:  # Others concern a group, and there is none.
-                raise KafkaException(error)
-        _, end_offset = consumer.get_watermark_offsets(self._partition, cached=True)
-        self.end_offset = end_offset if end_offset >= 0 else None
-        return records if self._dense is None else self._dense.fill(records, consumer.position([self._partition])[0].offset)
+def _passes(message: Message) -> bool:
+    """Return whether an error is no end of the reading: those without a topic concern a group, and there is none."""
+    return message.topic() is None

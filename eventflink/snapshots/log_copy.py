@@ -13,7 +13,7 @@ from typing import Final
 
 from eventflink.events.topics import Topic
 from eventflink.log.administration import log_topic_id, trim_log
-from eventflink.log.patient_producer import PatientProducer
+from eventflink.log.producers import PatientProducer
 from eventflink.log.replay import log_bounds, read_log
 from eventflink.snapshots.loading import LoadedSnapshot, find_snapshot, is_log_of
 from eventflink.snapshots.snapshot import LogRange, take_snapshot

@@ -19,18 +19,16 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.inputs import ConfirmSnapshot, ReportSnapshot
 from eventflink.events.seal import seals_of
-from eventflink.events.topics import Topic, topic_name
+from eventflink.events.topics import Topic
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.log.administration import AdministrationError, log_topic_id, trim_log
-from eventflink.log.patient_producer import NotDelivered
-from eventflink.log.producers import producer_settings
-from eventflink.log.refusals import explain
+from eventflink.log.producers import NotDelivered, PatientProducer
 from eventflink.log.replay import ReplayStalled, log_bounds, replay
 from eventflink.processes import set_parent_death_signal
 from eventflink.snapshots.loading import LoadedSnapshot, find_snapshot, load_fold
@@ -165,20 +163,10 @@ def _report(bootstrap: str, cluster_id: str, command: ReportSnapshot | ConfirmSn
         NotDelivered: Kafka did not take it.
 
     """
-    producer = Producer(producer_settings(bootstrap, int(_REPORT_TIMEOUT_S * 1000)), logger=_logger)
-    failures: list[str] = []
-    topic = topic_name(cluster_id, Topic.COMMANDS)
-    producer.produce(
-        topic,
-        key=command.snapshot_id.encode(),
-        value=PayloadCodec("CommandEnvelope", seal=seals_of(cluster_id).of(Topic.COMMANDS)).encode(
-            command, sent_at_ms=time.time_ns() // 1_000_000
-        ),
-        partition=0,
-        on_delivery=lambda error, _: failures.append(explain(error, bootstrap, "Write", topic)) if error is not None else None,
-    )
-    if producer.flush(_REPORT_TIMEOUT_S) or failures:
-        raise NotDelivered(f"{type(command).__name__} was not delivered: {', '.join(failures) or 'no answer'}")
+    codec = PayloadCodec("CommandEnvelope", seal=seals_of(cluster_id).of(Topic.COMMANDS))
+    with PatientProducer(bootstrap, cluster_id, Topic.COMMANDS, patience_s=_REPORT_TIMEOUT_S) as producer:
+        producer.produce(command.snapshot_id, codec.encode(command, sent_at_ms=time.time_ns() // 1_000_000))
+        producer.flush()
     _logger.info("%s snapshot=%s offset=%d digest=%s", type(command).__name__, command.snapshot_id, command.log_offset, command.digest)
 
 

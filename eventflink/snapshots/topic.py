@@ -12,7 +12,7 @@ from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.seal import seals_of
 from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
 from eventflink.events.topics import Topic
-from eventflink.log.patient_producer import PatientProducer
+from eventflink.log.producers import PatientProducer
 from eventflink.log.stored_topic import StoredTopic
 from eventflink.snapshots.search import ENVELOPE, MANIFEST, record_key, split_key
 

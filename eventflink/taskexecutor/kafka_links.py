@@ -3,6 +3,10 @@
 Everything that Kafka delivers is put into one bounded inbox as an `Input`, to be called by the main loop with the time; nothing is
 decided here. Effects are read from the end of this TaskManager's partition of `deployments` on (P12) with positions that are never
 committed; a hole is reported, and what is for others is dropped by its key.
+
+The reader of effects stands apart from those of `log`: which partition is its own may change while it reads, and an error costs it the
+records of a hole alone, never those that came with the error. So do the producers: each record's fate is an input of the protocol, and
+one that delivers nothing is replaced.
 """
 
 import logging
@@ -10,25 +14,24 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.effects import DeploymentEnvelope, LeaderChanged
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
 from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, deployment_partition, topic_name
+from eventflink.log.clients import new_consumer, new_producer
 from eventflink.log.refusals import explain
-from eventflink.model.kafka_settings import client_settings
 from eventflink.model.texts import is_told
 from eventflink.processes.trace import stamp
 from eventflink.taskexecutor.protocol import Action, Input, TaskExecutorProtocol
 from eventflink.taskexecutor.protocol.records import TaskExecutorCodecs, is_for
 
 _LOGGER = logging.getLogger(__name__)
-_CLIENT_LOGGER = logging.getLogger(f"{__name__}.client")
-_CLIENT_LOGGER.setLevel(logging.CRITICAL)  # Each lost connection is a line of the client's; `_Troubles` says it often enough.
 
 _POLL_S: Final = 0.1
 _METADATA_TIMEOUT_S: Final = 5.0
@@ -39,19 +42,9 @@ _PROMPT_MS: Final = 1_000
 _TROUBLE_INTERVAL_S: Final = 10.0
 
 
-def client_configuration(bootstrap: str, client_id: str) -> dict[str, Any]:
-    """Return what every client of this process is configured with: quick to find a broker that comes back, quiet."""
-    own = {
-        "client.id": client_id,
-        "reconnect.backoff.ms": 50,
-        "reconnect.backoff.max.ms": 1000,
-        "retry.backoff.ms": 50,
-        "socket.nagle.disable": True,
-        "log.connection.close": False,
-        "error_cb": _Troubles(),
-        "logger": _CLIENT_LOGGER,
-    }
-    return client_settings(bootstrap, own)
+def client_configuration(client_id: str) -> dict[str, Any]:
+    """Return what every client of this process wants beside the settings of all: to find a broker soon that comes back, and to say so."""
+    return {"client.id": client_id, "reconnect.backoff.ms": 50, "retry.backoff.ms": 50, "error_cb": _Troubles()}
 
 
 class Inbox:
@@ -129,16 +122,8 @@ class EffectsReader:
         self._codecs = TaskExecutorCodecs(seals_of(cluster_id))
         self._undecodable = 0
         self._closing = threading.Event()
-        self._consumer = Consumer(
-            client_configuration(bootstrap, task_manager_id)
-            | {
-                "group.id": "eventflink-taskexecutor",  # Required by the client; nothing joins or commits.
-                "enable.auto.commit": False,
-                "enable.auto.offset.store": False,
-                "auto.offset.reset": "error",
-                "isolation.level": "read_uncommitted",  # Masters write in no transactions, and those of others hold nobody up.
-            }
-        )
+        # Masters write in no transactions, and those of others hold nobody up: what is uncommitted is read.
+        self._consumer = new_consumer(bootstrap, client_configuration(task_manager_id))
         self._thread = threading.Thread(target=self._run, name="effects-reader", daemon=True)
 
     def start(self) -> None:
@@ -248,9 +233,9 @@ class EffectsReader:
 class _PolledProducer:
     """A producer with the thread that serves its delivery callbacks."""
 
-    def __init__(self, configuration: dict[str, Any], name: str) -> None:
-        self._configuration = configuration
-        self._producer = Producer(configuration)
+    def __init__(self, make: Callable[[], Producer], name: str) -> None:
+        self._make = make
+        self._producer = make()
         self._broken = False
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -297,7 +282,7 @@ class _PolledProducer:
     def _replace(self) -> None:
         """Replace the producer: after a fatal error (a fenced or confused idempotent producer), or stuck, it delivers nothing more."""
         _LOGGER.error("ProducerReplaced thread=%s", self._thread.name)
-        old, self._producer = self._producer, Producer(self._configuration)
+        old, self._producer = self._producer, self._make()
         self._broken = False
         old.purge()
         old.flush(_POLL_S)
@@ -325,10 +310,11 @@ class ReportsWriter:
         self._heartbeats_topic = topic_name(cluster_id, Topic.HEARTBEATS)
         self._prompt_heartbeat_sent_at_ms = 0
         """When the newest heartbeat was sent that Kafka acknowledged at once."""
-        common = client_configuration(bootstrap, task_manager_id) | {"acks": "all", "linger.ms": 0}
-        self._reports = _PolledProducer(common | {"enable.idempotence": True, "message.timeout.ms": _REPORT_TIMEOUT_MS}, "reports-producer")
+        common = client_configuration(task_manager_id)
+        self._reports = _PolledProducer(partial(new_producer, bootstrap, _REPORT_TIMEOUT_MS, common), "reports-producer")
         # A producer of its own: heartbeats neither wait behind reports nor keep them waiting.
-        self._heartbeats = _PolledProducer(common | {"message.timeout.ms": heartbeat_timeout_ms}, "heartbeats-producer")
+        unordered = common | {"enable.idempotence": False}
+        self._heartbeats = _PolledProducer(partial(new_producer, bootstrap, heartbeat_timeout_ms, unordered), "heartbeats-producer")
 
     def send_reports(self, reports: Sequence[TaskManagerReport], sent_at_ms: int) -> None:
         """Append the reports, in order."""

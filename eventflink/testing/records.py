@@ -5,7 +5,6 @@ The rule: a wait has a timeout, and its error says what was there.
 """
 
 import json
-import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,12 +12,12 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, TIMESTAMP_NOT_AVAILABLE, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from eventflink.gateways.kafka_clients import make_producer
 from eventflink.log.admin_connection import AdminConnection, AdministrationError
-from eventflink.log.replay import consumer_settings
+from eventflink.log.clients import new_consumer
 from eventflink.testing.failures import Unexpected
 
 MAX_COLLECTED: Final = 1_000_000
@@ -29,10 +28,6 @@ _POLL_S: Final = 0.1
 _BATCH: Final = 10_000
 _SHOWN: Final = 10
 _SHOWN_CHARACTERS: Final = 200
-
-# What librdkafka would log of a broker that is away comes back as the error of the wait.
-_silent = logging.getLogger(f"{__name__}.librdkafka")
-_silent.setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,7 @@ class Topics:
         """Return all that the topic holds, once it is as wanted; in the order of their offsets within a partition."""
         partitions = range(self.partitions_of(topic))
         isolation = "read_committed" if committed else "read_uncommitted"
-        consumer = Consumer(consumer_settings(self._bootstrap, isolation=isolation) | {"enable.partition.eof": True}, logger=_silent)
+        consumer = new_consumer(self._bootstrap, {"enable.partition.eof": True}, isolation=isolation)
         held = _Held()
         deadline = time.monotonic() + timeout_s
         try:

@@ -21,7 +21,7 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ArchiveUnusable, DuplicateJobSubmission, JobTerminated, UnknownJob
 from eventflink.gateways.reads import ask_master, find_masters
-from eventflink.log.replay import consumer_settings
+from eventflink.log.clients import consumer_settings
 from eventflink.model.statuses import JobStatus
 from eventflink.snapshots.snapshot import encode_fold
 from tests.support.hand import NOWHERE

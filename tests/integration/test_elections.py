@@ -21,7 +21,8 @@ from eventflink.events.log_events import LeadershipGranted
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics
-from eventflink.log.replay import consumer_settings, log_bounds, new_fold, read_log
+from eventflink.log.clients import consumer_settings
+from eventflink.log.replay import log_bounds, new_fold, read_log
 from eventflink.model.statuses import ExecutionState, JobStatus, Role
 from tests.support.running_cluster import TIMEOUT_S, RunningCluster, wait_until
 from tests.support.zookeeper import ZooKeeper

@@ -22,7 +22,8 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics, log_topic_id, trim_log
-from eventflink.log.replay import consumer_settings, log_bounds, new_fold, replay
+from eventflink.log.clients import consumer_settings
+from eventflink.log.replay import log_bounds, new_fold, replay
 from eventflink.model.cluster_secret import MIN_LENGTH, VARIABLE, use_secret
 from eventflink.model.configuration import build_configuration
 from eventflink.snapshots.keeper import SnapshotTask, starter

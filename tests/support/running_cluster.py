@@ -33,7 +33,8 @@ from eventflink.gateways.reads import ask_masters, exceptions_path
 from eventflink.jobs.archive import build_archive
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics, ensure_topics
-from eventflink.log.replay import EndOffset, consumer_settings, log_bounds, new_fold, read_log, replay
+from eventflink.log.clients import consumer_settings
+from eventflink.log.replay import EndOffset, log_bounds, new_fold, read_log, replay
 from eventflink.master.job_master import JobMaster
 from eventflink.model.cluster_secret import mint_secret, secret_path, use_secret
 from eventflink.model.configuration import load_configuration

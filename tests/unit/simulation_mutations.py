@@ -60,7 +60,7 @@ from eventflink.leadership.reads import Reads
 from eventflink.leadership.recovery import RecoveryMode
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.log import access_rights
-from eventflink.log.replay import consumer_settings
+from eventflink.log.clients import consumer_settings
 from eventflink.master import active_resource_manager, checkpoint_coordinator, effects, free_slots, slot_manager, task_executor_reports
 from eventflink.master.blocklist import Blocklist
 from eventflink.master.checkpoints import Checkpoints
@@ -488,7 +488,7 @@ def consequences_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P11", "a master reads the records of transactions that are open or were aborted")
 def uncommitted_records_are_read(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("eventflink.log.topic_reader.consumer_settings", lambda bootstrap, **_: consumer_settings(bootstrap))
+    patch.setattr("eventflink.log.clients.consumer_settings", lambda bootstrap, own, **_: consumer_settings(bootstrap, own))
 
 
 @breaks("P11", "a leader leaves transactions open, however long they hold others up")

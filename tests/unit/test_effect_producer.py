@@ -6,8 +6,9 @@ import pytest
 from confluent_kafka import Producer
 
 from eventflink.events.topics import Topic
-from eventflink.log import producers
-from eventflink.log.producers import EffectProducer, LogAppender, producer_settings
+from eventflink.log import clients
+from eventflink.log.clients import producer_settings
+from eventflink.log.producers import EffectProducer, LogAppender
 from eventflink.model.configuration import build_configuration
 
 NOWHERE = "127.0.0.1:9"
@@ -35,8 +36,8 @@ def test_a_queue_that_is_full_costs_the_leader_no_time(monkeypatch: pytest.Monke
             return int(super().poll(0))
 
     small = producer_settings(NOWHERE, 30_000) | {"queue.buffering.max.messages": 1}
-    monkeypatch.setattr(producers, "producer_settings", lambda *_: small)
-    monkeypatch.setattr(producers, "Producer", Watched)
+    monkeypatch.setattr(clients, "producer_settings", lambda *_: small)
+    monkeypatch.setattr(clients, "Producer", Watched)
     producer = EffectProducer(NOWHERE, "cluster")
     for _ in range(3):
         producer.produce(Topic.REPLIES, "request", b"answer")

@@ -20,6 +20,7 @@ SMALL = {
     "eventflink.events.seal",
     "eventflink.events.topics",
     "eventflink.log",
+    "eventflink.log.clients",
     "eventflink.log.last_record",
     "eventflink.model",
     "eventflink.model.cluster_secret",

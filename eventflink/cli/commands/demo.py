@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import click
 import yaml
-from confluent_kafka import Producer
 
 from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
@@ -35,12 +34,12 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import new_job_id
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.follow import LogFollower
+from eventflink.gateways.kafka_clients import make_producer
 from eventflink.gateways.outputs import find_output
 from eventflink.gateways.results import ExecutionGraphInfo, read_as
 from eventflink.jobs.archive import build_archive
 from eventflink.jobs.plain_rows import python_rows
 from eventflink.log.administration import AdministrationError, delete_topics
-from eventflink.model.kafka_settings import client_settings
 from eventflink.model.statuses import JobStatus
 from eventflink.session.cluster_session import actor_name
 from eventflink.taskexecutor.spark_server import find_server, is_server_alive
@@ -152,7 +151,7 @@ def _prepare(session: Session, cluster: LocalCluster, job_id: str) -> dict[str, 
 
 def _produce(bootstrap: str, topic: str, document: dict[str, Any]) -> None:
     """Append one record, as any client of Kafka can."""
-    producer = Producer(client_settings(bootstrap, {"enable.idempotence": True}))
+    producer = make_producer(bootstrap)
     producer.produce(topic, key=document["job_id"], value=json.dumps(document))
     if producer.flush(_PRODUCE_TIMEOUT_S):
         raise ClusterUnreachable(f"the submission was not taken by Kafka at {bootstrap} within {_PRODUCE_TIMEOUT_S:.0f} s")

@@ -18,7 +18,7 @@ from eventflink.drills import DrillFailed, DrillRefused
 from eventflink.drills.failover_drill import FailoverOptions, FailoverReport, look_around, run_failover
 from eventflink.drills.rehearsal import RehearsalReport, run_rehearsal
 from eventflink.drills.report import as_document, as_markdown, rows, title
-from eventflink.log.patient_producer import NotDelivered
+from eventflink.log.producers import NotDelivered
 from eventflink.model.statuses import DrillStepType
 from eventflink.processes.child_processes import ChildDied
 from eventflink.snapshots.log_copy import CopyFailed
