@@ -30,7 +30,7 @@ INSTALL := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m 
 # What the processes of a cluster import is compiled once, here, and not by all of them at once at the first start.
 COMPILE := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import eventflink.cli.commands.demo, eventflink.cli.commands.list, \
 	eventflink.cli.commands.master, eventflink.cli.commands.rest, eventflink.cli.commands.status, eventflink.cli.commands.submit, \
-	eventflink.cli.commands.taskexecutor, eventflink.rest.history.worker; \
+	eventflink.cli.commands.taskexecutor, eventflink.reader.past.worker; \
 	from eventflink.taskexecutor.spark_client import load_client; load_client()'
 
 # The compiler that checks the types of the dashboard's modules, and the types of what they import; nothing of it is served.

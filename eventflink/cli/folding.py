@@ -23,7 +23,7 @@ from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.administration import AdministrationError
 from eventflink.log.refusals import explain, is_denied
 from eventflink.log.replay import ReplayStalled
-from eventflink.model.job_graph_document import is_valid_job_id
+from eventflink.reader.archives.reading import read_archived
 from eventflink.snapshots.loading import read_state
 from eventflink.views import jobs_and_cluster
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job
@@ -97,29 +97,15 @@ def _fold_state(session: Session, compute: Callable[[Fold], View], from_archive:
     try:
         return {**compute(fold), "log_offset": fold.last_offset}
     except JobNotFound as error:
-        archive = _read_archive(session, error) if from_archive is not None else None
-        if from_archive is None or archive is None:
+        try:
+            archive = read_archived(_archives(session) if from_archive is not None else None, error)
+        except JobNotFound:
             raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
-        return {**from_archive(archive), "log_offset": fold.last_offset}
+        except (ArchiveMissing, ArchiveDamaged) as unusable:
+            raise ArchiveUnusable(str(unusable)) from unusable
+        return {**(from_archive(archive) if from_archive is not None else {}), "log_offset": fold.last_offset}
 
 
-def _read_archive(session: Session, missing: JobNotFound) -> View | None:
-    """Return the archive of a job that the state does not hold, from where this configuration says; None: there is none.
-
-    Raises:
-        ArchiveUnusable: there should be one, and it is damaged or gone.
-        BlobError, OSError: the storage does not answer as it should.
-
-    """
+def _archives(session: Session) -> JobArchives | None:
     location = session.configuration.archive_location
-    if not location or missing.archive_digest == "" or not is_valid_job_id(missing.job_id):
-        return None
-    archives = JobArchives(open_storage(location, "jobmanager.archive.fs.dir"), 0)
-    try:
-        return archives.read(missing.job_id, missing.archive_digest or "")
-    except ArchiveMissing as error:
-        if missing.archive_digest is None:
-            return None
-        raise ArchiveUnusable(f"{error}, though it was written") from error
-    except ArchiveDamaged as error:
-        raise ArchiveUnusable(str(error)) from error
+    return JobArchives(open_storage(location, "jobmanager.archive.fs.dir"), 0) if location else None

@@ -1,10 +1,9 @@
 """Answers about the present as they were sent: what several clients ask at one offset is computed and written once.
 
-Kept are answers to reads of Flink's API that are of one state alone, and those of the newest state that was asked about. Who may ask is
-checked before an answer is looked for, by the same routes.
+Kept are answers to reads of Flink's API that are of one state alone, and those of the newest state that was asked about
+(`reader/state_cache.py`). Who may ask is checked before an answer is looked for, by the same routes.
 """
 
-from collections import OrderedDict
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -12,11 +11,8 @@ from fastapi import Request, Response
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from eventflink.rest.observed_state import Position
-
-MAX_ANSWERS: Final = 256
-MAX_BYTES: Final = 32 * 1024 * 1024
-"""Of all answers together."""
+from eventflink.reader.observed_state import Position
+from eventflink.reader.state_cache import StateCache
 
 _NOTE: Final = "of_state"
 """Where a request notes which state its answer is of; False: of none, or of more than that."""
@@ -37,37 +33,10 @@ def answered(_: Request, error: Exception) -> Response:
     return error.response
 
 
-class Answers:
-    """The answers of one state. For one event loop."""
-
-    def __init__(self) -> None:
-        """Hold no answer."""
-        self._position: Position | None = None
-        self._known: OrderedDict[tuple[str, bytes], Response] = OrderedDict()
-        self._bytes = 0
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._known)
-
-    def look(self, position: Position | None, request: Request) -> None:
-        """End a request that reads and whose answer is known of this state; raises `Answered`. One that changes something reads as well."""
-        key = _key_of(request.scope)
-        if request.method == "GET" and position is not None and position == self._position and key in self._known:
-            self._known.move_to_end(key)
-            known = self._known[key]
-            raise Answered(Response(known.body, headers=dict(known.headers)))
-
-    def keep(self, position: Position, scope: Scope, response: Response) -> None:
-        """Keep the answer to a request; those of other states are forgotten, and those that nobody has asked for the longest."""
-        if position != self._position:
-            self._position, self._bytes = position, 0
-            self._known.clear()
-        known = self._known.pop(key := _key_of(scope), None)
-        self._known[key] = response
-        self._bytes += len(response.body) - (len(known.body) if known is not None else 0)
-        while len(self._known) > MAX_ANSWERS or self._bytes > MAX_BYTES:
-            self._bytes -= len(self._known.popitem(last=False)[1].body)
+def look(cache: StateCache, position: Position | None, request: Request) -> None:
+    """End a request that reads and whose answer is known of this state; raises `Answered`. One that changes something reads as well."""
+    if request.method == "GET" and (known := cache.get(position, _key_of(request.scope))) is not None:
+        raise Answered(Response(known.body, headers=dict(known.headers)))
 
 
 def note_state(request: Request, position: Position | None) -> None:
@@ -79,10 +48,10 @@ def note_state(request: Request, position: Position | None) -> None:
 class Remember:
     """Keeps what is sent of answers that say which state they are of."""
 
-    def __init__(self, application: ASGIApp, answers: Answers) -> None:
+    def __init__(self, application: ASGIApp, cache: StateCache) -> None:
         """Stand before an application."""
         self._application = application
-        self._answers = answers
+        self._cache = cache
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on and its answer back."""
@@ -101,7 +70,7 @@ class Remember:
             elif message["type"] == "http.response.body" and position is not None:
                 body += message.get("body", b"")
                 if not message.get("more_body", False):
-                    self._answers.keep(position, scope, Response(body, headers=headers))
+                    self._cache.keep(position, _key_of(scope), Response(body, headers=headers), len(body))
             await send(message)
 
         await self._application(scope, receive, keep)

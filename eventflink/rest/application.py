@@ -84,7 +84,7 @@ def build_application(services: Services) -> FastAPI:
     application.state.services = services
     application.state.pages = lambda request, *asked: Moments(request, services, *asked)
     application.add_exception_handler(Answered, answered)
-    application.add_middleware(Remember, answers=services.answers)
+    application.add_middleware(Remember, cache=services.cache)
     serve_dashboard(application, dashboard_router({"spark-ui-port": services.configuration.spark_ui_port}))
     return application
 

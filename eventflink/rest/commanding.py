@@ -12,9 +12,9 @@ from fastapi import Depends, Response
 
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway
 from eventflink.gateways.request_channel import Accepted
+from eventflink.reader.observed_state import NotThere
 from eventflink.rest.access.identity import Identity
 from eventflink.rest.access.roles import IdentityOfRequest
-from eventflink.rest.observed_state import NotThere
 from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, ServicesOfRequest
 from eventflink.rest.services import Services
 

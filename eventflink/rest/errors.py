@@ -33,7 +33,7 @@ from eventflink.gateways.errors import (
 )
 from eventflink.gateways.request_channel import NOT_AUTHORIZED
 from eventflink.model.document_faults import describe_fault
-from eventflink.rest.observed_state import NotThere
+from eventflink.reader.observed_state import NotThere
 
 _MAX_SHOWN: Final = 10
 _logger = logging.getLogger(__name__)

@@ -8,15 +8,15 @@ it is computed at once.
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Annotated, Final, Protocol, TypeVar
 
 from fastapi import Depends, Header, Request, Response
 
 from eventflink.blob import BlobError
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
 from eventflink.leadership.fold import Fold
-from eventflink.model.job_graph_document import is_valid_job_id
-from eventflink.rest.answers import note_state
+from eventflink.reader.archives.reading import read_archived
+from eventflink.rest.answers import look, note_state
 from eventflink.rest.errors import RestError, not_found
 from eventflink.rest.services import Services
 from eventflink.views.jobs_and_cluster import JobNotFound
@@ -59,7 +59,7 @@ class StateReads:
         """Take what a request demands of the state; the answer tells what it reflects. Raises `Answered`: it is known already."""
         position = services.state.position
         if position is not None and position[0] >= min_offset:
-            services.answers.look(position, request)
+            look(services.cache, position, request)
         self._services = services
         self._request = request
         self._response = response
@@ -116,21 +116,16 @@ async def read_archive(archives: JobArchives | None, missing: JobNotFound) -> Vi
         RestError: 404 there is none; 410 it is damaged or gone; 503 the storage does not answer.
 
     """
-    if archives is None or missing.archive_digest == "" or not is_valid_job_id(missing.job_id):
-        raise not_found(str(missing))
     try:
         async with asyncio.timeout(ARCHIVE_TIMEOUT_S):
-            archive: dict[str, Any] = await asyncio.to_thread(archives.read, missing.job_id, missing.archive_digest or "")
-    except ArchiveMissing as error:
-        if missing.archive_digest is None:
-            raise not_found(str(missing)) from error
-        raise RestError(HTTPStatus.GONE, f"{error}, though it was written") from error
-    except ArchiveDamaged as error:
+            return await asyncio.to_thread(read_archived, archives, missing)
+    except JobNotFound as error:
+        raise not_found(str(error)) from error
+    except (ArchiveMissing, ArchiveDamaged) as error:
         raise RestError(HTTPStatus.GONE, str(error)) from error
     except (TimeoutError, OSError, BlobError) as error:
         message = f"the archive of job '{missing.job_id}' cannot be read: {error or f'not within {ARCHIVE_TIMEOUT_S:g} s'}"
         raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
-    return archive
 
 
 async def demanded_offset(

@@ -17,14 +17,14 @@ from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncReso
 from eventflink.leadership.configured_settings import master_settings
 from eventflink.model.configuration import Configuration
 from eventflink.processes.ending import ending_on_signals
+from eventflink.reader.heartbeats import HeartbeatFollower
+from eventflink.reader.observed_state import ObservedState
+from eventflink.reader.observer import Observer
+from eventflink.reader.past.frames import LogToRead
+from eventflink.reader.past.history_process import HistoryProcess
 from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
 from eventflink.rest.application import build_application
-from eventflink.rest.heartbeats import HeartbeatFollower
-from eventflink.rest.history.frames import LogToRead
-from eventflink.rest.history.history_process import HistoryProcess
 from eventflink.rest.jar_store import JarStore
-from eventflink.rest.observed_state import ObservedState
-from eventflink.rest.observer import Observer
 from eventflink.rest.services import Services
 from eventflink.rest.serving import RestFailed, listen, serve
 

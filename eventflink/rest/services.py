@@ -6,14 +6,13 @@ from eventflink.blob.job_archives import JobArchives
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.model.configuration import Configuration
+from eventflink.reader.heartbeats import Heartbeats
+from eventflink.reader.observed_state import ObservedState
+from eventflink.reader.past.port import History, NoHistory
+from eventflink.reader.state_cache import StateCache
 from eventflink.rest.access.guard import Admission
-from eventflink.rest.answers import Answers
-from eventflink.rest.heartbeats import Heartbeats
-from eventflink.rest.history.port import History, NoHistory
 from eventflink.rest.jar_store import JarStore
-from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.operations import Operations
-from eventflink.rest.page_cache import PageCache
 from eventflink.rest.result_reads import ResultReads
 from eventflink.rest.uploads import Turns
 
@@ -33,8 +32,7 @@ class Services:
     heartbeats: Heartbeats = field(default_factory=Heartbeats)
     operations: Operations = field(default_factory=Operations)
     history: History = field(default_factory=NoHistory)
-    pages: PageCache = field(default_factory=PageCache)
-    answers: Answers = field(default_factory=Answers)
+    cache: StateCache = field(default_factory=StateCache)
     results: ResultReads = field(default_factory=ResultReads)
     admission: Admission = field(default_factory=Admission)
     proof: Seals = NO_SEALS

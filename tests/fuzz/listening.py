@@ -23,7 +23,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.leadership.known_log import LogTruncated, check_heard
 from eventflink.log.newest_records import RecordRead
 from eventflink.model.statuses import Role
-from eventflink.rest.heartbeats import Heartbeats
+from eventflink.reader.heartbeats import Heartbeats
 from eventflink.rest.own.present_masters import PresentMaster, masters_of
 from tests.fuzz.corpus_files import ENVELOPES, Message
 from tests.fuzz.generation import Avro, recorded

@@ -89,7 +89,7 @@ def test_what_was_accepted_is_read_at_its_offset_and_through_the_loss_of_the_lea
 def history_of(rest: subprocess.Popen[bytes]) -> psutil.Process | None:
     """Return the process that holds the past of a REST process."""
     children = psutil.Process(rest.pid).children()
-    return next((each for each in children if "eventflink.rest.history.worker" in each.cmdline()), None)
+    return next((each for each in children if "eventflink.reader.past.worker" in each.cmdline()), None)
 
 
 def page_of(url: str, offset: int) -> Any:

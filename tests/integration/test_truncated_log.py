@@ -16,8 +16,8 @@ from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds, read_log
 from eventflink.log.topic_checks import wanted_configuration
-from eventflink.rest.observed_state import ObservedState
-from eventflink.rest.observer import Observer
+from eventflink.reader.observed_state import ObservedState
+from eventflink.reader.observer import Observer
 from eventflink.snapshots.loading import read_state
 from eventflink.snapshots.log_copy import append_records
 from tests.support.running_cluster import RunningCluster, wait_until

@@ -20,13 +20,13 @@ from eventflink.gateways.steps import Ask, AwaitUpload, Step, Steps, Work, drive
 from eventflink.leadership.fold import Fold
 from eventflink.master.settings import MasterSettings
 from eventflink.model.configuration import load_configuration
+from eventflink.reader.observed_state import ObservedState
+from eventflink.reader.past.historian import Historian
+from eventflink.reader.past.log_book import LogBook
+from eventflink.reader.past.port import History, NoHistory
 from eventflink.rest.access.guard import configured_admission
 from eventflink.rest.access.tokens import configured_tokens
 from eventflink.rest.application import build_application
-from eventflink.rest.history.historian import Historian
-from eventflink.rest.history.log_book import LogBook
-from eventflink.rest.history.port import History, NoHistory
-from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.services import Services
 from tests.support.cluster import START_MS, ScriptedCluster, new_fold, replay, replies
 from tests.support.hand import NOWHERE

@@ -11,10 +11,10 @@ from typing import Annotated, Final
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.reader.archives.index import ArchivedJob, Known
 from eventflink.rest.access.guard import Admission
 from eventflink.rest.application import assemble, serve_dashboard
 from eventflink.rest.archived import pages
-from eventflink.rest.archived.index import ArchivedJob, Known
 from eventflink.rest.archived.reads import ArchivedReads, ArchiveReader, ReaderOfRequest
 from eventflink.rest.dashboard_files import dashboard_router
 from eventflink.rest.flink import applications, of_a_job
@@ -140,8 +140,8 @@ async def archived_jobs(
 ) -> ArchivePage:
     """Return a page of the jobs that have archives, and what is wrong with those that cannot be read."""
     known = reader.index.known
-    named = [job for job in known.newest_first if cluster in (None, job.cluster_id) and (name in job.details.name or name in job.job_id)]
-    found = [job for job in named if job.details.state in status] if status else named
+    named = [job for job in known.newest_first if cluster in (None, job.cluster_id) and (name in job.row.name or name in job.job_id)]
+    found = [job for job in named if job.row.state in status] if status else named
     rest = [job for job in found if job.order < after] if after else found
     page = rest[first : first + limit]
     clusters = Counter(job.cluster_id for job in known.newest_first)
@@ -149,7 +149,7 @@ async def archived_jobs(
     return ArchivePage(
         jobs=[_row(reader, job) for job in page],
         total=len(found),
-        by_status=Counter(job.details.state for job in named),
+        by_status=Counter(job.row.state for job in named),
         by_cluster={name: clusters[name] for name in sorted(clusters)[:MAX_CLUSTERS]},
         next=page[-1].order if page and len(rest) > first + len(page) else None,
         skipped=[SkippedArchive(location=each.location, reason=each.reason) for each in skipped[:MAX_SKIPPED]],
@@ -166,17 +166,17 @@ async def archive(reader: ReaderOfRequest, clusterid: str, jobid: str) -> Respon
     return Response(await asyncio.to_thread(lambda: json.dumps(found, ensure_ascii=False).encode()), media_type="application/json")
 
 
-def _listed(known: Known, cluster_id: str | None) -> list[JobDetails]:
+def _listed(known: Known[JobDetails], cluster_id: str | None) -> list[JobDetails]:
     """Return the rows of the newest jobs, the newest last; of several with one id only the one that is answered for."""
     rows: dict[str, JobDetails] = {}
     for job in known.newest_first:
         if cluster_id in (None, job.cluster_id) and len(rows) < MAX_JOBS:
-            rows.setdefault(job.job_id, job.details)
+            rows.setdefault(job.job_id, job.row)
     return list(rows.values())[::-1]
 
 
-def _row(reader: ArchiveReader, job: ArchivedJob) -> ArchivedJobRow:
-    details = job.details
+def _row(reader: ArchiveReader, job: ArchivedJob[JobDetails]) -> ArchivedJobRow:
+    details = job.row
     return ArchivedJobRow(
         cluster_id=job.cluster_id,
         job_id=job.job_id,

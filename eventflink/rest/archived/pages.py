@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from eventflink.rest.archived.life import Life, LifeHasNoSuchMoment, moment_of
+from eventflink.reader.archives.life import Life, LifeHasNoSuchMoment, moment_of
 from eventflink.rest.archived.reads import ArchiveReader, ReaderOfRequest
 from eventflink.rest.errors import not_found
 from eventflink.rest.own.log import MAX_BUCKETS, PlaceText

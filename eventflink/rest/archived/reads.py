@@ -14,9 +14,10 @@ from fastapi import Depends, Request
 from eventflink.blob import BlobError
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing
 from eventflink.leadership.fold import Fold
-from eventflink.rest.archived.index import ArchivedJob, ArchiveIndex
-from eventflink.rest.archived.life import Lives
+from eventflink.reader.archives.index import ArchivedJob, ArchiveIndex
+from eventflink.reader.archives.life import Lives
 from eventflink.rest.errors import RestError, not_found
+from eventflink.rest.flink.job_lists import JobDetails
 from eventflink.views.plain import View
 
 READ_TIMEOUT_S: Final = 10.0
@@ -29,13 +30,13 @@ T = TypeVar("T")
 class ArchiveReader:
     """Reads archives for the requests of one process, a bounded number at a time."""
 
-    def __init__(self, index: ArchiveIndex) -> None:
+    def __init__(self, index: ArchiveIndex[JobDetails]) -> None:
         """Take what is known of archives."""
         self.index = index
         self.lives = Lives()
         self._places = asyncio.Semaphore(MAX_READS)
 
-    def find(self, job_id: str, cluster_id: str | None) -> ArchivedJob:
+    def find(self, job_id: str, cluster_id: str | None) -> ArchivedJob[JobDetails]:
         """Return a job that is known.
 
         Raises:

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 
+from eventflink.reader.heartbeats import Heartbeats
 from eventflink.rest.answers import note_state
 from eventflink.rest.flink.shapes import NONE, Shape, epoch_ms
-from eventflink.rest.heartbeats import Heartbeats
 from eventflink.rest.reading import ReadsOfRequest, ServicesOfRequest
 from eventflink.views.plain import View
 from eventflink.views.queries import task_manager, task_managers

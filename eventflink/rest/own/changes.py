@@ -14,9 +14,9 @@ from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from eventflink.events.wording import iso_time
+from eventflink.reader.observed_state import Change, ObservedState
 from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.errors import Errors
-from eventflink.rest.observed_state import Change, ObservedState
 from eventflink.rest.reading import ServicesOfRequest
 
 router = APIRouter()

@@ -14,9 +14,9 @@ from eventflink.audit import FilterInvalid
 from eventflink.audit.difference import MAX_ROWS
 from eventflink.audit.filters import event_type
 from eventflink.leadership.fold import Fold
+from eventflink.reader.past.decisions import EventsWanted
+from eventflink.reader.past.port import HistoryRefused
 from eventflink.rest.errors import RestError
-from eventflink.rest.history.decisions import EventsWanted
-from eventflink.rest.history.port import HistoryRefused
 from eventflink.rest.own.log_shapes import (
     Bounds,
     DecisionShape,

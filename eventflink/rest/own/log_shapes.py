@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from eventflink.rest.history.log_index import MarkKind
+from eventflink.reader.past.log_index import MarkKind
 from eventflink.rest.own.moments import OwnShape
 
 

@@ -17,8 +17,8 @@ from pydantic import BaseModel, ConfigDict
 from eventflink.audit import FilterInvalid
 from eventflink.audit.filters import Place
 from eventflink.leadership.fold import Fold
+from eventflink.reader.past.port import HistoryRefused, Refusal
 from eventflink.rest.errors import RestError, not_found
-from eventflink.rest.history.port import HistoryRefused, Refusal
 from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, DemandedOffset, ServicesOfRequest, read_archive
 from eventflink.rest.services import Services
 from eventflink.views.jobs_and_cluster import JobNotFound
@@ -152,7 +152,7 @@ class Moments:
             if self.place is not None and self.place.offset is not None and self.place.offset > fold.last_offset:
                 return not_found(f"the log ends at {fold.last_offset}")
             try:
-                return self._services.pages.page(fold, compute, arguments)
+                return self._services.cache.page(fold, compute, arguments)
             except (JobNotFound, TaskManagerNotFound) as error:
                 return moment_view(fold, _missing, (error,))
 

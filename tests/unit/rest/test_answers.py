@@ -7,7 +7,7 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from eventflink.rest import answers
+from eventflink.reader import state_cache
 from eventflink.rest.access.identity import Role
 from eventflink.rest.application import build_application
 from eventflink.rest.flink import job_lists
@@ -77,7 +77,7 @@ def test_errors_commands_and_what_the_state_does_not_tell_are_never_kept(cluster
     client = client_of(build_application(services))
     for path in ("/jobs/nobody", "/jobs?x", "/config", "/savepoint-disposal/none", "/jobmanager/thread-dump"):
         client.get(path)
-    assert len(services.answers) == 1, "the list of jobs alone"
+    assert len(services.cache) == 1, "the list of jobs alone"
     with commanding_client(cluster) as commanding:
         assert commanding.get("/jobs/one/yarn-cancel").status_code == 202
         assert commanding.get("/jobs/one/yarn-cancel").status_code == 202
@@ -94,13 +94,13 @@ def test_a_change_at_the_path_of_a_known_answer_is_made(cluster: ScriptedCluster
 def test_only_so_many_answers_and_bytes_are_kept(dispatcher: ScriptedDispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
     services = services_with(dispatcher.state, dispatcher, {})
     client = client_of(build_application(services))
-    monkeypatch.setattr(answers, "MAX_ANSWERS", 3)
+    monkeypatch.setattr(state_cache, "MAX_ENTRIES", 3)
     for number in range(5):
         client.get(f"/jobs?{number}")
-    assert len(services.answers) == 3
-    monkeypatch.setattr(answers, "MAX_BYTES", 1)
+    assert len(services.cache) == 3
+    monkeypatch.setattr(state_cache, "MAX_BYTES", 1)
     client.get("/jobs/overview")
-    assert len(services.answers) == 0
+    assert len(services.cache) == 0
 
 
 def test_who_may_not_ask_gets_no_answer_that_is_known(dispatcher: ScriptedDispatcher, tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_who_may_not_ask_gets_no_answer_that_is_known(dispatcher: ScriptedDispat
     services = services_with(dispatcher.state, dispatcher, tokens.configuration)
     client = client_of(build_application(services))
     known = client.get("/jobs", headers=tokens.headers(Role.VIEWER))
-    assert (known.status_code, len(services.answers)) == (200, 1)
+    assert (known.status_code, len(services.cache)) == (200, 1)
     assert client.get("/jobs").status_code == 401
     assert client.get("/jobmanager/config", headers=tokens.headers(Role.ADMIN)).status_code == 200
     assert client.get("/jobs/one/jobmanager/config", headers=tokens.headers(Role.ADMIN)).status_code == 200

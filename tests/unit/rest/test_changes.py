@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from eventflink.rest import observed_state
+from eventflink.reader import observed_state
+from eventflink.reader.observed_state import ObservedState
 from eventflink.rest.access.identity import Role
-from eventflink.rest.observed_state import ObservedState
 from eventflink.rest.own import changes
 from tests.support.cluster import ScriptedCluster, graph, replay, vertex
 from tests.support.rest_client import rest_client

@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.inputs import Canary, Heartbeat, TaskManagerRegistration
 from eventflink.model.resources import Hardware, ResourceProfile
-from eventflink.rest import heartbeats
+from eventflink.reader import heartbeats
 from eventflink.rest.application import build_application
 from eventflink.rest.flink.metrics import aggregate, aggregation_modes
 from tests.support.cluster import START_MS, ScriptedCluster, graph, replay, vertex

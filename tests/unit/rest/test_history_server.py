@@ -12,11 +12,12 @@ from eventflink.blob.open_storage import open_storage
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.model.configuration import ConfigurationError, load_configuration
+from eventflink.reader.archives.index import ArchiveIndex
 from eventflink.rest.access.identity import Role
 from eventflink.rest.access.protection import configured_protection
 from eventflink.rest.access.tokens import mint_token
-from eventflink.rest.archived.index import ArchiveIndex
 from eventflink.rest.flink.archive_format import flink_archive
+from eventflink.rest.flink.job_lists import job_details
 from eventflink.views.archive import archive_view
 from eventflink.views.plain import View
 from tests.support.archive_server import client_of, history, put
@@ -166,7 +167,7 @@ def test_a_directory_that_does_not_answer_keeps_what_was_known_and_is_named(fail
     (tmp_path / "far").mkdir()
     with ftp_server(tmp_path / "far") as url:
         put(f"{url}/archives", "c", failed, job_id="far")
-        index = ArchiveIndex([open_storage(str(tmp_path / "near")), open_storage(f"{url}/archives")], 10)
+        index = ArchiveIndex([open_storage(str(tmp_path / "near")), open_storage(f"{url}/archives")], 10, job_details)
         index.refresh()
     index.refresh()
     with client_of(index) as client:
@@ -178,7 +179,7 @@ def test_a_directory_that_does_not_answer_keeps_what_was_known_and_is_named(fail
 
 
 def test_before_all_directories_were_looked_through_an_unknown_job_may_be_there(tmp_path: Path) -> None:
-    with client_of(ArchiveIndex([open_storage(str(tmp_path))], 10)) as client:
+    with client_of(ArchiveIndex([open_storage(str(tmp_path))], 10, job_details)) as client:
         assert "the archives are being read; 0 are known so far" in error(client, f"/jobs/{FAILED}", 503)
 
 
@@ -197,7 +198,7 @@ def test_with_tokens_it_asks_who_asks_as_the_rest_process_does(failed: View, tmp
     put(tmp_path / "archives", "c", failed)
     token = mint_token(tmp_path / "tokens", "ada", Role.VIEWER)
     configuration = load_configuration(None, {"rest.tokens-file": str(tmp_path / "tokens")})
-    index = ArchiveIndex([open_storage(str(tmp_path / "archives"))], 10)
+    index = ArchiveIndex([open_storage(str(tmp_path / "archives"))], 10, job_details)
     index.refresh()
     with client_of(index, configured_protection(configuration, "127.0.0.1").admission) as client:
         for path in (f"/jobs/{FAILED}", "/jobs/overview", "/config", "/eventflink/v1/archives", f"/eventflink/v1/archives/c/{FAILED}"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from fastapi.testclient import TestClient
 
-from eventflink.rest.observed_state import NotThere
+from eventflink.reader.observed_state import NotThere
 from tests.support.cluster import START_MS, replay
 from tests.support.rest_client import rest_client
 from tests.support.scenarios import restarting_cluster

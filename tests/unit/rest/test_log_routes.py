@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from eventflink.rest.history import decisions, time_line
+from eventflink.reader.past import decisions, time_line
 from tests.support.rest_client import client_of_log
 from tests.support.simulated_log import simulated_log
 

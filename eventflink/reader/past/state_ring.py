@@ -12,7 +12,7 @@ from typing import Final
 from eventflink.audit.entries import Record
 from eventflink.events.codec import DecisionCodec
 from eventflink.leadership.fold import Fold
-from eventflink.rest.history.fold_pickle import dump_fold, load_fold, release_fold
+from eventflink.reader.past.fold_pickle import dump_fold, load_fold, release_fold
 
 MAX_STATES: Final = 64
 MAX_BYTES: Final = 256 * 1024 * 1024

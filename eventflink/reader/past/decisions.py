@@ -14,9 +14,9 @@ from eventflink.events.decision import Cause, InputCause, LogEvent
 from eventflink.events.log_events import FollowUpDecided
 from eventflink.events.wording import describe, describe_cause, details_of, iso_time, subject_of
 from eventflink.model.texts import printable
-from eventflink.rest.history.links import threads_of
-from eventflink.rest.history.log_book import LogBook
-from eventflink.rest.history.log_index import INDEX_BITS
+from eventflink.reader.past.links import threads_of
+from eventflink.reader.past.log_book import LogBook
+from eventflink.reader.past.log_index import INDEX_BITS
 from eventflink.views.job_document import shown
 from eventflink.views.plain import View
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from eventflink.audit.filters import Place
 from eventflink.events.wording import describe
-from eventflink.rest.history.log_book import LogBook
-from eventflink.rest.history.log_index import INDEX_BITS, Leadership, MarkKind, count_between, places_between
+from eventflink.reader.past.log_book import LogBook
+from eventflink.reader.past.log_index import INDEX_BITS, Leadership, MarkKind, count_between, places_between
 from eventflink.views.plain import View, iso_time
 
 MAX_MARKS: Final = 500

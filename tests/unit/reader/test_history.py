@@ -13,14 +13,14 @@ from eventflink.events.log_events import JobSubmitted, SlotRequested, TaskManage
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.master.settings import MasterSettings
-from eventflink.rest.history import state_ring, why
-from eventflink.rest.history.fold_pickle import dump_fold, load_fold, release_fold
-from eventflink.rest.history.historian import Historian
-from eventflink.rest.history.links import MAX_LINKS
-from eventflink.rest.history.log_book import LogBook
-from eventflink.rest.history.log_index import INDEX_BITS
-from eventflink.rest.history.port import HistoryRefused, Refusal
-from eventflink.rest.history.record_store import BLOCK_RECORDS, RecordStore
+from eventflink.reader.past import state_ring, why
+from eventflink.reader.past.fold_pickle import dump_fold, load_fold, release_fold
+from eventflink.reader.past.historian import Historian
+from eventflink.reader.past.links import MAX_LINKS
+from eventflink.reader.past.log_book import LogBook
+from eventflink.reader.past.log_index import INDEX_BITS
+from eventflink.reader.past.port import HistoryRefused, Refusal
+from eventflink.reader.past.record_store import BLOCK_RECORDS, RecordStore
 from eventflink.snapshots.snapshot import encode_fold
 from tests.support.asked_log import ScriptedLog, append_foreign, storied_cluster
 from tests.support.cluster import CODEC, ScriptedCluster, new_fold

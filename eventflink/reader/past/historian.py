@@ -13,13 +13,13 @@ from eventflink.audit.explanation import explanation_view
 from eventflink.audit.filters import Place
 from eventflink.leadership.fold import Fold
 from eventflink.master.settings import MasterSettings
-from eventflink.rest.history import decisions, time_line, why
-from eventflink.rest.history.decisions import EventsWanted
-from eventflink.rest.history.flow_curves import flow_curves
-from eventflink.rest.history.fold_pickle import release_fold
-from eventflink.rest.history.log_book import LogBook
-from eventflink.rest.history.port import HistoryRefused, Refusal
-from eventflink.rest.page_cache import PageCache
+from eventflink.reader.past import decisions, time_line, why
+from eventflink.reader.past.decisions import EventsWanted
+from eventflink.reader.past.flow_curves import flow_curves
+from eventflink.reader.past.fold_pickle import release_fold
+from eventflink.reader.past.log_book import LogBook
+from eventflink.reader.past.port import HistoryRefused, Refusal
+from eventflink.reader.state_cache import StateCache
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.moment import moment_view
 from eventflink.views.plain import View
@@ -34,7 +34,7 @@ class Historian:
         self.book = book
         self._topic_id = topic_id
         self._settings = settings
-        self._newest = PageCache()
+        self._newest = StateCache()
 
     def answer(self, question: str, arguments: tuple[Any, ...]) -> Any:
         """Return the answer of the method that has this name.

@@ -31,7 +31,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.leadership.acceptance import is_grant
 from eventflink.master.follow_ups import FollowUps
-from eventflink.rest.history.links import Links
+from eventflink.reader.past.links import Links
 
 INDEX_BITS: Final = 20
 """Of a place: no record has so many events."""

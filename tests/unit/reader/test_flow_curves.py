@@ -7,9 +7,9 @@ import pytest
 
 from eventflink.events.effects import CheckpointOrder
 from eventflink.model.stream_progress import StreamOutputProgress, StreamSourceProgress
-from eventflink.rest.history import flow_curves as curves
-from eventflink.rest.history.flow_curves import flow_curves
-from eventflink.rest.history.log_book import LogBook
+from eventflink.reader.past import flow_curves as curves
+from eventflink.reader.past.flow_curves import flow_curves
+from eventflink.reader.past.log_book import LogBook
 from tests.support.cluster import ScriptedCluster, deployments, graph, new_fold, orders, stream
 
 CHECKPOINTS = 40

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from eventflink.rest.log_end import LogEnd
-from eventflink.rest.observed_state import NotThere
+from eventflink.reader.log_end import LogEnd
+from eventflink.reader.observed_state import NotThere
 
 TIMEOUT_S = 10
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from eventflink.master.settings import MasterSettings
-from eventflink.rest.history import history_process
-from eventflink.rest.history.frames import LENGTH, Answer, LogToRead, frame_of, value_of
-from eventflink.rest.history.history_process import MAX_IN_FLIGHT, HistoryFailed, HistoryProcess
-from eventflink.rest.history.port import HistoryRefused, Refusal
+from eventflink.reader.past import history_process
+from eventflink.reader.past.frames import LENGTH, Answer, LogToRead, frame_of, value_of
+from eventflink.reader.past.history_process import MAX_IN_FLIGHT, HistoryFailed, HistoryProcess
+from eventflink.reader.past.port import HistoryRefused, Refusal
 from tests.support.hand import NOWHERE
 
 
@@ -129,7 +129,7 @@ def test_the_process_starts_with_the_first_question_and_never_after_the_end(monk
         asking = [asyncio.create_task(history.ask("bounds", number)) for number in range(2)]
         await settle()
         told, *asked = wires[0].asked
-        assert (started, len(asked), isinstance(told, LogToRead)) == (["eventflink.rest.history.worker"], 2, True)
+        assert (started, len(asked), isinstance(told, LogToRead)) == (["eventflink.reader.past.worker"], 2, True)
         for question in asked:
             wires[0].say(Answer(question.number, question.arguments[0]))
         assert await asyncio.gather(*asking) == [0, 1]

@@ -12,11 +12,11 @@ from eventflink.audit.filters import Place
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.fold import Fold
 from eventflink.master.settings import MasterSettings
-from eventflink.rest.history.fold_pickle import dump_fold, load_fold
-from eventflink.rest.history.log_index import LogIndex
-from eventflink.rest.history.port import HistoryRefused, Refusal
-from eventflink.rest.history.record_store import RecordStore
-from eventflink.rest.history.state_ring import StateRing, StatesOfThePast
+from eventflink.reader.past.fold_pickle import dump_fold, load_fold
+from eventflink.reader.past.log_index import LogIndex
+from eventflink.reader.past.port import HistoryRefused, Refusal
+from eventflink.reader.past.record_store import RecordStore
+from eventflink.reader.past.state_ring import StateRing, StatesOfThePast
 from eventflink.views.plain import iso_time
 
 MAX_RECORDS: Final = 2_000_000

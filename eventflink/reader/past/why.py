@@ -8,9 +8,9 @@ from eventflink.audit.cause_chain import ChainBuilder
 from eventflink.audit.explanation import Explanation
 from eventflink.audit.standing import standing_of
 from eventflink.audit.subjects import Subject, SubjectFinder, SubjectType
-from eventflink.rest.history.log_book import LogBook
-from eventflink.rest.history.log_index import INDEX_BITS
-from eventflink.rest.history.port import HistoryRefused, Refusal
+from eventflink.reader.past.log_book import LogBook
+from eventflink.reader.past.log_index import INDEX_BITS
+from eventflink.reader.past.port import HistoryRefused, Refusal
 
 MAX_READ: Final = 100_000
 """Decisions that are read for one answer."""

@@ -1,6 +1,6 @@
 """The process that holds the past for one REST process: it reads the log from its beginning on, and answers questions in between.
 
-    python -m eventflink.rest.history.worker PROCESS_ID_OF_THE_PARENT
+    python -m eventflink.reader.past.worker PROCESS_ID_OF_THE_PARENT
 
 It yields to everything else on the host, follows the log for as long as its parent lives, and ends when it cannot go on: its parent starts
 another one, which begins anew. Its first input is what to read, each further one a question; its output are answers. What it is asked
@@ -29,10 +29,10 @@ from eventflink.log.administration import AdministrationError, log_topic_id
 from eventflink.log.replay import GC_THRESHOLD, ReplayStalled, log_bounds, new_fold
 from eventflink.log.topic_reader import TopicReader
 from eventflink.processes import set_parent_death_signal
-from eventflink.rest.history.frames import LENGTH, Answer, LogToRead, Question, frame_of, value_of
-from eventflink.rest.history.historian import Historian
-from eventflink.rest.history.log_book import LogBook
-from eventflink.rest.history.port import HistoryRefused
+from eventflink.reader.past.frames import LENGTH, Answer, LogToRead, Question, frame_of, value_of
+from eventflink.reader.past.historian import Historian
+from eventflink.reader.past.log_book import LogBook
+from eventflink.reader.past.port import HistoryRefused
 from eventflink.snapshots.loading import LogTrimmed, find_oldest_snapshot
 
 NICENESS: Final = 10

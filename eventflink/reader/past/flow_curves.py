@@ -12,8 +12,8 @@ from typing import Final
 from eventflink.audit.entries import Entry
 from eventflink.events.log_events import CheckpointAcknowledged
 from eventflink.model.stream_progress import StreamProgress
-from eventflink.rest.history.log_book import LogBook
-from eventflink.rest.history.log_index import INDEX_BITS
+from eventflink.reader.past.log_book import LogBook
+from eventflink.reader.past.log_index import INDEX_BITS
 from eventflink.views.plain import View, iso_time, sum_of_known
 
 MAX_READ: Final = 2_000

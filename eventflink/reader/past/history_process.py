@@ -13,8 +13,8 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
-from eventflink.rest.history.frames import LENGTH, Answer, LogToRead, Question, frame_of, value_of
-from eventflink.rest.history.port import HistoryRefused, Refusal
+from eventflink.reader.past.frames import LENGTH, Answer, LogToRead, Question, frame_of, value_of
+from eventflink.reader.past.port import HistoryRefused, Refusal
 
 MAX_ASKED: Final = 64
 """Questions that wait for their answers at once."""
@@ -161,7 +161,7 @@ class HistoryProcess:
 
     async def _run_once(self) -> None:
         """Start the process and hear what it says until it ends."""
-        command = (sys.executable, "-m", "eventflink.rest.history.worker", str(os.getpid()))
+        command = (sys.executable, "-m", "eventflink.reader.past.worker", str(os.getpid()))
         process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
         assert process.stdin is not None  # noqa: S101 - for the type checker: a pipe was asked for
         assert process.stdout is not None  # noqa: S101 - the same

@@ -17,8 +17,8 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.log.administration import AdministrationError
 from eventflink.log.replay import EndOffset, ReplayStalled
 from eventflink.log.topic_reader import TopicReader
-from eventflink.rest.log_end import LogEnd
-from eventflink.rest.observed_state import UNFOLDABLE, ObservedState
+from eventflink.reader.log_end import LogEnd
+from eventflink.reader.observed_state import UNFOLDABLE, ObservedState
 from eventflink.snapshots.loading import read_state
 
 FIRST_PAUSE_S: Final = 0.5

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaException
 
-from eventflink.rest.observed_state import NotThere
+from eventflink.reader.observed_state import NotThere
 
 
 class LogEnd:

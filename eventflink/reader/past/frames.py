@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eventflink.master.settings import MasterSettings
-from eventflink.rest.history.port import HistoryRefused
+from eventflink.reader.past.port import HistoryRefused
 
 LENGTH: Final = struct.Struct(">I")
 MAX_BYTES: Final = 256 * 1024 * 1024

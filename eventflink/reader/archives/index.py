@@ -10,14 +10,14 @@ import logging
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from datetime import datetime
+from typing import Any, Final, Generic, TypeVar
 
 from eventflink.blob import BlobError
 from eventflink.blob.job_archives import MAX_ARCHIVE_BYTES, ArchiveDamaged, ArchiveMissing, parse_archive
 from eventflink.blob.storage import INCOMING, Storage, StoredFile
-from eventflink.rest.flink.job_lists import JobDetails, job_details
 from eventflink.views.archive import archived_job
 from eventflink.views.plain import View
 
@@ -31,9 +31,11 @@ MAX_REASON: Final = 200
 _NAME: Final = re.compile(r"([^/]+)/[^/]+\.json")
 _logger = logging.getLogger(__name__)
 
+Row = TypeVar("Row")
+
 
 @dataclass(frozen=True, slots=True)
-class ArchivedJob:
+class ArchivedJob(Generic[Row]):
     """A job that has an archive."""
 
     place: int
@@ -42,8 +44,9 @@ class ArchivedJob:
     job_id: str
     modified_ms: int | None
     """When the archive was written, as its storage says it."""
-    details: JobDetails
-    """Its row in Flink's lists."""
+    ended_ms: int
+    row: Row
+    """What is shown of it in lists."""
 
     @property
     def name(self) -> str:
@@ -53,7 +56,7 @@ class ArchivedJob:
     @property
     def order(self) -> str:
         """By which jobs are listed: when they ended, and what tells them apart."""
-        return f"{max(0, self.details.end_time):015d}/{self.name}/{self.place}"
+        return f"{self.ended_ms:015d}/{self.name}/{self.place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,37 +73,38 @@ Key = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Known(Generic[Row]):
     """What is known at one time; never changed, only replaced."""
 
-    jobs: Mapping[Key, ArchivedJob]
-    newest_first: Sequence[ArchivedJob]
-    by_id: Mapping[str, Sequence[ArchivedJob]]
+    jobs: Mapping[Key, ArchivedJob[Row]]
+    newest_first: Sequence[ArchivedJob[Row]]
+    by_id: Mapping[str, Sequence[ArchivedJob[Row]]]
     """Those with one job id, which several clusters may have used, the newest first."""
     skipped: Mapping[Key, Skipped]
     is_whole: bool
     """Whether all directories were looked through once."""
 
 
-class ArchiveIndex:
+class ArchiveIndex(Generic[Row]):
     """The archives in some directories. `refresh` and `read` block, each for threads; `refresh` runs once at a time."""
 
-    def __init__(self, places: Sequence[Storage], retained: int) -> None:
-        """Take the directories, and of how many archives in each the newest are known."""
+    def __init__(self, places: Sequence[Storage], retained: int, row_of: Callable[[View], Row]) -> None:
+        """Take the directories, how many archives of each are known, the newest, and what makes a row of a job as `archived_job` has it."""
         self._places = places
         self._retained = retained
+        self._row_of = row_of
         self._unreachable: dict[int, str] = {}
         self._is_closed = threading.Event()
         self._cache: OrderedDict[tuple[Key, int | None], tuple[View, int]] = OrderedDict()
         self._cached_bytes = 0
         self._lock = threading.Lock()
-        self.known = Known({}, (), {}, {}, is_whole=False)
+        self.known: Known[Row] = Known({}, (), {}, {}, is_whole=False)
 
     def close(self) -> None:
         """Let a refresh that runs end soon."""
         self._is_closed.set()
 
-    def find(self, job_id: str, cluster_id: str | None) -> ArchivedJob | None:
+    def find(self, job_id: str, cluster_id: str | None) -> ArchivedJob[Row] | None:
         """Return a job by its whole id, of any cluster the one that ended last; None: no archive of it is known."""
         return next((job for job in self.known.by_id.get(job_id, ()) if cluster_id in (None, job.cluster_id)), None)
 
@@ -111,11 +115,11 @@ class ArchiveIndex:
         unreachable = list(self._unreachable.items())
         return "; ".join(f"the directory {self._places[number].location} does not answer: {error}" for number, error in unreachable)
 
-    def location_of(self, job: ArchivedJob) -> str:
+    def location_of(self, job: ArchivedJob[Row]) -> str:
         """Return where an archive is, for people."""
         return f"{self._places[job.place].location}/{job.name}"
 
-    def read(self, job: ArchivedJob) -> View:
+    def read(self, job: ArchivedJob[Row]) -> View:
         """Return an archive, verified.
 
         Raises:
@@ -143,7 +147,7 @@ class ArchiveIndex:
     def refresh(self) -> None:
         """Look through all directories once, the newest archives first."""
         before = self.known
-        jobs: dict[Key, ArchivedJob] = {}
+        jobs: dict[Key, ArchivedJob[Row]] = {}
         skipped: dict[Key, Skipped] = {}
         unread: list[tuple[Key, StoredFile]] = []
         for number, place in enumerate(self._places):
@@ -169,9 +173,9 @@ class ArchiveIndex:
                 self._publish(jobs, skipped, is_whole=before.is_whole)
         self._publish(jobs, skipped, is_whole=True)
 
-    def _publish(self, jobs: dict[Key, ArchivedJob], skipped: dict[Key, Skipped], *, is_whole: bool) -> None:
+    def _publish(self, jobs: dict[Key, ArchivedJob[Row]], skipped: dict[Key, Skipped], *, is_whole: bool) -> None:
         newest_first = sorted(jobs.values(), key=lambda job: job.order, reverse=True)
-        by_id: dict[str, list[ArchivedJob]] = {}
+        by_id: dict[str, list[ArchivedJob[Row]]] = {}
         for job in newest_first:
             by_id.setdefault(job.job_id, []).append(job)
         self.known = Known(dict(jobs), newest_first, by_id, dict(skipped), is_whole)
@@ -188,7 +192,7 @@ class ArchiveIndex:
         self._unreachable.pop(number, None)
         return files
 
-    def _look_at(self, key: Key, file: StoredFile, jobs: dict[Key, ArchivedJob], skipped: dict[Key, Skipped]) -> None:
+    def _look_at(self, key: Key, file: StoredFile, jobs: dict[Key, ArchivedJob[Row]], skipped: dict[Key, Skipped]) -> None:
         """Read an archive for its row; one that cannot be read now is looked at the next time again."""
         number, name = key
         cluster_id, _, file_name = name.partition("/")
@@ -196,7 +200,8 @@ class ArchiveIndex:
         location = f"{self._places[number].location}/{name}"
         try:
             archive, _ = self._read(number, name, job_id)
-            details = job_details(archived_job(archive))
+            job = archived_job(archive)
+            ended_ms, row = round(datetime.fromisoformat(job["ended_at"]).timestamp() * 1000), self._row_of(job)
         except ArchiveMissing:
             return
         except ArchiveDamaged as error:
@@ -207,7 +212,7 @@ class ArchiveIndex:
         except Exception as error:  # noqa: BLE001 - whatever a file holds, the others are shown
             reason = f"invalid archive of a job: {type(error).__name__}: {str(error)[:MAX_REASON]}"
         else:
-            jobs[key] = ArchivedJob(number, cluster_id, job_id, file.modified_ms, details)
+            jobs[key] = ArchivedJob(number, cluster_id, job_id, file.modified_ms, ended_ms, row)
             return
         _logger.warning("ArchiveSkipped archive=%s reason=%s", location, reason)
         skipped[key] = Skipped(location, reason, file.modified_ms)
