@@ -17,6 +17,7 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.log.administration import AdministrationError
 from eventflink.log.replay import EndOffset, ReplayStalled
 from eventflink.log.topic_reader import TopicReader
+from eventflink.model.backoff import Backoff
 from eventflink.reader.log_end import LogEnd
 from eventflink.reader.observed_state import UNFOLDABLE, ObservedState
 from eventflink.snapshots.loading import read_state
@@ -87,19 +88,18 @@ class Observer:
 
     async def _keep(self) -> None:
         """Read the log anew whenever it cannot be read on."""
-        pause_s = FIRST_PAUSE_S
+        pauses_s = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             await asyncio.sleep(_LOOK_S)
             failure = self._state.failure or (self._reader.failure if self._reader is not None else "")
             if not failure:
-                pause_s = FIRST_PAUSE_S
+                pauses_s.reset()
                 continue
-            offset = self._state.log_offset
+            offset, pause_s = self._state.log_offset, pauses_s.next()
             _logger.warning("ObserverStopped cluster=%s offset=%d retry_s=%g reason=%s", self._cluster_id, offset, pause_s, failure)
             self._state.failure = failure
             await self._close_reader()
             await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             try:
                 await self._rebuild()
             except UNREADABLE as error:

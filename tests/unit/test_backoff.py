@@ -10,11 +10,8 @@ import pytest
 from eventflink.model.backoff import Backoff
 
 PACKAGE = Path(__file__).parents[2] / "eventflink"
-BY_HAND = {
-    "master/workers.py",  # Its pause is a field of an event and of the state: a rule of the master, and no object.
-    "rest/history/history_process.py",
-    "rest/observer.py",
-}
+BY_HAND = {"master/workers.py"}
+"""Its pause is a field of an event and of the state: a rule of the master, and no object."""
 
 
 def test_pauses_double_up_to_a_bound_and_begin_anew() -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
+from eventflink.model.backoff import Backoff
 from eventflink.reader.past.frames import LENGTH, Answer, LogToRead, Question, frame_of, value_of
 from eventflink.reader.past.port import HistoryRefused, Refusal
 
@@ -148,16 +149,16 @@ class HistoryProcess:
             process.kill()
 
     async def _keep(self) -> None:
-        pause_s = FIRST_PAUSE_S
+        pauses_s = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while True:
             started_s = time.monotonic()
             try:
                 await self._run_once()
             except OSError as error:
                 _logger.warning("HistoryNotStarted error=%s", error)
-            pause_s = FIRST_PAUSE_S if time.monotonic() - started_s > LONG_LIFE_S else pause_s
-            await asyncio.sleep(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+            if time.monotonic() - started_s > LONG_LIFE_S:
+                pauses_s.reset()
+            await asyncio.sleep(pauses_s.next())
 
     async def _run_once(self) -> None:
         """Start the process and hear what it says until it ends."""
