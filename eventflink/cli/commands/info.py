@@ -6,9 +6,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.cli.commands.submit import read_document
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.submission import read_document
 from eventflink.model.job_graph import JobEdge, JobGraph
 from eventflink.model.job_graph_document import graph_digest, parse_job_graph
 from eventflink.model.job_parameters import type_name

@@ -4,10 +4,9 @@ import time
 
 import click
 
-from eventflink.cli.commands.submit import follow
 from eventflink.cli.completion import complete_jobs
-from eventflink.cli.parameter_options import param_option
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.submission import follow, param_option
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway

@@ -6,9 +6,8 @@ from pathlib import Path
 import click
 
 from eventflink.cli.commands.application import run_application_master
-from eventflink.cli.commands.submit import read_document
-from eventflink.cli.parameter_options import param_option
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.submission import param_option, read_document
 from eventflink.model.job_graph_document import bind_parameters, parse_job_graph, to_document
 
 

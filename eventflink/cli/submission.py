@@ -1,0 +1,116 @@
+"""What the commands that run a job have in common: its document, the values of its parameters, and following it to its end.
+
+What only waiting for the end needs is imported when that begins: `--detach` waits for none of it.
+"""
+# ruff: noqa: PLC0415
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
+from eventflink.cli.session import Session
+from eventflink.gateways.request_channel import Accepted
+
+if TYPE_CHECKING:
+    from eventflink.cli.job_progress import JobProgress
+
+_MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
+
+param_option: Final = click.option(
+    "--param",
+    "parameters",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=lambda _context, _option, words: _values_of(words),
+    help="The value of a parameter that the job declares; repeatable.",
+)
+
+
+def _values_of(words: tuple[str, ...]) -> dict[str, str]:
+    """Return the values by name, as texts.
+
+    Raises:
+        CommandFailed: a word names no parameter, or a parameter has two values.
+
+    """
+    values: dict[str, str] = {}
+    for word in words:
+        name, separator, value = word.partition("=")
+        if not separator or not name:
+            raise CommandFailed(ExitCode.USAGE, f"invalid --param '{word[:128]}': NAME=VALUE is expected, such as day=2026-11-25")
+        if name in values:
+            raise CommandFailed(ExitCode.USAGE, f"invalid --param '{word[:128]}': '{name}' has a value already")
+        values[name] = value
+    return values
+
+
+def read_document(file: Path) -> str:
+    """Return the text, bounded.
+
+    Raises:
+        CommandFailed: it cannot be read, is too long or is not text.
+
+    """
+    try:
+        with click.open_file(str(file), "rb") as stream:
+            data: bytes = stream.read(_MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        raise CommandFailed(ExitCode.USAGE, f"{file}: {error.strerror or error}") from error
+    if len(data) > _MAX_DOCUMENT_BYTES:
+        raise CommandFailed(ExitCode.USAGE, f"{file}: longer than {_MAX_DOCUMENT_BYTES} bytes; a job graph is not")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandFailed(ExitCode.USAGE, f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def follow(
+    session: Session, accepted: Accepted, report: dict[str, Any], timeout_s: float | None, began_s: float, *, detach: bool, as_json: bool
+) -> int:
+    """Say that a job was accepted and, unless `detach`, wait for its end and say how it ended; return the exit code.
+
+    Args:
+        session: the command's.
+        accepted: the answer to the request that the job be run.
+        report: what `--json` prints of the request; how the job ended is added to it.
+        timeout_s: for how long the command may take in all.
+        began_s: when it began, by the monotonic clock.
+        detach: do not wait.
+        as_json: print the report in place of lines for people.
+
+    Raises:
+        CommandFailed: it was interrupted, or the time is over; the job still runs.
+
+    """
+    if detach:
+        session.print_json(report) if as_json else echo(accepted.job_id)
+        return ExitCode.OK
+    if not as_json:
+        session.err.print(f"{accepted.job_id} is accepted (log offset {accepted.log_offset})", markup=False)
+    from eventflink.cli.job_waiting import exit_code_of, wait_for_end_after
+
+    try:
+        progress = wait_for_end_after(session, accepted, timeout_s=timeout_s, began_s=began_s, quiet=as_json)
+    except KeyboardInterrupt:
+        raise CommandFailed(
+            ExitCode.INTERRUPTED, f"job {accepted.job_id} is still running; 'eventflink cancel {accepted.job_id}' cancels it"
+        ) from None
+    _report_end(session, progress, report, as_json=as_json)
+    return exit_code_of(progress.status)
+
+
+def _report_end(session: Session, progress: "JobProgress", report: dict[str, Any], *, as_json: bool) -> None:
+    if not as_json:
+        echo(progress.describe_result())
+        if more := progress.describe_next():
+            session.err.print(more, markup=False)
+        return
+    result = progress.result
+    report["status"] = progress.status
+    report["net_run_time_ms"] = result.net_run_time_ms if result else None
+    report["cause"] = dataclasses.asdict(result.cause) if result and result.cause else None
+    session.print_json(report)
