@@ -22,7 +22,7 @@ from benchmarks.submit import JobDidNotFinish
 from benchmarks.trace_legs import TraceIncomplete
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
-from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.local.embedded_broker import EmbeddedBroker
 
 
 def sayer(session: Session) -> Callable[[str], None]:

@@ -41,7 +41,7 @@ from eventflink.cli.folding import read_fold
 from eventflink.cli.local_cluster import LocalCluster
 from eventflink.cli.main import cli, start_session
 from eventflink.cli.session import Session, pass_session
-from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.local.embedded_broker import EmbeddedBroker
 
 FAILOVER_JOBS: Final = (1, 100, 1000)
 FAILOVER_ROUNDS: Final = 10

@@ -21,7 +21,7 @@ from benchmarks.report import Distribution
 from benchmarks.stream_cluster import START_TIMEOUT_S, StreamCluster, StreamJob, stream_graph
 from benchmarks.stream_counts import Arrival, batches_repeated, count_records, longest_gap_ms
 from benchmarks.stream_traffic import Arrivals, Feed, read_numbers, stream_topics
-from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.testing.process_search import spark_servers, task_process
 
 RECORDS_PER_S: Final = 200.0

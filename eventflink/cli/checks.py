@@ -15,9 +15,9 @@ from typing import Final
 from eventflink.cli.finding import Finding, Verdict
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
+from eventflink.local.jars import KAFKA_BROKER, default_cache_directory
+from eventflink.local.java import JavaMissing, find_java
 from eventflink.log.administration import AdministrationError, KafkaUnreachable, check_durability, describe_topics
-from eventflink.log.jars import KAFKA_BROKER, default_cache_directory
-from eventflink.log.java import JavaMissing, find_java
 from eventflink.model.cluster_secret import KEY, OFF, secrets_of
 from eventflink.model.configuration import Configuration
 from eventflink.model.packages import PackageMissing, needs

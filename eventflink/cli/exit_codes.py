@@ -22,10 +22,10 @@ from eventflink.jobs.archive import ArchiveError
 from eventflink.jobs.published import ResultUnreadable
 from eventflink.leadership.fold import SecretUnfit
 from eventflink.leadership.known_log import LogTruncated
+from eventflink.local.embedded_broker import BrokerUnavailable
+from eventflink.local.java import JavaMissing
 from eventflink.log.admin_connection import AccessRefused
 from eventflink.log.administration import AdministrationError, NotDurable, TopicMisconfigured
-from eventflink.log.embedded_broker import BrokerUnavailable
-from eventflink.log.java import JavaMissing
 from eventflink.model.configuration import ConfigurationError
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.packages import PackageMissing

@@ -22,8 +22,8 @@ from eventflink.gateways.errors import ClusterNotFound, ClusterUnreachable, NoLe
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.following import wait_until_it_follows
 from eventflink.gateways.leader import find_leader
-from eventflink.log.class_data import stop_making
-from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.local.class_data import stop_making
+from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.processes.child_processes import Child, ChildProcesses
 from eventflink.processes.file_lock import locked
 from eventflink.processes.worker_processes import WorkerProcesses

@@ -13,6 +13,7 @@ from confluent_kafka.admin import NewTopic
 
 from eventflink.events.topics import SPECIFICATIONS, Topic, topic_name
 from eventflink.leadership.known_log import LogTruncated
+from eventflink.local.broker_properties import TRANSACTION_MAX_TIMEOUT_MS
 from eventflink.log.admin_connection import (
     DEFAULT_TIMEOUT_S,
     AccessRefused,
@@ -21,7 +22,6 @@ from eventflink.log.admin_connection import (
     FoundTopic,
     KafkaUnreachable,
 )
-from eventflink.log.broker_properties import TRANSACTION_MAX_TIMEOUT_MS
 from eventflink.log.topic_checks import (
     DURABLE_REPLICATION_FACTOR,
     DURABLE_TOPICS,

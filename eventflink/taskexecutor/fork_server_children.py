@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _READ_BYTES: Final = 65_536
 _SEND_TIMEOUT_S: Final = 2
 _BROKEN_CHILD: Final = 70
-_OF_THE_HOST: Final = ("eventflink.taskexecutor.spark_supervisor", "eventflink.log.class_data")
+_OF_THE_HOST: Final = ("eventflink.taskexecutor.spark_supervisor", "eventflink.local.class_data")
 """What the first task that asks for Spark starts, and is nobody's: the supervisor of the host's Spark, and what makes class data for it."""
 
 _KILL_LEFT_TIMEOUT_S: Final = 2.0

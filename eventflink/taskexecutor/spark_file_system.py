@@ -14,8 +14,8 @@ import zipfile
 from pathlib import Path
 from typing import Final
 
-from eventflink.log.jars import default_cache_directory
-from eventflink.log.java import JavaMissing, find_java
+from eventflink.local.jars import default_cache_directory
+from eventflink.local.java import JavaMissing, find_java
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import importlib.metadata
 import logging
 from typing import Final
 
-from eventflink.log.jars import SCALA_VERSION, JarSet, JarsUnavailable, default_cache_directory, ensure_jars
-from eventflink.log.java import JavaMissing, find_java
+from eventflink.local.jars import SCALA_VERSION, JarSet, JarsUnavailable, default_cache_directory, ensure_jars
+from eventflink.local.java import JavaMissing, find_java
 
 logger = logging.getLogger(__name__)
 

@@ -24,9 +24,9 @@ import time
 from pathlib import Path
 from typing import Final, NoReturn
 
-from eventflink.log.class_data import ClassData
-from eventflink.log.jars import IVY_SETTINGS_VARIABLE, default_cache_directory
-from eventflink.log.java import JavaMissing
+from eventflink.local.class_data import ClassData
+from eventflink.local.jars import IVY_SETTINGS_VARIABLE, default_cache_directory
+from eventflink.local.java import JavaMissing
 from eventflink.model.spark_ends import heap_was_full
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
@@ -365,7 +365,7 @@ def _end(server: subprocess.Popen[bytes]) -> None:
         server.kill()
         server.wait()
     # Its Python workers: that of a stream's sink would go on asking for a Spark that is gone.
-    kill_left_behind((), lambda process_id: runs_module(process_id, ("eventflink.log.class_data",)), _END_TIMEOUT_S)
+    kill_left_behind((), lambda process_id: runs_module(process_id, ("eventflink.local.class_data",)), _END_TIMEOUT_S)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from eventflink.blob.client import put_blob
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.archive import build_archive
+from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
-from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
 from eventflink.streams.savepoint_restore import begin_in_savepoint

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from eventflink.log.embedded_broker import EmbeddedBroker
+    from eventflink.local.embedded_broker import EmbeddedBroker
     from eventflink.testing.mini_cluster import MiniCluster
     from eventflink.testing.settings import MiniClusterSettings
     from eventflink.testing.simulated_cluster import SimulatedCluster
@@ -70,8 +70,8 @@ def eventflink_embedded_broker(
     if _bootstrap_of(request.config):
         yield None
         return
-    from eventflink.log.embedded_broker import BrokerUnavailable, EmbeddedBroker
-    from eventflink.log.java import JavaMissing
+    from eventflink.local.embedded_broker import BrokerUnavailable, EmbeddedBroker
+    from eventflink.local.java import JavaMissing
     from eventflink.testing.cluster_processes import fast_java
 
     broker = EmbeddedBroker(tmp_path_factory.mktemp("broker"), progress=print)
@@ -119,8 +119,8 @@ def eventflink_cluster(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[MiniCluster]":
     """Start a cluster, shared by the tests of a session (with pytest-xdist: of each worker)."""
+    from eventflink.local.java import JavaMissing, find_java
     from eventflink.log.administration import AdministrationError
-    from eventflink.log.java import JavaMissing, find_java
     from eventflink.model.configuration import ConfigurationError
     from eventflink.testing.failures import ClusterNotStarted
     from eventflink.testing.mini_cluster import MiniCluster

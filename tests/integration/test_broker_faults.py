@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.local.embedded_broker import EmbeddedBroker
 from tests.support.burst import Burst
 from tests.support.running_cluster import RunningCluster
 

@@ -15,15 +15,15 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from eventflink.log.embedded_broker import BrokerUnavailable, EmbeddedBroker
-from eventflink.log.jars import KAFKA_BROKER, JarsUnavailable, ensure_jars
-from eventflink.log.java import find_java
+from eventflink.local.embedded_broker import BrokerUnavailable, EmbeddedBroker
+from eventflink.local.jars import KAFKA_BROKER, JarsUnavailable, ensure_jars
+from eventflink.local.java import find_java
 
 pytestmark = pytest.mark.slow
 OWNER = """
 import sys, time
 from pathlib import Path
-from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.local.embedded_broker import EmbeddedBroker
 broker = EmbeddedBroker(Path(sys.argv[1]))
 broker.start()
 print(broker.process_id, flush=True)

@@ -15,8 +15,8 @@ import pytest
 
 from eventflink.blob.flink_archives import FlinkArchives
 from eventflink.blob.open_storage import open_storage
-from eventflink.log.jars import ensure_jars
-from eventflink.log.java import find_java
+from eventflink.local.jars import ensure_jars
+from eventflink.local.java import find_java
 from eventflink.rest.flink.archive_format import flink_archive
 from eventflink.views.archive import archive_view
 from tests.support.browser import Tabs

@@ -11,7 +11,7 @@ from pyspark.sql.connect import functions
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.connect.streaming.query import StreamingQuery
 
-from eventflink.log.java import find_java
+from eventflink.local.java import find_java
 from eventflink.taskexecutor.spark_file_system import file_system_settings
 from eventflink.taskexecutor.spark_release import channel_target
 from tests.support.running_cluster import wait_until

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql.connect.session import SparkSession
 
-from eventflink.log.jars import default_cache_directory
+from eventflink.local.jars import default_cache_directory
 from eventflink.taskexecutor.spark_jars import kafka_connector
 from eventflink.taskexecutor.spark_server import LOG_FILE, SparkLease, SparkServerSettings, ensure_server, is_server_alive
 

@@ -23,7 +23,7 @@ import psutil
 import pytest
 
 from eventflink.jobs.result import read_result
-from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.master.execution_graph import Subtask
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from tests.support import stream_tasks

@@ -46,8 +46,8 @@ from eventflink.events.inputs import (
 )
 from eventflink.events.topics import SPECIFICATIONS, Topic, deployment_partition, topic_name
 from eventflink.jobs.archive import build_archive
+from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.log.administration import ensure_topics
-from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import ExecutionState, TaskFile, TaskType
 from eventflink.taskexecutor.spark_server import SparkLease, find_server

@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 
 import eventflink
 from eventflink.gateways.errors import ResultNotNamed
-from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.savepoint import SavepointUnusable
 from eventflink.testing.failures import CannotCrash, Unexpected

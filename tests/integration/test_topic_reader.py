@@ -19,9 +19,9 @@ from confluent_kafka import Message, Producer
 from eventflink.audit.log_source import KafkaLog
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import delete_topics, ensure_topics, trim_log
-from eventflink.log.embedded_broker import EmbeddedBroker
 from eventflink.log.replay import log_bounds, read_log
 from eventflink.log.topic_reader import FETCH_WAIT_MS, GATHERING_MS, TopicReader
 from tests.support.running_cluster import wait_until

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from eventflink.log.jars import JarSet, ensure_jars
-from eventflink.log.java import find_java
+from eventflink.local.jars import JarSet, ensure_jars
+from eventflink.local.java import find_java
 
 FLINK: Final = JarSet(
     "Flink's clients and dashboard",

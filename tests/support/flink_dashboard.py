@@ -11,8 +11,8 @@ from typing import Final
 
 from playwright.sync_api import Page, Request, Route, expect
 
-from eventflink.log.jars import ensure_jars
-from eventflink.log.java import find_java
+from eventflink.local.jars import ensure_jars
+from eventflink.local.java import find_java
 from tests.support.browser import TIMEOUT_MS, Tabs
 from tests.support.flink_client import FLINK
 from tests.support.running_cluster import wait_until

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
 from eventflink.processes.log_files import last_lines
 

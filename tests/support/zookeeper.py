@@ -12,7 +12,7 @@ import types
 from pathlib import Path
 from typing import Self
 
-from eventflink.log.java import find_java
+from eventflink.local.java import find_java
 from eventflink.processes import die_with_parent
 
 START_TIMEOUT_S = 30.0

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from eventflink.log.class_data import ClassData, stop_making
+from eventflink.local.class_data import ClassData, stop_making
 
 WEEK_S = 7 * 24 * 3600
 
@@ -67,7 +67,7 @@ def test_what_makes_an_archive_can_be_ended_and_leaves_nothing(tmp_path: Path) -
     recorded.touch()
     # A JVM that runs, and has not loaded what is waited for; this process stands for it.
     jvm = [str(os.getpid()), psutil.Process().cmdline()[-1], "a/Class/that/never/Comes"]
-    command = [sys.executable, "-m", "eventflink.log.class_data", str(directory / "some.jsa"), str(recorded), *jvm]
+    command = [sys.executable, "-m", "eventflink.local.class_data", str(directory / "some.jsa"), str(recorded), *jvm]
     with subprocess.Popen(command) as maker:
         while not (directory / "some.lock").exists():
             assert maker.poll() is None

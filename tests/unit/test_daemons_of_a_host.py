@@ -133,7 +133,7 @@ def test_what_runs_is_asked_to_end_and_what_does_not_end_is_killed(tmp_path: Pat
 def test_what_makes_archives_of_class_data_ends_with_what_started_a_jvm(
     tmp_path: Path, cache: Path, kind: DaemonKind, *, ends: bool
 ) -> None:
-    names = ["eventflink.log.class_data", str(cache / "class-data" / "spark.jsa")]
+    names = ["eventflink.local.class_data", str(cache / "class-data" / "spark.jsa")]
     with subprocess.Popen([sys.executable, "-c", SLEEPS, *names], stdout=subprocess.PIPE) as maker:
         assert maker.stdout is not None
         assert maker.stdout.readline() == b"ready\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.log.java import JavaMissing, find_java, parse_java_version
+from eventflink.local.java import JavaMissing, find_java, parse_java_version
 
 
 def make_java(home: Path, version: str, exit_code: int = 0) -> Path:

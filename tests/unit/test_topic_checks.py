@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from eventflink.events.topics import SPECIFICATIONS, Topic
-from eventflink.log.broker_properties import MAX_MESSAGE_BYTES, render_server_properties
+from eventflink.local.broker_properties import MAX_MESSAGE_BYTES, render_server_properties
 from eventflink.log.topic_checks import find_durability_faults, find_fault, wanted_configuration
 
 

@@ -17,7 +17,7 @@ from eventflink.cli.cluster.daemons import Action, Daemon, DaemonReport, DaemonS
 from eventflink.cli.cluster.joining import SILENCE, JoinWatch, rest_url
 from eventflink.cli.cluster.own_hosts import own_name
 from eventflink.cli.session import Session
-from eventflink.log.class_data import stop_making
+from eventflink.local.class_data import stop_making
 from eventflink.processes.identity import ProcessIdentity, identify, is_running, send_signal, up_since
 from eventflink.processes.log_files import last_lines, rotate
 from eventflink.processes.pid_files import DaemonKind, PidFile, PidFiles, make_directory

@@ -6,7 +6,7 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import Stopped, stop_on_signals, wait_while_healthy
-from eventflink.log.embedded_broker import EmbeddedBroker
+from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.session import announced_address
 from eventflink.session.announced_address import Announced
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from eventflink.log.jars import default_cache_directory
+from eventflink.local.jars import default_cache_directory
 from eventflink.processes import die_with_parent
 from eventflink.processes.disk import find_fault
 from eventflink.processes.file_lock import LockBusy, locked
@@ -36,7 +36,7 @@ _MAKE_LIMIT_S: Final = 600.0
 _END_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 1.0
 _LOWEST_PRIORITY: Final = 19
-_MAKER: Final = "eventflink.log.class_data"
+_MAKER: Final = "eventflink.local.class_data"
 _RECORD: Final = "-XX:DumpLoadedClassList="
 _SAFELY: Final = ("-XX:+IgnoreUnrecognizedVMOptions", "-XX:+VerifySharedSpaces", "-Xlog:cds*=off")
 """A JVM that does not know them goes on; one that maps an archive first compares its checksums, and says nothing about what it refuses."""

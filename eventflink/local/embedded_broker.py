@@ -24,10 +24,10 @@ from typing import Final, Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from eventflink.log.broker_properties import LOOPBACK, render_server_properties
-from eventflink.log.class_data import ClassData
-from eventflink.log.jars import KAFKA_BROKER, JarsUnavailable, Progress, ensure_jars, ignore_progress
-from eventflink.log.java import find_java
+from eventflink.local.broker_properties import LOOPBACK, render_server_properties
+from eventflink.local.class_data import ClassData
+from eventflink.local.jars import KAFKA_BROKER, JarsUnavailable, Progress, ensure_jars, ignore_progress
+from eventflink.local.java import find_java
 from eventflink.model.kafka_settings import client_settings
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import locked
