@@ -36,25 +36,25 @@ class Moment:
 def moment_of(fold: Fold) -> Moment:
     """Return what a fold is now; it shares nothing with the fold."""
     view, dispatcher = cluster_view(fold), fold.master.dispatcher
-    shutdown = view["shutdown"]
-    state = None if shutdown is None else "is over" if shutdown["is_over"] else "is under way"
+    shutdown = view.shutdown
+    state = None if shutdown is None else "is over" if shutdown.is_over else "is under way"
     forgotten = {job_id: {"status": str(job.status), "in_memory": False} for job_id, job in dispatcher.forgotten.items()}
     things = {
-        "leader": {"": {"epoch": view["epoch"], "master_id": fold.master.leader.master_id or None, "leader_id": view["leader_id"] or None}},
-        "cluster": {"": {name: view[name] for name in _OF_SLOTS} | {"shutdown": state}},
+        "leader": {"": {"epoch": view.epoch, "master_id": fold.master.leader.master_id or None, "leader_id": view.leader_id or None}},
+        "cluster": {"": {name: getattr(view, name) for name in _OF_SLOTS} | {"shutdown": state}},
         "job": forgotten | {job.job_id: _values_of(job) for job in dispatcher.jobs.values()},
-        "task_manager": {row["task_manager_id"]: {name: row[name] for name in _OF_TASK_MANAGER} for row in view["task_managers"]},
+        "task_manager": {row.task_manager_id: {name: getattr(row, name) for name in _OF_TASK_MANAGER} for row in view.task_managers},
     }
-    return Moment(fold.last_offset, view["last_decision_at"], things)
+    return Moment(fold.last_offset, view.last_decision_at, things)
 
 
 def _values_of(job: JobMaster) -> View:
     row, checkpoints = job_row(job, 0), job.checkpoints
     return {
-        "name": row["name"],
-        "status": str(row["status"]),
-        "tasks_finished": row["tasks_finished"],
-        "restarts": row["restarts"],
+        "name": row.name,
+        "status": str(row.status),
+        "tasks_finished": row.tasks_finished,
+        "restarts": row.restarts,
         "checkpoints": checkpoints.completed_count if checkpoints is not None else 0,
         "in_memory": True,
         **{f"parallelism of {vertex_id}": vertex.parallelism for vertex_id, vertex in job.execution_graph.vertices.items()},

@@ -28,9 +28,9 @@ def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplet
     def ask(session: "Session") -> list[CompletionItem]:
         from eventflink.cli.state import ask_jobs  # noqa: PLC0415 - the shell asks for other things as well
 
-        rows = reversed(ask_jobs(session, (), 1_000)["jobs"])
-        fitting = [row for row in rows if row["job_id"].startswith(incomplete)]
-        return [CompletionItem(row["job_id"], help=_one_line(f"{row['name']} {row['status']}")) for row in fitting[:_MAX_OFFERED]]
+        rows = reversed(ask_jobs(session, (), 1_000).jobs)
+        fitting = [row for row in rows if row.job_id.startswith(incomplete)]
+        return [CompletionItem(row.job_id, help=_one_line(f"{row.name} {row.status}")) for row in fitting[:_MAX_OFFERED]]
 
     return _ask_quietly(context, ask)
 
@@ -41,8 +41,8 @@ def complete_task_managers(context: click.Context, _parameter: click.Parameter, 
     def ask(session: "Session") -> list[CompletionItem]:
         from eventflink.cli.state import ask_cluster  # noqa: PLC0415 - the shell asks for other things as well
 
-        rows = [row for row in ask_cluster(session)["task_managers"] if row["task_manager_id"].startswith(incomplete)]
-        return [CompletionItem(row["task_manager_id"], help=_one_line(f"on {row['host']}")) for row in rows[:_MAX_OFFERED]]
+        rows = [row for row in ask_cluster(session).task_managers if row.task_manager_id.startswith(incomplete)]
+        return [CompletionItem(row.task_manager_id, help=_one_line(f"on {row.host}")) for row in rows[:_MAX_OFFERED]]
 
     return _ask_quietly(context, ask)
 

@@ -11,7 +11,8 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from eventflink.cli.session import Session
-    from eventflink.views.plain import View
+    from eventflink.documents.cluster import Cluster, Workers
+    from eventflink.documents.task_managers import BlockedTaskManager
 
 _STYLES: Final = {
     "FINISHED": "green",
@@ -30,47 +31,47 @@ def styled(status: str) -> Text:
     return Text(status, style=_STYLES.get(status, ""))
 
 
-def seconds_until_now(job: "View") -> float:
+def seconds_until_now(duration_ms: int, submitted_at: str, ended_at: str | None) -> float:
     """Return how long a job has run: one that has not ended until now; its row counts to the last decision, which may be long ago."""
-    told_s: float = job["duration_ms"] / 1000
-    if job["ended_at"]:
+    told_s = duration_ms / 1000
+    if ended_at:
         return told_s
-    return max(told_s, (datetime.now(UTC) - datetime.fromisoformat(job["submitted_at"])).total_seconds())
+    return max(told_s, (datetime.now(UTC) - datetime.fromisoformat(submitted_at)).total_seconds())
 
 
-def task_manager_table(view: "View") -> Table:
+def task_manager_table(cluster: "Cluster") -> Table:
     """Return the registered TaskManagers of a cluster's view as a table."""
     table = Table()
     for heading in ("TaskManager", "host", "process", "free slots", "of each slot", "registered", "new tasks"):
         table.add_column(heading, justify="right" if heading in ("process", "free slots") else "left")
-    blocked = {row["task_manager_id"]: row for row in view["blocked"]}
-    for row in view["task_managers"]:
-        name = row["task_manager_id"]
+    blocked = {row.task_manager_id: row for row in cluster.blocked}
+    for row in cluster.task_managers:
+        name = row.task_manager_id
         table.add_row(
             Text(name),
-            Text(row["host"]),
-            str(row["process_id"]),
-            f"{row['slots_free']}/{row['slots']}",
-            row["slot_profile"] or "not said",
-            row["registered_at"],
-            Text(say_blocked(blocked[name]), style="yellow") if name in blocked else "yes" if row["ready"] else "last: it is loading",
+            Text(row.host),
+            str(row.process_id),
+            f"{row.slots_free}/{row.slots}",
+            row.slot_profile or "not said",
+            row.registered_at,
+            Text(say_blocked(blocked[name]), style="yellow") if name in blocked else "yes" if row.ready else "last: it is loading",
         )
     return table
 
 
-def print_pending_workers(session: "Session", workers: "View") -> None:
+def print_pending_workers(session: "Session", workers: "Workers") -> None:
     """Print which workers the resource driver was asked for, and how the last one failed; nothing where there is none of it."""
-    for worker in workers["pending"]:
-        profile = f" of {worker['slot_profile']}" if worker["slot_profile"] else ""
-        text = f"{worker['worker_id']} with {worker['slots']} slots{profile} was asked of the resource driver at {worker['requested_at']}"
+    for worker in workers.pending:
+        profile = f" of {worker.slot_profile}" if worker.slot_profile else ""
+        text = f"{worker.worker_id} with {worker.slots} slots{profile} was asked of the resource driver at {worker.requested_at}"
         session.out.print(Text(f"{text}, and has not registered", style="yellow"))
-    if workers["last_failure"]:
-        text = f"the last request for a worker failed: {workers['last_failure']}"
-        session.out.print(Text(f"{text}; no other is asked for before {workers['retry_at']}", style="yellow"))
+    if workers.last_failure:
+        text = f"the last request for a worker failed: {workers.last_failure}"
+        session.out.print(Text(f"{text}; no other is asked for before {workers.retry_at}", style="yellow"))
 
 
-def say_blocked(blocked: "View") -> str:
+def say_blocked(blocked: "BlockedTaskManager") -> str:
     """Return why a TaskManager is blocked, for how long and by whom."""
-    until = f" until {blocked['until']}" if blocked["until"] else ""
-    by = f", by {blocked['actor']}" if blocked["actor"] else ""
-    return f"blocked{until}: {blocked['reason'] or 'no reason was given'}{by}"
+    until = f" until {blocked.until}" if blocked.until else ""
+    by = f", by {blocked.actor}" if blocked.actor else ""
+    return f"blocked{until}: {blocked.reason or 'no reason was given'}{by}"

@@ -6,6 +6,7 @@ It imports all that decides, so commands that ask masters import it only when no
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeVar
 
 from confluent_kafka import KafkaException
 
@@ -13,6 +14,8 @@ from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArch
 from eventflink.blob.open_storage import open_storage
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
+from eventflink.documents.cluster import Cluster
+from eventflink.documents.jobs import JobList
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.errors import AccessDenied, ArchiveUnusable, ClusterUnreachable
@@ -31,6 +34,8 @@ from eventflink.views.checkpoints import checkpoints_view
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, job_view, jobs_view
 from eventflink.views.plain import View
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -63,47 +68,52 @@ def read_fold(bootstrap: str, cluster_id: str) -> Fold:
         return read_state(bootstrap, cluster_id)
 
 
-def jobs(session: Session, statuses: Sequence[str], limit: int) -> View:
+def jobs(session: Session, statuses: Sequence[str], limit: int) -> JobList:
     """Return the newest `limit` jobs; these answers are those of `state.py`, and raise the same."""
-    return _fold_state(session, lambda fold: jobs_view(fold, statuses, limit))
+    return _fold_state(session, lambda fold: jobs_view(fold, statuses, limit))[0]
 
 
-def cluster(session: Session) -> View:
+def cluster(session: Session) -> Cluster:
     """Return the cluster."""
-    return _fold_state(session, lambda fold: {"cluster": cluster_view(fold)})
+    return _fold_state(session, cluster_view)[0]
 
 
 def job(session: Session, job_id: str) -> View:
     """Return a job."""
-    return _fold_state(session, lambda fold: {"job": job_view(fold, job_id)}, lambda archive: {"job": archived_job(archive)})
+    view, log_offset = _fold_state(session, lambda fold: job_view(fold, job_id), archived_job)
+    return {"job": view, "log_offset": log_offset}
 
 
 def exceptions(session: Session, job_id: str, limit: int) -> View:
     """Return the failures of a job."""
-    return _fold_state(
+    view, log_offset = _fold_state(
         session, lambda fold: exceptions_view(jobs_and_cluster.find_job(fold, job_id), limit), partial(archived_exceptions, limit=limit)
     )
+    return {**view, "log_offset": log_offset}
 
 
 def checkpoints(session: Session, job_id: str) -> View:
     """Return the checkpoints of a job."""
-    return _fold_state(session, lambda fold: checkpoints_view(jobs_and_cluster.find_job(fold, job_id)), archived_checkpoints)
+    view, log_offset = _fold_state(session, lambda fold: checkpoints_view(jobs_and_cluster.find_job(fold, job_id)), archived_checkpoints)
+    return {**view, "log_offset": log_offset}
 
 
-def _fold_state(session: Session, compute: Callable[[Fold], View], from_archive: Callable[[View], View] | None = None) -> View:
-    """Return what `compute` makes of the folded log, or of the archive of a job that it no longer holds, with its `log_offset`."""
+def _fold_state(session: Session, compute: Callable[[Fold], T], from_archive: Callable[[View], T] | None = None) -> tuple[T, int]:
+    """Return what `compute` makes of the folded log, or of the archive of a job that it no longer holds, and the last offset."""
     with session.working("folding the log, as no master answers"):
         fold = read_fold(session.bootstrap, session.cluster_id)
     try:
-        return {**compute(fold), "log_offset": fold.last_offset}
+        return compute(fold), fold.last_offset
     except JobNotFound as error:
+        if from_archive is None:
+            raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
         try:
-            archive = read_archived(_archives(session) if from_archive is not None else None, error)
+            archive = read_archived(_archives(session), error)
         except JobNotFound:
             raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
         except (ArchiveMissing, ArchiveDamaged) as unusable:
             raise ArchiveUnusable(str(unusable)) from unusable
-        return {**(from_archive(archive) if from_archive is not None else {}), "log_offset": fold.last_offset}
+        return from_archive(archive), fold.last_offset
 
 
 def _archives(session: Session) -> JobArchives | None:

@@ -13,6 +13,7 @@ from eventflink.audit.filters import Place
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.folding import folding_log
 from eventflink.cli.session import Session
+from eventflink.documents.cluster import Cluster
 from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.leadership.acceptance import is_grant
 from eventflink.leadership.fold import Fold
@@ -68,7 +69,7 @@ def _is_beyond(fold: Fold, place: Place, offset: int, value: bytes) -> bool:
     return place.at_ms is not None and max(fold.last_decided_at_ms, decision.decided_at_ms) > place.at_ms
 
 
-def cluster_at(session: Session, text: str) -> View:
+def cluster_at(session: Session, text: str) -> Cluster:
     """Return the cluster as it was at the place that a text names; raises as `states_at`, and click.BadParameter where it names none."""
     [view] = states_at(session, [_place(text)], cluster_view)
     return view

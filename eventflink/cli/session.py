@@ -16,6 +16,7 @@ import click
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.printer import echo
+from eventflink.documents.plain import plain
 from eventflink.model.kafka_settings import KafkaRole
 from eventflink.model.plain_values import json_text
 from eventflink.session.cluster_session import ClusterSession
@@ -85,7 +86,7 @@ class Session(ClusterSession):
 
     def print_json(self, value: Any) -> None:
         """Print one JSON document on one line."""
-        echo(json_text(value))
+        echo(json_text(plain(value)))
 
     def print_accepted(self, accepted: "Accepted", said: str, *, as_json: bool, **fields: Any) -> int:
         """Print what an accepted request leads to, or these fields as JSON, with its place in the log; return the exit code."""

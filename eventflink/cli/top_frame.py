@@ -2,15 +2,17 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.drawing import say_blocked, seconds_until_now, styled
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES
-from eventflink.views.plain import View
+from eventflink.documents.cluster import Cluster
+from eventflink.documents.jobs import JobList
+from eventflink.documents.task_managers import TaskManagerRow
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 
 _BAR: Final = 12
 _HEAD_LINES: Final = 12
@@ -22,14 +24,14 @@ class Frame:
     """What was asked at one moment."""
 
     cluster_id: str
-    cluster: View
-    jobs: View
+    cluster: Cluster
+    jobs: JobList
     at_s: float
     """By a clock that only goes forward."""
 
-    def as_json(self) -> View:
+    def as_json(self) -> dict[str, Any]:
         """Return both views as one document."""
-        return {"cluster_id": self.cluster_id, "cluster": self.cluster, "jobs": self.jobs["jobs"], "jobs_total": self.jobs["total"]}
+        return {"cluster_id": self.cluster_id, "cluster": self.cluster, "jobs": self.jobs.jobs, "jobs_total": self.jobs.total}
 
 
 def draw(frame: Frame, before: Frame | None, max_lines: int = 10_000) -> list[RenderableType]:
@@ -38,73 +40,73 @@ def draw(frame: Frame, before: Frame | None, max_lines: int = 10_000) -> list[Re
     `before` is the frame before this one, for what happened since.
     """
     rows = max(2, max_lines - _HEAD_LINES)
-    managers = frame.cluster["task_managers"][: max(1, rows // 3)]
+    managers = frame.cluster.task_managers[: max(1, rows // 3)]
     return [_head(frame, before), _task_managers(frame, managers), _jobs(frame, rows - len(managers))]
 
 
 def _head(frame: Frame, before: Frame | None) -> Text:
     cluster = frame.cluster
-    jobs = ", ".join(f"{count} {status}" for status, count in sorted(cluster["jobs"].items())) or "none"
+    jobs = ", ".join(f"{count} {status}" for status, count in sorted(cluster.jobs.items())) or "none"
     tasks = Counter[str]()
-    for job in frame.jobs["jobs"]:
-        if job["status"] not in TERMINAL_JOB_STATUSES:
-            tasks.update(job["tasks_by_state"])
+    for job in frame.jobs.jobs:
+        if job.status not in TERMINAL_JOB_STATUSES:
+            tasks.update(job.tasks_by_state)
     told = ", ".join(f"{count} {state}" for state, count in sorted(tasks.items())) or "none"
-    waits = f", {cluster['slot_requests']} requests wait" if cluster["slot_requests"] else ""
+    waits = f", {cluster.slot_requests} requests wait" if cluster.slot_requests else ""
     text = Text.assemble(
         (f"cluster '{frame.cluster_id}'", "bold"),
-        f"  epoch {cluster['epoch']}, led by {cluster['leader_id'] or 'nobody'}\n"
-        f"log offset {cluster['log_offset']}{_rate(frame, before)}, last decision {cluster['last_decision_at'] or 'never'}\n"
+        f"  epoch {cluster.epoch}, led by {cluster.leader_id or 'nobody'}\n"
+        f"log offset {cluster.log_offset}{_rate(frame, before)}, last decision {cluster.last_decision_at or 'never'}\n"
         f"jobs: {jobs}\ntasks of those that live: {told}\n"
-        f"slots: {cluster['slots'] - cluster['slots_free']} of {cluster['slots']} taken{waits}",
+        f"slots: {cluster.slots - cluster.slots_free} of {cluster.slots} taken{waits}",
     )
-    if before is not None and before.cluster["epoch"] != cluster["epoch"]:
-        text.append(f"\nanother master leads since epoch {before.cluster['epoch']}", style="yellow")
-    if cluster["shutdown"] is not None:
-        text.append("\nthe cluster is shut down" if cluster["shutdown"]["is_over"] else "\nthe cluster is being shut down", style="yellow")
+    if before is not None and before.cluster.epoch != cluster.epoch:
+        text.append(f"\nanother master leads since epoch {before.cluster.epoch}", style="yellow")
+    if cluster.shutdown is not None:
+        text.append("\nthe cluster is shut down" if cluster.shutdown.is_over else "\nthe cluster is being shut down", style="yellow")
     return text
 
 
 def _rate(frame: Frame, before: Frame | None) -> str:
     if before is None or frame.at_s <= before.at_s:
         return ""
-    decided = frame.cluster["log_offset"] - before.cluster["log_offset"]
+    decided = frame.cluster.log_offset - before.cluster.log_offset
     return f" ({max(0, decided) / (frame.at_s - before.at_s):.1f} decisions a second)"
 
 
-def _task_managers(frame: Frame, shown: list[View]) -> Table:
-    blocked = {row["task_manager_id"]: row for row in frame.cluster["blocked"]}
+def _task_managers(frame: Frame, shown: list[TaskManagerRow]) -> Table:
+    blocked = {row.task_manager_id: row for row in frame.cluster.blocked}
     table = Table(box=None, pad_edge=False, header_style="bold reverse", expand=True)
     for heading in ("TaskManager", "host", "slots taken", "", "remark"):
         table.add_column(heading, justify="right" if heading == "slots taken" else "left", no_wrap=True)
     for row in shown:
-        name, taken = row["task_manager_id"], row["slots"] - row["slots_free"]
-        remark = Text(say_blocked(blocked[name]), style="yellow") if name in blocked else Text("" if row["ready"] else "it is loading")
-        table.add_row(Text(name), Text(row["host"]), f"{taken}/{row['slots']}", _bar(taken, row["slots"], "cyan"), remark)
-    if more := len(frame.cluster["task_managers"]) - len(shown):
+        name, taken = row.task_manager_id, row.slots - row.slots_free
+        remark = Text(say_blocked(blocked[name]), style="yellow") if name in blocked else Text("" if row.ready else "it is loading")
+        table.add_row(Text(name), Text(row.host), f"{taken}/{row.slots}", _bar(taken, row.slots, "cyan"), remark)
+    if more := len(frame.cluster.task_managers) - len(shown):
         table.add_row(Text(f"and {more} more", style="dim"))
     return table
 
 
 def _jobs(frame: Frame, rows: int) -> Table:
-    listed = list(reversed(frame.jobs["jobs"]))
+    listed = list(reversed(frame.jobs.jobs))
     # Those that live come first, then the newest.
-    listed.sort(key=lambda job: job["status"] in TERMINAL_JOB_STATUSES)
+    listed.sort(key=lambda job: job.status in TERMINAL_JOB_STATUSES)
     table = Table(box=None, pad_edge=False, header_style="bold reverse", expand=True)
     for heading in ("job id", "name", "status", "tasks", "", "running", "restarts", "seconds"):
         table.add_column(heading, justify="right" if heading in ("tasks", "running", "restarts", "seconds") else "left", no_wrap=True)
     for job in listed[:rows]:
         table.add_row(
-            Text(job["job_id"]),
-            Text(job["name"]),
-            styled(job["status"]),
-            f"{job['tasks_finished']}/{job['tasks']}",
-            _bar(job["tasks_finished"], job["tasks"], "green"),
-            str(job["tasks_by_state"].get("RUNNING", "")),
-            Text(str(job["restarts"] or ""), style="yellow"),
-            f"{seconds_until_now(job):.1f}",
+            Text(job.job_id),
+            Text(job.name),
+            styled(job.status),
+            f"{job.tasks_finished}/{job.tasks}",
+            _bar(job.tasks_finished, job.tasks, "green"),
+            str(job.tasks_by_state.get(ExecutionState.RUNNING, "")),
+            Text(str(job.restarts or ""), style="yellow"),
+            f"{seconds_until_now(job.duration_ms, job.submitted_at, job.ended_at):.1f}",
         )
-    if more := frame.jobs["total"] - min(rows, len(listed)):
+    if more := frame.jobs.total - min(rows, len(listed)):
         table.add_row(Text(f"and {more} more", style="dim"))
     return table
 

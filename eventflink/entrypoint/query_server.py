@@ -38,6 +38,8 @@ from aiohttp import web
 from confluent_kafka import KafkaException
 
 from eventflink.blob.job_archives import JobArchives
+from eventflink.documents.cluster import LogPosition
+from eventflink.documents.plain import plain
 from eventflink.entrypoint.archive_reads import ArchiveReads
 from eventflink.entrypoint.bounded_connections import DESCRIPTORS_SHARE, MAX_CONNECTIONS, ConnectionBounds
 from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
@@ -81,7 +83,7 @@ class _Reading:
     """What was read, and where the state stood that it reflects."""
 
     value: Any
-    position: View
+    position: LogPosition
     role: str
     archive: str = ""
     """Where the archive is that it comes from; empty: it is the state's."""
@@ -91,7 +93,7 @@ class _JobMissing(Refusal):
     """The state does not hold the job; its archive may be there."""
 
     def __init__(self, reading: _Reading, missing: JobNotFound) -> None:
-        super().__init__(404, str(missing), log_offset=reading.position["log_offset"])
+        super().__init__(404, str(missing), log_offset=reading.position.log_offset)
         self.reading = reading
         self.missing = missing
 
@@ -225,15 +227,14 @@ class QueryServer:
         document = {"master_id": self._master_id, "role": reading.role, **fields}
         if reading.archive:
             document["archive"] = reading.archive
-        for name in ("epoch", "log_offset"):
-            document[name] = reading.position[name]
+        document |= {"epoch": reading.position.epoch, "log_offset": reading.position.log_offset}
         # In a thread, which gives way to the event loop: a job may have ten thousand tasks.
-        text = await asyncio.get_running_loop().run_in_executor(self._threads, partial(json.dumps, document, ensure_ascii=False))
+        text = await asyncio.get_running_loop().run_in_executor(self._threads, _written, document)
         return web.Response(text=text, content_type="application/json")
 
     async def _cluster(self, request: web.Request) -> web.Response:
         reading = await self._read(read_options_of(request), cluster_view)
-        return await self._respond(reading, cluster={**reading.value, **reading.position})
+        return await self._respond(reading, cluster={**plain(reading.value), **plain(reading.position)})
 
     async def _jobs(self, request: web.Request) -> web.Response:
         options = read_options_of(request, "status", "limit")
@@ -243,7 +244,7 @@ class QueryServer:
             raise Refusal(400, f"unknown status: '{unknown[0]}'; known: {', '.join(JobStatus)}")
         limit = whole_number(request, "limit", DEFAULT_JOBS, 1, MAX_JOBS)
         reading = await self._read(options, lambda fold: jobs_view(fold, statuses, limit))
-        return await self._respond(reading, **reading.value)
+        return await self._respond(reading, jobs=reading.value.jobs, total=reading.value.total)
 
     async def _job(self, request: web.Request) -> web.Response:
         job_id = request.match_info["job_id"]
@@ -271,7 +272,7 @@ class QueryServer:
 
     async def _job_statuses(self, request: web.Request) -> web.Response:
         reading = await self._read(read_options_of(request), queries.job_statuses)
-        return await self._respond(reading, **reading.value)
+        return await self._respond(reading, jobs=reading.value.jobs, total=reading.value.total)
 
     async def _job_status(self, request: web.Request) -> web.Response:
         compute = partial(queries.job_status, job_id=request.match_info["job_id"])
@@ -302,7 +303,7 @@ class QueryServer:
 
     async def _task_managers(self, request: web.Request) -> web.Response:
         reading = await self._read(read_options_of(request), queries.task_managers)
-        return await self._respond(reading, **reading.value)
+        return await self._respond(reading, task_managers=reading.value.task_managers)
 
     async def _task_manager(self, request: web.Request) -> web.Response:
         name = request.match_info["task_manager_id"]
@@ -330,12 +331,12 @@ class QueryServer:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    async def _read_job(self, options: ReadOptions, compute: Callable[[Fold], Any], from_archive: Callable[[View], View]) -> _Reading:
+    async def _read_job(self, options: ReadOptions, compute: Callable[[Fold], Any], from_archive: Callable[[View], Any]) -> _Reading:
         """Read what the state says of a job, or else its archive."""
         try:
             return await self._read(options, compute)
         except _JobMissing as missing:
-            archive, location = await self._archives.find(missing.missing, missing.reading.position["log_offset"])
+            archive, location = await self._archives.find(missing.missing, missing.reading.position.log_offset)
             return replace(missing.reading, value=from_archive(archive), archive=location)
 
     async def _read(self, options: ReadOptions, compute: Callable[[Fold], Any], *, when_quiet: bool = False) -> _Reading:
@@ -385,7 +386,7 @@ class QueryServer:
         if isinstance(reading.value, JobNotFound):
             raise _JobMissing(reading, reading.value)
         if isinstance(reading.value, queries.TaskManagerNotFound):
-            raise Refusal(404, str(reading.value), log_offset=reading.position["log_offset"])
+            raise Refusal(404, str(reading.value), log_offset=reading.position.log_offset)
         if isinstance(reading.value, Exception):
             raise reading.value
         return reading
@@ -403,7 +404,7 @@ class QueryServer:
         return identity, future
 
     async def _finish_digest(self, reading: _Reading, timeout_s: float) -> str:
-        log_offset = reading.position["log_offset"]
+        log_offset = reading.position.log_offset
         identity, computing = reading.value
         try:
             async with asyncio.timeout(timeout_s):
@@ -414,6 +415,10 @@ class QueryServer:
             raise Refusal(504, f"the digest was not computed within {timeout_s:g} s", log_offset=log_offset) from None
         self._last_digest = (identity, digest)
         return digest
+
+
+def _written(document: dict[str, Any]) -> str:
+    return json.dumps(plain(document), ensure_ascii=False)
 
 
 def _safely(compute: Callable[[Fold], Any], fold: Fold) -> Any:

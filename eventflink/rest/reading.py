@@ -48,7 +48,7 @@ class Reads(Protocol):
     async def state(self, compute: Callable[[Fold], T]) -> T:
         """Return what `compute` makes of the state."""
 
-    async def job(self, compute: Callable[[Fold], View], from_archive: Callable[[View], View]) -> View:
+    async def job(self, compute: Callable[[Fold], T], from_archive: Callable[[View], T]) -> T:
         """Return what `compute` makes of a job in the state, or `from_archive` of its archive."""
 
 
@@ -87,7 +87,7 @@ class StateReads:
             raise not_found(str(reading.value))
         return reading.value
 
-    async def job(self, compute: Callable[[Fold], View], from_archive: Callable[[View], View]) -> View:
+    async def job(self, compute: Callable[[Fold], T], from_archive: Callable[[View], T]) -> T:
         """Return what `compute` makes of a job in the state, or `from_archive` of its archive.
 
         Raises:
@@ -96,7 +96,7 @@ class StateReads:
 
         """
 
-        def safely(fold: Fold) -> View | JobNotFound:
+        def safely(fold: Fold) -> T | JobNotFound:
             try:
                 return compute(fold)
             except JobNotFound as error:

@@ -40,7 +40,7 @@ class Files:
 
         """
         key = await upload
-        address = (await self._services.state.read(overview)).value["blob_address"]
+        address = (await self._services.state.read(overview)).value.blob_address
         try:
             return await asyncio.to_thread(get_blob, address, key, tls=tls_files(self._services.configuration))
         except BlobNotFound as error:

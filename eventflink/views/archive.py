@@ -5,17 +5,16 @@ An archive holds what the views of the job showed at its end, so that an answer 
 """
 
 from collections.abc import Callable
-from typing import Final
 
+from eventflink.documents.jobs import JobStanding
 from eventflink.leadership.fold import Fold
+from eventflink.model.statuses import JobStatus
 from eventflink.views import queries
 from eventflink.views.checkpoints import checkpoints_view, no_checkpoints
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.job_document import document_later
 from eventflink.views.jobs_and_cluster import job_view
 from eventflink.views.plain import MAX_EXCEPTIONS, View
-
-_STANDING: Final = ("job_id", "status", "status_since", "job_master_id")
 
 
 def archive_view(fold: Fold, job_id: str) -> View:
@@ -46,9 +45,12 @@ def archived_job(archive: View) -> View:
     return {"has_streams": archived_checkpoints(archive)["settings"] is not None, **archive["job"]}
 
 
-def archived_status(archive: View) -> View:
+def archived_status(archive: View) -> JobStanding:
     """Return what `queries.job_status` said."""
-    return {name: archive["job"][name] for name in _STANDING}
+    job = archive["job"]
+    return JobStanding(
+        job_id=job["job_id"], status=JobStatus(job["status"]), status_since=job["status_since"], job_master_id=job["job_master_id"]
+    )
 
 
 def archived_result(archive: View) -> View:

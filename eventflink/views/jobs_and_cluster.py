@@ -8,15 +8,18 @@ import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
+from eventflink.documents.cluster import Cluster, LogPosition, PendingWorker, Shutdown, Workers
+from eventflink.documents.jobs import JobList, JobRow
+from eventflink.documents.task_managers import BlockedTaskManager, TaskManagerRow
 from eventflink.leadership.fold import Fold
+from eventflink.master import workers
 from eventflink.master.cluster_shutdown import ClusterShutdown
 from eventflink.master.execution_graph import Execution, ExecutionVertex, Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
-from eventflink.master.workers import Workers
 from eventflink.model.job_parameters import shown_values
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.accumulators import accumulators_view
@@ -74,8 +77,13 @@ def find_job(fold: Fold, job_id: str) -> JobMaster:
     raise not_in_memory(fold, job_id)
 
 
-def job_row(job: JobMaster, now_ms: int) -> View:
+def job_row(job: JobMaster, now_ms: int) -> JobRow:
     """Return one job as `list` shows it; `now_ms` is where the log's time stands."""
+    return JobRow(**row_fields(job, now_ms))
+
+
+def row_fields(job: JobMaster, now_ms: int) -> dict[str, Any]:
+    """Return the fields of a job's row by name, for whatever documents have them as well."""
     vertices = job.execution_graph.vertices.values()
     states = Counter(subtask.state for vertex in vertices for subtask in vertex.subtasks)
     return {
@@ -88,9 +96,9 @@ def job_row(job: JobMaster, now_ms: int) -> View:
         "tasks_finished": sum(len(vertex.subtasks) - vertex.unfinished_subtasks for vertex in vertices),
         "tasks_by_state": dict(states),
         "restarts": job.restarts.count,
-        "submitted_at": iso_time(job.submitted_at_ms),
+        "submitted_at": iso_time(job.submitted_at_ms) or "",
         "ended_at": iso_time(job.ended_at_ms),
-        "status_since": iso_time(job.status_since_ms),
+        "status_since": iso_time(job.status_since_ms) or "",
         "duration_ms": (job.ended_at_ms or max(now_ms, job.submitted_at_ms)) - job.submitted_at_ms,
         "actor": job.actor,
         "rerun_of": job.rerun_of or None,
@@ -98,10 +106,10 @@ def job_row(job: JobMaster, now_ms: int) -> View:
     }
 
 
-def jobs_view(fold: Fold, statuses: Collection[str], limit: int) -> View:
+def jobs_view(fold: Fold, statuses: Collection[str], limit: int) -> JobList:
     """Return the newest `limit` jobs with one of these statuses (none given: any), the newest last, and how many there are in all."""
     jobs = [job for job in fold.master.dispatcher.jobs.values() if not statuses or job.status in statuses]
-    return {"jobs": [job_row(job, fold.last_decided_at_ms) for job in jobs[-limit:]], "total": len(jobs)}
+    return JobList(jobs=[job_row(job, fold.last_decided_at_ms) for job in jobs[-limit:]], total=len(jobs))
 
 
 def job_view(fold: Fold, job_id: str) -> View:
@@ -115,7 +123,7 @@ def job_view(fold: Fold, job_id: str) -> View:
 
 def job_head(fold: Fold, job: JobMaster) -> View:
     """Return what `job_view` shows of a job beside its vertices."""
-    view = job_row(job, fold.last_decided_at_ms)
+    view = row_fields(job, fold.last_decided_at_ms)
     view["run_again_by"] = run_again_by(fold.master.dispatcher.jobs.values()).get(job.job_id)
     view["status_times"] = {status: iso_time(at_ms) for status, at_ms in job.status_times_ms.items()}
     view["slot_requests"] = _slot_requests_view(fold.master.slot_manager, job.job_id)
@@ -194,8 +202,12 @@ def attempt_view(execution: Execution, state: ExecutionState) -> View:
     }
 
 
-def position_view(fold: Fold) -> View:
+def position_view(fold: Fold) -> LogPosition:
     """Return where the fold stands in the log."""
+    return LogPosition(**_position_fields(fold))
+
+
+def _position_fields(fold: Fold) -> dict[str, Any]:
     return {
         "epoch": fold.acceptance.epoch,
         "leader_id": fold.acceptance.leader_id,
@@ -206,86 +218,86 @@ def position_view(fold: Fold) -> View:
     }
 
 
-def _workers_view(workers: Workers) -> View:
+def _workers_view(known: workers.Workers) -> Workers:
     """Return the workers that the resource driver was asked for and that have not registered, and how the last request failed."""
-    return {
-        "pending": [
-            {
-                "worker_id": worker_id,
-                "slots": worker.slot_count,
-                "slot_profile": str(worker.slot_profile) if worker.slot_profile is not None else None,
-                "requested_at": iso_time(worker.requested_at_ms),
-            }
-            for worker_id, worker in workers.pending.items()
+    return Workers(
+        pending=[
+            PendingWorker(
+                worker_id=worker_id,
+                slots=worker.slot_count,
+                slot_profile=str(worker.slot_profile) if worker.slot_profile is not None else None,
+                requested_at=iso_time(worker.requested_at_ms),
+            )
+            for worker_id, worker in known.pending.items()
         ],
-        "registered": list(workers.registered),
-        "last_failure": workers.last_failure or None,
-        "retry_at": iso_time(workers.retry_at_ms),
-    }
+        registered=list(known.registered),
+        last_failure=known.last_failure or None,
+        retry_at=iso_time(known.retry_at_ms),
+    )
 
 
-def shutdown_view(shutdown: ClusterShutdown) -> View | None:
+def shutdown_view(shutdown: ClusterShutdown) -> Shutdown | None:
     """Return how far the end of the cluster has come; None: nobody asked for it."""
     request = shutdown.request
     if request is None:
         return None
-    return {
-        "application_status": request.application_status,
-        "diagnostics": request.diagnostics,
-        "cancel_jobs": request.cancel_jobs,
-        "actor": request.actor,
-        "requested_at": iso_time(request.requested_at_ms),
-        "status_recorded_at": iso_time(request.recorded_at_ms),
-        "is_over": shutdown.is_over,
-    }
+    return Shutdown(
+        application_status=request.application_status,
+        diagnostics=request.diagnostics,
+        cancel_jobs=request.cancel_jobs,
+        actor=request.actor,
+        requested_at=iso_time(request.requested_at_ms),
+        status_recorded_at=iso_time(request.recorded_at_ms),
+        is_over=shutdown.is_over,
+    )
 
 
-def blocked_view(fold: Fold) -> list[View]:
+def blocked_view(fold: Fold) -> list[BlockedTaskManager]:
     """Return the TaskManagers that get no new slots to fill, registered or not."""
     return [
-        {
-            "task_manager_id": task_manager_id,
-            "reason": blocked.reason,
-            "until": iso_time(blocked.until_ms),
-            "since": iso_time(blocked.blocked_at_ms),
-            "actor": blocked.actor,
-        }
+        BlockedTaskManager(
+            task_manager_id=task_manager_id,
+            reason=blocked.reason,
+            until=iso_time(blocked.until_ms),
+            since=iso_time(blocked.blocked_at_ms),
+            actor=blocked.actor,
+        )
         for task_manager_id, blocked in fold.master.blocklist.task_managers.items()
     ]
 
 
-def cluster_view(fold: Fold) -> View:
+def cluster_view(fold: Fold) -> Cluster:
     """Return the cluster as `status` shows it."""
     master = fold.master
     jobs = master.dispatcher.jobs.values()
-    return {
-        **position_view(fold),
-        "jobs": dict(Counter(job.status for job in jobs)),
-        "jobs_live": sum(job.status not in TERMINAL_JOB_STATUSES for job in jobs),
-        "slots": master.slot_manager.get_number_registered_slots(),
-        "slots_free": master.slot_manager.get_number_free_slots(),
-        "slots_pending": master.slot_manager.get_number_pending_task_manager_slots(),
-        "slot_requests": master.slot_manager.get_number_pending_slot_requests(),
-        "workers": _workers_view(master.workers),
-        "shutdown": shutdown_view(master.shutdown),
-        "blocked": blocked_view(fold),
-        "parked": parked_rows(fold),
-        "task_managers": [
-            {
-                "task_manager_id": task_manager_id,
-                "instance_id": task_manager.instance_id,
-                "host": task_manager.host,
-                "process_id": task_manager.process_id,
-                "slots": task_manager.slot_count,
-                "slots_free": master.slot_manager.get_number_free_slots_of(task_manager_id),
-                "slot_profile": str(task_manager.slot_profile) if task_manager.slot_profile is not None else None,
-                "blocked": task_manager_id in master.blocklist.task_managers,
-                "ready": master.slot_manager.task_managers[task_manager_id].ready,
-                "registered_at": iso_time(task_manager.registered_at_ms),
-            }
+    return Cluster(
+        **_position_fields(fold),
+        jobs=dict(Counter(job.status for job in jobs)),
+        jobs_live=sum(job.status not in TERMINAL_JOB_STATUSES for job in jobs),
+        slots=master.slot_manager.get_number_registered_slots(),
+        slots_free=master.slot_manager.get_number_free_slots(),
+        slots_pending=master.slot_manager.get_number_pending_task_manager_slots(),
+        slot_requests=master.slot_manager.get_number_pending_slot_requests(),
+        workers=_workers_view(master.workers),
+        shutdown=shutdown_view(master.shutdown),
+        blocked=blocked_view(fold),
+        parked=parked_rows(fold),
+        task_managers=[
+            TaskManagerRow(
+                task_manager_id=task_manager_id,
+                instance_id=task_manager.instance_id,
+                host=task_manager.host,
+                process_id=task_manager.process_id,
+                slots=task_manager.slot_count,
+                slots_free=master.slot_manager.get_number_free_slots_of(task_manager_id),
+                slot_profile=str(task_manager.slot_profile) if task_manager.slot_profile is not None else None,
+                blocked=task_manager_id in master.blocklist.task_managers,
+                ready=master.slot_manager.task_managers[task_manager_id].ready,
+                registered_at=iso_time(task_manager.registered_at_ms) or "",
+            )
             for task_manager_id, task_manager in master.resource_manager.task_managers.items()
         ],
-    }
+    )
 
 
 @dataclass(slots=True)

@@ -4,10 +4,12 @@ As in `views.py` an answer is plain values, is computed at once and shares nothi
 ids: a program says what it means.
 """
 
-import dataclasses
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
+from eventflink.documents.cluster import Overview
+from eventflink.documents.jobs import JobStanding, JobStatuses
+from eventflink.documents.task_managers import AllocatedTaskManager, CountedTaskManager, CountedTaskManagers, SlotInfo
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
@@ -37,38 +39,39 @@ def job_of(fold: Fold, job_id: str) -> JobMaster:
     return job
 
 
-def overview(fold: Fold) -> View:
+def overview(fold: Fold) -> Overview:
     """Return how many there are of everything, without naming any of it."""
     master = fold.master
     statuses = Counter(job.status for job in master.dispatcher.jobs.values())
-    return {
-        "task_managers": len(master.resource_manager.task_managers),
-        "slots": master.slot_manager.get_number_registered_slots(),
-        "slots_free": master.slot_manager.get_number_free_slots(),
-        "slots_pending": master.slot_manager.get_number_pending_task_manager_slots(),
-        "slot_requests": master.slot_manager.get_number_pending_slot_requests(),
-        "jobs": dict(statuses),
-        "jobs_live": sum(count for status, count in statuses.items() if status not in TERMINAL_JOB_STATUSES),
-        "leader_id": fold.acceptance.leader_id,
-        "leading_master_id": master.leader.master_id,
-        "blob_address": master.leader.blob_address,
-    }
+    return Overview(
+        task_managers=len(master.resource_manager.task_managers),
+        slots=master.slot_manager.get_number_registered_slots(),
+        slots_free=master.slot_manager.get_number_free_slots(),
+        slots_pending=master.slot_manager.get_number_pending_task_manager_slots(),
+        slot_requests=master.slot_manager.get_number_pending_slot_requests(),
+        jobs=dict(statuses),
+        jobs_live=sum(count for status, count in statuses.items() if status not in TERMINAL_JOB_STATUSES),
+        leader_id=fold.acceptance.leader_id,
+        leading_master_id=master.leader.master_id,
+        blob_address=master.leader.blob_address,
+    )
 
 
-def job_statuses(fold: Fold) -> View:
+def job_statuses(fold: Fold) -> JobStatuses:
     """Return id and status of the newest jobs, the newest last, and how many there are in all."""
     jobs = fold.master.dispatcher.jobs
     first = max(0, len(jobs) - MAX_LISTED_JOBS)
-    listed = [[job.job_id, job.status] for number, job in enumerate(jobs.values()) if number >= first]
-    return {"jobs": listed, "total": len(jobs)}
+    listed = [(job.job_id, job.status) for number, job in enumerate(jobs.values()) if number >= first]
+    return JobStatuses(jobs=listed, total=len(jobs))
 
 
-def job_status(fold: Fold, job_id: str) -> View:
+def job_status(fold: Fold, job_id: str) -> JobStanding:
     """Return where a job stands, under which JobMaster, or how it ended long ago; raises `JobNotFound`."""
     if (forgotten := fold.master.dispatcher.forgotten.get(job_id)) is not None:
-        return {"job_id": job_id, "status": forgotten.status, "status_since": iso_time(forgotten.ended_at_ms), "job_master_id": ""}
+        return JobStanding(job_id=job_id, status=forgotten.status, status_since=iso_time(forgotten.ended_at_ms), job_master_id="")
     job = job_of(fold, job_id)
-    return {"job_id": job_id, "status": job.status, "status_since": iso_time(job.status_since_ms), "job_master_id": job.job_master_id}
+    since = iso_time(job.status_since_ms)
+    return JobStanding(job_id=job_id, status=job.status, status_since=since, job_master_id=job.job_master_id)
 
 
 def job_result(fold: Fold, job_id: str) -> View:
@@ -93,7 +96,7 @@ def job_result(fold: Fold, job_id: str) -> View:
     }
 
 
-def task_manager(fold: Fold, task_manager_id: str) -> View:
+def task_manager(fold: Fold, task_manager_id: str) -> AllocatedTaskManager:
     """Return a TaskManager with each of its slots.
 
     Raises:
@@ -103,31 +106,33 @@ def task_manager(fold: Fold, task_manager_id: str) -> View:
     master = fold.master
     if task_manager_id not in master.resource_manager.task_managers:
         raise TaskManagerNotFound(f"TaskManager not found: '{task_manager_id}' is not registered")
-    held = master.slot_manager.task_managers[task_manager_id]
+    known, held = master.resource_manager.task_managers[task_manager_id], master.slot_manager.task_managers[task_manager_id]
     allocations = master.slot_manager.allocations
     slots = []
     for index, slot in enumerate(held.slots):
         allocation = allocations.get(slot.allocation_id)
-        attempts = [] if allocation is None else [attempt._asdict() for attempt in allocation.attempts]
+        attempts = () if allocation is None else tuple(allocation.attempts)
         slots.append(
-            {
-                "slot_index": index,
-                "state": slot.state,
-                "allocation_id": slot.allocation_id or None,
-                "attempt": next(iter(attempts), None),
-                "attempts": attempts,
-            }
+            SlotInfo(
+                slot_index=index,
+                state=slot.state,
+                allocation_id=slot.allocation_id or None,
+                attempt=next(iter(attempts), None),
+                attempts=attempts,
+            )
         )
-    return {**task_manager_row(fold, task_manager_id), "slot_states": slots}
+    return AllocatedTaskManager(**known_fields(fold, task_manager_id), slots=known.slot_count, slot_states=slots)
 
 
-def task_managers(fold: Fold) -> View:
+def task_managers(fold: Fold) -> CountedTaskManagers:
     """Return every registered TaskManager, without its slots."""
-    return {"task_managers": [task_manager_row(fold, each) for each in fold.master.resource_manager.task_managers]}
+    known = fold.master.resource_manager.task_managers
+    rows = [CountedTaskManager(**known_fields(fold, each), slots=manager.slot_count) for each, manager in known.items()]
+    return CountedTaskManagers(task_managers=rows)
 
 
-def task_manager_row(fold: Fold, task_manager_id: str) -> View:
-    """Return a registered TaskManager without its slots."""
+def known_fields(fold: Fold, task_manager_id: str) -> dict[str, Any]:
+    """Return the fields of `KnownTaskManager` by name, for the documents that say more of one."""
     known = fold.master.resource_manager.task_managers[task_manager_id]
     slots = fold.master.slot_manager
     held = slots.task_managers[task_manager_id]
@@ -137,15 +142,14 @@ def task_manager_row(fold: Fold, task_manager_id: str) -> View:
         "instance_id": known.instance_id,
         "host": known.host,
         "process_id": known.process_id,
-        "slots": known.slot_count,
         "slots_free": slots.get_number_free_slots_of(task_manager_id),
-        "slot_profile": dataclasses.asdict(known.slot_profile) if known.slot_profile is not None else None,
+        "slot_profile": known.slot_profile,
         "tasks": sum(len(allocation.attempts) for allocation in used),
         "blocked": task_manager_id in fold.master.blocklist.task_managers,
         "ready": held.ready,
-        "registered_at": iso_time(known.registered_at_ms),
+        "registered_at": iso_time(known.registered_at_ms) or "",
         "metrics_address": known.metrics_address,
         "spark_ends": known.spark_ends,
         "spark_end": spark_end_view(known.spark_end),
-        "hardware": dataclasses.asdict(known.hardware) if known.hardware is not None else None,
+        "hardware": known.hardware,
     }

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from eventflink.documents.task_managers import SparkEndOfHost
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.failure_types import SPARK_HEAP_FULL, SPARK_LOST
-from eventflink.views.plain import View, iso_time
+from eventflink.views.plain import iso_time
 
 if TYPE_CHECKING:
     from eventflink.model.spark_ends import SparkEnd
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 MAX_NAMED: Final = 5
 
 
-def spark_end_view(end: "SparkEnd | None") -> View | None:
+def spark_end_view(end: "SparkEnd | None") -> SparkEndOfHost | None:
     """Return when and why a Spark ended last; None: it never did by itself."""
-    return {"ended_at": iso_time(end.ended_at_ms), "reason": end.reason} if end is not None else None
+    return SparkEndOfHost(ended_at=iso_time(end.ended_at_ms) or "", reason=end.reason) if end is not None else None
 
 
 def ended_sparks(fold: Fold, troubled: Iterable[JobMaster], since_ms: int) -> list[tuple[str, str]]:

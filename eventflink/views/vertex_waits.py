@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from eventflink.documents.waits import Wait, WaitReason
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.slot_requests import Asked
 from eventflink.model.resources import fits
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
-from eventflink.views.plain import View, iso_time, one_sentence
-from eventflink.views.waits import SLOT_REASONS, TROUBLE, WaitReason, Waits, not_confirmed, not_ended, parallelism_in_words, restarts_at
+from eventflink.views.plain import iso_time, one_sentence
+from eventflink.views.waits import SLOT_REASONS, TROUBLE, Waits, not_confirmed, not_ended, parallelism_in_words, restarts_at
 
 FIRST_SUBTASKS: Final = 10
 """So many subtasks of a wait are named."""
@@ -94,20 +95,20 @@ class VertexWaits:
                     waits.append(wait)
                 wait.add(subtask, since_ms(job, subtask))
 
-    def view(self, wait: VertexWait) -> View:
+    def view(self, wait: VertexWait) -> Wait:
         """Return a wait as pages show it."""
-        return {
-            "job_id": wait.job.job_id,
-            "name": wait.job.execution_graph.graph.name,
-            "vertex_id": wait.vertex_id,
-            "tasks": wait.tasks,
-            "parallelism": wait.parallelism,
-            "reason": wait.reason,
-            "trouble": wait.is_trouble,
-            "sentence": self.sentence(wait),
-            "since": iso_time(wait.since_ms),
-            "subtasks": wait.subtasks,
-        }
+        return Wait(
+            job_id=wait.job.job_id,
+            name=wait.job.execution_graph.graph.name,
+            vertex_id=wait.vertex_id,
+            tasks=wait.tasks,
+            parallelism=wait.parallelism,
+            reason=wait.reason,
+            trouble=wait.is_trouble,
+            sentence=self.sentence(wait),
+            since=iso_time(wait.since_ms),
+            subtasks=wait.subtasks,
+        )
 
     def sentence(self, wait: VertexWait) -> str:
         """Return what a vertex waits for, in one sentence."""

@@ -6,9 +6,9 @@ from the state alone, so a past state has the waits of its time. Subtasks that w
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import auto
 from typing import Final
 
+from eventflink.documents.waits import WaitReason
 from eventflink.events.wording import iso_time
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.job_master import JobMaster
@@ -23,33 +23,9 @@ from eventflink.model.statuses import (
     FailoverStrategy,
     JobStatus,
     SlotState,
-    UpperStrEnum,
 )
 
 _SCHEDULES: Final = (JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.INITIALIZING)
-
-
-class WaitReason(UpperStrEnum):
-    """Why a task waits; the first five are those of `SlotRequestDeferralReason`."""
-
-    WORKER_REQUESTED = auto()
-    NO_TASK_MANAGER = auto()
-    NO_FITTING_SLOT = auto()
-    TASK_MANAGERS_BLOCKED = auto()
-    NO_FREE_SLOT = auto()
-    NEXT_DECISION = auto()
-    """Nothing is missing any more: one of the next decisions goes on."""
-    NO_REQUEST = auto()
-    INPUTS = auto()
-    JOB_STATUS = auto()
-    FULL_RESTART = auto()
-    RESTART_DELAY = auto()
-    RESOURCES = auto()
-    """Of an adaptive job: for more slots than are free."""
-    RESCALE = auto()
-    CONFIRMATION = auto()
-    CANCELLATION = auto()
-    LOST = auto()
 
 
 SLOT_REASONS: Final = (

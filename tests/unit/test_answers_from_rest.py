@@ -15,6 +15,7 @@ from eventflink.cli import rest_reads
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.cli.rest_reads import IDENTITY_VARIABLE, cluster_name
+from eventflink.documents.plain import plain
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.log.replay import new_fold
 from eventflink.rest.access.identity import Role
@@ -72,10 +73,10 @@ def test_the_list_of_a_rest_process_is_that_of_a_master(
 ) -> None:
     fold = replay(cluster.log, timestamps=cluster.timestamps)
     if statuses is None:
-        statuses = tuple({row["status"] for row in jobs_view(fold, (), 100)["jobs"]} - {"FINISHED", "FAILED", "CANCELED"})
+        statuses = tuple({row.status for row in jobs_view(fold, (), 100).jobs} - {"FINISHED", "FAILED", "CANCELED"})
     with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
         assert list_jobs(tmp_path, "--json", *options) == ExitCode.OK
-    assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(jobs_view(fold, statuses, limit)["jobs"]))
+    assert json.loads(capsys.readouterr().out) == plain(jobs_view(fold, statuses, limit).jobs)
 
 
 @pytest.mark.parametrize("subject", ["orders", "nightly-4", "tm-4", "orders-1/totals[0]", "cancel-nightly-4"])

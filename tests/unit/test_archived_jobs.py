@@ -106,7 +106,7 @@ def test_an_evicted_job_is_shown_as_it_was_in_memory(archives: JobArchives) -> N
         assert (shown["total"], len(shown["exceptions"]), shown["truncated"]) == (1, 1, False)
         assert shown["exceptions"][0]["cause"]["stack_trace"] == "Traceback"
         status = (await get("/jobs/job/status"))["job"]
-        assert (status["status"], status["status_since"]) == (standing["status"], standing["status_since"])
+        assert (status["status"], status["status_since"]) == (standing.status, standing.status_since)
         kept = (await get("/jobs/job/result"))["result"]
         assert kept == {**result, "cause": {**result["cause"], "stack_trace": None}, "accumulators": None}
         assert read_as(JobResult, {**kept, "log_offset": 1}).net_run_time_ms == 7

@@ -14,6 +14,7 @@ from eventflink.client.cluster import Cluster, Job
 from eventflink.client.connecting import ClusterNotNamed
 from eventflink.client.methods import ClusterMethods, JobMethods
 from eventflink.client.pictures import MAX_DRAWN, ClusterView, JobView
+from eventflink.documents.plain import plain
 from eventflink.events.effects import MasterPresence
 from eventflink.gateways.errors import NoLeader
 from eventflink.gateways.reads import KnownMaster
@@ -69,7 +70,7 @@ def test_a_job_is_shown_with_its_graph_and_its_progress() -> None:
 def test_names_are_text_and_never_markup() -> None:
     scripted = submitted(name=HOSTILE)
     shown = job_of(scripted)._repr_html_()
-    listed = read_as(MultipleJobsDetails, {**jobs_view(scripted.fold, (), 10), "log_offset": 7})
+    listed = read_as(MultipleJobsDetails, {**plain(jobs_view(scripted.fold, (), 10)), "log_offset": 7})
     overview = ClusterOverview(1, 4, 2, 0, {JobStatus.RUNNING: 1}, 1, "l", HOSTILE, "h:1", 1, 7)
     cluster = ClusterView(HOSTILE, overview, listed)
     assert repr(cluster) == f"<cluster {HOSTILE}: 1 TaskManagers, 2 of 4 slots free, 1 RUNNING>"

@@ -115,12 +115,12 @@ def cluster(standing: tuple[ScriptedCluster, Deployment]) -> ScriptedCluster:
 
 
 def problems(cluster: ScriptedCluster) -> list[tuple[str, str, str]]:
-    return [(each["severity"], each["sentence"], each["link"]) for each in cluster_page(cluster.fold)["problems"]]
+    return [(each.severity, each.sentence, each.link) for each in cluster_page(cluster.fold).problems]
 
 
 def test_it_is_a_problem_of_the_cluster_and_what_why_says_of_the_job_and_its_subtask(cluster: ScriptedCluster) -> None:
     assert problems(cluster) == [("stands", f"Job 'clicks': windows[0]: {SAID}.", "/jobs/clicks/flow")]
-    assert cluster_page(cluster.fold)["sentence"] == "1 stream brings nothing to an end. Nothing else is wrong."
+    assert cluster_page(cluster.fold).sentence == "1 stream brings nothing to an end. Nothing else is wrong."
     for subject in ("clicks", "clicks/windows[0]"):
         assert [(wait.what, wait.why) for wait in why(cluster, subject).standing.waits] == [("clicks/windows[0]#1", SAID)]
     assert why(cluster, "clicks/windows[1]").standing.waits == []
@@ -130,7 +130,7 @@ def test_many_of_a_job_are_one_problem(cluster: ScriptedCluster) -> None:
     cluster.acknowledge(*orders(cluster.pass_time(60_000)), batch_id=5, **STANDS)
     [(_, sentence, _)] = problems(cluster)
     assert sentence == f"Job 'clicks': windows[0]: {SAID}; 1 other stream brings nothing to an end either."
-    assert cluster_page(cluster.fold)["sentence"] == "2 streams bring nothing to an end. Nothing else is wrong."
+    assert cluster_page(cluster.fold).sentence == "2 streams bring nothing to an end. Nothing else is wrong."
 
 
 @pytest.mark.parametrize("end", ["moves", "fails", "finishes", "is cancelled"])

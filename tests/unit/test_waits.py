@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
+from eventflink.documents.plain import plain
+from eventflink.documents.waits import WaitReason
 from eventflink.leadership.fold import Fold
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.vertex_waits import VertexWaits
-from eventflink.views.waits import WaitReason, Waits
+from eventflink.views.waits import Waits
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, new_fold, vertex
 from tests.support.scenarios import busy_cluster, eventful_cluster
 
@@ -83,7 +85,7 @@ def test_a_vertex_that_reads_what_is_not_complete_says_what_is_missing() -> None
     cluster.submit(graph(vertex("a", 2), vertex("b", 3), edges=[("a", "b", "hash")]))
     waits = VertexWaits(cluster.master)
     [wait] = [wait for wait in waits.of_jobs([cluster.job("job")]) if wait.vertex_id == "b"]
-    assert waits.view(wait) == {
+    assert plain(waits.view(wait)) == {
         "job_id": "job",
         "name": "test job",
         "vertex_id": "b",

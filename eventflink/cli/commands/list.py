@@ -35,7 +35,7 @@ def list_jobs(
     if (running or scheduled) and not everything:
         statuses = (*statuses, *(_RUNNING if running else ()), *(_SCHEDULED if scheduled else ()))
     answer = ask_jobs(session, statuses, limit)
-    rows = answer["jobs"]
+    rows = answer.jobs
     if as_json:
         session.print_json(rows)
         return ExitCode.OK
@@ -44,15 +44,15 @@ def list_jobs(
         table.add_column(heading, justify="right" if heading in ("tasks", "restarts", "seconds") else "left", no_wrap=heading == "job id")
     for row in rows:
         table.add_row(
-            Text(row["job_id"]),
-            Text(row["name"]),
-            styled(row["status"]),
-            f"{row['tasks_finished']}/{row['tasks']}",
-            str(row["restarts"] or ""),
-            row["submitted_at"],
-            f"{seconds_until_now(row):.3f}",
+            Text(row.job_id),
+            Text(row.name),
+            styled(row.status),
+            f"{row.tasks_finished}/{row.tasks}",
+            str(row.restarts or ""),
+            row.submitted_at,
+            f"{seconds_until_now(row.duration_ms, row.submitted_at, row.ended_at):.3f}",
         )
     session.out.print(table)
-    if answer["total"] > limit:
-        session.err.print(f"{answer['total'] - limit} older ones are not shown (--limit)")
+    if answer.total > limit:
+        session.err.print(f"{answer.total - limit} older ones are not shown (--limit)")
     return ExitCode.OK

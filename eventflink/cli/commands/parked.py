@@ -28,17 +28,17 @@ def list_parked(session: Session, *, as_json: bool) -> int:
     """List what is parked, the oldest first."""
     view = ask_cluster(session)
     if as_json:
-        session.print_json({"parked": view["parked"], "log_offset": view["log_offset"]})
+        session.print_json({"parked": view.parked, "log_offset": view.log_offset})
         return ExitCode.OK
-    if not view["parked"]:
+    if not view.parked:
         session.out.print("nothing is parked")
         return ExitCode.OK
     table = Table()
     for heading in ("id", "what", "about", "job", "since", "to be done", "reason"):
         table.add_column(heading)
-    for row in view["parked"]:
-        cells = (row["parked_id"], row["input_type"], row["subject"], row["job_id"] or "", row["parked_at"] or "")
-        table.add_row(*map(Text, (*cells, "yes" if row["wanted"] else "no", row["reason"])))
+    for row in view.parked:
+        cells = (row.parked_id, row.input_type, row.subject, row.job_id or "", row.parked_at or "")
+        table.add_row(*map(Text, (*cells, "yes" if row.wanted else "no", row.reason)))
     session.out.print(table)
     return ExitCode.OK
 

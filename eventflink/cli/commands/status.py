@@ -9,6 +9,7 @@ from eventflink.cli.drawing import print_pending_workers, seconds_until_now, sty
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster, ask_job, ask_past_cluster, ask_past_job
+from eventflink.documents.cluster import Cluster
 from eventflink.model.plain_values import json_text
 from eventflink.model.stack_traces import user_location
 from eventflink.views.plain import View, reaction_of
@@ -21,21 +22,25 @@ from eventflink.views.plain import View, reaction_of
 @pass_session
 def status(session: Session, job_id: str | None, place: str | None, *, as_json: bool) -> int:
     """Show the job JOB_ID (the beginning of its id is enough), or without one the whole cluster."""
-    if place is not None:
-        view = ask_past_job(session, job_id, place) if job_id else ask_past_cluster(session, place)
-    else:
-        view = ask_job(session, job_id) if job_id else ask_cluster(session)
+    if job_id:
+        job = ask_past_job(session, job_id, place) if place is not None else ask_job(session, job_id)
+        if as_json:
+            session.print_json(job)
+        else:
+            _print_job(session, job, is_past=place is not None)
+        return ExitCode.OK
+    cluster = ask_past_cluster(session, place) if place is not None else ask_cluster(session)
     if as_json:
-        session.print_json(view)
-    elif job_id:
-        _print_job(session, view, is_past=place is not None)
+        session.print_json(cluster)
     else:
-        _print_cluster(session, view)
+        _print_cluster(session, cluster)
     return ExitCode.OK
 
 
 def _print_job(session: Session, view: View, *, is_past: bool) -> None:
-    duration = f" {view['duration_ms'] / 1000 if is_past else seconds_until_now(view):.3f} s, by {view['actor'] or '?'}"
+    told_ms = view["duration_ms"]
+    seconds = told_ms / 1000 if is_past else seconds_until_now(told_ms, view["submitted_at"], view["ended_at"])
+    duration = f" {seconds:.3f} s, by {view['actor'] or '?'}"
     more = [f"runs {view['rerun_of']} again"] if view.get("rerun_of") else []
     more += [f"run again by {view['run_again_by']}"] if view.get("run_again_by") else []
     more += ["its failure is dismissed"] if view.get("failure_is_dismissed") else []
@@ -103,18 +108,18 @@ def _describe_parallelism(vertex: View) -> str:
     return f"parallelism {vertex['parallelism']} of {vertex['wanted_parallelism']}{note}"
 
 
-def _print_cluster(session: Session, view: View) -> None:
-    jobs = ", ".join(f"{count} {name}" for name, count in sorted(view["jobs"].items())) or "none"
+def _print_cluster(session: Session, cluster: Cluster) -> None:
+    jobs = ", ".join(f"{count} {name}" for name, count in sorted(cluster.jobs.items())) or "none"
     session.out.print(
-        f"cluster '{session.cluster_id}': epoch {view['epoch']}, log offset {view['log_offset']}, "
-        f"last decision {view['last_decision_at']}\n"
-        f"jobs: {jobs}\nslots: {view['slots_free']} free of {view['slots']}, {view['slots_pending']} pending, "
-        f"{view['slot_requests']} requests wait",
+        f"cluster '{session.cluster_id}': epoch {cluster.epoch}, log offset {cluster.log_offset}, "
+        f"last decision {cluster.last_decision_at}\n"
+        f"jobs: {jobs}\nslots: {cluster.slots_free} free of {cluster.slots}, {cluster.slots_pending} pending, "
+        f"{cluster.slot_requests} requests wait",
         markup=False,
     )
-    if (shutdown := view["shutdown"]) is not None:
-        state = "has been shut down" if shutdown["is_over"] else "is being shut down"
-        by = f", by {shutdown['actor']}" if shutdown["actor"] else ""
-        session.out.print(Text(f"the cluster {state} as {shutdown['application_status']}{by}: {shutdown['diagnostics']}", style="yellow"))
-    session.out.print(task_manager_table(view))
-    print_pending_workers(session, view["workers"])
+    if (shutdown := cluster.shutdown) is not None:
+        state = "has been shut down" if shutdown.is_over else "is being shut down"
+        by = f", by {shutdown.actor}" if shutdown.actor else ""
+        session.out.print(Text(f"the cluster {state} as {shutdown.application_status}{by}: {shutdown.diagnostics}", style="yellow"))
+    session.out.print(task_manager_table(cluster))
+    print_pending_workers(session, cluster.workers)

@@ -40,18 +40,18 @@ def list_task_managers(session: Session, *, as_json: bool) -> int:
     """List the registered TaskManagers with their slots, and those that are blocked."""
     view = ask_cluster(session)
     shown = {
-        name: view[name]
+        name: getattr(view, name)
         for name in ("task_managers", "workers", "blocked", "slots", "slots_free", "slots_pending", "slot_requests", "log_offset")
     }
     if as_json:
         session.print_json(shown)
         return ExitCode.OK
     session.out.print(task_manager_table(view))
-    print_pending_workers(session, view["workers"])
-    registered = {row["task_manager_id"] for row in view["task_managers"]}
-    for blocked in view["blocked"]:
-        if blocked["task_manager_id"] not in registered:
-            session.out.print(Text(f"{blocked['task_manager_id']} is not registered, and {say_blocked(blocked)}", style="yellow"))
+    print_pending_workers(session, view.workers)
+    registered = {row.task_manager_id for row in view.task_managers}
+    for blocked in view.blocked:
+        if blocked.task_manager_id not in registered:
+            session.out.print(Text(f"{blocked.task_manager_id} is not registered, and {say_blocked(blocked)}", style="yellow"))
     return ExitCode.OK
 
 

@@ -18,6 +18,8 @@ from typing import Any, Final, Generic, TypeVar
 from eventflink.blob import BlobError
 from eventflink.blob.job_archives import MAX_ARCHIVE_BYTES, ArchiveDamaged, ArchiveMissing, parse_archive
 from eventflink.blob.storage import INCOMING, Storage, StoredFile
+from eventflink.documents.jobs import JobRow
+from eventflink.documents.plain import parse
 from eventflink.views.archive import archived_job
 from eventflink.views.plain import View
 
@@ -88,7 +90,7 @@ class Known(Generic[Row]):
 class ArchiveIndex(Generic[Row]):
     """The archives in some directories. `refresh` and `read` block, each for threads; `refresh` runs once at a time."""
 
-    def __init__(self, places: Sequence[Storage], retained: int, row_of: Callable[[View], Row]) -> None:
+    def __init__(self, places: Sequence[Storage], retained: int, row_of: Callable[[JobRow], Row]) -> None:
         """Take the directories, how many archives of each are known, the newest, and what makes a row of a job as `archived_job` has it."""
         self._places = places
         self._retained = retained
@@ -200,8 +202,8 @@ class ArchiveIndex(Generic[Row]):
         location = f"{self._places[number].location}/{name}"
         try:
             archive, _ = self._read(number, name, job_id)
-            job = archived_job(archive)
-            ended_ms, row = round(datetime.fromisoformat(job["ended_at"]).timestamp() * 1000), self._row_of(job)
+            job = parse(JobRow, archived_job(archive))
+            ended_ms, row = round(datetime.fromisoformat(job.ended_at or "").timestamp() * 1000), self._row_of(job)
         except ArchiveMissing:
             return
         except ArchiveDamaged as error:

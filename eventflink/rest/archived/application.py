@@ -23,8 +23,8 @@ from eventflink.rest.flink.cluster import DashboardConfiguration, Features, conf
 from eventflink.rest.flink.job_lists import MAX_JOBS, JobDetails, JobIdsWithStatusOverview, JobIdWithStatus, MultipleJobsDetails
 from eventflink.rest.own import identity
 from eventflink.rest.own.moments import OwnShape
-from eventflink.rest.own.page_shapes import First
 from eventflink.rest.own.pages import OF_A_JOB
+from eventflink.rest.own.windows import First
 from eventflink.views.plain import iso_time
 
 MAX_ROWS: Final = 1_000

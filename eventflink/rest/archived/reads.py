@@ -84,7 +84,7 @@ class ArchivedReads:
         """Refuse; raises `RestError` 404."""
         raise not_found("a history server shows archives, and no cluster")
 
-    async def job(self, _compute: Callable[[Fold], View], from_archive: Callable[[View], View]) -> View:
+    async def job(self, _compute: Callable[[Fold], T], from_archive: Callable[[View], T]) -> T:
         """Return what `from_archive` makes of the archive; raises as `ArchiveReader.read` does."""
         return from_archive(await self._reader.read(self._job_id, self._cluster_id))
 

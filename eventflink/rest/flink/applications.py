@@ -12,6 +12,8 @@ from typing import Final
 from fastapi import APIRouter
 from pydantic import Field
 
+from eventflink.documents.jobs import JobRow
+from eventflink.documents.plain import parse
 from eventflink.model.statuses import JobStatus
 from eventflink.rest.commanding import CommandsOfRequest
 from eventflink.rest.flink.job_commands import cancel_job
@@ -93,7 +95,7 @@ class ApplicationExceptionsInfoWithHistory(Shape):
 @router.get("/applications/overview")
 async def applications_overview(reads: ReadsOfRequest) -> MultipleApplicationsDetails:
     """Return a row of each job as an application."""
-    rows = (await reads.state(lambda fold: jobs_view(fold, (), MAX_JOBS)))["jobs"]
+    rows = (await reads.state(lambda fold: jobs_view(fold, (), MAX_JOBS))).jobs
     return applications_of(job_details(row) for row in rows)
 
 
@@ -101,7 +103,7 @@ async def applications_overview(reads: ReadsOfRequest) -> MultipleApplicationsDe
 async def application_details(applicationid: str, reads: ReadsOfRequest) -> ApplicationDetailsInfo:
     """Return a job as an application."""
     job = await JobReads(applicationid, reads).job()
-    details = job_details(job)
+    details = job_details(parse(JobRow, job))
     row = _row(details)
     timestamps = dict.fromkeys(_STATES, 0) | {"CREATED": row.start_time, _RUNNING: row.start_time}
     if row.status != _RUNNING:

@@ -5,8 +5,10 @@ paths that tell of the JobManager's process: an archive knows nothing of it.
 """
 
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from eventflink.documents.jobs import JobRow
+from eventflink.documents.plain import parse
 from eventflink.leadership.fold import Fold
 from eventflink.rest.errors import RestError
 from eventflink.rest.flink import accumulators, checkpoints, exceptions, jobs, subtasks, vertices
@@ -15,6 +17,8 @@ from eventflink.rest.flink.job_reads import JobReads
 from eventflink.rest.flink.shapes import Shape
 from eventflink.views.archive import archived_checkpoints, archived_job
 from eventflink.views.plain import MAX_EXCEPTIONS, View
+
+T = TypeVar("T")
 
 Answer = Coroutine[Any, Any, Shape]
 
@@ -46,7 +50,7 @@ class ArchiveReads:
         """Refuse: there is no cluster."""
         raise TypeError(f"{compute} is about a cluster, and an archive is of a job")
 
-    async def job(self, compute: Callable[[Fold], View], from_archive: Callable[[View], View]) -> View:  # noqa: ARG002 - as all reads
+    async def job(self, compute: Callable[[Fold], T], from_archive: Callable[[View], T]) -> T:  # noqa: ARG002 - as all reads
         """Return what the archive says."""
         return from_archive(self._archive)
 
@@ -54,7 +58,7 @@ class ArchiveReads:
 def flink_archive(archive: View) -> Iterator[tuple[str, str]]:
     """Yield the paths that Flink archives, and their JSON, from our archive of a job."""
     job = archived_job(archive)
-    yield "/jobs/overview", MultipleJobsDetails(jobs=[job_details(job)]).model_dump_json(by_alias=True)
+    yield "/jobs/overview", MultipleJobsDetails(jobs=[job_details(parse(JobRow, job))]).model_dump_json(by_alias=True)
     for path, answer in _answers(archive):
         try:
             shape = _result_of(answer)

@@ -7,12 +7,13 @@ from typing import Final
 from fastapi import APIRouter
 from pydantic import Field
 
+from eventflink.documents.cluster import Overview
+from eventflink.documents.task_managers import CountedTaskManager
 from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import JobStatus
 from eventflink.rest.commanding import CommandsOfRequest
 from eventflink.rest.flink.shapes import Empty, Shape
 from eventflink.rest.reading import ReadsOfRequest, ServicesOfRequest
-from eventflink.views.plain import View
 from eventflink.views.queries import overview, task_managers
 
 FLINK_VERSION: Final = "2.3.0-eventflink"
@@ -91,21 +92,21 @@ def configuration_of(refresh_interval_ms: int, features: Features) -> DashboardC
 async def cluster_overview(reads: ReadsOfRequest) -> ClusterOverviewWithVersion:
     """Return how many TaskManagers, slots and jobs there are."""
 
-    def compute(fold: Fold) -> tuple[View, list[View]]:
-        return overview(fold), task_managers(fold)["task_managers"]
+    def compute(fold: Fold) -> tuple[Overview, list[CountedTaskManager]]:
+        return overview(fold), task_managers(fold).task_managers
 
     counts, rows = await reads.state(compute)
-    blocked = [row for row in rows if row["blocked"]]
+    blocked = [row for row in rows if row.blocked]
     return ClusterOverviewWithVersion(
-        taskmanagers=counts["task_managers"],
+        taskmanagers=counts.task_managers,
         taskmanagers_blocked=len(blocked),
-        slots_total=counts["slots"],
-        slots_available=counts["slots_free"],
-        slots_free_and_blocked=sum(row["slots_free"] for row in blocked),
-        jobs_running=counts["jobs_live"],
-        jobs_finished=counts["jobs"].get(JobStatus.FINISHED, 0),
-        jobs_cancelled=counts["jobs"].get(JobStatus.CANCELED, 0),
-        jobs_failed=counts["jobs"].get(JobStatus.FAILED, 0),
+        slots_total=counts.slots,
+        slots_available=counts.slots_free,
+        slots_free_and_blocked=sum(row.slots_free for row in blocked),
+        jobs_running=counts.jobs_live,
+        jobs_finished=counts.jobs.get(JobStatus.FINISHED, 0),
+        jobs_cancelled=counts.jobs.get(JobStatus.CANCELED, 0),
+        jobs_failed=counts.jobs.get(JobStatus.FAILED, 0),
         flink_commit=revision(),
     )
 

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from eventflink.documents.task_managers import CountedTaskManager
 from eventflink.rest.flink.metrics import AggregatedMetric, Metric, Modes, Names, aggregate, aggregation_modes, metrics_of
 from eventflink.rest.reading import ReadsOfRequest
-from eventflink.views.plain import View
 from eventflink.views.queries import overview, task_manager, task_managers
 
 router = APIRouter()
@@ -17,10 +17,10 @@ async def job_manager_metrics(reads: ReadsOfRequest, names: Names = None) -> lis
     """Return metrics of the cluster."""
     counts = await reads.state(overview)
     values = {
-        "taskSlotsTotal": counts["slots"],
-        "taskSlotsAvailable": counts["slots_free"],
-        "numRegisteredTaskManagers": counts["task_managers"],
-        "numRunningJobs": counts["jobs_live"],
+        "taskSlotsTotal": counts.slots,
+        "taskSlotsAvailable": counts.slots_free,
+        "numRegisteredTaskManagers": counts.task_managers,
+        "numRunningJobs": counts.jobs_live,
     }
     return metrics_of(values, names)
 
@@ -34,9 +34,9 @@ async def aggregated_metrics(
 ) -> list[AggregatedMetric]:
     """Return what metrics of TaskManagers add up to."""
     wanted_modes = aggregation_modes(modes)
-    rows = (await reads.state(task_managers))["task_managers"]
+    rows = (await reads.state(task_managers)).task_managers
     wanted = None if ids is None else set(ids.split(","))
-    chosen = [_values_of(row) for row in rows if wanted is None or row["task_manager_id"] in wanted]
+    chosen = [_values_of(row) for row in rows if wanted is None or row.task_manager_id in wanted]
     return aggregate(chosen, names, wanted_modes)
 
 
@@ -46,5 +46,5 @@ async def task_manager_metrics(taskmanagerid: str, reads: ReadsOfRequest, names:
     return metrics_of(_values_of(await reads.state(lambda fold: task_manager(fold, taskmanagerid))), names)
 
 
-def _values_of(row: View) -> dict[str, int]:
-    return {"taskSlotsTotal": row["slots"], "taskSlotsAvailable": row["slots_free"], "assignedTasks": row["tasks"]}
+def _values_of(row: CountedTaskManager) -> dict[str, int]:
+    return {"taskSlotsTotal": row.slots, "taskSlotsAvailable": row.slots_free, "assignedTasks": row.tasks}

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.model.statuses import ExecutionState, JobStatus, SchedulerType
 from eventflink.rest.flink.attempts import current_row, now_of, standing_of
 from eventflink.rest.flink.io_metrics import IOMetricsInfo, io_metrics_of
 from eventflink.rest.flink.job_lists import scheduler_type_of
@@ -66,8 +66,8 @@ def job_details_of(job: View) -> JobDetailsInfo:
         application_id=job["job_id"],
         name=job["name"],
         state=job["status"],
-        job_type=job_type_of(job),
-        scheduler_type=scheduler_type_of(job),
+        job_type=job_type_of(has_streams=job["has_streams"]),
+        scheduler_type=scheduler_type_of(SchedulerType(job["scheduler"])),
         start_time=epoch_ms(job["submitted_at"]),
         end_time=epoch_ms(job["ended_at"]),
         duration=job["duration_ms"],

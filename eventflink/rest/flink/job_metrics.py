@@ -10,7 +10,7 @@ from eventflink.rest.errors import RestError
 from eventflink.rest.flink.job_lists import MAX_JOBS
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest, subtask_of
 from eventflink.rest.flink.metrics import AggregatedMetric, Metric, Modes, Names, aggregate, aggregation_modes, metrics_of
-from eventflink.rest.flink.progress import WATERMARK, Metrics, answers_of, metrics_of_job, metrics_of_row, metrics_of_subtask
+from eventflink.rest.flink.progress import WATERMARK, Metrics, answers_of, metrics_of_job, metrics_of_restarts, metrics_of_subtask
 from eventflink.rest.reading import ReadsOfRequest
 from eventflink.views.jobs_and_cluster import jobs_view
 from eventflink.views.plain import View
@@ -31,9 +31,9 @@ async def metrics_of_jobs(
 ) -> list[AggregatedMetric]:
     """Return what metrics of jobs add up to."""
     wanted_modes = aggregation_modes(modes)
-    rows = (await reads.state(lambda fold: jobs_view(fold, (), MAX_JOBS)))["jobs"]
+    rows = (await reads.state(lambda fold: jobs_view(fold, (), MAX_JOBS))).jobs
     wanted = set(ids.split(",")) if ids else None
-    return aggregate([metrics_of_row(row) for row in rows if wanted is None or row["job_id"] in wanted], names, wanted_modes)
+    return aggregate([metrics_of_restarts(row.restarts) for row in rows if wanted is None or row.job_id in wanted], names, wanted_modes)
 
 
 @router.get("/metrics", response_model_exclude_none=True)

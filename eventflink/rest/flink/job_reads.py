@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import Depends
 
+from eventflink.documents.jobs import JobStanding
 from eventflink.leadership.fold import Fold
 from eventflink.rest.errors import not_found
 from eventflink.rest.reading import Reads, ReadsOfRequest
@@ -33,7 +34,7 @@ class JobReads:
         """Return what `job_view` shows."""
         return await self._reads.job(lambda fold: _job(fold, self.job_id), archived_job)
 
-    async def status(self) -> View:
+    async def status(self) -> JobStanding:
         """Return what `queries.job_status` says; it is known of a job without an archive as well."""
         return await self._reads.job(lambda fold: job_status(fold, self.job_id), archived_status)
 

@@ -83,7 +83,7 @@ async def job_plan(reads: JobReadsOfRequest) -> JobPlanInfo:
 @router.get("/status")
 async def job_status(reads: JobReadsOfRequest) -> JobStatusInfo:
     """Return where a job stands; it is known of a job without an archive as well."""
-    return JobStatusInfo(status=(await reads.status())["status"])
+    return JobStatusInfo(status=(await reads.status()).status)
 
 
 @router.get("/config")

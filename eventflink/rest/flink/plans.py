@@ -60,7 +60,7 @@ def plan_of(job: View) -> Plan:
     return Plan(
         jid=job["job_id"],
         name=job["name"],
-        type=job_type_of(job),
+        type=job_type_of(has_streams=job["has_streams"]),
         nodes=[
             PlanNode(
                 id=vertex["vertex_id"],
@@ -98,6 +98,6 @@ def _description(name: str) -> str:
     return "".join([f"{first}<br/>", *(f"{'   ' * depth}+- {operator}<br/>" for depth, operator in enumerate(chained))])
 
 
-def job_type_of(row: View) -> str:
+def job_type_of(*, has_streams: bool) -> str:
     """Return which of Flink's types a job is of."""
-    return "STREAMING" if row["has_streams"] else "BATCH"
+    return "STREAMING" if has_streams else "BATCH"

@@ -42,7 +42,7 @@ def metrics_of_subtask(row: View) -> Metrics:
 def metrics_of_job(job: View, checkpoints: View) -> Metrics:
     """Return the metrics of a job, from what `job_view` and `checkpoints_view` show."""
     counts, completed, restored = checkpoints["counts"], checkpoints["latest"]["completed"], checkpoints["latest"]["restored"]
-    metrics = metrics_of_row(job)
+    metrics = metrics_of_restarts(job["restarts"])
     if checkpoints["settings"] is None:
         return metrics
     metrics |= {
@@ -62,6 +62,6 @@ def metrics_of_job(job: View, checkpoints: View) -> Metrics:
     return metrics
 
 
-def metrics_of_row(row: View) -> Metrics:
-    """Return those metrics of a job that its row in a list of jobs tells."""
-    return {"numRestarts": row["restarts"], "fullRestarts": row["restarts"]}
+def metrics_of_restarts(restarts: int) -> Metrics:
+    """Return the metrics that tell how often a job was restarted."""
+    return {"numRestarts": restarts, "fullRestarts": restarts}

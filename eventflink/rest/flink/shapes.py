@@ -4,6 +4,7 @@ A shape says what Flink's answer has, field by field; what fills it stands besid
 for are there with Flink's value for "none", and are named in docs/rest.md.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
@@ -31,6 +32,6 @@ def epoch_ms(time: str | None, none: int = NONE) -> int:
     return round(datetime.fromisoformat(time).timestamp() * 1000) if time is not None else none
 
 
-def count_of_tasks(states: dict[str, int]) -> dict[str, int]:
+def count_of_tasks(states: Mapping[ExecutionState, int]) -> dict[str, int]:
     """Return how many tasks are in each of Flink's states, those without any as well, from the counts that a view has."""
-    return {state.value: states.get(state.value, 0) for state in ExecutionState}
+    return {state.value: states.get(state, 0) for state in ExecutionState}

@@ -1,16 +1,19 @@
 """The TaskManagers and their slots, as Flink's TaskManagersHandler and TaskManagerDetailsHandler answer. Their files are elsewhere."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 
+from eventflink.documents.task_managers import CountedTaskManager
+from eventflink.model.attempts import AttemptId
+from eventflink.model.resources import ResourceProfile
 from eventflink.reader.heartbeats import Heartbeats
 from eventflink.rest.answers import note_state
 from eventflink.rest.flink.shapes import NONE, Shape, epoch_ms
 from eventflink.rest.reading import ReadsOfRequest, ServicesOfRequest
-from eventflink.views.plain import View
 from eventflink.views.queries import task_manager, task_managers
 
 _MEBIBYTE: Final = 1 << 20
@@ -134,7 +137,7 @@ HeartbeatsOfRequest = Annotated[Heartbeats, Depends(_heartbeats_of)]
 @router.get("/taskmanagers")
 async def task_managers_info(reads: ReadsOfRequest, heartbeats: HeartbeatsOfRequest) -> TaskManagersInfo:
     """Return every registered TaskManager."""
-    rows = (await reads.state(task_managers))["task_managers"]
+    rows = (await reads.state(task_managers)).task_managers
     return TaskManagersInfo(taskmanagers=[TaskManagerInfo(**_fields_of(row, heartbeats)) for row in rows])
 
 
@@ -142,57 +145,56 @@ async def task_managers_info(reads: ReadsOfRequest, heartbeats: HeartbeatsOfRequ
 async def task_manager_details(taskmanagerid: str, reads: ReadsOfRequest, heartbeats: HeartbeatsOfRequest) -> TaskManagerDetailsInfo:
     """Return one TaskManager."""
     row = await reads.state(lambda fold: task_manager(fold, taskmanagerid))
-    slots = [_slot_info(slot, row["slot_profile"]) for slot in row["slot_states"] if slot["attempts"]]
+    slots = [_slot_info(slot.attempts, row.slot_profile) for slot in row.slot_states if slot.attempts]
     return TaskManagerDetailsInfo(**_fields_of(row, heartbeats), allocated_slots=slots)
 
 
-def resource_info(profile: View | None, slots: int) -> ResourceProfileInfo:
+def resource_info(profile: ResourceProfile | None, slots: int) -> ResourceProfileInfo:
     """Return what so many slots of a profile have together; network memory is none of its parts."""
     if profile is None:
         return ResourceProfileInfo()
     extended: Counter[str] = Counter()
-    for each in profile["extended_resources"]:
-        extended[each["name"]] += slots * each["amount"]
+    for each in profile.extended_resources:
+        extended[each.name] += slots * each.amount
     return ResourceProfileInfo(
-        cpu_cores=slots * profile["cpu_millicores"] / _MILLI,
-        task_heap_memory=slots * profile["task_heap_bytes"] // _MEBIBYTE,
-        task_off_heap_memory=slots * profile["task_off_heap_bytes"] // _MEBIBYTE,
-        managed_memory=slots * profile["managed_bytes"] // _MEBIBYTE,
+        cpu_cores=slots * profile.cpu_millicores / _MILLI,
+        task_heap_memory=slots * profile.task_heap_bytes // _MEBIBYTE,
+        task_off_heap_memory=slots * profile.task_off_heap_bytes // _MEBIBYTE,
+        managed_memory=slots * profile.managed_bytes // _MEBIBYTE,
         network_memory=0,
         extended_resources={name: float(amount) for name, amount in extended.items()},
     )
 
 
-def _hardware_of(row: View) -> HardwareDescription:
-    known, profile = row["hardware"], row["slot_profile"]
-    managed = row["slots"] * profile["managed_bytes"] if profile is not None else NONE
+def _hardware_of(row: CountedTaskManager) -> HardwareDescription:
+    known, profile = row.hardware, row.slot_profile
+    managed = row.slots * profile.managed_bytes if profile is not None else NONE
     if known is None:
         return HardwareDescription(managed_memory=managed)
     return HardwareDescription(
-        cpu_cores=known["cpu_cores"],
-        physical_memory=known["physical_bytes"],
-        free_memory=known["available_bytes"],
+        cpu_cores=known.cpu_cores,
+        physical_memory=known.physical_bytes,
+        free_memory=known.available_bytes,
         managed_memory=managed,
     )
 
 
-def _fields_of(row: View, heartbeats: Heartbeats) -> dict[str, Any]:
+def _fields_of(row: CountedTaskManager, heartbeats: Heartbeats) -> dict[str, Any]:
     """Return the fields of a row from that of a view."""
-    heard_ms = heartbeats.newest_of(row["instance_id"]) or 0
+    heard_ms = heartbeats.newest_of(row.instance_id) or 0
     return {
-        "id": row["task_manager_id"],
-        "path": f"{row['host']}:{row['process_id']}",
-        "time_since_last_heartbeat": max(heard_ms, epoch_ms(row["registered_at"])),
-        "slots_number": row["slots"],
-        "free_slots": row["slots_free"],
-        "assigned_tasks": row["tasks"],
-        "total_resource": resource_info(row["slot_profile"], row["slots"]),
-        "free_resource": resource_info(row["slot_profile"], row["slots_free"]),
+        "id": row.task_manager_id,
+        "path": f"{row.host}:{row.process_id}",
+        "time_since_last_heartbeat": max(heard_ms, epoch_ms(row.registered_at)),
+        "slots_number": row.slots,
+        "free_slots": row.slots_free,
+        "assigned_tasks": row.tasks,
+        "total_resource": resource_info(row.slot_profile, row.slots),
+        "free_resource": resource_info(row.slot_profile, row.slots_free),
         "hardware": _hardware_of(row),
-        "blocked": row["blocked"],
+        "blocked": row.blocked,
     }
 
 
-def _slot_info(slot: View, profile: View | None) -> SlotInfo:
-    attempts = slot["attempts"]
-    return SlotInfo(job_id=attempts[0]["job_id"], resource=resource_info(profile, 1), assigned_tasks=len(attempts))
+def _slot_info(attempts: Sequence[AttemptId], profile: ResourceProfile | None) -> SlotInfo:
+    return SlotInfo(job_id=attempts[0].job_id, resource=resource_info(profile, 1), assigned_tasks=len(attempts))

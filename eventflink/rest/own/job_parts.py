@@ -9,7 +9,7 @@ from eventflink.model.attempts import OutputLocation
 from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage, ResultRows
 from eventflink.rest.own.moments import Moment, PagesOfRequest
 from eventflink.rest.own.one_job import PREFIX, JobId, with_arguments
-from eventflink.rest.own.page_shapes import MAX_LIMIT, First, Limit
+from eventflink.rest.own.windows import MAX_LIMIT, First, Limit
 from eventflink.rest.reading import ServicesOfRequest
 from eventflink.rest.result_reads import MAX_ROWS, unreadable
 from eventflink.views.job_document import document_view

@@ -4,67 +4,13 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from eventflink.model.statuses import ExecutionState, JobStatus, SchedulerType
-from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
-from eventflink.rest.own.page_shapes import First, Limit
+from eventflink.documents.jobs import JobsPage
+from eventflink.model.statuses import JobStatus
+from eventflink.rest.own.moments import Moment, MomentsOfRequest
+from eventflink.rest.own.windows import First, Limit
 from eventflink.views.pages.jobs import JobOrder, jobs_page
 
 router = APIRouter()
-
-
-class JobRow(OwnShape):
-    """A job in a list."""
-
-    job_id: str
-    name: str
-    status: JobStatus
-    scheduler: SchedulerType
-    has_streams: bool
-    tasks: int
-    tasks_finished: int
-    tasks_by_state: dict[ExecutionState, int]
-    restarts: int
-    submitted_at: str
-    ended_at: str | None
-    status_since: str
-    duration_ms: int
-    """Up to its end, or to where the log's time stands."""
-    actor: str
-    rerun_of: str | None = None
-    """The ended job that it runs again."""
-    failure_is_dismissed: bool = False
-    """Whether somebody has dismissed the failure of this job."""
-    run_again_by: str | None = None
-    """The newest job that runs it again."""
-
-
-class ListedJob(JobRow):
-    """A job in the list of all jobs, with why it does not run."""
-
-    why: str | None
-    """The sentence of its first wait: trouble first, then the longest; of a job that failed, what it failed of."""
-    stream: bool
-
-
-class Anchor(OwnShape):
-    """Where a job stands in a list."""
-
-    job_id: str
-    index: int | None
-    """null: it is not one of those that fit."""
-
-
-class JobsPage(OwnShape):
-    """A window of the jobs that fit."""
-
-    total: int
-    """How many jobs are in memory."""
-    matching: int
-    by_status: dict[JobStatus, int]
-    """Of the jobs that fit by name and actor."""
-    jobs: list[ListedJob]
-    anchor: Anchor | None
-    """The job that was asked about."""
 
 
 @router.get("/jobs")

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from eventflink.model.statuses import ExecutionState
 from eventflink.rest.own.moments import Moment, PagesOfRequest
 from eventflink.rest.own.one_job_shapes import JobPage, SubtasksPage
-from eventflink.rest.own.page_shapes import First, Limit
+from eventflink.rest.own.windows import First, Limit
 from eventflink.views.pages.one_job import archived_job_page, job_page
 from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
 from eventflink.views.plain import View

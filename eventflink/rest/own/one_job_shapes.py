@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from eventflink.documents.waits import Wait
 from eventflink.model.attempts import IOMetrics, OutputLocation
 from eventflink.model.failure_types import FailureKind
 from eventflink.model.job_graph import RestartStrategy
@@ -10,13 +11,12 @@ from eventflink.model.statuses import (
     FailoverStrategy,
     FailureReaction,
     JobStatus,
+    SchedulerType,
     ShipStrategy,
     TaskType,
 )
 from eventflink.rest.own.checkpoint_shapes import BackPressure, CheckpointsSummary, StreamOfSubtask
-from eventflink.rest.own.jobs import JobRow
 from eventflink.rest.own.moments import OwnShape
-from eventflink.rest.own.page_shapes import Wait
 
 
 class Cause(OwnShape):
@@ -145,6 +145,32 @@ class SlotRequirements(OwnShape):
     required: int
     held: int
     requested: int
+
+
+class JobRow(OwnShape):
+    """A job in a list."""
+
+    job_id: str
+    name: str
+    status: JobStatus
+    scheduler: SchedulerType
+    has_streams: bool
+    tasks: int
+    tasks_finished: int
+    tasks_by_state: dict[ExecutionState, int]
+    restarts: int
+    submitted_at: str
+    ended_at: str | None
+    status_since: str
+    duration_ms: int
+    """Up to its end, or to where the log's time stands."""
+    actor: str
+    rerun_of: str | None = None
+    """The ended job that it runs again."""
+    failure_is_dismissed: bool = False
+    """Whether somebody has dismissed the failure of this job."""
+    run_again_by: str | None = None
+    """The newest job that runs it again."""
 
 
 class JobPage(JobRow):

@@ -2,33 +2,12 @@
 
 from fastapi import APIRouter
 
-from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
-from eventflink.rest.own.page_shapes import First, Limit
+from eventflink.documents.parked import ParkedPage
+from eventflink.rest.own.moments import Moment, MomentsOfRequest
+from eventflink.rest.own.windows import First, Limit
 from eventflink.views.pages.parked import parked_page
 
 router = APIRouter()
-
-
-class ParkedInput(OwnShape):
-    """An internal input that could not be decided."""
-
-    parked_id: str
-    input_type: str
-    subject: str
-    """What it is about; empty: the cluster."""
-    job_id: str | None
-    """The job that failed for it; null: it is no job's."""
-    reason: str
-    parked_at: str | None
-    wanted: bool
-    """Whether it is still to be done: then it can be tried again, and not be dropped."""
-
-
-class ParkedPage(OwnShape):
-    """A window of what is parked."""
-
-    total: int
-    parked: list[ParkedInput]
 
 
 @router.get("/parked")

@@ -2,9 +2,9 @@
 
 from fastapi import APIRouter
 
+from eventflink.documents.task_managers import TaskManager, TaskManagersPage
 from eventflink.rest.own.moments import Moment, MomentsOfRequest
-from eventflink.rest.own.page_shapes import First, Limit
-from eventflink.rest.own.task_manager_shapes import TaskManager, TaskManagersPage
+from eventflink.rest.own.windows import First, Limit
 from eventflink.views.pages.task_managers import task_manager_page, task_managers_page
 
 router = APIRouter(prefix="/task_managers")

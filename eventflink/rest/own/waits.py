@@ -2,22 +2,12 @@
 
 from fastapi import APIRouter
 
-from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
-from eventflink.rest.own.page_shapes import First, Limit, Wait
+from eventflink.documents.waits import WaitsPage
+from eventflink.rest.own.moments import Moment, MomentsOfRequest
+from eventflink.rest.own.windows import First, Limit
 from eventflink.views.pages.waits import waits_page
-from eventflink.views.waits import WaitReason
 
 router = APIRouter()
-
-
-class WaitsPage(OwnShape):
-    """A window of the waits."""
-
-    total: int
-    tasks: int
-    """How many tasks wait in all."""
-    tasks_by_reason: dict[WaitReason, int]
-    waits: list[Wait]
 
 
 @router.get("/waits")

@@ -1,18 +1,18 @@
 """The page of the whole cluster: whether everything is fine, and if not, what is broken and whose it is."""
 
-import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from eventflink.documents.cluster import ClusterPage, Masters, SlotCounts
+from eventflink.documents.task_managers import TaskManagerSlots
 from eventflink.leadership.fold import Fold
-from eventflink.model.resources import ResourceProfile, total_of
+from eventflink.model.resources import total_of
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
 from eventflink.views.failures import newest_failures
 from eventflink.views.jobs_and_cluster import shutdown_view
 from eventflink.views.pages.health import health
 from eventflink.views.pages.task_managers import task_manager_slots
-from eventflink.views.plain import View
 from eventflink.views.vertex_waits import VertexWaits
 
 MAX_WAITS: Final = 5
@@ -24,7 +24,7 @@ MAX_SLOTS: Final = 2_000
 """TaskManagers are shown up to so many slots in all."""
 
 
-def cluster_page(fold: Fold) -> View:
+def cluster_page(fold: Fold) -> ClusterPage:
     """Return the overview of a cluster."""
     master = fold.master
     jobs, slots = master.dispatcher.jobs.values(), master.slot_manager
@@ -33,34 +33,30 @@ def cluster_page(fold: Fold) -> View:
     vertices = [vertex for job in live for vertex in job.execution_graph.vertices.values()]
     of_cluster = waits.of_jobs(live)
     sentence, problems = health(fold, waits, of_cluster)
-    return {
-        "sentence": sentence,
-        "problems": problems,
-        "jobs": dict(Counter(job.status for job in jobs)),
-        "tasks": dict(Counter(subtask.state for vertex in vertices for subtask in vertex.subtasks)),
-        "slots": {
-            "total": slots.get_number_registered_slots(),
-            "free": slots.get_number_free_slots(),
-            "pending": slots.get_number_pending_task_manager_slots(),
-            "requests": slots.get_number_pending_slot_requests(),
-            "resources": _plain(total_of((profile, totals.slots) for profile, totals in slots.totals.items())),
-            "resources_free": _plain(total_of((profile, totals.free) for profile, totals in slots.totals.items())),
-        },
-        "waits": [waits.view(wait) for wait in of_cluster[:MAX_WAITS]],
-        "waits_total": len(of_cluster),
-        "failures": newest_failures((job for job in jobs if job.status not in _ENDED_BADLY), MAX_FAILURES),
-        "task_managers": list(_shown_task_managers(fold)),
-        "task_managers_total": len(master.resource_manager.task_managers),
-        "masters": {"leader": master.leader.master_id, "blob_address": master.leader.blob_address},
-        "shutdown": shutdown_view(master.shutdown),
-    }
+    return ClusterPage(
+        sentence=sentence,
+        problems=problems,
+        jobs=dict(Counter(job.status for job in jobs)),
+        tasks=dict(Counter(subtask.state for vertex in vertices for subtask in vertex.subtasks)),
+        slots=SlotCounts(
+            total=slots.get_number_registered_slots(),
+            free=slots.get_number_free_slots(),
+            pending=slots.get_number_pending_task_manager_slots(),
+            requests=slots.get_number_pending_slot_requests(),
+            resources=total_of((profile, totals.slots) for profile, totals in slots.totals.items()),
+            resources_free=total_of((profile, totals.free) for profile, totals in slots.totals.items()),
+        ),
+        waits=[waits.view(wait) for wait in of_cluster[:MAX_WAITS]],
+        waits_total=len(of_cluster),
+        failures=newest_failures((job for job in jobs if job.status not in _ENDED_BADLY), MAX_FAILURES),
+        task_managers=list(_shown_task_managers(fold)),
+        task_managers_total=len(master.resource_manager.task_managers),
+        masters=Masters(leader=master.leader.master_id, blob_address=master.leader.blob_address),
+        shutdown=shutdown_view(master.shutdown),
+    )
 
 
-def _plain(profile: ResourceProfile | None) -> View | None:
-    return dataclasses.asdict(profile) if profile is not None else None
-
-
-def _shown_task_managers(fold: Fold) -> Iterator[View]:
+def _shown_task_managers(fold: Fold) -> Iterator[TaskManagerSlots]:
     slots = 0
     for task_manager_id, known in fold.master.resource_manager.task_managers.items():
         slots += known.slot_count

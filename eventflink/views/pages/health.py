@@ -6,11 +6,12 @@ failure. That an attempt waits for its inputs, or a job is cancelled, is none.
 
 from collections import Counter
 from collections.abc import Iterable
-from enum import StrEnum
 from itertools import islice
 from typing import Final
 from urllib.parse import quote
 
+from eventflink.documents.cluster import Problem, Severity
+from eventflink.documents.waits import WaitReason
 from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
 from eventflink.master.execution_graph import SubtaskKey
@@ -18,23 +19,11 @@ from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_JOB_STATUSES, JobStatus
 from eventflink.views.exceptions import exception_view
 from eventflink.views.failures import cause_in_words, is_seen_to, run_again_by
-from eventflink.views.plain import View, one_sentence
+from eventflink.views.plain import one_sentence
 from eventflink.views.spark_ends import ended_sparks
 from eventflink.views.standing_streams import standing_streams
 from eventflink.views.vertex_waits import VertexWait, VertexWaits
-from eventflink.views.waits import SLOT_REASONS, WaitReason
-
-
-class Severity(StrEnum):
-    """What kind of problem it is."""
-
-    FAILED = "failed"
-    WAITS = "waits"
-    STANDS = "stands"
-    LOST = "lost"
-    SPARK_ENDED = "spark_ended"
-    SHUTDOWN = "shutdown"
-
+from eventflink.views.waits import SLOT_REASONS
 
 RECENT_MS: Final = 3_600_000
 MAX_OF_A_KIND: Final = 5
@@ -44,7 +33,7 @@ _LOST: Final = "TaskManagerLost"
 """One that was stopped in order is not lost."""
 
 
-def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tuple[str, list[View]]:
+def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tuple[str, list[Problem]]:
     """Return the sentence of health, and the problems, the gravest first."""
     since_ms = fold.last_decided_at_ms - RECENT_MS
     # Among 10,000 jobs few have failures: they are looked for once.
@@ -110,12 +99,12 @@ def _tasks(waits: list[VertexWait], awaited: str) -> str:
     return f"{_count(tasks, 'task', 'waits', 'wait')} {awaited}{since}" if tasks else ""
 
 
-def _problem(severity: Severity, sentence: str, link: str) -> View:
+def _problem(severity: Severity, sentence: str, link: str) -> Problem:
     said = one_sentence(sentence)
-    return {"severity": severity, "sentence": said[0].upper() + said[1:], "link": link}
+    return Problem(severity=severity, sentence=said[0].upper() + said[1:], link=link)
 
 
-def _failed_jobs(failed: list[JobMaster]) -> list[View]:
+def _failed_jobs(failed: list[JobMaster]) -> list[Problem]:
     newest = sorted(failed, key=lambda job: -job.status_since_ms)
     shown = [_problem(Severity.FAILED, _why_failed(job), f"/jobs/{quote(job.job_id, '')}") for job in newest[:MAX_OF_A_KIND]]
     more = len(newest) - len(shown)
@@ -124,12 +113,11 @@ def _failed_jobs(failed: list[JobMaster]) -> list[View]:
 
 def _why_failed(job: JobMaster) -> str:
     newest = job.exceptions.newest
-    view = exception_view(newest) if newest is not None else None
-    why = f": {view['task']}: {cause_in_words(view['cause'])}" if view is not None else ""
+    why = f": {exception_view(newest)['task']}: {cause_in_words(newest.failure.cause)}" if newest is not None else ""
     return f"job '{job.job_id}' {'failed' if job.status is JobStatus.FAILED else 'fails'}{why}"
 
 
-def _waits_by_reason(waits: VertexWaits, troubled: list[VertexWait]) -> list[View]:
+def _waits_by_reason(waits: VertexWaits, troubled: list[VertexWait]) -> list[Problem]:
     """Return a problem for each reason: the wait that has lasted for longest, and how many more tasks wait for the same reason."""
     tasks = Counter[WaitReason]()
     first: dict[WaitReason, VertexWait] = {}
@@ -146,7 +134,7 @@ def _waits_by_reason(waits: VertexWaits, troubled: list[VertexWait]) -> list[Vie
     return problems
 
 
-def _standing(standing: list[tuple[JobMaster, list[tuple[SubtaskKey, str]]]]) -> list[View]:
+def _standing(standing: list[tuple[JobMaster, list[tuple[SubtaskKey, str]]]]) -> list[Problem]:
     """Return a problem for each job: its first stream that brings nothing to an end, and how many more of its streams do not."""
     problems = []
     for job, found in standing[:MAX_OF_A_KIND]:
@@ -175,7 +163,7 @@ def _lost_task_managers(fold: Fold, troubled: Iterable[JobMaster], since_ms: int
     }
 
 
-def _parked(fold: Fold) -> list[View]:
+def _parked(fold: Fold) -> list[Problem]:
     """Return the oldest that could not be decided and wait for an operator."""
     parked = islice(fold.master.follow_ups.parked.items(), MAX_OF_A_KIND)
     return [

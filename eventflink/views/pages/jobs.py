@@ -5,18 +5,18 @@ Filters and order are of all jobs; rows are made for those alone that are shown.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
 from enum import StrEnum
 from typing import Any, Final
 
+from eventflink.documents.jobs import Anchor, JobsPage, ListedJob
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.actors import is_called
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
 from eventflink.views.failures import cause_in_words, is_seen_to, run_again_by
-from eventflink.views.jobs_and_cluster import job_row
+from eventflink.views.jobs_and_cluster import row_fields
 from eventflink.views.pages.health import RECENT_MS
-from eventflink.views.plain import View, one_sentence
+from eventflink.views.plain import one_sentence
 from eventflink.views.vertex_waits import VertexWaits
 
 
@@ -34,7 +34,9 @@ _TROUBLE: Final = {JobStatus.FAILING: 1, JobStatus.RESTARTING: 2, JobStatus.CANC
 _WAITS, _HAS_RESTARTED, _LIVES, _FAILED_LONG_AGO, _ENDED = 3, 5, 6, 7, 8
 
 
-def jobs_page(fold: Fold, statuses: Collection[str], name: str, actor: str, sort: str, first: int, limit: int, anchor: str = "") -> View:
+def jobs_page(
+    fold: Fold, statuses: Collection[str], name: str, actor: str, sort: str, first: int, limit: int, anchor: str = ""
+) -> JobsPage:
     """Return the jobs from the `first`-th on of those that fit, and how many fit.
 
     `statuses`: one of these (none: any); `name`: a part of the name, or how the id begins, in any case; `actor`: who submitted it.
@@ -47,15 +49,14 @@ def jobs_page(fold: Fold, statuses: Collection[str], name: str, actor: str, sort
     if (key := _key_of(fold, JobOrder(sort))) is not None:
         matching = sorted(matching, key=key)
     waits, again = VertexWaits(fold.master), run_again_by(fold.master.dispatcher.jobs.values())
-    return {
-        "total": len(known),
-        "matching": len(matching),
-        "by_status": dict(Counter(job.status for job in named)),
-        "jobs": [_row(fold, waits, job, again) for job in matching[first : first + limit]],
-        "anchor": {"job_id": anchor, "index": next((n for n, job in enumerate(matching) if job.job_id == anchor), None)}
-        if anchor
-        else None,
-    }
+    index = next((n for n, job in enumerate(matching) if job.job_id == anchor), None) if anchor else None
+    return JobsPage(
+        total=len(known),
+        matching=len(matching),
+        by_status=dict(Counter(job.status for job in named)),
+        jobs=[_row(fold, waits, job, again) for job in matching[first : first + limit]],
+        anchor=Anchor(job_id=anchor, index=index) if anchor else None,
+    )
 
 
 def _fits(job: JobMaster, name: str, actor: str) -> bool:
@@ -64,13 +65,14 @@ def _fits(job: JobMaster, name: str, actor: str) -> bool:
     return not name or name in job.execution_graph.graph.name.lower() or job.job_id.lower().startswith(name)
 
 
-def _row(fold: Fold, waits: VertexWaits, job: JobMaster, again: Mapping[str, str]) -> View:
-    row = job_row(job, fold.last_decided_at_ms)
-    failed = one_sentence(cause_in_words(asdict(job.cause))) if job.cause is not None else None
-    row["why"] = next((waits.sentence(wait) for wait in waits.of_jobs([job])), failed)
-    row["stream"] = job.checkpoints is not None
-    row["run_again_by"] = again.get(job.job_id)
-    return row
+def _row(fold: Fold, waits: VertexWaits, job: JobMaster, again: Mapping[str, str]) -> ListedJob:
+    failed = one_sentence(cause_in_words(job.cause)) if job.cause is not None else None
+    return ListedJob(
+        **row_fields(job, fold.last_decided_at_ms),
+        run_again_by=again.get(job.job_id),
+        why=next((waits.sentence(wait) for wait in waits.of_jobs([job])), failed),
+        stream=job.checkpoints is not None,
+    )
 
 
 def _key_of(fold: Fold, order: JobOrder) -> Callable[[JobMaster], Any] | None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from eventflink.leadership.fold import Fold
 from eventflink.master.execution_graph import ExecutionVertex
+from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, BackPressureLevel, ExecutionState, JobStatus, SavepointMode
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job
 from eventflink.views.checkpoints import checkpoints_summary
@@ -79,7 +80,7 @@ def job_sentence(job: View) -> str:  # noqa: PLR0911 - one return for each way t
     """Return how a job stands in one sentence, of the values that its page shows."""
     tasks, states = job["tasks"], job["tasks_by_state"]
     alive = sum(count for state, count in states.items() if state not in TERMINAL_EXECUTION_STATES)
-    trouble = next((wait["sentence"] for wait in job["waits"] if wait["trouble"]), "")
+    trouble = next((wait.sentence for wait in job["waits"] if wait.trouble), "")
     match JobStatus(job["status"]):
         case JobStatus.FINISHED:
             return f"{'All of its' if tasks != 1 else 'Its'} {_tasks(tasks)} finished{_saved(job)}."
@@ -88,7 +89,7 @@ def job_sentence(job: View) -> str:  # noqa: PLR0911 - one return for each way t
         case JobStatus.FAILED | JobStatus.FAILING as status:
             has = "has" if alive == 1 else "have"
             word = "It failed" if status is JobStatus.FAILED else f"It fails, and {alive} of {tasks} tasks {has} not ended"
-            return one_sentence(f"{word}: {cause_in_words(job['cause'])}" if job["cause"] else word)
+            return one_sentence(f"{word}: {cause_in_words(FailureCause(**job['cause']))}" if job["cause"] else word)
         case JobStatus.SUSPENDED:
             because = f": {job['suspended_because']}" if job["suspended_because"] else ""
             return one_sentence(f"It is suspended with {job['tasks_finished']} of {tasks} tasks finished{because}")
@@ -100,7 +101,7 @@ def job_sentence(job: View) -> str:  # noqa: PLR0911 - one return for each way t
         return str(trouble)
     running, finished = states.get(ExecutionState.RUNNING, 0), job["tasks_finished"]
     ended = f", {finished} {'has' if finished == 1 else 'have'} finished" if finished else ""
-    waits = f" {job['waits'][0]['sentence']}" if job["waits"] else ""
+    waits = f" {job['waits'][0].sentence}" if job["waits"] else ""
     runs = "is" if running == 1 else "are"
     one = "Its task is running" if running else "Its task does not run yet"
     return f"{one if tasks == 1 else f'{running} of {tasks} tasks {runs} running'}{ended}.{_flow(job)}{waits}"

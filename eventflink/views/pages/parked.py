@@ -2,29 +2,31 @@
 
 from itertools import islice
 
+from eventflink.documents.parked import ParkedInput, ParkedPage
 from eventflink.leadership.fold import Fold
-from eventflink.master.follow_ups import ParkedInput
-from eventflink.views.plain import View, iso_time
+from eventflink.master import follow_ups
+from eventflink.views.plain import iso_time
 
 
-def parked_rows(fold: Fold) -> list[View]:
+def parked_rows(fold: Fold) -> list[ParkedInput]:
     """Return everything that is parked, the oldest first."""
     return [_row(*name, parked) for name, parked in fold.master.follow_ups.parked.items()]
 
 
-def parked_page(fold: Fold, first: int, limit: int) -> View:
+def parked_page(fold: Fold, first: int, limit: int) -> ParkedPage:
     """Return what is parked from the `first`-th on, the oldest first."""
     parked = fold.master.follow_ups.parked
-    return {"total": len(parked), "parked": [_row(*name, one) for name, one in islice(parked.items(), first, first + limit)]}
+    shown = [_row(*name, one) for name, one in islice(parked.items(), first, first + limit)]
+    return ParkedPage(total=len(parked), parked=shown)
 
 
-def _row(input_type: str, subject: str, parked: ParkedInput) -> View:
-    return {
-        "parked_id": parked.parked_id,
-        "input_type": input_type,
-        "subject": subject,
-        "job_id": parked.job_id,
-        "reason": parked.reason,
-        "parked_at": iso_time(parked.parked_at_ms),
-        "wanted": parked.wanted,
-    }
+def _row(input_type: str, subject: str, parked: follow_ups.ParkedInput) -> ParkedInput:
+    return ParkedInput(
+        parked_id=parked.parked_id,
+        input_type=input_type,
+        subject=subject,
+        job_id=parked.job_id,
+        reason=parked.reason,
+        parked_at=iso_time(parked.parked_at_ms),
+        wanted=parked.wanted,
+    )

@@ -2,13 +2,12 @@
 
 from collections import Counter
 
+from eventflink.documents.waits import WaitReason, WaitsPage
 from eventflink.leadership.fold import Fold
-from eventflink.views.plain import View
 from eventflink.views.vertex_waits import VertexWaits
-from eventflink.views.waits import WaitReason
 
 
-def waits_page(fold: Fold, first: int, limit: int) -> View:
+def waits_page(fold: Fold, first: int, limit: int) -> WaitsPage:
     """Return the waits from the `first`-th on, and how many tasks wait for each reason."""
     waits = VertexWaits(fold.master)
     found = waits.of_jobs(fold.master.dispatcher.jobs.values())
@@ -16,4 +15,4 @@ def waits_page(fold: Fold, first: int, limit: int) -> View:
     for wait in found:
         tasks[wait.reason] += wait.tasks
     shown = [waits.view(wait) for wait in found[first : first + limit]]
-    return {"total": len(found), "tasks": tasks.total(), "tasks_by_reason": dict(tasks), "waits": shown}
+    return WaitsPage(total=len(found), tasks=tasks.total(), tasks_by_reason=dict(tasks), waits=shown)

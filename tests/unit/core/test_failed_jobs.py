@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from eventflink.blob.keys import blob_key
+from eventflink.documents.jobs import ListedJob
 from eventflink.events.log_events import JobFailureDismissed, JobSubmitted, RequestRejected
 from eventflink.events.topics import Topic
 from eventflink.master.effects import Effect
@@ -42,10 +43,9 @@ def rerun(cluster: ScriptedCluster, rerun_of: str = "job", **more: Any) -> list[
     return cluster.command(type="RerunJob", rerun_of=rerun_of, **more)
 
 
-def troubled(cluster: ScriptedCluster) -> list[dict[str, Any]]:
+def troubled(cluster: ScriptedCluster) -> list[ListedJob]:
     """Return the rows of all jobs, trouble first."""
-    rows: list[dict[str, Any]] = jobs_page(cluster.fold, (), "", "", "trouble", 0, 10)["jobs"]
-    return rows
+    return jobs_page(cluster.fold, (), "", "", "trouble", 0, 10).jobs
 
 
 def answer(effects: list[Effect]) -> str:
@@ -153,22 +153,22 @@ def test_code_stays_for_as_long_as_a_job_is_run_again(cluster: ScriptedCluster) 
 
 
 def test_a_job_that_was_run_again_is_a_problem_no_more(cluster: ScriptedCluster) -> None:
-    assert [problem["link"] for problem in cluster_page(cluster.fold)["problems"]] == ["/jobs/job"]
-    assert [row["job_id"] for row in troubled(cluster)] == ["job"]
+    assert [problem.link for problem in cluster_page(cluster.fold).problems] == ["/jobs/job"]
+    assert [row.job_id for row in troubled(cluster)] == ["job"]
     [task] = deployments(rerun(cluster, job_id="job-2"))
-    assert cluster_page(cluster.fold)["problems"] == []
-    assert [(row["job_id"], row["run_again_by"]) for row in troubled(cluster)] == [("job-2", None), ("job", "job-2")]
+    assert cluster_page(cluster.fold).problems == []
+    assert [(row.job_id, row.run_again_by) for row in troubled(cluster)] == [("job-2", None), ("job", "job-2")]
     cluster.report(task, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", None))
-    assert [problem["link"] for problem in cluster_page(cluster.fold)["problems"]] == ["/jobs/job-2"]
+    assert [problem.link for problem in cluster_page(cluster.fold).problems] == ["/jobs/job-2"]
 
 
 def test_a_failure_that_somebody_dismissed_is_a_problem_no_more(cluster: ScriptedCluster) -> None:
     assert answer(cluster.command(type="DismissJobFailure", job_id="job", reason="an experiment", actor="ann")) == ""
     [dismissed] = cluster.events(JobFailureDismissed)
     assert (dismissed.job_id, dismissed.actor, dismissed.reason) == ("job", "ann (declared)", "an experiment")
-    assert cluster_page(cluster.fold)["problems"] == []
+    assert cluster_page(cluster.fold).problems == []
     cluster.fail_over()
-    assert cluster_page(cluster.fold)["problems"] == []
+    assert cluster_page(cluster.fold).problems == []
     assert answer(cluster.command(type="DismissJobFailure", job_id="job")) == "", "it is as it is wanted"
     assert len(cluster.events(JobFailureDismissed)) == 1
     rerun(cluster, job_id="job-2")

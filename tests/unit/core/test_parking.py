@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from eventflink.documents.plain import plain
 from eventflink.events import log_events as e
 from eventflink.leadership.leader import ApplyFailed
 from eventflink.master import inputs as i
@@ -270,8 +271,8 @@ def test_what_is_parked_is_listed_with_its_reason_and_is_a_problem_of_the_cluste
         cluster.submit(graph(vertex("a")))
         cluster.cancel()
     page = parked_page(cluster.fold, 0, 10)
-    [row] = page["parked"]
-    said = {name: row[name] for name in ("parked_id", "input_type", "subject", "job_id", "reason", "wanted")}
+    [row] = page.parked
+    said = {name: getattr(row, name) for name in ("parked_id", "input_type", "subject", "job_id", "reason", "wanted")}
     reason = "ZeroDivisionError('a defect')"
     assert said == {
         "parked_id": "parked-1",
@@ -281,8 +282,8 @@ def test_what_is_parked_is_listed_with_its_reason_and_is_a_problem_of_the_cluste
         "reason": reason,
         "wanted": True,
     }
-    assert cluster_view(cluster.fold)["parked"] == page["parked"]
+    assert cluster_view(cluster.fold).parked == page.parked
     overview = cluster_page(cluster.fold)
-    assert "1 input is parked" in overview["sentence"]
-    assert f"COMPLETE_JOB of job could not be decided, as parked-1: {reason}." in [problem["sentence"] for problem in overview["problems"]]
-    assert parked_page(cluster.fold, 1, 10) == {"total": 1, "parked": []}
+    assert "1 input is parked" in overview.sentence
+    assert f"COMPLETE_JOB of job could not be decided, as parked-1: {reason}." in [problem.sentence for problem in overview.problems]
+    assert plain(parked_page(cluster.fold, 1, 10)) == {"total": 1, "parked": []}

@@ -2,6 +2,8 @@
 
 import json
 
+from eventflink.documents.cluster import Cluster
+from eventflink.documents.plain import parse, plain
 from eventflink.events.inputs import SlotReport
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
@@ -35,14 +37,14 @@ def test_the_cluster_shows_profiles_and_who_is_blocked_and_ready() -> None:
     cluster.block("two", "its disk is full", duration_ms=60_000)
     view = cluster_view(cluster.fold)
     columns = ("slot_profile", "blocked", "ready", "slots_free")
-    rows = {row["task_manager_id"]: tuple(row[name] for name in columns) for row in view["task_managers"]}
+    rows = {row.task_manager_id: tuple(getattr(row, name) for name in columns) for row in view.task_managers}
     assert rows == {"one": ("cpu 0.5, task heap 512m", False, True, 2), "two": (None, True, False, 1)}
-    [blocked] = view["blocked"]
-    assert (blocked["task_manager_id"], blocked["reason"], blocked["actor"]) == ("two", "its disk is full", "test (declared)")
-    assert blocked["until"] == "2027-01-15T08:01:00.000+00:00"
+    [blocked] = view.blocked
+    assert (blocked.task_manager_id, blocked.reason, blocked.actor) == ("two", "its disk is full", "test (declared)")
+    assert blocked.until == "2027-01-15T08:01:00.000+00:00"
     assert START_MS == 1_800_000_000_000
-    assert (view["slots"], view["slots_free"]) == (3, 3)
-    assert json.loads(json.dumps(view)) == view
+    assert (view.slots, view.slots_free) == (3, 3)
+    assert parse(Cluster, json.loads(json.dumps(plain(view)))) == view
 
 
 def test_a_job_shows_what_slots_it_requires_and_holds_for_each_group_and_profile() -> None:
@@ -65,10 +67,11 @@ def test_a_task_manager_shows_all_attempts_that_are_in_a_slot() -> None:
     cluster = ScriptedCluster()
     cluster.register("tm", 2)
     a, _ = deployments(cluster.submit(graph(sharing("a"), sharing("b"))))
-    shared, free = task_manager(cluster.fold, "tm")["slot_states"]
-    assert [attempt["vertex_id"] for attempt in shared["attempts"]] == ["a", "b"]
-    assert shared["attempt"]["vertex_id"] == "a"
-    assert (free["attempt"], free["attempts"]) == (None, [])
+    shared, free = task_manager(cluster.fold, "tm").slot_states
+    assert [attempt.vertex_id for attempt in shared.attempts] == ["a", "b"]
+    assert shared.attempt is not None
+    assert shared.attempt.vertex_id == "a"
+    assert (free.attempt, free.attempts) == (None, ())
     cluster.report(a, ExecutionState.FINISHED)
-    shared, _ = task_manager(cluster.fold, "tm")["slot_states"]
-    assert [attempt["vertex_id"] for attempt in shared["attempts"]] == ["b"]
+    shared, _ = task_manager(cluster.fold, "tm").slot_states
+    assert [attempt.vertex_id for attempt in shared.attempts] == ["b"]

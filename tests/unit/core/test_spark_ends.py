@@ -2,6 +2,7 @@
 
 import pytest
 
+from eventflink.documents.task_managers import SparkEndOfHost
 from eventflink.events.inputs import SlotReport, TaskManagerDeath, TaskManagerRegistration
 from eventflink.events.log_events import SparkEnded
 from eventflink.master.effects import Effect
@@ -73,15 +74,15 @@ def test_it_is_a_problem_of_the_cluster_for_an_hour_once_for_all_who_share_it(cl
     for name in ("one", "two"):
         _say(cluster, 1, SparkEnd(START_MS, FULL), name)
     page = cluster_page(cluster.fold)
-    [problem] = page["problems"]
-    assert (problem["severity"], problem["link"]) == ("spark_ended", "/taskmanagers/one")
-    assert problem["sentence"] == f"The Spark of 2 TaskManagers 'one', 'two' ended at {SAID_AT}: {FULL}."
-    assert page["sentence"].startswith("1 Spark ended by itself.")
+    [problem] = page.problems
+    assert (problem.severity, problem.link) == ("spark_ended", "/taskmanagers/one")
+    assert problem.sentence == f"The Spark of 2 TaskManagers 'one', 'two' ended at {SAID_AT}: {FULL}."
+    assert page.sentence.startswith("1 Spark ended by itself.")
     shown = task_manager_page(cluster.fold, "one")
-    assert (shown["spark_ends"], shown["spark_end"]) == (1, {"ended_at": SAID_AT, "reason": FULL})
+    assert (shown.spark_ends, shown.spark_end) == (1, SparkEndOfHost(ended_at=SAID_AT, reason=FULL))
     cluster.pass_time(3_600_001)
     _say(cluster, 2, None)
-    assert not cluster_page(cluster.fold)["problems"]
+    assert not cluster_page(cluster.fold).problems
 
 
 def test_a_job_that_lost_it_twice_is_named(cluster: ScriptedCluster) -> None:
@@ -89,10 +90,10 @@ def test_a_job_that_lost_it_twice_is_named(cluster: ScriptedCluster) -> None:
     effects = cluster.submit(graph(vertex("a")), job_id="greedy")
     effects = _lose_spark(cluster, effects)
     _say(cluster, 1, SparkEnd(START_MS, FULL))
-    [problem] = cluster_page(cluster.fold)["problems"]
-    assert "greedy" not in problem["sentence"]
+    [problem] = cluster_page(cluster.fold).problems
+    assert "greedy" not in problem.sentence
     _lose_spark(cluster, effects)
     _say(cluster, 2, SparkEnd(START_MS + 1, FULL))
-    sentence = cluster_page(cluster.fold)["problems"][-1]["sentence"]
+    sentence = cluster_page(cluster.fold).problems[-1].sentence
     assert "(the last of 2 times since the TaskManager registered)" in sentence
     assert sentence.endswith("; lost again and again by job 'greedy' (2 times).")

@@ -125,6 +125,6 @@ def test_where_a_task_manager_serves_its_metrics_is_in_the_log_and_in_the_answer
     cluster.say(TaskManagerRegistration("metered", "m-1", "h", 1, 1, metrics_address="h:9249"))
     cluster.say(TaskManagerRegistration("metered", "m-1", "h", 1, 1, metrics_address="h:1"))
     cluster.say(TaskManagerRegistration("long", "l-1", "h", 1, 1, metrics_address="x" * 1_000))
-    shown = {row["task_manager_id"]: row["metrics_address"] for row in task_managers(cluster.fold)["task_managers"]}
+    shown = {row.task_manager_id: row.metrics_address for row in task_managers(cluster.fold).task_managers}
     assert shown == {"tm": "", "metered": "h:9249", "long": "x" * MAX_ADDRESS_LENGTH}
     assert [event.metrics_address for event in cluster.events(TaskManagerRegistered)][1:3] == ["h:9249", "h:9249"]

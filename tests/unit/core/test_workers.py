@@ -168,9 +168,9 @@ class TestReasons:
         cluster.submit(graph(vertex("a")))
         cluster.pass_time(100)
         view = cluster_view(cluster.fold)
-        assert view["slots_pending"] == 2
-        [pending] = view["workers"]["pending"]
-        assert (pending["worker_id"], pending["slots"], pending["slot_profile"]) == ("worker-1", 2, None)
+        assert view.slots_pending == 2
+        [pending] = view.workers.pending
+        assert (pending.worker_id, pending.slots, pending.slot_profile) == ("worker-1", 2, None)
 
 
 class TestFailures:

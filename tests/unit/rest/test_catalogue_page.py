@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from eventflink.documents.catalogue import Place
 from eventflink.events.inputs import TaskStateReport
 from eventflink.leadership.fold import Fold
 from eventflink.model.attempts import OutputLocation
 from eventflink.model.statuses import ExecutionState
 from eventflink.model.stream_progress import StreamOutputProgress
-from eventflink.rest.own.catalogue import CataloguePage, Place
 from eventflink.views.pages.catalogue import MAX_USES, catalogue_page
 from tests.support.cluster import ScriptedCluster, deployments, graph, orders, reports_of, stream, vertex
 
@@ -18,7 +18,7 @@ WRITTEN_AT_MS = 1_800_000_000_000
 
 
 def pages(fold: Fold) -> dict[tuple[str, str, str | None], Place]:
-    page = CataloguePage(**catalogue_page(fold, "", 0, 100))
+    page = catalogue_page(fold, "", 0, 100)
     assert page.total == len(page.places)
     return {(place.connector, place.location, place.bootstrap_servers): place for place in page.places}
 
@@ -99,8 +99,8 @@ def test_a_window_of_the_places_is_shown() -> None:
     for number in range(5):
         cluster.submit(stream_of(f"job {number}", f"raw-{number}", to_topic("all")), job_id=f"job-{number}")
     page = catalogue_page(cluster.fold, "", 1, 2)
-    assert (page["total"], [place["location"] for place in page["places"]]) == (6, ["raw-0", "raw-1"])
-    assert len(catalogue_page(cluster.fold, "", 0, 1)["places"][0]["written_by"]) == 5
+    assert (page.total, [place.location for place in page.places]) == (6, ["raw-0", "raw-1"])
+    assert len(catalogue_page(cluster.fold, "", 0, 1).places[0].written_by) == 5
 
 
 def test_of_many_that_use_a_place_the_newest_are_shown_and_all_are_counted() -> None:
@@ -120,7 +120,7 @@ def test_places_are_found_by_their_names_and_by_those_of_who_uses_them(name: str
     cluster = ScriptedCluster()
     cluster.submit(stream_of("cleans", "raw", to_topic("clean")), job_id="clean-7")
     cluster.submit(stream_of("count", "clean", {"python": "jobs:write"}), job_id="c")
-    assert [place["location"] for place in catalogue_page(cluster.fold, name, 0, 10)["places"]] == found
+    assert [place.location for place in catalogue_page(cluster.fold, name, 0, 10).places] == found
 
 
 def test_an_output_that_no_edge_reads_is_a_result_also_beside_one_that_is_read() -> None:

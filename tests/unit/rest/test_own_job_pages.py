@@ -238,8 +238,8 @@ def test_a_failed_job_says_why_in_the_list_and_no_sentence_has_two_signs_in_a_ro
         job_id = f"j{number}"
         [task] = deployments(cluster.submit(graph(vertex("a")), job_id=job_id))
         cluster.report(task, ExecutionState.FAILED, cause=FailureCause("E", f"no room{end}"))
-        [row] = jobs_page(cluster.fold, (), job_id, "", "newest", 0, 1)["jobs"]
-        assert row["why"] == "E: no room."
+        [row] = jobs_page(cluster.fold, (), job_id, "", "newest", 0, 1).jobs
+        assert row.why == "E: no room."
         assert exceptions_page(cluster.fold, job_id, 1)["exceptions"][0]["sentence"] == (
             "a[0]#1 failed: E: no room; the job failed (the restart strategy is none)."
         )

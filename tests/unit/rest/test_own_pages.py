@@ -8,20 +8,16 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
+from eventflink.documents.jobs import JobsPage
+from eventflink.documents.plain import parse, plain
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.leadership.fold import Fold
 from eventflink.model.attempts import FailureCause
 from eventflink.model.resources import total_of
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.rest.own import moments
-from eventflink.rest.own.catalogue import CataloguePage
-from eventflink.rest.own.cluster import ClusterPage
 from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ExceptionsPage, ResultPage
-from eventflink.rest.own.jobs import JobsPage
 from eventflink.rest.own.one_job_shapes import JobPage, SubtasksPage
-from eventflink.rest.own.parked import ParkedPage
-from eventflink.rest.own.task_manager_shapes import TaskManagersPage
-from eventflink.rest.own.waits import WaitsPage
 from eventflink.views.job_document import document_view
 from eventflink.views.pages.bars import bars_page
 from eventflink.views.pages.catalogue import catalogue_page
@@ -44,56 +40,61 @@ from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_c
 API = "/eventflink/v1"
 
 
-def all_jobs(fold: Fold, sort: JobOrder = JobOrder.NEWEST) -> dict[str, Any]:
+def all_jobs(fold: Fold, sort: JobOrder = JobOrder.NEWEST) -> JobsPage:
     return jobs_page(fold, (), "", "", sort, 0, 1_000)
+
+
+def fits(page: Any) -> None:
+    """Hold a page against its own class: as plain values it reads as what it was."""
+    assert parse(type(page), plain(page)) == page
 
 
 def check_pages(fold: Fold) -> None:
     """Hold every page of a state against its shape, and pages against each other."""
     cluster, listed = cluster_page(fold), all_jobs(fold)
-    ClusterPage(**cluster)
-    CataloguePage(**catalogue_page(fold, "", 0, 1_000))
-    parked = ParkedPage(**parked_page(fold, 0, 1_000))
-    assert ("parked" in cluster["sentence"]) == bool(parked.total) == bool(fold.master.follow_ups.parked)
-    JobsPage(**listed)
-    assert cluster["jobs"] == listed["by_status"] == dict(Counter(row["status"] for row in listed["jobs"]))
-    live = [row for row in listed["jobs"] if row["status"] not in TERMINAL_JOB_STATUSES]
-    assert cluster["tasks"] == dict(sum((Counter(row["tasks_by_state"]) for row in live), Counter()))
-    assert all(problem["sentence"].endswith(".") and problem["sentence"].isprintable() for problem in cluster["problems"])
-    assert cluster["sentence"].endswith("Nothing else is wrong." if cluster["problems"] else "Nothing is wrong.")
+    fits(cluster)
+    fits(catalogue_page(fold, "", 0, 1_000))
+    parked = parked_page(fold, 0, 1_000)
+    assert ("parked" in cluster.sentence) == bool(parked.total) == bool(fold.master.follow_ups.parked)
+    fits(listed)
+    assert cluster.jobs == listed.by_status == dict(Counter(row.status for row in listed.jobs))
+    live = [row for row in listed.jobs if row.status not in TERMINAL_JOB_STATUSES]
+    assert cluster.tasks == dict(sum((Counter(row.tasks_by_state) for row in live), Counter()))
+    assert all(problem.sentence.endswith(".") and problem.sentence.isprintable() for problem in cluster.problems)
+    assert cluster.sentence.endswith("Nothing else is wrong." if cluster.problems else "Nothing is wrong.")
     waits = 0
-    for row in listed["jobs"]:
-        page = job_page(fold, row["job_id"])
+    for row in listed.jobs:
+        page = job_page(fold, row.job_id)
         JobPage(**page)
-        assert {name: page[name] for name in row if name != "why"} == {name: row[name] for name in row if name != "why"}
+        assert all(page[name] == value for name, value in plain(row).items() if name != "why")
         if page["waits"]:
-            assert row["why"] == page["waits"][0]["sentence"]
+            assert row.why == page["waits"][0].sentence
         else:
-            assert (row["why"] is None) == (page["cause"] is None)
-            assert page["cause"] is None or row["why"].startswith(page["cause"]["failure_type"])
+            assert (row.why is None) == (page["cause"] is None)
+            assert page["cause"] is None or (row.why or "").startswith(page["cause"]["failure_type"])
         assert page["sentence"].isprintable()
         waits += page["waits_total"]
-        bars = bars_page(fold, row["job_id"], 0, 1_000)
+        bars = bars_page(fold, row.job_id, 0, 1_000)
         assert BarsPage(**bars).total == len(bars["bars"])
-        assert ExceptionsPage(**exceptions_page(fold, row["job_id"], 100)).exceptions[:3] == JobPage(**page).exceptions
-        assert CheckpointsPage(**checkpoints_page(fold, row["job_id"])).counts == JobPage(**page).checkpoints.counts
-        DocumentPage(**document_view(fold, row["job_id"]))
-        assert ResultPage(**result_page(fold, row["job_id"], "", "", 0, 1_000)).status == row["status"]
+        assert ExceptionsPage(**exceptions_page(fold, row.job_id, 100)).exceptions[:3] == JobPage(**page).exceptions
+        assert CheckpointsPage(**checkpoints_page(fold, row.job_id)).counts == JobPage(**page).checkpoints.counts
+        DocumentPage(**document_view(fold, row.job_id))
+        assert ResultPage(**result_page(fold, row.job_id, "", "", 0, 1_000)).status == row.status
         for each in page["vertices"]:
             assert sum(bar["vertex_id"] == each["vertex_id"] for bar in bars["bars"]) == bars_of(bars, each["vertex_id"])
-            subtasks = subtasks_page(fold, row["job_id"], each["vertex_id"], (), SubtaskOrder.TROUBLE, 0, 1_000)
+            subtasks = subtasks_page(fold, row.job_id, each["vertex_id"], (), SubtaskOrder.TROUBLE, 0, 1_000)
             SubtasksPage(**subtasks)
             assert dict(Counter(subtask["state"] for subtask in subtasks["subtasks"])) == each["states"]
             waiting = sum(subtask["wait"] is not None for subtask in subtasks["subtasks"])
-            if row["status"] not in TERMINAL_JOB_STATUSES:
-                assert waiting == sum(wait["tasks"] for wait in page["waits"] if wait["vertex_id"] == each["vertex_id"])
-    assert cluster["waits_total"] == waits == WaitsPage(**waits_page(fold, 0, 1_000)).total
-    managers = TaskManagersPage(**task_managers_page(fold, 0, 1_000))
-    assert cluster["task_managers_total"] == managers.total == len(cluster["task_managers"])
+            if row.status not in TERMINAL_JOB_STATUSES:
+                assert waiting == sum(wait.tasks for wait in page["waits"] if wait.vertex_id == each["vertex_id"])
+    assert cluster.waits_total == waits == waits_page(fold, 0, 1_000).total
+    managers = task_managers_page(fold, 0, 1_000)
+    assert cluster.task_managers_total == managers.total == len(cluster.task_managers)
     for manager in managers.task_managers:
         assert manager.slots_total == len(manager.slots)
         assert manager.slots_free == sum(slot.state == "FREE" for slot in manager.slots)
-    slots = ClusterPage(**cluster).slots
+    slots = cluster.slots
     assert slots.resources == total_of((manager.slot_profile, manager.slots_total) for manager in managers.task_managers)
     assert slots.resources_free == total_of((manager.slot_profile, manager.slots_free) for manager in managers.task_managers)
 
@@ -165,7 +166,7 @@ def test_what_is_not_there_is_said(client: TestClient) -> None:
 
 def test_what_is_in_trouble_comes_first() -> None:
     cluster = busy_cluster()
-    order = [row["status"] for row in all_jobs(cluster.fold, JobOrder.TROUBLE)["jobs"]]
+    order = [row.status for row in all_jobs(cluster.fold, JobOrder.TROUBLE).jobs]
     assert order[:2] == ["FAILING", "RESTARTING"]
     assert order[-1] == "FINISHED"
     subtasks = subtasks_page(cluster.fold, "waiting", "a", (), SubtaskOrder.TROUBLE, 0, 10)["subtasks"]
@@ -175,7 +176,7 @@ def test_what_is_in_trouble_comes_first() -> None:
 
 
 def sentence(cluster: ScriptedCluster) -> str:
-    return str(cluster_page(cluster.fold)["sentence"])
+    return str(cluster_page(cluster.fold).sentence)
 
 
 def test_the_health_of_a_cluster_is_one_sentence() -> None:
@@ -188,12 +189,12 @@ def test_the_health_of_a_cluster_is_one_sentence() -> None:
     assert sentence(cluster) == "1 job runs. Nothing is wrong."
     cluster.run(cluster.submit(graph(vertex("a")), job_id="flaky"), lambda _: ExecutionState.FAILED)
     cluster.submit(graph(vertex("a", 3)), job_id="starved")
-    since = cluster_page(cluster.fold)["waits"][0]["since"]
+    since = cluster_page(cluster.fold).waits[0].since
     assert sentence(cluster) == f"1 job failed and 2 tasks wait for a slot since {since}. Nothing else is wrong."
-    failed, waiting = cluster_page(cluster.fold)["problems"]
-    assert failed["sentence"] == "Job 'flaky' failed: a[0]#1: ValueError: no such column."
-    assert (failed["severity"], failed["link"]) == ("failed", "/jobs/flaky")
-    assert waiting["sentence"].startswith("Job 'starved': a waits: 2 of 3 subtasks have no slot: all 2 registered slots are taken")
+    failed, waiting = cluster_page(cluster.fold).problems
+    assert failed.sentence == "Job 'flaky' failed: a[0]#1: ValueError: no such column."
+    assert (failed.severity, failed.link) == ("failed", "/jobs/flaky")
+    assert waiting.sentence.startswith("Job 'starved': a waits: 2 of 3 subtasks have no slot: all 2 registered slots are taken")
     cluster.cancel("starved")
     cluster.pass_time(3_700_000)
     cluster.block("tm")
@@ -207,12 +208,12 @@ def test_a_lost_task_manager_is_a_problem_until_it_is_back() -> None:
     for task in tasks:
         cluster.report(task, ExecutionState.RUNNING)
     cluster.say(TaskManagerDeath("tm", "tm-1", "exit code 137"))
-    lost = [problem for problem in cluster_page(cluster.fold)["problems"] if problem["severity"] == "lost"]
-    assert [problem["link"] for problem in lost] == ["/taskmanagers/tm"]
-    assert lost[0]["sentence"].endswith("2 tasks failed with it.")
-    assert {failure["kind"] for failure in cluster_page(cluster.fold)["failures"]} == {"task_manager"}
+    lost = [problem for problem in cluster_page(cluster.fold).problems if problem.severity == "lost"]
+    assert [problem.link for problem in lost] == ["/taskmanagers/tm"]
+    assert lost[0].sentence.endswith("2 tasks failed with it.")
+    assert {failure.kind for failure in cluster_page(cluster.fold).failures} == {"task_manager"}
     cluster.register("tm", slots=2, instance="2")
-    assert all(problem["severity"] != "lost" for problem in cluster_page(cluster.fold)["problems"])
+    assert all(problem.severity != "lost" for problem in cluster_page(cluster.fold).problems)
 
 
 def test_texts_of_strangers_move_no_cursor_and_stay_short() -> None:
@@ -222,15 +223,15 @@ def test_texts_of_strangers_move_no_cursor_and_stay_short() -> None:
     [task] = deployments(cluster.submit(hostile, job_id="hostile"))
     cause = FailureCause("Bad\x1b[31m\nType", "\x07boom\n" + "y" * 3_000, "trace")
     cluster.report(task, ExecutionState.FAILED, cause=cause)
-    went_on = cluster_page(cluster.fold)["failures"][0]["sentence"]
+    went_on = cluster_page(cluster.fold).failures[0].sentence
     [task] = deployments(cluster.pass_time(100))
     cluster.report(task, ExecutionState.FAILED, cause=cause)
     page = cluster_page(cluster.fold)
-    assert page["failures"] == [], "the problems name a job that has failed"
+    assert page.failures == [], "the problems name a job that has failed"
     for said in (
-        page["sentence"],
+        page.sentence,
         went_on,
-        page["problems"][0]["sentence"],
+        page.problems[0].sentence,
         job_page(cluster.fold, "hostile")["sentence"],
     ):
         assert said.isprintable()

@@ -1,0 +1,60 @@
+"""What tasks wait for: the reasons for programs, and a row for the tasks of a vertex that wait for the same."""
+
+from dataclasses import dataclass
+from enum import auto
+
+from eventflink.model.statuses import UpperStrEnum
+
+
+class WaitReason(UpperStrEnum):
+    """Why a task waits; the first five are those of `SlotRequestDeferralReason`."""
+
+    WORKER_REQUESTED = auto()
+    NO_TASK_MANAGER = auto()
+    NO_FITTING_SLOT = auto()
+    TASK_MANAGERS_BLOCKED = auto()
+    NO_FREE_SLOT = auto()
+    NEXT_DECISION = auto()
+    """Nothing is missing any more: one of the next decisions goes on."""
+    NO_REQUEST = auto()
+    INPUTS = auto()
+    JOB_STATUS = auto()
+    FULL_RESTART = auto()
+    RESTART_DELAY = auto()
+    RESOURCES = auto()
+    """Of an adaptive job: for more slots than are free."""
+    RESCALE = auto()
+    CONFIRMATION = auto()
+    CANCELLATION = auto()
+    LOST = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Tasks of one vertex that wait for the same reason."""
+
+    job_id: str
+    name: str
+    """Of the job."""
+    vertex_id: str
+    tasks: int
+    parallelism: int
+    reason: WaitReason
+    trouble: bool
+    """Whether it is more than the ordinary course of a job."""
+    sentence: str
+    since: str | None
+    """Since when the first of them waits; null: the state does not say."""
+    subtasks: list[int]
+    """The first of them, by index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitsPage:
+    """A window of the waits."""
+
+    total: int
+    tasks: int
+    """How many tasks wait in all."""
+    tasks_by_reason: dict[WaitReason, int]
+    waits: list[Wait]
