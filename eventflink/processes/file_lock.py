@@ -1,4 +1,8 @@
-"""Locks on files among processes of one host; the kernel gives one back when the processes that hold it are gone."""
+"""Locks on files among processes of one host; the kernel gives one back when the processes that hold it are gone.
+
+The library `filelock` does not do that: it releases by `LOCK_UN`, which takes the lock from the processes that have inherited it, and its
+shared lock is a database.
+"""
 
 import fcntl
 import os

@@ -1,7 +1,8 @@
 """Tells a process from a later one that got the same number: by its number together with when the kernel started it.
 
 On Linux that is the start in ticks since boot and the id of that boot, which no change of the clock touches; elsewhere it is the start by
-the clock. The rule: no signal is sent to a process whose identity was not compared with the process held.
+the clock, as `psutil.Process.create_time` has it on Linux, too: a step of the clock would make every process another one. The rule: no
+signal is sent to a process whose identity was not compared with the process held.
 """
 
 import contextlib
