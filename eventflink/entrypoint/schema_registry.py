@@ -1,4 +1,4 @@
-"""Schemas of a Confluent-compatible registry, for inbound records in its wire format.
+"""Schemas of a Confluent-compatible registry, for inbound records in its wire format: which are known, and which are to be waited for.
 
 Who writes to the registry need not mean well: a schema is read within a bound, and used only where what it decodes has one (P10). It is
 fetched once, before its first record is decoded, while only that record's topic waits. The rule: an input is refused for what
@@ -11,16 +11,16 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from http import HTTPStatus
 from typing import Any, Final
 
-import aiohttp
 import fastavro
 
 from eventflink.events.codec import UndecodableRecord
 from eventflink.leadership.inbound import no_registry
 from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC
 from eventflink.model.bounded_schema import MAX_SCHEMA_BYTES, bounded_schema
+from eventflink.streams.avro_registry import UnknownSchema, ask_registry, avro_of
+from eventflink.streams.failures import RegistryUnavailable
 
 TIMEOUT_S: Final = 5.0
 RETRY_S: Final = 1.0
@@ -34,10 +34,6 @@ MAX_FAULTS: Final = 60
 _NO_SCHEMA: Final = (ValueError, KeyError, TypeError, AttributeError, RecursionError, fastavro.schema.SchemaParseException)
 
 _logger = logging.getLogger(__name__)
-
-
-class _Unanswered(Exception):
-    """The registry does not answer, or not now; the message says what it does."""
 
 
 class SchemaRegistryClient:
@@ -67,14 +63,17 @@ class SchemaRegistryClient:
         while True:
             try:
                 self._keep(self._schemas, schema_id, await self._ask(schema_id))
-            except _Unanswered as error:
-                faults += not isinstance(error.__cause__, OSError | aiohttp.ClientConnectionError)
-                if faults >= MAX_FAULTS:
+            except RegistryUnavailable as error:
+                faults += error.state == "faulty"
+                if error.state == "refusing" or faults >= MAX_FAULTS:
                     self._keep(self._failures, schema_id, (time.monotonic(), str(error)))
                     return
                 _logger.warning("SchemaRegistryUnanswered schema=%d retry_s=%g error=%s", schema_id, self._retry_s, error)
                 await asyncio.sleep(self._retry_s)
-            except (aiohttp.ClientError, *_NO_SCHEMA) as error:
+            except UnknownSchema as error:
+                self._keep(self._failures, schema_id, (time.monotonic(), str(error)))
+                return
+            except _NO_SCHEMA as error:
                 self._keep(self._failures, schema_id, (time.monotonic(), f"{type(error).__name__}: {error}"))
                 return
             else:
@@ -82,17 +81,10 @@ class SchemaRegistryClient:
                 return
 
     async def _ask(self, schema_id: int) -> Any:
-        """Return a parsed schema; raises `_Unanswered` where another try may succeed, and otherwise what is wrong."""
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-        try:
-            async with aiohttp.ClientSession(timeout=timeout) as session, session.get(f"{self._url}/schemas/ids/{schema_id}") as response:
-                if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status == HTTPStatus.TOO_MANY_REQUESTS:
-                    raise _Unanswered(f"it answers {response.status} {response.reason}")
-                response.raise_for_status()
-                document = json.loads(await _read_bounded(response.content))
-        except (TimeoutError, aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-            raise _Unanswered(f"{type(error).__name__}: {error}") from error
-        return fastavro.parse_schema(bounded_schema(json.loads(document["schema"])), named_schemas={})
+        """Return a parsed schema; raises as `ask_registry`, and otherwise what is wrong with it."""
+        path = f"/schemas/ids/{schema_id}"
+        answer = await ask_registry(self._url, path, timeout_s=TIMEOUT_S, most_bytes=MAX_SCHEMA_BYTES)
+        return fastavro.parse_schema(bounded_schema(json.loads(avro_of(answer, f"schema {schema_id}"))), named_schemas={})
 
     @staticmethod
     def _keep(known: "OrderedDict[int, Any]", schema_id: int, value: Any) -> None:
@@ -114,18 +106,3 @@ class SchemaRegistryClient:
             return self._schemas[schema_id]
         _, reason = self._failures.get(schema_id, (0.0, "it was not asked"))
         raise UndecodableRecord(f"the schema registry gave no schema for id {schema_id}: {reason}")
-
-
-async def _read_bounded(content: aiohttp.StreamReader) -> bytes:
-    """Read the whole of an answer.
-
-    Raises:
-        ValueError: it is longer than any that is used.
-
-    """
-    read = bytearray()
-    async for chunk in content.iter_any():
-        read += chunk
-        if len(read) > MAX_SCHEMA_BYTES:
-            raise ValueError(f"the answer has more than {MAX_SCHEMA_BYTES} bytes")
-    return bytes(read)

@@ -1,28 +1,90 @@
-"""A schema registry as streams ask it: for a schema by its id, for the newest of a subject, and to take one.
+"""A schema registry of Confluent's interface: one request with bounds, and what streams ask: for schemas by id, for a subject's newest one.
 
-What records mean is in `avro_records.py`. The rule it keeps: that the registry does not answer is no property of a record, so it fails the
-attempt; only that it does not know an id is one.
+Masters put their requests with the same function (`entrypoint/schema_registry.py`). What records mean is in `avro_records.py`. The rule it
+keeps: that the registry does not answer is no property of a record, so it fails the attempt; only that it does not know an id is one.
+
+Confluent's own client (`confluent_kafka.schema_registry`) reads an answer whole, however long it is, and its time-out is for each step of a
+request. Who writes to a registry need not mean well: here both are bounded.
 """
 
+import asyncio
 import json
 import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.streams.failures import RegistryUnavailable
+
+if TYPE_CHECKING:
+    import aiohttp
 
 _TIMEOUT_S: Final = 10.0
 _REMEMBER_UNKNOWN_S: Final = 30.0
 _MAX_IDS: Final = 10_000
 _MAX_ANSWER_BYTES: Final = 1024 * 1024
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_REFUSALS: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
 
 
 class UnknownSchema(Exception):
     """The registry has no such schema, or none of Avro."""
+
+
+async def ask_registry(
+    url: str, path: str, body: dict[str, Any] | None = None, *, timeout_s: float = _TIMEOUT_S, most_bytes: int = _MAX_ANSWER_BYTES
+) -> dict[str, Any]:
+    """Put one request to the registry at `url`, a question or, with a body, something to take; return its answer.
+
+    Raises:
+        UnknownSchema: it does not have, or does not take, what this is about.
+        RegistryUnavailable: it did not answer within `timeout_s` ("silent"), with a fault of its own ("faulty"), or with another refusal,
+            more than `most_bytes` or no JSON object ("refusing").
+
+    """
+    import aiohttp  # noqa: PLC0415 - half a second, in each process of a stream, for those whose records need it
+
+    said = f"the schema registry at {url}"
+    try:
+        timeout, headers = aiohttp.ClientTimeout(total=timeout_s), {"Content-Type": _CONTENT_TYPE}
+        async with (
+            aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
+            session.request("GET" if body is None else "POST", url + path, json=body) as response,
+        ):
+            if (status := response.status) >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS:
+                # Whatever its body says, and however long.
+                raise RegistryUnavailable(f"{said} answers {path} with {status}", "faulty")
+            content = await _read_bounded(response.content, most_bytes)
+    except (OSError, aiohttp.ClientConnectionError) as error:
+        raise RegistryUnavailable(f"{said} does not answer: {str(error) or type(error).__name__}") from error
+    except aiohttp.ClientPayloadError as error:
+        raise RegistryUnavailable(f"{said} breaks off its answer to {path}: {error}", "faulty") from error
+    except (aiohttp.ClientError, ValueError) as error:
+        raise RegistryUnavailable(f"{said} does not answer {path}: {error}", "refusing") from error
+    if status in _REFUSALS:
+        raise UnknownSchema(f"the schema registry refuses {path}: {status} {_reason_of(content)}".rstrip())
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError):
+        answer = None
+    if status != HTTPStatus.OK or not isinstance(answer, dict):
+        raise RegistryUnavailable(f"{said} answers {path} with {status if status != HTTPStatus.OK else 'no object'}", "refusing")
+    return answer
+
+
+async def _read_bounded(content: "aiohttp.StreamReader", most_bytes: int) -> bytes:
+    """Read the whole of an answer.
+
+    Raises:
+        ValueError: it is longer than any that is used.
+
+    """
+    read = bytearray()
+    async for chunk in content.iter_any():
+        read += chunk
+        if len(read) > most_bytes:
+            raise ValueError(f"the answer has more than {most_bytes} bytes")
+    return bytes(read)
 
 
 class SchemaRegistry:
@@ -50,7 +112,7 @@ class SchemaRegistry:
             self._schemas.clear()
             self._unknown.clear()
         try:
-            schema = _avro_of(self._ask(f"/schemas/ids/{schema_id}"), f"schema {schema_id}")
+            schema = avro_of(self._ask(f"/schemas/ids/{schema_id}"), f"schema {schema_id}")
         except UnknownSchema:
             self._unknown[schema_id] = time.monotonic()
             raise
@@ -66,7 +128,7 @@ class SchemaRegistry:
 
         """
         answer = self._ask(f"/subjects/{urllib.parse.quote(subject, safe='')}/versions/latest")
-        return _id_of(answer, self._url), _avro_of(answer, f"subject '{subject}'")
+        return _id_of(answer, self._url), avro_of(answer, f"subject '{subject}'")
 
     def register(self, subject: str, schema: str) -> int:
         """Return the id of a schema, which becomes the subject's newest version unless it is one of its versions already.
@@ -80,27 +142,13 @@ class SchemaRegistry:
         return _id_of(answer, self._url)
 
     def _ask(self, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._url + path, data, {"Content-Type": _CONTENT_TYPE})  # noqa: S310 - the graph's, of HTTP
-        try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as response:  # noqa: S310 - as above
-                answer = json.loads(response.read(_MAX_ANSWER_BYTES))
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY):
-                    raise UnknownSchema(f"the schema registry refuses {path}: {error.code} {_reason_of(error)}".rstrip()) from error
-                raise RegistryUnavailable(f"the schema registry at {self._url} answers {path} with {error.code}") from error
-        except (OSError, ValueError) as error:
-            raise RegistryUnavailable(f"the schema registry at {self._url} does not answer: {error}") from error
-        if not isinstance(answer, dict):
-            raise RegistryUnavailable(f"the schema registry at {self._url} answers {path} with no object")
-        return answer
+        return asyncio.run(ask_registry(self._url, path, body))
 
 
-def _reason_of(error: urllib.error.HTTPError) -> str:
+def _reason_of(content: bytes) -> str:
     try:
-        return str(json.loads(error.read(_MAX_ANSWER_BYTES))["message"])[:200]
-    except (OSError, ValueError, KeyError, TypeError):
+        return str(json.loads(content)["message"])[:200]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return ""
 
 
@@ -110,7 +158,13 @@ def _id_of(answer: dict[str, Any], url: str) -> int:
     return int(answer["id"])
 
 
-def _avro_of(answer: dict[str, Any], what: str) -> str:
+def avro_of(answer: dict[str, Any], what: str) -> str:
+    """Return the schema in an answer, as JSON.
+
+    Raises:
+        UnknownSchema: it is none of Avro, or is not all of it.
+
+    """
     kind = answer.get("schemaType", "AVRO")
     if kind != "AVRO" or answer.get("references"):
         raise UnknownSchema(

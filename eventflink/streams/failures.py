@@ -3,6 +3,8 @@
 Nothing is caught here. The rule it keeps: a message says what is wrong, of which source or sink, and where.
 """
 
+from typing import Literal
+
 
 class StreamUnusable(Exception):
     """A source or sink of a stream cannot be used as it is declared."""
@@ -10,6 +12,11 @@ class StreamUnusable(Exception):
 
 class RegistryUnavailable(StreamUnusable):
     """A schema registry does not answer."""
+
+    def __init__(self, message: str, state: Literal["silent", "faulty", "refusing"] = "silent") -> None:
+        """Say what it does: nothing in time, or a fault of its own, where another try may succeed; or a refusal, or what is no answer."""
+        super().__init__(message)
+        self.state = state
 
 
 class RowUnusable(Exception):

@@ -1,6 +1,7 @@
 """The schemas of inbound records: what a registry says decides, and while it says nothing an input waits and is never refused."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable
 from http import HTTPStatus
@@ -10,6 +11,9 @@ import pytest
 from eventflink.entrypoint import schema_registry
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.events.codec import UndecodableRecord
+from eventflink.model.bounded_schema import MAX_SCHEMA_BYTES
+from eventflink.streams.avro_registry import ask_registry
+from eventflink.streams.failures import RegistryUnavailable
 from tests.support.schema_registry import Registry, running_registry
 
 SCHEMA = json.dumps({"type": "record", "name": "Any", "fields": []})
@@ -25,9 +29,9 @@ def fetch(client: SchemaRegistryClient, schema_id: int) -> None:
 
 
 def after(failures: int, registry: Registry, status: HTTPStatus) -> Callable[[str, bytes], tuple[HTTPStatus, dict[str, object]]]:
-    """Let a registry answer so often with a fault."""
+    """Let a registry answer so often with a fault, at length."""
     answer, left = registry.answer, iter(range(failures))
-    return lambda path, body: (status, {}) if next(left, None) is not None else answer(path, body)
+    return lambda path, body: (status, {"message": "x" * MAX_SCHEMA_BYTES}) if next(left, None) is not None else answer(path, body)
 
 
 @pytest.mark.parametrize("status", [HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.INTERNAL_SERVER_ERROR, HTTPStatus.TOO_MANY_REQUESTS])
@@ -77,7 +81,7 @@ def test_a_schema_that_the_registry_breaks_at_is_refused_in_the_end(monkeypatch:
         monkeypatch.setattr(schema_registry, "MAX_FAULTS", 3)
         client = SchemaRegistryClient(registry.url, retry_s=0)
         fetch(client, 1)
-        with pytest.raises(UndecodableRecord, match="it answers 500"):
+        with pytest.raises(UndecodableRecord, match="answers /schemas/ids/1 with 500"):
             client.schema(1)
 
 
@@ -93,3 +97,36 @@ def test_of_many_schemas_those_stay_that_were_needed_last(monkeypatch: pytest.Mo
         assert client.needs(record(1)) is None
         fetch(client, 3)
         assert [client.needs(record(number)) for number in (1, 2, 3)] == [None, 2, None]
+
+
+@pytest.mark.parametrize("status", [HTTPStatus.UNAUTHORIZED, HTTPStatus.BAD_REQUEST])
+def test_a_registry_that_refuses_is_not_asked_on_and_on(status: HTTPStatus, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running_registry() as registry:
+        monkeypatch.setattr(registry, "answer", lambda *_: (status, {}))
+        client = SchemaRegistryClient(registry.url)
+        fetch(client, 1)
+        with pytest.raises(UndecodableRecord, match=f"with {status}"):
+            client.schema(1)
+
+
+def test_an_answer_that_drips_is_no_answer() -> None:
+    """Each of its bytes comes in time, and the whole of it never."""
+
+    async def drip(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+
+    async def ask() -> None:
+        server = await asyncio.start_server(drip, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            await ask_registry(f"http://127.0.0.1:{port}", "/schemas/ids/1", timeout_s=0.3)
+        finally:
+            server.close()
+
+    with pytest.raises(RegistryUnavailable, match="does not answer"):
+        asyncio.run(asyncio.wait_for(ask(), 30))
