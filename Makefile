@@ -65,6 +65,7 @@ unit: $(VENV)/.installed-dev
 integration: java unit
 	@echo "==> running the tests against $(if $(BOOTSTRAP),Kafka at $(BOOTSTRAP),a Kafka broker of their own)"
 	@$(BIN)/python -m tests.support.browser
+	@$(BIN)/python -m tests.support.class_archives
 	@EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" $(PYTEST) -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder tests/e2e tests/integration
 
 lint: $(VENV)/.installed-dev

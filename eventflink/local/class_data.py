@@ -157,7 +157,14 @@ class _CannotMake(Exception):
 
 
 def _make(archive: Path, recorded: Path, process_id: int, main_class: str, needed_class: str) -> None:
-    """Wait until the list of classes is complete and have a JVM make the archive beside its place; the lock is held."""
+    """Wait until the list of classes is complete and have a JVM make the archive beside its place; the lock is held.
+
+    A JVM that is killed, or for which a busy machine has no time, says nothing about the next one: a later start tries again.
+
+    Raises:
+        _CannotMake: the JVM refuses, or there is no room; the next one would fare no better.
+
+    """
     try:
         command = [os.fsdecode(argument) for argument in Path(f"/proc/{process_id}/cmdline").read_bytes().split(b"\0")]
         command = [argument for argument in command[: command.index(main_class)] if not argument.startswith(_RECORD)]
@@ -179,12 +186,17 @@ def _make(archive: Path, recorded: Path, process_id: int, main_class: str, neede
             check=False,
             preexec_fn=die_with_parent(),
         )
-        if made.returncode != 0 or not partial.is_file():
+        if made.returncode < 0:
+            sys.stdout.write(f"the JVM was ended by signal {-made.returncode}\n")
+            return
+        if made.returncode > 0 or not partial.is_file():
             raise _CannotMake(f"the JVM ended with exit code {made.returncode}")
         with partial.open("rb") as file:
             os.fsync(file.fileno())
         partial.rename(archive)
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired as error:
+        sys.stdout.write(f"{error}\n")
+    except OSError as error:
         raise _CannotMake(str(error)) from error
     finally:
         partial.unlink(missing_ok=True)

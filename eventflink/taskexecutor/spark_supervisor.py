@@ -27,6 +27,7 @@ from typing import Final, NoReturn
 from eventflink.local.class_data import ClassData
 from eventflink.local.jars import IVY_SETTINGS_VARIABLE, default_cache_directory
 from eventflink.local.java import JavaMissing
+from eventflink.model.resources import parse_memory_size
 from eventflink.model.spark_ends import heap_was_full
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
@@ -64,6 +65,10 @@ _STARTED: Final = re.compile(rb"Spark Connect server started at: \S*:(\d+)")
 _SERVER_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _SUBMIT_CLASS: Final = "org.apache.spark.deploy.SparkSubmit"
 _CLASS_OF_A_FIRST_OPERATION: Final = "org/apache/spark/sql/connect/planner/SparkConnectPlanner"
+_HEAP: Final = "spark.driver.memory"
+_LARGE_HEAP_BYTES: Final = 31 << 30
+"""At about 32 GiB pointers take 64 bits, and a JVM refuses an archive that was made with others."""
+
 _CLASS_PATH_VARIABLES: Final = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
 
 _LOGGING: Final = """\
@@ -197,7 +202,7 @@ def _start_spark(
         | {
             "spark.sql.warehouse.dir": str(directory / "warehouse"),
             "spark.local.dir": str(directory / "local"),
-            "spark.driver.memory": settings.memory,
+            _HEAP: settings.memory,
             "spark.ui.enabled": "true" if settings.ui_port else "false",
             "spark.ui.port": str(settings.ui_port),
         }
@@ -232,8 +237,12 @@ def _start_spark(
 
 
 def _class_data(java: Path, home: Path, configuration: dict[str, str]) -> ClassData:
-    """Return what this start has to do with class data; what decides on the class path and the JVM's options tells archives apart."""
-    told = [f"{key}={value}" for key, value in configuration.items() if key.startswith("spark.driver.")]
+    """Return what this start has to do with class data; what decides on the class path and the JVM's options tells archives apart.
+
+    Of the heap it is only whether a JVM can point into it with 32 bits: an archive serves all that can.
+    """
+    told = [f"{key}={value}" for key, value in configuration.items() if key.startswith("spark.driver.") and key != _HEAP]
+    told.append(f"large-heap={parse_memory_size(configuration[_HEAP]) >= _LARGE_HEAP_BYTES}")
     told += [f"{name}={os.environ.get(name)}" for name in _CLASS_PATH_VARIABLES]
     jars = home / "jars"
     identity = [str(home), str(jars.stat().st_mtime_ns), *told]

@@ -1,5 +1,6 @@
 """The embedded broker is a real one, keeps its data, never outlives its owner, and says clearly what hinders it."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -152,10 +154,24 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
+def dumping(archives: Path) -> list[psutil.Process]:
+    """The JVMs that write an archive into this directory."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            options = process.cmdline()
+            if "-Xshare:dump" in options and any(str(archives) in option for option in options):
+                found.append(process)
+    return found
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="what a JVM runs with is read from /proc")
 def test_the_first_start_leaves_an_archive_of_classes_that_later_ones_map(tmp_path: Path, cache: Path) -> None:
-    """Damaged, it is refused by the JVM, and the broker starts as it does without."""
+    """A start tries again where what made it was killed. Damaged, it is refused by the JVM, and the broker starts as it does without."""
     archives = cache / "class-data"
+    with EmbeddedBroker(tmp_path / "killed", cache_directory=cache):
+        wait_until(lambda: any(process.kill() is None for process in dumping(archives)))
+    wait_until(lambda: {path.suffix for path in archives.iterdir()} == {".lock"})
     with EmbeddedBroker(tmp_path / "first", cache_directory=cache):
         wait_until(lambda: bool(list(archives.glob("*.jsa"))))
     wait_until(lambda: {path.suffix for path in archives.iterdir()} == {".jsa", ".lock"})

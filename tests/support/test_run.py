@@ -36,8 +36,12 @@ _SHARED_STARTS: Final = 12
 _LEAST_SHOWN_S: Final = 0.05
 _KINDS: Final = (
     ("pytest", re.compile(r"-c import sys;exec\(eval\(sys\.stdin|-m pytest|execnet|tests\.support\.zygote")),
+    ("archives of classes", re.compile(r"-Xshare:dump|log\.class_data")),
     ("Spark", re.compile(r"SparkConnectServer|spark_supervisor|org\.apache\.spark")),
-    ("Python workers of Spark", re.compile(r"pyspark[./](daemon|worker)|pyspark\.sql\.streaming|pyspark/python")),
+    (
+        "Python workers of Spark",
+        re.compile(r"pyspark[./](daemon|worker)|taskexecutor\.spark_worker|pyspark\.sql\.streaming|pyspark/python"),
+    ),
     ("broker", re.compile(r"kafka\.(Kafka|tools)|StorageTool")),
     ("guardian", re.compile(r"\.guardian\b")),
     ("fork server and tasks", re.compile(r"fork_server_main|task:")),
