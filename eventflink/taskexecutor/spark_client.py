@@ -5,6 +5,8 @@ A task that finds them loaded saves a second or so; one that needs none of them 
 
 import importlib
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 _MODULES: Final = (
@@ -23,8 +25,22 @@ _PACKAGES: Final = frozenset(name.partition(".")[0] for name in _MODULES)
 
 def load_client() -> None:
     """Load what a task that uses Spark needs."""
-    for module in _MODULES:
-        importlib.import_module(module)
+    with without_notebooks():
+        for module in _MODULES:
+            importlib.import_module(module)
+
+
+@contextmanager
+def without_notebooks() -> Iterator[None]:
+    """Let pyspark be loaded in the block without IPython, which it takes where that is installed, for progress that no task shows."""
+    is_here = "IPython" in sys.modules
+    if not is_here:
+        sys.modules["IPython"] = None  # type: ignore[assignment]  # whoever imports it is told that there is none
+    try:
+        yield
+    finally:
+        if not is_here:
+            del sys.modules["IPython"]
 
 
 def is_client_loaded() -> bool:

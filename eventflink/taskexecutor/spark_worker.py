@@ -36,7 +36,11 @@ def main() -> None:
     """Connect to Spark, then run the worker's module with that connection."""
     module = sys.argv[1]
     connection = _connect(int(os.environ[_PORT_VARIABLE]), os.environ[_SECRET_VARIABLE].encode())
-    from pyspark import worker_util  # noqa: PLC0415 - see above
+    from eventflink.taskexecutor.spark_client import without_notebooks  # noqa: PLC0415 - see above
+
+    with without_notebooks():
+        from pyspark import worker_util  # noqa: PLC0415 - see above
+        from pyspark.sql.connect import session  # noqa: F401, PLC0415 - what every such worker needs
 
     vars(worker_util)["local_connect_and_auth"] = lambda _port, _secret: connection
     runpy.run_module(module, run_name="__main__", alter_sys=True)
