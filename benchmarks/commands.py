@@ -37,10 +37,10 @@ from benchmarks.submit_trace import TraceBench
 from benchmarks.submit_trace_tables import print_trace
 from benchmarks.subtask_memory import MemoryDisturbed, measure_state, measure_tasks
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.folding import read_fold
 from eventflink.cli.local_cluster import LocalCluster
 from eventflink.cli.main import cli, start_session
 from eventflink.cli.session import Session, pass_session
+from eventflink.gateways.folding import read_fold
 from eventflink.local.embedded_broker import EmbeddedBroker
 
 FAILOVER_JOBS: Final = (1, 100, 1000)

@@ -22,8 +22,8 @@ from eventflink.model.cluster_secret import KEY, OFF, secrets_of
 from eventflink.model.configuration import Configuration
 from eventflink.model.packages import PackageMissing, needs
 from eventflink.model.references import SecretMissing
-from eventflink.session import announced_address
-from eventflink.session.announced_address import Announced
+from eventflink.processes import announced_address
+from eventflink.processes.announced_address import Announced
 
 _TIMEOUT_S: Final = 5.0
 _MINIMUM_FREE_BYTES: Final = 2 * 1024**3

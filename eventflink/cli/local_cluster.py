@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Final, Self
 
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.folding import read_fold
 from eventflink.cli.session import Session
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import TaskManagerRegistered
 from eventflink.gateways.errors import ClusterNotFound, ClusterUnreachable, NoLeader
+from eventflink.gateways.folding import read_fold
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.following import wait_until_it_follows
 from eventflink.gateways.leader import find_leader
 from eventflink.local.class_data import stop_making
 from eventflink.local.embedded_broker import EmbeddedBroker
+from eventflink.processes import announced_address
+from eventflink.processes.announced_address import Announced
 from eventflink.processes.child_processes import Child, ChildProcesses
 from eventflink.processes.file_lock import locked
 from eventflink.processes.worker_processes import WorkerProcesses
-from eventflink.session import announced_address
-from eventflink.session.announced_address import Announced
 
 _MASTER: Final = "master"
 _STANDBY: Final = "standby"

@@ -10,8 +10,8 @@ from eventflink.audit import FilterInvalid, LogFaulty
 from eventflink.audit.filters import Place
 from eventflink.audit.log_source import KafkaLog
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.folding import folding_log
 from eventflink.cli.session import Session
+from eventflink.gateways.folding import folding_log
 from eventflink.log.replay import collecting_rarely
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -11,10 +11,10 @@ import click
 from eventflink.audit import FilterInvalid
 from eventflink.audit.filters import Place
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.folding import folding_log
 from eventflink.cli.session import Session
 from eventflink.documents.cluster import Cluster
 from eventflink.events.snapshot_records import SnapshotManifest
+from eventflink.gateways.folding import folding_log
 from eventflink.leadership.acceptance import is_grant
 from eventflink.leadership.fold import Fold
 from eventflink.log.replay import collecting_rarely, log_bounds, read_log

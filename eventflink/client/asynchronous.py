@@ -8,6 +8,7 @@ from eventflink.blob.tls import TlsFiles
 from eventflink.client.methods import ClusterMethods, Document, JobMethods
 from eventflink.client.options import EventOptions, SubmitOptions
 from eventflink.gateways.async_gateways import AsyncConnection, AsyncGateway
+from eventflink.gateways.state_reads import NO_SOURCES, Sources
 from eventflink.gateways.steps import work
 
 if TYPE_CHECKING:
@@ -30,8 +31,17 @@ class AsyncJob(JobMethods, AsyncGateway):
 class AsyncCluster(ClusterMethods, AsyncGateway):
     """One cluster. Await `close`, or use it in `async with`."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, *, request_timeout_s: float, actor: str, tls: TlsFiles | None) -> None:
-        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s)
+    def __init__(
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        *,
+        request_timeout_s: float,
+        actor: str,
+        tls: TlsFiles | None,
+        sources: Sources = NO_SOURCES,
+    ) -> None:
+        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s, sources=sources)
         self.bootstrap, self.cluster_id, self.actor, self.tls = bootstrap, cluster_id, actor, tls
 
     def job(self, job_id: str) -> AsyncJob:

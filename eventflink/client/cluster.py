@@ -10,6 +10,7 @@ from eventflink.client.options import EventOptions, SubmitOptions
 from eventflink.client.pictures import unanswered
 from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
 from eventflink.gateways.errors import GatewayError
+from eventflink.gateways.state_reads import NO_SOURCES, Sources
 
 if TYPE_CHECKING:
     from eventflink.client.events import EventPages
@@ -54,8 +55,17 @@ class Job(JobMethods, BlockingGateway):
 class Cluster(ClusterMethods, BlockingGateway):
     """One cluster. In a notebook it shows what there is of everything, and its newest jobs. Close it, or use it in `with`."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, *, request_timeout_s: float, actor: str, tls: TlsFiles | None) -> None:
-        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s)
+    def __init__(
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        *,
+        request_timeout_s: float,
+        actor: str,
+        tls: TlsFiles | None,
+        sources: Sources = NO_SOURCES,
+    ) -> None:
+        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s, sources=sources)
         self.bootstrap, self.cluster_id, self.actor, self.tls = bootstrap, cluster_id, actor, tls
 
     def job(self, job_id: str) -> Job:

@@ -53,6 +53,7 @@ def _find(bootstrap: str, cluster_id: str, configuration: Path | str) -> dict[st
     import os  # noqa: PLC0415
 
     from eventflink.blob.tls import tls_files  # noqa: PLC0415
+    from eventflink.gateways.state_reads import sources_of  # noqa: PLC0415
     from eventflink.model.configuration import ConfigurationError  # noqa: PLC0415
     from eventflink.session.cluster_session import actor_name  # noqa: PLC0415
     from eventflink.session.errors import SessionError  # noqa: PLC0415
@@ -64,6 +65,7 @@ def _find(bootstrap: str, cluster_id: str, configuration: Path | str) -> dict[st
     try:
         session = find_session(options)
         found = {"bootstrap": session.bootstrap, "cluster_id": session.cluster_id}
-        return {**found, "actor": actor_name(), "tls": tls_files(session.configuration)}
+        sources = sources_of(session.configuration, lambda: session.bootstrap, session.cluster_id)
+        return {**found, "actor": actor_name(), "tls": tls_files(session.configuration), "sources": sources}
     except (SessionError, ConfigurationError) as error:
         raise ClusterNotNamed(str(error)) from error

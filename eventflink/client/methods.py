@@ -50,7 +50,7 @@ Document = JobGraph | Mapping[str, Any] | Path | str
 
 
 class ClusterMethods(Gateway):
-    """A cluster. Reads raise `NoMasterAnswered`, commands `RequestRefused` and `RequestTimedOut`, as the gateways' do."""
+    """A cluster. Reads raise `ClusterUnreachable`, commands `RequestRefused` and `RequestTimedOut`, as the gateways' do."""
 
     bootstrap: str
     cluster_id: str
@@ -173,8 +173,7 @@ class JobMethods(Gateway):
     @method
     def exceptions(self) -> Steps[list[dict[str, Any]]]:
         """Return the failures, the newest first, with what each led to."""
-        failures: list[dict[str, Any]] = (yield from self._read_job(self.job_id, "/exceptions"))["exceptions"]
-        return failures
+        return self._exceptions(self.job_id)
 
     @method
     def checkpoints(self) -> Steps[dict[str, Any]]:

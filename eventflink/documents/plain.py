@@ -6,9 +6,10 @@ The way back is `parse`: what a master or an archive said, as the class that it 
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields, is_dataclass
 from functools import cache
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from pydantic import TypeAdapter
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 T = TypeVar("T")
 
@@ -59,7 +60,9 @@ def _converter_of_document(cls: Any) -> Callable[[Any], dict[str, Any]]:
 
 
 @cache
-def _adapter(cls: Any) -> TypeAdapter[Any]:
+def _adapter(cls: Any) -> "TypeAdapter[Any]":
+    from pydantic import TypeAdapter  # noqa: PLC0415 - a tenth of a second, which a command that prints what it got does not wait for
+
     return TypeAdapter(cls)
 
 

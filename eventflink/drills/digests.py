@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eventflink.gateways.reads import KnownMaster, MasterSilent, NothingThere, ask_master
+from eventflink.gateways.reads import KnownMaster, MasterSilent, ask_master
 from eventflink.log.replay import log_bounds, new_fold, replay
 from eventflink.snapshots.loading import load_fold
 
@@ -80,7 +80,7 @@ def _ask_all(masters: Sequence[KnownMaster]) -> tuple[list[MasterDigest], list[s
             told = MasterDigest(
                 master.master_id, str(answer["role"]), int(answer["epoch"]), int(answer["log_offset"]), str(answer["digest"])
             )
-        except (MasterSilent, NothingThere, KeyError, ValueError, TypeError) as error:
+        except (MasterSilent, KeyError, ValueError, TypeError) as error:
             silent.append(f"{master.master_id}: {error}")
         else:
             found.append(told)

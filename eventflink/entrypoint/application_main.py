@@ -19,6 +19,7 @@ from eventflink.blob.tls import tls_files
 from eventflink.gateways.application import ApplicationGateway
 from eventflink.gateways.errors import ClusterShuttingDown
 from eventflink.gateways.results import JobResult
+from eventflink.gateways.state_reads import sources_of
 from eventflink.model.configuration import load_configuration
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import ApplicationStatus, JobStatus
@@ -115,7 +116,8 @@ def main(arguments: list[str]) -> int:
     application = Application(**{**document, "arguments": tuple(document["arguments"]), "code": tuple(document["code"])})
     configuration = load_configuration(Path(application.config) if application.config else None, dict(application.overrides))
     ids = (application.bootstrap, configuration.cluster_id, application.application_id)
-    with ApplicationGateway(*ids, tls_files(configuration)) as gateway:
+    sources = sources_of(configuration, lambda: application.bootstrap, configuration.cluster_id)
+    with ApplicationGateway(*ids, tls_files(configuration), sources) as gateway:
         shut_down(gateway, run_application(application, gateway))
     return 0
 

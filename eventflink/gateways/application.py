@@ -18,6 +18,7 @@ from eventflink.blob.tls import TlsFiles
 from eventflink.gateways.code import ship_code
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.results import JobResult
+from eventflink.gateways.state_reads import NO_SOURCES, Sources
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
 
@@ -32,10 +33,12 @@ def application_job_id(cluster_id: str, application_id: str, number: int) -> str
 class ApplicationGateway:
     """What an entry point is called with. For one thread; errors are those of `DispatcherGateway`, which `dispatcher` is."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, application_id: str, tls: TlsFiles | None = None) -> None:
+    def __init__(
+        self, bootstrap: str, cluster_id: str, application_id: str, tls: TlsFiles | None = None, sources: Sources = NO_SOURCES
+    ) -> None:
         self.cluster_id = cluster_id
         self.application_id = application_id
-        self.dispatcher = DispatcherGateway(bootstrap, cluster_id)
+        self.dispatcher = DispatcherGateway(bootstrap, cluster_id, sources=sources)
         self.job_ids: list[str] = []
         """The jobs of this run, in the order of their submission."""
         self._tls = tls

@@ -1,7 +1,7 @@
 """The gateways for `asyncio`: the methods are those of the blocking ones, to be awaited.
 
-Their steps in an event loop are reads by aiohttp, commands over one pipelined client, and looks at Kafka in a few threads. They stand
-apart so that programs without an event loop do not load an HTTP client for one.
+Their steps in an event loop are reads from a REST process by aiohttp, else from the log by one thread for all, commands over one pipelined
+client, and looks at Kafka in a few threads. They stand apart so that programs without an event loop do not load an HTTP client for one.
 
 Kafka's client has no event loop, so its part is threads behind; what many wait for at once, results and reads, is sockets of the loop
 and needs none. A call that is cancelled leaves nothing behind: its socket is closed, its request is sent no more and its place is free; a
@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar, Unpack
 
+from eventflink.blob.tls import client_context
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted, FileUploaded
 from eventflink.events.seal import NO_SEALS, Seals
@@ -24,16 +25,19 @@ from eventflink.gateways.follow import await_checkpoint, await_upload
 from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
 from eventflink.gateways.job_master_gateway import JobMasterMethods
 from eventflink.gateways.leader import listen_for_leader
-from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.pipelined_client import PipelinedClient
-from eventflink.gateways.reads import MAX_ANSWER_BYTES, KnownMaster, MasterSilent, address_of, answer_of, find_masters, target_of
+from eventflink.gateways.reads import KnownMaster, ask_master, find_masters
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerMethods
+from eventflink.gateways.rest_process import MAX_ANSWER_BYTES, OFFSET_HEADER, answer_in, silent
+from eventflink.gateways.state_reads import NO_SOURCES, Sources, StateReads
 from eventflink.gateways.steps import (
     Ask,
+    AskRest,
     AwaitCheckpoint,
     AwaitUpload,
     FindMasters,
+    FoldLog,
     Get,
     ListenForLeader,
     Pause,
@@ -44,10 +48,11 @@ from eventflink.gateways.steps import (
     drive_async,
 )
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
-from eventflink.model.packages import needs
 
 if TYPE_CHECKING:
     import aiohttp
+
+    from eventflink.gateways.folding import Folding
 
 MAX_UNDER_WAY: Final = 1_024
 _THREADS: Final = 8
@@ -58,11 +63,18 @@ class AsyncConnection:
     """One event loop's connection to one cluster. At most `max_under_way` calls are under way; others wait for their turn."""
 
     def __init__(
-        self, bootstrap: str, cluster_id: str, request_timeout_s: float, max_under_way: int = MAX_UNDER_WAY, seals: Seals = NO_SEALS
+        self,
+        bootstrap: str,
+        cluster_id: str,
+        request_timeout_s: float,
+        max_under_way: int = MAX_UNDER_WAY,
+        seals: Seals = NO_SEALS,
+        sources: Sources = NO_SOURCES,
     ) -> None:
         self.bootstrap = bootstrap
         self.cluster_id = cluster_id
-        self.reads = MasterReads(cluster_id, request_timeout_s)
+        self.reads = StateReads(cluster_id, request_timeout_s, sources)
+        self._folding: asyncio.Task[Folding] | None = None
         self._request_timeout_s = request_timeout_s
         self._max_under_way = max_under_way
         self._seals = seals
@@ -73,6 +85,8 @@ class AsyncConnection:
         self._session: aiohttp.ClientSession | None = None
         self._finding: asyncio.Task[list[KnownMaster]] | None = None
         self._performers: dict[type[Any], Callable[[Any], Awaitable[Any]]] = {
+            AskRest: self._ask_rest,
+            FoldLog: self._fold,
             Get: self._get,
             FindMasters: self._find_masters,
             ListenForLeader: self._listen_for_leader,
@@ -132,26 +146,47 @@ class AsyncConnection:
         finally:
             given_up.set()
 
-    async def _get(self, step: Get) -> dict[str, Any]:
-        with needs("async", "reading in an event loop"):
-            import aiohttp  # noqa: PLC0415 - it is large, and programs that only send commands never read from a master
+    async def _ask_rest(self, step: AskRest) -> dict[str, Any]:
+        rest = step.rest
+        try:
+            import aiohttp  # noqa: PLC0415 - it is large, and programs that only send commands never read
             from yarl import URL  # noqa: PLC0415 - see above
-
-        host, port = address_of(step.query_address)
-        address = f"[{host}]" if ":" in host else host
-        url = URL(f"http://{address}:{port}{target_of(step.path, step.parameters, step.timeout_s)}", encoded=True)
+        except ModuleNotFoundError as error:  # The extra `async` brings it; whoever has it not folds the log.
+            raise silent(rest, f"{error.name} is not installed") from error
         if self._session is None:
             self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=self._max_under_way))
+        url = URL(rest.url + rest.target_of(f"/state{step.path}", step.parameters), encoded=True)
+        timeout = aiohttp.ClientTimeout(total=step.timeout_s)
+        context = client_context(rest.tls) if rest.tls is not None else True
         try:
-            async with self._session.get(url, timeout=aiohttp.ClientTimeout(total=step.timeout_s)) as response:
+            async with self._session.get(url, headers=rest.headers, timeout=timeout, ssl=context) as response:
                 body = bytearray()
                 async for chunk in response.content.iter_any():
                     body += chunk
                     if len(body) > MAX_ANSWER_BYTES:
-                        raise MasterSilent(f"{step.query_address}: its answer is longer than {MAX_ANSWER_BYTES} bytes")
+                        raise silent(rest, f"its answer is longer than {MAX_ANSWER_BYTES} bytes")
+                offset = response.headers.get(OFFSET_HEADER)
         except (OSError, TimeoutError, aiohttp.ClientError) as error:
-            raise MasterSilent(f"{step.query_address}: {type(error).__name__}: {error}") from error
-        return answer_of(step.query_address, response.status, bytes(body))
+            raise silent(rest, f"{type(error).__name__}: {error}") from error
+        return answer_in(rest, response.status, offset, bytes(body))
+
+    async def _fold(self, step: FoldLog) -> dict[str, Any]:
+        from eventflink.gateways.folding import Folding, timeout_of  # noqa: PLC0415 - what decides is loaded by who folds
+
+        begun = self._folding
+        if begun is None or (begun.done() and (begun.cancelled() or begun.exception() is not None)):
+            begun = self._folding = asyncio.create_task(asyncio.to_thread(Folding, self.bootstrap, self.cluster_id, self.reads.sources))
+        folding = await asyncio.shield(begun)
+        try:
+            async with asyncio.timeout(timeout_of(step)):
+                return await asyncio.wrap_future(folding.begin(step))
+        except GatewayError:
+            raise
+        except Exception as error:
+            raise folding.translated(error) from error
+
+    async def _get(self, step: Get) -> dict[str, Any]:
+        return await self._in_thread(lambda _stop: ask_master(step.query_address, step.path, step.parameters, timeout_s=step.timeout_s))
 
     async def _find_masters(self, step: FindMasters) -> list[KnownMaster]:
         """Look for the masters once for all who want to know them now: after a failover that is everybody."""
@@ -192,6 +227,9 @@ class AsyncConnection:
         self._closing.set()
         if self._session is not None:
             await self._session.close()
+        if self._folding is not None:
+            with contextlib.suppress(GatewayError):
+                await asyncio.to_thread((await self._folding).close)
         if self._connecting is not None:
             with contextlib.suppress(GatewayError):
                 client = await self._connecting
@@ -208,6 +246,8 @@ class AsyncOptions(TypedDict, total=False):
     """More calls than this wait for their turn."""
     connection: AsyncConnection | None
     """Another gateway's, which is closed there; None: one of its own."""
+    sources: Sources
+    """Where else the cluster can be read than from its log (`state_reads.sources_of`)."""
     seals: Seals
     """Of a process that knows who asks: its requests are sealed with them, and their actors stand in the log as proven (L6)."""
 
@@ -228,12 +268,13 @@ class AsyncGateway(Gateway):
         max_under_way: int = MAX_UNDER_WAY,
         connection: AsyncConnection | None = None,
         seals: Seals = NO_SEALS,
+        sources: Sources = NO_SOURCES,
     ) -> None:
         """Prepare; nothing is connected before the first call. More calls than `max_under_way` wait for their turn.
 
         A `connection` is another gateway's, and is closed there. `seals` are of a process that knows who asks, as a REST process does.
         """
-        self._connection = connection or AsyncConnection(bootstrap, cluster_id, request_timeout_s, max_under_way, seals)
+        self._connection = connection or AsyncConnection(bootstrap, cluster_id, request_timeout_s, max_under_way, seals, sources)
         self._owns_connection = connection is None
         super().__init__(self._connection.reads)
 

@@ -5,7 +5,7 @@ One connection is for one thread. Its way to the leader is opened with the first
 
 import time
 from collections.abc import Callable
-from typing import Any, Self, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar
 
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted, FileUploaded
@@ -15,14 +15,16 @@ from eventflink.gateways.follow import await_checkpoint, await_upload
 from eventflink.gateways.gateway import DEFAULT_REQUEST_TIMEOUT_S, Gateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import listen_for_leader
-from eventflink.gateways.master_reads import MasterReads
 from eventflink.gateways.reads import KnownMaster, ask_master, find_masters
 from eventflink.gateways.request_channel import MAX_REPEAT_AFTER_S, REPEAT_AFTER_S, Accepted, RequestChannel, result_of
+from eventflink.gateways.state_reads import NO_SOURCES, Sources, StateReads, perform_rest
 from eventflink.gateways.steps import (
     Ask,
+    AskRest,
     AwaitCheckpoint,
     AwaitUpload,
     FindMasters,
+    FoldLog,
     Get,
     ListenForLeader,
     Pause,
@@ -33,6 +35,9 @@ from eventflink.gateways.steps import (
     drive,
 )
 from eventflink.model.backoff import Backoff
+
+if TYPE_CHECKING:
+    from eventflink.gateways.folding import Folding
 
 T = TypeVar("T")
 _Performer = Callable[[Any], Any]
@@ -48,15 +53,19 @@ class BlockingConnection:
         request_timeout_s: float,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
         deadline: Deadline = NEVER,
+        sources: Sources = NO_SOURCES,
     ) -> None:
         self.bootstrap = bootstrap
         self.cluster_id = cluster_id
-        self.reads = MasterReads(cluster_id, request_timeout_s)
+        self.reads = StateReads(cluster_id, request_timeout_s, sources)
+        self._folding: Folding | None = None
         self._request_timeout_s = request_timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._deadline = deadline
         self._channel: RequestChannel | None = None
         self._performers: dict[type[Any], _Performer] = {
+            AskRest: perform_rest,
+            FoldLog: self._fold,
             Get: self._get,
             FindMasters: self._find_masters,
             ListenForLeader: self._listen_for_leader,
@@ -81,6 +90,13 @@ class BlockingConnection:
 
     def _perform(self, step: Step) -> Any:
         return self._performers[type(step)](step)
+
+    def _fold(self, step: FoldLog) -> dict[str, Any]:
+        if self._folding is None:
+            from eventflink.gateways.folding import Folding  # noqa: PLC0415 - what decides is loaded by who folds
+
+            self._folding = Folding(self.bootstrap, self.cluster_id, self.reads.sources)
+        return self._folding.answer(step)
 
     def _get(self, step: Get) -> dict[str, Any]:
         return ask_master(step.query_address, step.path, step.parameters, timeout_s=step.timeout_s)
@@ -131,6 +147,9 @@ class BlockingConnection:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+        if self._folding is not None:
+            self._folding.close()
+            self._folding = None
 
 
 class BlockingOptions(TypedDict, total=False):
@@ -142,6 +161,8 @@ class BlockingOptions(TypedDict, total=False):
     """How long Kafka may take to answer."""
     deadline: Deadline
     """Until when all commands together wait for Kafka and the leader."""
+    sources: Sources
+    """Where else the cluster can be read than from its log (`state_reads.sources_of`)."""
     connection: BlockingConnection | None
     """Another gateway's, which is closed there; None: one of its own."""
 
@@ -162,10 +183,11 @@ class BlockingGateway(Gateway):
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
         deadline: Deadline = NEVER,
+        sources: Sources = NO_SOURCES,
         connection: BlockingConnection | None = None,
     ) -> None:
         """Prepare; nothing is connected before the first call. A `connection` is another gateway's, and is closed there."""
-        self._connection = connection or BlockingConnection(bootstrap, cluster_id, request_timeout_s, connect_timeout_s, deadline)
+        self._connection = connection or BlockingConnection(bootstrap, cluster_id, request_timeout_s, connect_timeout_s, deadline, sources)
         self._owns_connection = connection is None
         super().__init__(self._connection.reads)
 

@@ -6,7 +6,7 @@ to any master. So a change of leader in between shows only as time. For many com
 
 import uuid
 from collections.abc import Collection, Mapping
-from typing import Final, Unpack
+from typing import Any, Final, Unpack
 
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.inputs import (
@@ -38,7 +38,7 @@ from eventflink.gateways.gateway import (
 from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import finding_leader
-from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, MAX_MASTERS, KnownMaster, MasterSilent, NothingThere, address_of
+from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, MAX_MASTERS, KnownMaster, MasterSilent, address_of
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.savepoints import remove_savepoint
 from eventflink.gateways.steps import FindMasters, Get, Steps, ask, tell, work
@@ -73,8 +73,9 @@ def parameters_of(values: Mapping[str, object]) -> tuple[ParameterValue, ...]:
 class DispatcherMethods(Gateway):
     """Requests to one cluster.
 
-    Every read raises `NoMasterAnswered` when no master answered within `request_timeout_s`, every command `RequestRefused` (of the
-    refusal's own type; `FencingTokenMismatch` by a leader that it is not for) and `RequestTimedOut`, whose `request_id` repeats it safely.
+    Every read raises `ClusterUnreachable` when neither a REST process nor Kafka answered within `request_timeout_s`, every command
+    `RequestRefused` (of the refusal's own type; `FencingTokenMismatch` by a leader that it is not for) and `RequestTimedOut`, whose
+    `request_id` repeats it safely.
     """
 
     @method
@@ -270,6 +271,11 @@ class DispatcherMethods(Gateway):
         return self._job(job_id)
 
     @method
+    def request_job_exceptions(self, job_id: str) -> Steps[list[dict[str, Any]]]:
+        """Return the failures of a job, the newest first, as `eventflink exceptions --json` shows them; raises `UnknownJob`."""
+        return self._exceptions(job_id)
+
+    @method
     def request_job_status(self, job_id: str) -> Steps[JobStatus]:
         """Return where a job stands; raises `UnknownJob`."""
         return (yield from self._job_standing(job_id)).status
@@ -309,7 +315,7 @@ class DispatcherMethods(Gateway):
                 break
             try:
                 answer = yield Get(master.presence.query_address, "/metrics-address", {}, min(DEFAULT_MASTER_TIMEOUT_S, left_s))
-            except (MasterSilent, NothingThere):
+            except MasterSilent:
                 continue  # It is gone, or of a version that does not tell.
             if answer["metrics_address"]:
                 addresses[master.master_id] = answer["metrics_address"]

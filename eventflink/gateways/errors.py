@@ -119,6 +119,14 @@ class LogUnreadable(GatewayError):
     """The log cannot be followed: a record is missing, or is not a decision."""
 
 
+class LogUnfoldable(LogUnreadable):
+    """The records of the log do not lead to a state."""
+
+
+class LogNotTrusted(GatewayError):
+    """The log has less than was known to be in it, or this process has another secret than the cluster."""
+
+
 _REFUSALS: Final[dict[str, type[RequestRefused]]] = {
     refusal.__name__: refusal
     for refusal in (

@@ -12,8 +12,8 @@ from eventflink.events.inputs import Command, TriggerCheckpoint, TriggerSavepoin
 from eventflink.events.log_events import CheckpointAborted
 from eventflink.gateways import results as r
 from eventflink.gateways.errors import CheckpointFailed, FileNotAvailable, JobNotTerminated, RequestTimedOut, UnknownJob, UnknownTaskManager
-from eventflink.gateways.master_reads import MasterReads
-from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, NothingThere
+from eventflink.gateways.rest_process import NothingThere
+from eventflink.gateways.state_reads import StateReads
 from eventflink.gateways.steps import AwaitCheckpoint, AwaitUpload, Parameters, Steps, ask
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.job_graph_document import is_valid_job_id
@@ -25,10 +25,7 @@ DEFAULT_CHECKPOINT_TIMEOUT_S: Final = 60.0
 DEFAULT_RESULT_TIMEOUT_S: Final = 600.0
 
 RESULT_WAIT_S: Final = 5.0
-"""For so long one master is asked to wait for a job's end; then it, or another, is asked again."""
-
-_GRACE_S: Final = 1.0
-"""What a master that waits gets beyond that for its answer."""
+"""For so long a REST process is asked to wait for a job's end; then it is asked again."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -98,22 +95,14 @@ def header(*, actor: str = "", request_id: str = "", fencing_token: str = "") ->
 class Gateway:
     """Steps that more than one gateway takes."""
 
-    def __init__(self, reads: MasterReads) -> None:
+    def __init__(self, reads: StateReads) -> None:
         self._reads = reads
 
-    def _read_job(
-        self,
-        job_id: str,
-        part: str = "",
-        parameters: Parameters | None = None,
-        *,
-        deadline: float | None = None,
-        timeout_s: float = DEFAULT_MASTER_TIMEOUT_S,
-    ) -> Steps[dict[str, Any]]:
+    def _read_job(self, job_id: str, part: str = "", parameters: Parameters | None = None, *, wait_s: float = 0.0) -> Steps[dict[str, Any]]:
         if not is_valid_job_id(job_id):
             raise UnknownJob("UnknownJob", f"job not found: '{job_id[:128]}' is not a valid job id")
         try:
-            return (yield from self._reads.read(f"/jobs/{job_id}{part}", parameters, deadline=deadline, timeout_s=timeout_s))
+            return (yield from self._reads.read(f"/jobs/{job_id}{part}", parameters, wait_s=wait_s))
         except NothingThere as error:
             raise UnknownJob("UnknownJob", str(error)) from error
 
@@ -132,18 +121,18 @@ class Gateway:
         """Wait for a job's end, over any failovers."""
         clock = self._reads.clock
         deadline = clock() + timeout_s
-        since: Parameters = {}
         while True:
             wait_s = max(0.001, min(RESULT_WAIT_S, deadline - clock()))
-            parameters: Parameters = {"timeout_ms": max(1, round(wait_s * 1000)), **since}
-            answer = yield from self._read_job(job_id, "/result", parameters, deadline=deadline + _GRACE_S, timeout_s=wait_s + _GRACE_S)
+            answer = yield from self._read_job(job_id, "/result", {"wait_ms": max(1, round(wait_s * 1000))}, wait_s=wait_s)
             result = answer["result"]
-            # From then on it is enough that the next answer is not older; the end of the log need not be asked for again.
-            since = {"min_offset": answer["log_offset"], "linearizable": "false"}
             if result["is_terminal"]:
                 return r.read_as(r.JobResult, {**result, "log_offset": answer["log_offset"]})
             if clock() >= deadline:
                 raise JobNotTerminated(f"job '{job_id}' is {result['status']}: it has not ended within {timeout_s:g} s, and still runs")
+
+    def _exceptions(self, job_id: str) -> Steps[list[dict[str, Any]]]:
+        failures: list[dict[str, Any]] = (yield from self._read_job(job_id, "/exceptions"))["exceptions"]
+        return failures
 
     def _jobs(self, statuses: Collection[JobStatus], limit: int) -> Steps[r.MultipleJobsDetails]:
         answer = yield from self._reads.read("/jobs", {"status": [str(status) for status in statuses], "limit": limit})

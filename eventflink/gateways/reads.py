@@ -1,7 +1,6 @@
-"""Reads of the state from the masters: which ones there are, by what they say on `leadership`, and what one of them answers over HTTP.
+"""The masters of a cluster: which ones there are, by what they say on `leadership`, and what one of them says of itself over HTTP.
 
-Any master answers, whether it leads or not, with the offset of the log that its answer reflects. A master that does not answer, because it
-was killed, hangs, or just builds its state, is passed over; so a read fails only when no master is left.
+The state of the cluster is asked for elsewhere (`state_reads.py`): a master is asked only for what no other process can know.
 """
 
 import http.client
@@ -16,7 +15,7 @@ from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.effects import MasterPresence
 from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic
-from eventflink.gateways.errors import ArchiveUnusable, GatewayError
+from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader
 
 DEFAULT_MASTER_TIMEOUT_S: Final = 3.0
@@ -25,32 +24,14 @@ DEFAULT_MASTER_TIMEOUT_S: Final = 3.0
 MAX_MASTERS: Final = 8
 """How many are asked at most."""
 
-MAX_ASKING_S: Final = 12.0
-"""After this long no further one is asked."""
-
 _TAIL_RECORDS: Final = 1_000
 """How much of `leadership` is read for presences: more than half a minute of them."""
 
 _POLL_S: Final = 0.2
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 _OK: Final = 200
-_BAD_REQUEST: Final = 400
-_NOT_FOUND: Final = 404
-_GONE: Final = 410
 
 Parameters = Mapping[str, str | int | Sequence[str]]
-
-
-class NoMasterAnswered(GatewayError):
-    """No master answered the read; the message says what each of them did instead."""
-
-
-class NothingThere(GatewayError):
-    """A master answered that what was asked for does not exist."""
-
-
-class QuestionInvalid(GatewayError):
-    """A master answered that the question itself is wrong; the message says where."""
 
 
 class MasterSilent(GatewayError):
@@ -147,9 +128,6 @@ def ask_master(
     """Return what the master at `query_address` (host:port) answers to GET `path`.
 
     Raises:
-        NothingThere: what was asked for does not exist.
-        QuestionInvalid: the path does not take these parameters.
-        ArchiveUnusable: the job has left the memory, and its archive is damaged or gone.
         MasterSilent: there is no answer, or none that can be used.
 
     """
@@ -181,10 +159,7 @@ def target_of(path: str, parameters: Parameters | None, timeout_s: float) -> str
 
 
 def answer_of(query_address: str, status: int, body: bytes) -> dict[str, Any]:
-    """Return what a master said; raises as `ask_master` does.
-
-    Only a master that looked into its state names an offset with a 404: an older one, that does not know the path, was no use.
-    """
+    """Return what a master said; raises `MasterSilent`."""
     try:
         answer = json.loads(body)
     except ValueError as error:
@@ -193,55 +168,4 @@ def answer_of(query_address: str, status: int, body: bytes) -> dict[str, Any]:
         raise MasterSilent(f"{query_address} does not answer as a master: {body[:80]!r}")
     if status == _OK:
         return answer
-    if status == _NOT_FOUND and "log_offset" in answer:
-        raise NothingThere(str(answer.get("error")))
-    if status == _GONE:
-        raise ArchiveUnusable(str(answer.get("error")))
-    if status == _BAD_REQUEST:
-        raise QuestionInvalid(f"{query_address}: {answer.get('error')}")
     raise MasterSilent(f"{query_address}: {status} {answer.get('error')}")
-
-
-def exceptions_path(job_id: str) -> str:
-    """Return where a master answers for the failures of a job."""
-    return f"/jobs/{urllib.parse.quote(job_id, safe='')}/exceptions"
-
-
-def checkpoints_path(job_id: str) -> str:
-    """Return where a master answers for the checkpoints of a job."""
-    return f"/jobs/{urllib.parse.quote(job_id, safe='')}/checkpoints"
-
-
-def ask_masters(
-    bootstrap: str,
-    cluster_id: str,
-    path: str,
-    parameters: Parameters | None = None,
-    *,
-    timeout_s: float = DEFAULT_MASTER_TIMEOUT_S,
-) -> dict[str, Any]:
-    """Return the answer of the first master that gives one, of all that were heard of lately; each has `timeout_s`.
-
-    Raises:
-        NothingThere: what was asked for does not exist.
-        QuestionInvalid: the path does not take these parameters.
-        ArchiveUnusable: the job has left the memory, and its archive is damaged or gone.
-        NoMasterAnswered: there is no master, or none answered.
-        ClusterUnreachable: Kafka does not answer.
-        ClusterNotFound: Kafka holds no such cluster.
-
-    """
-    masters = [m for m in find_masters(bootstrap, cluster_id) if m.presence.query_address][:MAX_MASTERS]
-    if not masters:
-        raise NoMasterAnswered(f"no master of '{cluster_id}' was heard of lately")
-    silences: list[str] = []
-    deadline = time.monotonic() + MAX_ASKING_S
-    for master in masters:
-        if time.monotonic() >= deadline:
-            silences.append(f"{master.master_id}: not asked, because {MAX_ASKING_S:g} s were over")
-            continue
-        try:
-            return ask_master(master.presence.query_address, path, parameters, timeout_s=timeout_s)
-        except MasterSilent as error:
-            silences.append(f"{master.master_id}: {error}")
-    raise NoMasterAnswered(f"no master of '{cluster_id}' answered: {'; '.join(silences)}")

@@ -8,11 +8,14 @@ So there is one place for every retry, deadline and back-off.
 import random
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from eventflink.events.inputs import Command, Request
 from eventflink.gateways.errors import GatewayError
-from eventflink.gateways.request_channel import Accepted
+
+if TYPE_CHECKING:
+    from eventflink.events.inputs import Command, Request
+    from eventflink.gateways.request_channel import Accepted
+    from eventflink.gateways.rest_process import RestProcess
 
 FIRST_PAUSE_S: Final = 0.1
 MAX_PAUSE_S: Final = 2.0
@@ -31,6 +34,28 @@ class Get:
     path: str
     parameters: Parameters
     timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class AskRest:
+    """Ask a REST process for the state; gives its JSON object. Errors: RestSilent, NothingThere, QuestionInvalid, ArchiveUnusable."""
+
+    rest: "RestProcess"
+    path: str
+    parameters: Parameters
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoldLog:
+    """Fold the log here; gives what a REST process would. Errors: those of `StateReads.read`."""
+
+    path: str
+    parameters: Parameters
+    timeout_s: float
+    """How long Kafka is waited for."""
+    wait_s: float
+    """How long the question waits itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +85,21 @@ class Pause:
 class Ask:
     """Send a request, again and again under the same id, until it is answered; gives Accepted. Errors: RequestRefused, RequestTimedOut."""
 
-    request: Request
+    request: "Request"
 
 
 @dataclass(frozen=True, slots=True)
 class Tell:
     """Send a command that wants no answer; gives its request id once Kafka has it. Errors: GatewayError."""
 
-    command: Command
+    command: "Command"
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitUpload:
     """Follow the log from an accepted RequestFileUpload on; gives `FileUploaded`, or None when the time is over."""
 
-    accepted: Accepted
+    accepted: "Accepted"
     timeout_s: float
 
 
@@ -85,7 +110,7 @@ class AwaitCheckpoint:
     Gives `CheckpointCompleted`, `CheckpointAborted`, or None: the time is over.
     """
 
-    accepted: Accepted
+    accepted: "Accepted"
     timeout_s: float
 
 
@@ -96,7 +121,7 @@ class Work:
     call: Callable[[], Any]
 
 
-Step = Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload | AwaitCheckpoint | Work
+Step = AskRest | FoldLog | Get | FindMasters | ListenForLeader | Pause | Ask | Tell | AwaitUpload | AwaitCheckpoint | Work
 
 
 def random_fraction() -> float:
@@ -104,13 +129,13 @@ def random_fraction() -> float:
     return random.random()  # noqa: S311 - see above
 
 
-def ask(request: Request) -> Steps[Accepted]:
+def ask(request: "Request") -> "Steps[Accepted]":
     """Have a request done."""
     accepted: Accepted = yield Ask(request)
     return accepted
 
 
-def tell(command: Command) -> Steps[str]:
+def tell(command: "Command") -> Steps[str]:
     """Send a command that wants no answer; give its request id."""
     request_id: str = yield Tell(command)
     return request_id

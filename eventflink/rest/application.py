@@ -32,7 +32,19 @@ from eventflink.rest.flink import (
     task_manager_files,
     task_managers,
 )
-from eventflink.rest.own import attempt_files, changes, commands, dry_runs, identity, log, pages, present_masters, submissions, topics
+from eventflink.rest.own import (
+    attempt_files,
+    changes,
+    commands,
+    dry_runs,
+    identity,
+    log,
+    pages,
+    present_masters,
+    state,
+    submissions,
+    topics,
+)
 from eventflink.rest.own.moments import Moments, NotModified, not_modified
 from eventflink.rest.reading import Reads, StateReads
 from eventflink.rest.services import Services
@@ -64,6 +76,7 @@ _OWN_ROUTERS: Final = (
     identity.router,
     log.router,
     present_masters.router,
+    state.router,
     submissions.router,
     topics.router,
     *pages.ROUTERS,

@@ -204,7 +204,7 @@ class ClusterSession:
 
     def find_bootstrap(self) -> str:
         """Return where Kafka is said to be, which is not asked; empty: nowhere."""
-        from eventflink.session.announced_address import Announced, read
+        from eventflink.processes.announced_address import Announced, read
 
         return self.configuration.bootstrap_servers or read(self.configuration.data_path, Announced.BROKER) or ""
 

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
-from eventflink.gateways.errors import GatewayError
+from eventflink.gateways.errors import ClusterUnreachable, GatewayError
 from eventflink.gateways.following import MasterNotFollowing, wait_until_it_follows
 from eventflink.gateways.leader import find_leader
-from eventflink.gateways.reads import NoMasterAnswered
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.gateways.results import SubtaskInfo
 from eventflink.model.attempts import AttemptId
@@ -142,7 +141,7 @@ class ClusterProcesses:
                 self._check()
                 try:
                     known = {info.task_manager_id: info.process_id for info in gateway.request_task_manager_info()}
-                except NoMasterAnswered:
+                except ClusterUnreachable:
                     return False
                 missing.clear()
                 missing.update(n for n in self._task_executors if known.get(n) != self._children[n].process.pid)

@@ -13,7 +13,6 @@ from typing import Any, Final, Protocol, Self
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterUnreachable, RequestRefused, RequestTimedOut
 from eventflink.gateways.outputs import find_output
-from eventflink.gateways.reads import NoMasterAnswered, ask_masters, exceptions_path
 from eventflink.gateways.results import CompletedCheckpoint, ExecutionGraphInfo, SubtaskInfo
 from eventflink.jobs.plain_rows import python_rows
 from eventflink.model.stack_traces import cut_stack_trace
@@ -27,7 +26,7 @@ REQUEST_TIMEOUT_S: Final = 15.0
 _POLL_S: Final = 0.05
 _SHOWN_EXCEPTIONS: Final = 3
 _SHOWN_TRACE_LINES: Final = 12
-_NO_ANSWER: Final = (NoMasterAnswered, ClusterUnreachable, RequestTimedOut)
+_NO_ANSWER: Final = (ClusterUnreachable, RequestTimedOut)
 """What a crashed leader or broker looks like from here, until somebody leads again."""
 
 _NOT_YET: Final = ("StreamsNotReady", "JobNotRunning")
@@ -84,9 +83,7 @@ class JobHandle:
 
     def exceptions(self) -> list[dict[str, Any]]:
         """Return the failures, the newest first, with what each led to, as `eventflink exceptions --json` shows them."""
-        answer = ask_masters(self._cluster.bootstrap, self._cluster.cluster_id, exceptions_path(self.job_id), {"linearizable": "true"})
-        failures: list[dict[str, Any]] = answer["exceptions"]
-        return failures
+        return self._cluster.gateway.request_job_exceptions(self.job_id)
 
     def result(
         self, vertex: str | None = None, *, output: str = "default", limit: int = 100_000, timeout_s: float = DEFAULT_TIMEOUT_S

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from eventflink.blob.client import put_blob
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.state_reads import sources_of
 from eventflink.jobs.archive import build_archive
 from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
@@ -66,7 +67,8 @@ class MiniCluster:
     def gateway(self) -> DispatcherGateway:
         """The Python gateway to the cluster's Dispatcher (docs/gateways.md), for what a handle does not offer."""
         if self._gateway is None:
-            self._gateway = DispatcherGateway(self.bootstrap, self.cluster_id, request_timeout_s=REQUEST_TIMEOUT_S)
+            sources = sources_of(self.processes.configuration, lambda: self.bootstrap, self.cluster_id)
+            self._gateway = DispatcherGateway(self.bootstrap, self.cluster_id, request_timeout_s=REQUEST_TIMEOUT_S, sources=sources)
         return self._gateway
 
     def __enter__(self) -> Self:

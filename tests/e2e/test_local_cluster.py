@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from eventflink.session.announced_address import Announced, read
+from eventflink.processes.announced_address import Announced, read
 from tests.support.running_cluster import is_alive
 
 pytestmark = pytest.mark.slow

@@ -21,7 +21,9 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ArchiveUnusable, DuplicateJobSubmission, JobTerminated, UnknownJob
 from eventflink.gateways.reads import ask_master, find_masters
+from eventflink.gateways.state_reads import sources_of
 from eventflink.log.clients import consumer_settings
+from eventflink.model.configuration import load_configuration
 from eventflink.model.statuses import JobStatus
 from eventflink.snapshots.snapshot import encode_fold
 from tests.support.hand import NOWHERE
@@ -49,7 +51,9 @@ def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def dispatcher(cluster: RunningCluster) -> Iterator[DispatcherGateway]:
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    configuration = load_configuration(None, {key: str(value) for key, value in cluster.overrides.items()})
+    sources = sources_of(configuration, lambda: cluster.bootstrap, cluster.cluster_id)
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id, sources=sources) as gateway:
         yield gateway
 
 
@@ -86,7 +90,7 @@ def test_an_evicted_job_is_answered_from_its_archive_by_any_master_and_to_the_co
     assert dispatcher.request_job_status("failed") is JobStatus.FAILED
     result = dispatcher.request_job_result("failed", timeout_s=120)
     assert (result.status, result.cause.failure_type if result.cause else "") == (JobStatus.FAILED, "LookupError")
-    assert cluster.exceptions_of("failed")["total"] == 1
+    assert len(dispatcher.request_job_exceptions("failed")) == 1
     masters = find_masters(cluster.bootstrap, cluster.cluster_id)
     for master in {m.master_id: m for m in masters}.values():
         answer = ask_master(master.presence.query_address, "/jobs/failed", {"min_offset": job.log_offset})
@@ -233,7 +237,7 @@ def test_without_any_master_the_command_line_reads_log_and_archive_itself(
 ) -> None:
     end(cluster, "read")
     wait_until_evicted(cluster, "read")
-    for name in [name for name in cluster.processes if name in cluster.masters]:
+    for name in [name for name in cluster.processes if name in (*cluster.masters, "rest")]:
         assert cluster.stop(name) == 0
     [job] = ask_command_line(cluster, capsys, "status", "read")
     assert (job["status"], job["vertices"][0]["states"]) == ("FINISHED", {"FINISHED": 1})

@@ -14,7 +14,7 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.log_events import RegionRestarted, RestartScheduled, TaskFinished
 from eventflink.gateways.errors import InvalidParameters
-from eventflink.gateways.reads import NothingThere
+from eventflink.gateways.rest_process import NothingThere
 from eventflink.jobs.result import read_result
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster

@@ -17,14 +17,14 @@ import psutil
 from pyspark.sql.connect import functions as F  # noqa: N812 - as Spark's users call it
 from pyspark.sql.connect.session import SparkSession
 
-from eventflink.log.embedded_broker import BrokerUnavailable, EmbeddedBroker
-from eventflink.log.java import JavaMissing
+from eventflink.local.embedded_broker import BrokerUnavailable, EmbeddedBroker
+from eventflink.local.java import JavaMissing
 from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, SparkUnavailable, ensure_server
 from eventflink.taskexecutor.task_spark import session_address
 from eventflink.testing.cluster_processes import fast_java
 from tests.support.topics import CommittedReader, create_topic, feed
 
-_MAKER: Final = "eventflink.log.class_data"
+_MAKER: Final = "eventflink.local.class_data"
 _LIMIT_S: Final = 300.0
 _ROWS: Final = 20
 

@@ -27,9 +27,11 @@ from eventflink.events.effects import DeadLetter
 from eventflink.events.log_events import LogEvent
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.folding import Folding
 from eventflink.gateways.following import Following, wait_until_it_follows
 from eventflink.gateways.leader import find_leader
-from eventflink.gateways.reads import ask_masters, exceptions_path
+from eventflink.gateways.state_reads import NO_SOURCES
+from eventflink.gateways.steps import FoldLog
 from eventflink.jobs.archive import build_archive
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics, ensure_topics
@@ -41,8 +43,8 @@ from eventflink.model.configuration import load_configuration
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import ExecutionState, JobStatus
-from eventflink.session.announced_address import Announced
-from eventflink.session.announced_address import read as read_announced
+from eventflink.processes.announced_address import Announced
+from eventflink.processes.announced_address import read as read_announced
 from eventflink.snapshots.loading import load_fold
 from tests.support import zygote
 
@@ -315,8 +317,12 @@ class RunningCluster:
         return job
 
     def exceptions_of(self, job_id: str) -> dict[str, Any]:
-        """Return what a master answers for the failures of a job, as of the log's end."""
-        return ask_masters(self.bootstrap, self.cluster_id, exceptions_path(job_id), {"linearizable": "true"})
+        """Return what is told of the failures of a job, as of the log's end."""
+        folding = Folding(self.bootstrap, self.cluster_id, NO_SOURCES)
+        try:
+            return folding.answer(FoldLog(f"/jobs/{job_id}/exceptions", {}, TIMEOUT_S, 0.0))
+        finally:
+            folding.close()
 
     def wait_for_running(self, job_id: str, attempt: int = 1) -> None:
         def running(fold: Fold) -> bool:

@@ -11,16 +11,16 @@ import pytest
 
 from eventflink.audit.difference import difference_between, moment_of
 from eventflink.audit.explanation import explain_why, explanation_view
-from eventflink.cli import rest_reads
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
-from eventflink.cli.rest_reads import IDENTITY_VARIABLE, cluster_name
 from eventflink.documents.plain import plain
+from eventflink.gateways import state_reads
 from eventflink.gateways.kafka_clients import PartitionReader
+from eventflink.gateways.rest_process import IDENTITY_VARIABLE, cluster_name
 from eventflink.log.replay import new_fold
+from eventflink.processes.announced_address import Announced, announced
 from eventflink.rest.access.identity import Role
 from eventflink.rest.access.server_tls import ServerTls
-from eventflink.session.announced_address import Announced, announced
 from eventflink.views.jobs_and_cluster import jobs_view
 from tests.support.asked_log import ScriptedLog
 from tests.support.cluster import ScriptedCluster, replay
@@ -45,7 +45,7 @@ def url(cluster: ScriptedCluster) -> Iterator[str]:
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_reads, "_TIMEOUT_S", 60.0)  # But for what is served by a busy machine.
+    monkeypatch.setattr(state_reads, "TIMEOUT_S", 60.0)  # But for what is served by a busy machine.
     connect = PartitionReader.__init__
     monkeypatch.setattr(PartitionReader, "__init__", lambda *where, **_timeout: connect(*where, connect_timeout_s=0.2))
 
@@ -146,7 +146,7 @@ def test_a_rest_process_that_the_configuration_names_is_asked_with_tls_and_a_tok
         }
         command = [part for key, value in keys.items() for part in ("-D", f"{key}={value}")] + ["list", "--json"]
         monkeypatch.delenv(IDENTITY_VARIABLE, raising=False)
-        assert run(command) == ExitCode.UNREACHABLE, "without a token the masters are asked, and there is no Kafka"
+        assert run(command) == ExitCode.UNREACHABLE, "without a token the log is to be folded, and there is no Kafka"
         monkeypatch.setenv(IDENTITY_VARIABLE, tokens.tokens[Role.VIEWER])
         assert run(command) == ExitCode.OK
     assert len(json.loads(capsys.readouterr().out)) == len(cluster.master.dispatcher.jobs)

@@ -22,7 +22,7 @@ from eventflink.gateways.blocking import BlockingOptions
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.request_channel import Accepted
-from eventflink.session.announced_address import Announced, announced
+from eventflink.processes.announced_address import Announced, announced
 from eventflink.session.errors import KafkaNotFound, SecretNotWritten, SessionError, SessionInvalid
 from tests.support.command_line import commands_of
 from tests.support.small_disk import run_on_small_disk

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from click.shell_completion import get_completion_class
 
-from eventflink.cli import completion, rest_reads
+from eventflink.cli import completion
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import cli, run
-from eventflink.cli.rest_reads import cluster_name
-from eventflink.session.announced_address import Announced, announced
+from eventflink.gateways import state_reads
+from eventflink.gateways.rest_process import cluster_name
+from eventflink.processes.announced_address import Announced, announced
 from tests.support.command_line import commands_of
 from tests.support.recorded_cluster import recorded_cluster
 from tests.support.rest_server import served
@@ -27,7 +28,7 @@ def no_settings_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     for name in ("EVENTFLINK_CONFIG", "EVENTFLINK_CONF_DIR", "EVENTFLINK_BOOTSTRAP", "EVENTFLINK_CONTEXT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
-    monkeypatch.setattr(rest_reads, "_TIMEOUT_S", 60.0)  # But for what is served by a busy machine.
+    monkeypatch.setattr(state_reads, "TIMEOUT_S", 60.0)  # But for what is served by a busy machine.
 
 
 @pytest.fixture(scope="module")

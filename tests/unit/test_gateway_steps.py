@@ -10,7 +10,7 @@ from typing import Any, assert_type
 import pytest
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import LeaderHeartbeat, MasterPresence, Resignation
+from eventflink.events.effects import LeaderHeartbeat, Resignation
 from eventflink.events.inputs import RescaleJob, TriggerCheckpoint, TriggerSavepoint
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted
 from eventflink.gateways import errors
@@ -18,6 +18,7 @@ from eventflink.gateways.async_gateways import AsyncConnection, AsyncDispatcherG
 from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
 from eventflink.gateways.dispatcher_gateway import DispatcherMethods
 from eventflink.gateways.errors import (
+    ArchiveUnusable,
     CheckpointFailed,
     ClusterUnreachable,
     FencingTokenMismatch,
@@ -32,31 +33,20 @@ from eventflink.gateways.errors import (
 from eventflink.gateways.gateway import RESULT_WAIT_S
 from eventflink.gateways.job_master_gateway import JobMasterGateway, JobMasterMethods
 from eventflink.gateways.leader import ALONE_HEARTBEATS, FIRST_LOOK_S, MAX_LOOK_S, LeaderWatch
-from eventflink.gateways.master_reads import MasterReads
-from eventflink.gateways.reads import KnownMaster, MasterSilent, NoMasterAnswered, NothingThere, QuestionInvalid, answer_of
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway, ResourceManagerMethods
+from eventflink.gateways.rest_process import NothingThere, QuestionInvalid, RestProcess, RestSilent, answer_in
 from eventflink.gateways.results import AnswerUnreadable, CompletedCheckpoint
-from eventflink.gateways.steps import Ask, AwaitCheckpoint, FindMasters, Get, ListenForLeader, Pause, Step, Tell
+from eventflink.gateways.state_reads import ASK_AGAIN_S, Sources, StateReads
+from eventflink.gateways.steps import Ask, AskRest, AwaitCheckpoint, FoldLog, ListenForLeader, Pause, Step, Tell
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
-from eventflink.model.statuses import BackPressureLevel, CheckpointFailureReason, JobStatus, Role, SavepointMode
+from eventflink.model.statuses import BackPressureLevel, CheckpointFailureReason, JobStatus, SavepointMode
 
 LEADERSHIP = PayloadCodec("LeadershipEnvelope")
 HEARTBEAT = LeaderHeartbeat(epoch=3, leader_id="leader-3", master_id="m", blob_address="h:1", log_offset=5)
 
 
-def master(name: str, offset: int = 0) -> KnownMaster:
-    presence = MasterPresence(
-        master_id=name,
-        incarnation="i",
-        sequence=1,
-        role=Role.STANDBY,
-        epoch=1,
-        log_offset=1,
-        feature_level=1,
-        query_address=f"{name}:80",
-    )
-    return KnownMaster(presence, offset)
+REST = RestProcess("http://here:1")
 
 
 def never() -> float:
@@ -69,17 +59,17 @@ class World:
 
     now_s: float = 0.0
     steps: list[Step] = field(default_factory=list)
-    found: Iterator[list[KnownMaster] | Exception] = field(default_factory=lambda: iter(()))
-    """What each look for masters gives; the last one is repeated for ever."""
-    answer: Callable[[Get], dict[str, Any]] = field(default=lambda _get: {})
+    rest: RestProcess | None = None
+    """The REST process that is found; None: there is none."""
+    answer: Callable[[AskRest | FoldLog], dict[str, Any]] = field(default=lambda _step: {})
     heartbeats: Iterator[LeaderHeartbeat | Exception | None] = field(default_factory=lambda: iter(()))
     fraction: Callable[[], float] = never
     sent: list[Any] = field(default_factory=list)
     checkpoint: CheckpointCompleted | CheckpointAborted | None = None
     """How a checkpoint ends that is waited for; None: not in time."""
 
-    def reads(self, request_timeout_s: float) -> MasterReads:
-        return MasterReads("c", request_timeout_s, lambda: self.now_s, self.fraction)
+    def reads(self, request_timeout_s: float) -> StateReads:
+        return StateReads("c", request_timeout_s, Sources(lambda: self.rest), lambda: self.now_s, self.fraction)
 
     def dispatcher(self, request_timeout_s: float = 30.0) -> "VirtualDispatcher":
         return VirtualDispatcher("nowhere", "c", connection=VirtualConnection(self, request_timeout_s))
@@ -87,10 +77,8 @@ class World:
     def perform(self, step: Step) -> Any:
         self.steps.append(step)
         match step:
-            case Get():
+            case AskRest() | FoldLog():
                 return self.answer(step)
-            case FindMasters():
-                return self.given(next(self.found))
             case ListenForLeader():
                 outcome = next(self.heartbeats)
                 self.now_s += 0.01 if outcome is not None else step.timeout_s
@@ -153,8 +141,8 @@ def for_ever(*outcomes: Any) -> Iterator[Any]:
         yield outcomes[-1]
 
 
-def silent(get: Get) -> dict[str, Any]:
-    raise MasterSilent(f"{get.query_address}: refused")
+def silent(_step: AskRest | FoldLog) -> dict[str, Any]:
+    raise RestSilent("http://here:1: refused")
 
 
 # -- the leader -------------------------------------------------------------------------------------------------------
@@ -229,66 +217,49 @@ def test_a_leader_that_was_deposed_and_goes_on_beside_its_successor_is_none() ->
 # -- reads ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_silent_master_is_passed_over_and_who_answered_is_asked_first_next_time() -> None:
-    def answer(get: Get) -> dict[str, Any]:
-        return silent(get) if get.query_address.startswith("a") else {"jobs": [["j", "RUNNING"]]}
+def test_a_rest_process_is_asked_first_and_the_log_is_folded_where_there_is_none() -> None:
+    answer = {"jobs": [["j", "RUNNING"]]}
+    for rest, kinds in ((REST, [AskRest, AskRest]), (None, [FoldLog, FoldLog])):
+        world = World(rest=rest, answer=lambda _step: answer)
+        dispatcher = world.dispatcher()
+        assert dispatcher.list_jobs() == dispatcher.list_jobs() == {"j": JobStatus.RUNNING}
+        assert [type(step) for step in world.steps] == kinds
+        assert {step.path for step in world.steps if isinstance(step, AskRest | FoldLog)} == {"/job-statuses"}
 
-    world = World(found=iter([[master("a"), master("b")]]), answer=answer)
+
+def test_a_rest_process_that_is_silent_is_asked_again_after_a_while_only() -> None:
+    def answer(step: AskRest | FoldLog) -> dict[str, Any]:
+        return silent(step) if isinstance(step, AskRest) and world.now_s < ASK_AGAIN_S else {"jobs": []}
+
+    world = World(rest=REST, answer=answer)
     dispatcher = world.dispatcher()
-    assert dispatcher.list_jobs() == dispatcher.list_jobs() == {"j": JobStatus.RUNNING}
-    assert [step.query_address for step in world.of(Get)] == ["a:80", "b:80", "b:80"]
-    assert all(step.parameters["linearizable"] == "true" for step in world.of(Get))
-    assert not world.of(Pause)
+    for now_s in (0.0, ASK_AGAIN_S - 1, ASK_AGAIN_S, ASK_AGAIN_S):
+        world.now_s = now_s
+        assert dispatcher.list_jobs() == {}
+    assert [type(step) for step in world.steps] == [AskRest, FoldLog, FoldLog, AskRest, AskRest]
 
 
-def test_when_all_are_silent_they_are_looked_for_anew_until_one_answers() -> None:
-    """As over a failover: time, not an error."""
-
-    def answer(get: Get) -> dict[str, Any]:
-        return {"jobs": []} if get.query_address.startswith("new") else silent(get)
-
-    world = World(found=iter([[master("a")], [], [master("a")], [master("new")]]), answer=answer)
-    assert world.dispatcher().list_jobs() == {}
-    assert [step.seconds for step in world.of(Pause)] == [0.1, 0.2, 0.4]
-
-
-def test_masters_that_stay_silent_are_given_up_at_the_deadline_each_with_what_it_did() -> None:
-    world = World(found=for_ever([master("a"), master("b")]), answer=silent)
-    with pytest.raises(NoMasterAnswered, match=r"a: a:80: refused; b: b:80: refused"):
-        world.dispatcher(request_timeout_s=10.0).list_jobs()
-    assert 8 < world.now_s <= 10
-    nobody = World(found=for_ever([]))
-    with pytest.raises(NoMasterAnswered, match="was heard of lately"):
-        nobody.dispatcher(request_timeout_s=1.0).list_jobs()
-    away = World(found=for_ever(ClusterUnreachable("away")))
-    with pytest.raises(ClusterUnreachable):
-        away.dispatcher(request_timeout_s=1.0).list_jobs()
-
-
-def test_a_read_never_waits_for_a_master_beyond_its_deadline() -> None:
-    def answer(get: Get) -> dict[str, Any]:
-        world.now_s += get.timeout_s
-        return silent(get)
-
-    world = World(found=for_ever([master("a"), master("b")]), answer=answer)
-    with pytest.raises(NoMasterAnswered):
-        world.dispatcher(request_timeout_s=4.0).list_jobs()
-    assert world.now_s <= 4.0
-    assert [step.timeout_s for step in world.of(Get)] == [3.0, 1.0]
+def test_a_rest_process_that_comes_later_is_found() -> None:
+    world = World(answer=lambda _step: {"jobs": []})
+    dispatcher = world.dispatcher()
+    dispatcher.list_jobs()
+    world.rest, world.now_s = REST, ASK_AGAIN_S
+    dispatcher.list_jobs()
+    assert [type(step) for step in world.steps] == [FoldLog, AskRest]
 
 
 def test_what_is_not_there_is_a_typed_error_and_nobody_else_is_asked() -> None:
-    def answer(_get: Get) -> dict[str, Any]:
+    def answer(_step: AskRest | FoldLog) -> dict[str, Any]:
         raise NothingThere("job not found: 'nobody'")
 
-    world = World(found=for_ever([master("a"), master("b")]), answer=answer)
+    world = World(rest=REST, answer=answer)
     dispatcher = world.dispatcher()
     for ask in (dispatcher.request_job, dispatcher.request_job_status, dispatcher.request_job_result):
         with pytest.raises(UnknownJob, match="job not found: 'nobody'"):
             ask("nobody")
     with pytest.raises(UnknownTaskManager):
         world.resource_manager().get_number_free_slots_of("nobody")
-    assert len(world.of(Get)) == 4
+    assert [type(step) for step in world.steps] == [AskRest] * 4
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a?b", "ä", "x" * 200])
@@ -302,25 +273,30 @@ def test_an_id_that_is_none_is_unknown_without_being_asked_for(name: str) -> Non
 
 
 def test_an_answer_that_is_not_understood_says_where() -> None:
-    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": {"job_id": "j", "status": "DANCING", "job_master_id": "j-1"}})
+    world = World(answer=lambda _step: {"job": {"job_id": "j", "status": "DANCING", "job_master_id": "j-1"}})
     with pytest.raises(AnswerUnreadable, match=r"JobStanding in the answer: status: .*RUNNING"):
         world.dispatcher().request_job_status("j")
 
 
 @pytest.mark.parametrize(
-    ("status", "document", "error"),
+    ("status", "offset", "document", "error"),
     [
-        (404, {"error": "no job", "log_offset": 5}, NothingThere),
-        # An older master that does not know the path has not looked into its state.
-        (404, {"error": "Not Found"}, MasterSilent),
-        (400, {"error": "invalid limit: '0' is not a whole number"}, QuestionInvalid),
-        (503, {"error": "builds its state"}, MasterSilent),
-        (200, [], MasterSilent),
+        (404, "5", {"errors": ["no job"]}, NothingThere),
+        # One that does not know the path has not looked into its state.
+        (404, None, {"errors": ["Not Found"]}, RestSilent),
+        (400, None, {"errors": ["invalid limit: '0' is not a whole number"]}, QuestionInvalid),
+        (410, None, {"errors": ["it is damaged"]}, ArchiveUnusable),
+        (413, None, {"errors": ["too many rows"]}, RestSilent),
+        (401, None, {"errors": ["who are you"]}, RestSilent),
+        (503, None, {"errors": ["builds its state"]}, RestSilent),
+        (200, None, [], RestSilent),
     ],
 )
-def test_what_a_master_says_is_told_from_a_master_that_says_nothing(status: int, document: Any, error: type[Exception]) -> None:
+def test_what_a_process_says_is_told_from_one_that_says_nothing(
+    status: int, offset: str | None, document: Any, error: type[Exception]
+) -> None:
     with pytest.raises(error):
-        answer_of("a:80", status, json.dumps(document).encode())
+        answer_in(REST, status, offset, json.dumps(document).encode())
 
 
 # -- results ----------------------------------------------------------------------------------------------------------
@@ -335,25 +311,24 @@ FAILED = {
 }
 
 
-def ending(world: World, outcomes: Iterable[dict[str, Any] | Exception]) -> Callable[[Get], dict[str, Any]]:
+def ending(world: World, outcomes: Iterable[dict[str, Any] | Exception]) -> Callable[[AskRest | FoldLog], dict[str, Any]]:
     """Answer one question after the other; who answers that the job runs has waited as long as it was asked to."""
     left = iter(outcomes)
 
-    def answer(get: Get) -> dict[str, Any]:
+    def answer(step: AskRest | FoldLog) -> dict[str, Any]:
         outcome = next(left)
         if isinstance(outcome, Exception):
-            world.now_s += get.timeout_s
             raise outcome
         if not outcome["is_terminal"]:
-            world.now_s += int(str(get.parameters["timeout_ms"])) / 1000
+            world.now_s += int(str(step.parameters["wait_ms"])) / 1000
         return {"result": outcome, "log_offset": 7}
 
     return answer
 
 
-def test_a_result_is_waited_for_at_one_master_after_the_other() -> None:
-    world = World(found=for_ever([master("a"), master("b")]))
-    world.answer = ending(world, [RUNNING, MasterSilent("a: killed"), MasterSilent("b: not yet"), RUNNING, FAILED])
+def test_a_result_is_waited_for_wherever_it_is_to_be_had() -> None:
+    world = World(rest=REST)
+    world.answer = ending(world, [RUNNING, RestSilent("killed"), RUNNING, RUNNING, FAILED])
     result = world.dispatcher().request_job_result("j", timeout_s=600.0)
     assert result.cause is not None
     assert (result.status, result.net_run_time_ms, result.cause.failure_type, result.log_offset) == (
@@ -362,29 +337,18 @@ def test_a_result_is_waited_for_at_one_master_after_the_other() -> None:
         "ValueError",
         7,
     )
-    assert [step.query_address for step in world.of(Get)] == ["a:80", "a:80", "b:80", "a:80", "a:80"]
-    assert len(world.of(Pause)) == 1
-    assert {step.parameters["timeout_ms"] for step in world.of(Get)} == {RESULT_WAIT_S * 1000}
-    # Only the first question asks for the end of the log; no later answer may be older than an earlier one.
-    assert [(step.parameters["linearizable"], step.parameters.get("min_offset")) for step in world.of(Get)] == [("true", None)] + [
-        ("false", 7)
-    ] * 4
+    assert [type(step) for step in world.steps] == [AskRest, AskRest, FoldLog, FoldLog, AskRest]
+    assert {step.parameters["wait_ms"] for step in world.steps if isinstance(step, AskRest | FoldLog)} == {RESULT_WAIT_S * 1000}
+    assert [step.wait_s for step in world.of(FoldLog)] == [RESULT_WAIT_S] * 2
 
 
 def test_a_job_that_goes_on_ends_the_wait_at_its_deadline() -> None:
-    world = World(found=for_ever([master("a")]))
+    world = World(rest=REST)
     world.answer = ending(world, for_ever(RUNNING))
     with pytest.raises(JobNotTerminated, match=r"job 'j' is RUNNING: it has not ended within 12 s, and still runs"):
         world.dispatcher().request_job_result("j", timeout_s=12.0)
     assert world.now_s == pytest.approx(12.0)
-    assert [step.parameters["timeout_ms"] for step in world.of(Get)] == [5000, 5000, 2000]
-
-
-def test_a_wait_for_a_result_without_masters_ends_too() -> None:
-    world = World(found=for_ever([master("a")]), answer=silent)
-    with pytest.raises(NoMasterAnswered):
-        world.dispatcher(request_timeout_s=2.0).request_job_result("j", timeout_s=12.0)
-    assert 8 < world.now_s <= 13
+    assert [step.parameters["wait_ms"] for step in world.of(AskRest)] == [5000, 5000, 2000]
 
 
 # -- types and shapes -------------------------------------------------------------------------------------------------
@@ -413,7 +377,7 @@ def test_every_method_of_a_gateway_is_for_threads_and_for_event_loops(methods: t
 
 def test_type_checkers_know_what_a_method_returns_and_what_awaiting_it_gives() -> None:
     """`assert_type` is checked by mypy; so is that each ignored error is one."""
-    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": STANDING})
+    world = World(answer=lambda _step: {"job": STANDING})
     dispatcher = world.dispatcher()
     assert_type(dispatcher.request_job_status("j"), JobStatus)
     assert_type(dispatcher.cancel_job("j", actor="me", fencing_token="t"), Accepted)
@@ -438,10 +402,10 @@ def test_type_checkers_know_what_a_method_returns_and_what_awaiting_it_gives() -
 
 
 def test_a_method_takes_the_same_steps_in_a_thread_and_in_an_event_loop() -> None:
-    def answer(get: Get) -> dict[str, Any]:
-        return silent(get) if get.query_address.startswith("a") else {"jobs": [["j", "RUNNING"]], "job": STANDING}
+    def answer(step: AskRest | FoldLog) -> dict[str, Any]:
+        return silent(step) if isinstance(step, AskRest) else {"jobs": [["j", "RUNNING"]], "job": STANDING}
 
-    worlds = [World(found=for_ever([master("a"), master("b")]), answer=answer, heartbeats=iter((None, HEARTBEAT))) for _ in range(2)]
+    worlds = [World(rest=REST, answer=answer, heartbeats=iter((None, HEARTBEAT))) for _ in range(2)]
     dispatcher = worlds[0].dispatcher()
     job_master = JobMasterGateway("nowhere", "c", "j", connection=VirtualConnection(worlds[0]))
     blocking = [
@@ -474,7 +438,7 @@ def test_a_method_takes_the_same_steps_in_a_thread_and_in_an_event_loop() -> Non
 
 def test_a_job_master_is_asked_under_its_own_token_which_is_found_once() -> None:
     tokens = iter(("j-1", "j-2"))
-    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": {**STANDING, "job_master_id": next(tokens)}})
+    world = World(answer=lambda _step: {"job": {**STANDING, "job_master_id": next(tokens)}})
     job_master = JobMasterGateway("nowhere", "c", "j", connection=VirtualConnection(world))
     job_master.cancel(actor="me")
     job_master.tell_cancel(actor="me")
@@ -485,7 +449,7 @@ def test_a_job_master_is_asked_under_its_own_token_which_is_found_once() -> None
 
 
 def test_a_checkpoint_is_waited_for_until_it_is_complete_or_has_failed() -> None:
-    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": STANDING}, checkpoint=CheckpointCompleted("j", 7, 40, 5, 50))
+    world = World(answer=lambda _step: {"job": STANDING}, checkpoint=CheckpointCompleted("j", 7, 40, 5, 50))
     job_master = JobMasterGateway("nowhere", "c", "j", connection=VirtualConnection(world))
     assert job_master.trigger_checkpoint(3.0, actor="me") == CompletedCheckpoint("j", 7, 40, 5, 50)
     assert (world.sent[-1].job_master_id, world.sent[-1].actor) == (STANDING["job_master_id"], "me")
@@ -502,7 +466,7 @@ def test_a_checkpoint_is_waited_for_until_it_is_complete_or_has_failed() -> None
 
 def test_a_savepoint_says_what_becomes_of_the_job_and_gives_its_place() -> None:
     done = CheckpointCompleted("j", 7, 40, 5, 50, "/savepoints/savepoint-j-7-1")
-    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job": STANDING}, checkpoint=done)
+    world = World(answer=lambda _step: {"job": STANDING}, checkpoint=done)
     dispatcher, job_master = world.dispatcher(), JobMasterGateway("nowhere", "c", "j", connection=VirtualConnection(world))
     taken = [
         dispatcher.trigger_savepoint("j", "/savepoints"),
@@ -546,7 +510,7 @@ def test_back_pressure_is_that_of_the_streams_worst_subtask() -> None:
         for n, (level, ratio) in enumerate((("LOW", 0.3), ("HIGH", 0.9)))
     ]
     rows += [{"vertex_id": name, "subtask_index": 2, "answer": None, "back_pressure": None} for name in ("s", "young")]
-    world = World(found=for_ever([master("a")]), answer=lambda _get: {"job_id": "j", "subtasks": rows, "log_offset": 9})
+    world = World(answer=lambda _step: {"job_id": "j", "subtasks": rows, "log_offset": 9})
     stats = world.dispatcher().request_operator_back_pressure_stats("j", "s")
     assert (stats.level, [each.ratio for each in stats.subtasks], stats.log_offset) == (BackPressureLevel.HIGH, [0.3, 0.9], 9)
     assert world.dispatcher().request_operator_back_pressure_stats("j", "young").level is None

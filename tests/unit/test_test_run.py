@@ -72,7 +72,7 @@ def test_each_file_of_tests_on_processes_exists_that_has_a_budget() -> None:
         ("/x/java -cp /jars/* kafka.Kafka server.properties", "broker"),
         ("/x/java org.apache.spark.deploy.SparkSubmit --class org.apache.spark.sql.connect.service.SparkConnectServer", "Spark"),
         ("/x/python -m eventflink.taskexecutor.spark_worker pyspark.sql.connect.streaming.worker", "Python workers of Spark"),
-        ("/x/python -P -m eventflink.log.class_data /c/spark-4.2.0-a.jsa", "archives of classes"),
+        ("/x/python -P -m eventflink.local.class_data /c/spark-4.2.0-a.jsa", "archives of classes"),
         ("/x/java -Xshare:dump -cp /jars/spark org.apache.spark.deploy.SparkSubmit", "archives of classes"),
         ("/x/python -m eventflink.cli list", "command line"),
         ("ef-master", "master"),

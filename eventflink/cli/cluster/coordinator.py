@@ -22,9 +22,9 @@ from eventflink.cli.exit_codes import explain
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.session import Session
 from eventflink.model.configuration import ConfigurationError
+from eventflink.processes import announced_address
+from eventflink.processes.announced_address import Announced
 from eventflink.processes.pid_files import DaemonKind
-from eventflink.session import announced_address
-from eventflink.session.announced_address import Announced
 from eventflink.session.cluster_session import DIRECTORY_VARIABLE
 from eventflink.session.errors import SessionError
 

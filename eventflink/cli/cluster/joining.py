@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from eventflink.cli.session import Session
+from eventflink.documents.plain import plain
 from eventflink.gateways.errors import GatewayError
-from eventflink.gateways.reads import ask_masters, listen_for_masters
+from eventflink.gateways.folding import read_fold
+from eventflink.gateways.reads import listen_for_masters
+from eventflink.processes import announced_address
+from eventflink.processes.announced_address import Announced
 from eventflink.processes.pid_files import DaemonKind, PidFile
-from eventflink.session import announced_address
-from eventflink.session.announced_address import Announced
+from eventflink.views.jobs_and_cluster import cluster_view
 
 SILENCE: Final = {
     DaemonKind.BROKER: "its address was not announced",
@@ -42,7 +45,7 @@ class ClusterLook:
 
     masters: dict[str, MasterFound] = field(default_factory=dict)
     task_managers: dict[str, Any] = field(default_factory=dict)
-    """As `GET /cluster` shows them, by id."""
+    """As `cluster_view` shows them, by id."""
     problem: str = ""
     """Why less than everything is known."""
 
@@ -70,8 +73,7 @@ def look(bootstrap: str, cluster_id: str, lease_timeout_ms: int, *, masters: boo
                 presence = known.presence
                 found[known.master_id] = MasterFound(str(presence.role), presence.epoch, presence.query_address)
         if workers:
-            cluster = ask_masters(bootstrap, cluster_id, "/cluster", {"linearizable": "true"})["cluster"]
-            task_managers = {manager["task_manager_id"]: manager for manager in cluster["task_managers"]}
+            task_managers = {each.task_manager_id: plain(each) for each in cluster_view(read_fold(bootstrap, cluster_id)).task_managers}
     except GatewayError as error:
         return ClusterLook(found, task_managers, str(error))
     return ClusterLook(found, task_managers)

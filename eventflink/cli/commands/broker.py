@@ -7,8 +7,8 @@ from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import Stopped, stop_on_signals, wait_while_healthy
 from eventflink.local.embedded_broker import EmbeddedBroker
-from eventflink.session import announced_address
-from eventflink.session.announced_address import Announced
+from eventflink.processes import announced_address
+from eventflink.processes.announced_address import Announced
 
 
 @click.command()

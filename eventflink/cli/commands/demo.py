@@ -23,7 +23,6 @@ from eventflink.blob.tls import tls_files
 from eventflink.cli.commands.result import draw_rows
 from eventflink.cli.demo_stream import count_flights
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.folding import read_fold
 from eventflink.cli.job_progress import JobProgress
 from eventflink.cli.job_waiting import exit_code_of, wait_for_end
 from eventflink.cli.local_cluster import LocalCluster
@@ -33,6 +32,7 @@ from eventflink.cli.waiting import Stopped, stop_on_signals
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import new_job_id
 from eventflink.gateways.errors import ClusterUnreachable
+from eventflink.gateways.folding import read_fold
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.kafka_clients import make_producer
 from eventflink.gateways.outputs import find_output

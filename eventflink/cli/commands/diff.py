@@ -11,8 +11,8 @@ from eventflink.audit.filters import Place
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import PlaceType
 from eventflink.cli.past import states_at
-from eventflink.cli.rest_reads import read_page
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import read_page
 
 _STYLES = {"new": "green", "gone": "red", "changed": "yellow"}
 

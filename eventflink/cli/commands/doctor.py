@@ -8,8 +8,8 @@ from eventflink.cli.checks import check_all
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.finding import Finding, Verdict
 from eventflink.cli.printer import echo
-from eventflink.cli.rest_reads import read_page
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import read_page
 from eventflink.model.packages import needs
 
 _STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.FAILED: "bold red"}

@@ -11,13 +11,13 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.folding import folding_log
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import Stopped, stop_on_signals
 from eventflink.drills import DrillFailed, DrillRefused
 from eventflink.drills.failover_drill import FailoverOptions, FailoverReport, look_around, run_failover
 from eventflink.drills.rehearsal import RehearsalReport, run_rehearsal
 from eventflink.drills.report import as_document, as_markdown, rows, title
+from eventflink.gateways.folding import folding_log
 from eventflink.log.producers import NotDelivered
 from eventflink.model.statuses import DrillStepType
 from eventflink.processes.child_processes import ChildDied

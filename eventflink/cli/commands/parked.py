@@ -1,6 +1,6 @@
 """`eventflink parked`: what could not be decided and waits for an operator, who tries it again or drops it (P10).
 
-`list` asks a master for its state; `retry` and `drop` are commands, which the leader decides.
+`list` asks for the state; `retry` and `drop` are commands, which the leader decides.
 """
 
 import click

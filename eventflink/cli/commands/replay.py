@@ -9,11 +9,11 @@ from rich.text import Text
 
 from eventflink.audit.filters import Place
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.folding import folding_log
 from eventflink.cli.log_questions import PlaceType
 from eventflink.cli.session import Session, pass_session
 from eventflink.drills.cold_replay import ColdReplay, ReplayImpossible, ReplayOptions, replay_cold
 from eventflink.drills.state_summary import StateSummary, changes_between
+from eventflink.gateways.folding import folding_log
 from eventflink.views.plain import iso_time
 
 

@@ -5,14 +5,14 @@ from contextlib import ExitStack
 import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.folding import folding_log
 from eventflink.cli.printer import echo
-from eventflink.cli.rest_reads import cluster_name
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import ending_in_order
+from eventflink.gateways.folding import folding_log
+from eventflink.gateways.rest_process import cluster_name
+from eventflink.processes.announced_address import Announced, announced
 from eventflink.rest.server import run_rest
 from eventflink.rest.serving import RestFailed
-from eventflink.session.announced_address import Announced, announced
 
 
 @click.command()

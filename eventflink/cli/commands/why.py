@@ -5,7 +5,6 @@ The REST process answers it from its index; where there is none, or it has not c
 # ruff: noqa: PLC0415
 
 import time
-import urllib.parse
 from datetime import datetime
 from typing import Any, Final
 
@@ -15,8 +14,8 @@ from rich.text import Text
 
 from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
-from eventflink.cli.rest_reads import read_page
 from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import read_page
 from eventflink.model.texts import printable
 from eventflink.views.plain import View
 
@@ -33,7 +32,7 @@ def why(session: Session, subject: str, *, as_json: bool) -> int:
     ID is a job (the beginning of its id is enough), JOB/VERTEX[INDEX], JOB/VERTEX[INDEX]#ATTEMPT, an allocation, a
     TaskManager, one of its instances, or a request.
     """
-    page = read_page(session, f"/why/{urllib.parse.quote(subject, safe='')}", {})
+    page = read_page(session, f"/why/{subject}", {})
     view = page["body"] if page is not None else _read_log(session, subject)
     now_ms = time.time_ns() // 1_000_000
     for wait in view["waits"]:

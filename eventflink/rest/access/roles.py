@@ -79,6 +79,7 @@ ROLES: Final[dict[str, Role]] = {
             "GET /eventflink/v1/openapi.json",
             "GET /eventflink/v1/parked",
             "GET /eventflink/v1/snapshots",
+            "GET /eventflink/v1/state/{path:path}",
             "GET /eventflink/v1/task_managers",
             "GET /eventflink/v1/task_managers/{task_manager_id}",
             "GET /eventflink/v1/topics",
