@@ -316,7 +316,6 @@ async def _run(
             configuration.query_bind_host,
             configuration.query_port,
             lambda: process.participant,
-            archives.own,
         )
         query_address = f"{configuration.rpc_address}:{await query_server.start()}"
         life.settings = replace(life.settings, query_address=query_address)

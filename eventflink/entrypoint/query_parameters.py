@@ -30,23 +30,23 @@ class ReadOptions:
     timeout_s: float
 
 
-def read_options_of(request: web.Request, *others: str) -> ReadOptions:
-    """Read the parameters that every path has; `others` are the path's own."""
-    unknown = sorted(set(request.query) - _WAITING_PARAMETERS - set(others))
+def read_options_of(request: web.Request) -> ReadOptions:
+    """Read the parameters that every path has."""
+    unknown = sorted(set(request.query) - _WAITING_PARAMETERS)
     if unknown:
-        known = ", ".join(sorted(_WAITING_PARAMETERS | set(others)))
+        known = ", ".join(sorted(_WAITING_PARAMETERS))
         raise Refusal(400, f"unknown parameter: '{unknown[0]}'; known: {known}")
     text = request.query.get("linearizable", "false").lower()
     if text not in _TRUTHS:
         raise Refusal(400, f"invalid linearizable: '{text}' is neither true nor false")
     return ReadOptions(
-        min_offset=whole_number(request, "min_offset", -1, 0, 2**63 - 1),
+        min_offset=_whole_number(request, "min_offset", -1, 0, 2**63 - 1),
         linearizable=_TRUTHS[text],
-        timeout_s=whole_number(request, "timeout_ms", DEFAULT_TIMEOUT_MS, 1, MAX_TIMEOUT_MS) / 1000,
+        timeout_s=_whole_number(request, "timeout_ms", DEFAULT_TIMEOUT_MS, 1, MAX_TIMEOUT_MS) / 1000,
     )
 
 
-def whole_number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
+def _whole_number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
     """Return a parameter that is a number within these bounds; raises `Refusal`."""
     text = request.query.get(name)
     if text is None:

@@ -1,28 +1,17 @@
-"""Reads of the state over HTTP, at every master, whether it leads or not.
+"""What one master says of itself over HTTP, whether it leads or not: how far it has come, and what its state is.
 
-    GET /cluster             epoch, TaskManagers, slots, jobs by status
-    GET /overview            how many there are of everything
-    GET /jobs                the newest jobs: ?status=RUNNING (repeatable), ?limit=N
-    GET /jobs/{id}           one job with its tasks; the beginning of its id is enough
-    GET /jobs/{id}/exceptions  its newest failures and what they led to: ?limit=N
-    GET /jobs/{id}/checkpoints  its checkpoints, and where each of its streams stood when it was last asked
-    GET /jobs/{id}/status    where it stands
-    GET /jobs/{id}/result    how it ended; waits for that as long as ?timeout_ms=N allows
-    GET /job-statuses        the ids of all jobs, and where each stands
-    GET /taskmanagers        every TaskManager
-    GET /taskmanagers/{id}   one with its slots
-    GET /metrics-address     where this very master serves its metrics
-    GET /digest              the digest of the state, equal at masters that stand at the same offset
+    GET /health              its role and epoch, and how far its accepted state reaches
+    GET /digest              the digest of that state, equal at masters that stand at the same offset
+    GET /metrics-address     where it serves its metrics
 
-Every answer names the master, its role and epoch, and the offset of the last record of the log that it reflects (P4).
+The state itself is read from whoever folds the log (`gateways/state_reads.py`): this process has a lease to keep. Answers name the master,
+its role and epoch, and the offset of the last record of the log that they reflect (P4).
 `?min_offset=N` waits until the state has reached N; `?linearizable=true` first asks Kafka where the log ends (L4); `?timeout_ms=N` bounds
-the wait. A job that has left the memory is answered for from its archive, which the answer then names. Errors are JSON objects
-{"error": ...}. Views are computed in the event loop and are bounded; everything else happens in threads, and a digest in a child process.
+the wait. Errors are JSON objects {"error": ...}. A digest is computed in a child process.
 There is no authentication: bind it where only the cluster reaches it.
 """
 
 import asyncio
-import json
 import logging
 import os
 import resource
@@ -30,49 +19,30 @@ import signal
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
 from confluent_kafka import KafkaException
 
-from eventflink.blob.job_archives import JobArchives
 from eventflink.documents.cluster import LogPosition
 from eventflink.documents.plain import plain
-from eventflink.entrypoint.archive_reads import ArchiveReads
 from eventflink.entrypoint.bounded_connections import DESCRIPTORS_SHARE, MAX_CONNECTIONS, ConnectionBounds
 from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
-from eventflink.entrypoint.query_parameters import DEFAULT_TIMEOUT_MS, ReadOptions, Refusal, read_options_of, whole_number
+from eventflink.entrypoint.query_parameters import ReadOptions, Refusal, read_options_of
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.log.replay import EndOffset
-from eventflink.model.backoff import Backoff
-from eventflink.model.statuses import JobStatus
 from eventflink.processes.http_log import HTTP_LOGGER
-from eventflink.views import queries
-from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job, archived_result, archived_status
-from eventflink.views.checkpoints import checkpoints_view
-from eventflink.views.exceptions import exceptions_view
-from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, find_job, job_view, jobs_view, position_view
-from eventflink.views.plain import MAX_EXCEPTIONS, View
+from eventflink.views.jobs_and_cluster import position_view
 
-MAX_JOBS: Final = 1_000
-DEFAULT_JOBS: Final = 100
 MAX_UNDER_WAY: Final = 200
-MAX_WAITING_FOR_RESULTS: Final = 2_000
 SHUTDOWN_TIMEOUT_S: Final = 1.0
 REQUEST_TIMEOUT_S: Final = 40.0
 """A connection that sends no whole request for so long is closed: longer than one without any is kept."""
-_FIRST_LOOK_S: Final = 0.01
-_LONGEST_LOOK_S: Final = 0.5
-"""How often a job that is waited for is looked at: after ever longer pauses, so that long jobs cost little."""
-
-_PATHS: Final = (
-    "/cluster, /jobs, /jobs/{id}, /jobs/{id}/exceptions, /jobs/{id}/checkpoints, /jobs/{id}/status, /jobs/{id}/result, "
-    "/job-statuses, /overview, /taskmanagers, /taskmanagers/{id}, /metrics-address, /digest"
-)
+_PATHS: Final = "/health, /digest, /metrics-address"
 _logger = logging.getLogger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -85,17 +55,6 @@ class _Reading:
     value: Any
     position: LogPosition
     role: str
-    archive: str = ""
-    """Where the archive is that it comes from; empty: it is the state's."""
-
-
-class _JobMissing(Refusal):
-    """The state does not hold the job; its archive may be there."""
-
-    def __init__(self, reading: _Reading, missing: JobNotFound) -> None:
-        super().__init__(404, str(missing), log_offset=reading.position.log_offset)
-        self.reading = reading
-        self.missing = missing
 
 
 class QueryServer:
@@ -109,24 +68,18 @@ class QueryServer:
         host: str,
         port: int,
         present: Callable[[], Participant | None],
-        archives: JobArchives | None = None,
     ) -> None:
-        """Prepare to serve on `host`:`port` (0: any free port); `present` returns the participant of the present term.
-
-        `archives` answers for jobs that have left the memory.
-        """
+        """Prepare to serve on `host`:`port` (0: any free port); `present` returns the participant of the present term."""
         self._master_id = master_id
         self._host = host
         self._port = port
         self._present = present
-        self._archives = ArchiveReads(archives)
         self.metrics_address = ""
         """Where this master serves its metrics; empty: nowhere."""
         self._end_offset = EndOffset(bootstrap, cluster_id)
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
         self._connections: ConnectionBounds | None = None
-        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="query")
         self._kafka_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="query-kafka")
         self._digest_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="query-digest")
         self._digests = asyncio.Lock()
@@ -134,7 +87,6 @@ class QueryServer:
         self._last_digest: tuple[object, str] | None = None
         """The newest one, with what identifies the state that it is of."""
         self._under_way = 0
-        self._waiting_for_results = 0
 
     async def start(self) -> int:
         """Listen; return the port.
@@ -146,17 +98,7 @@ class QueryServer:
         application = web.Application(middlewares=[self._answer])
         application.add_routes(
             [
-                web.get("/cluster", self._cluster),
-                web.get("/overview", self._overview),
-                web.get("/jobs", self._jobs),
-                web.get("/jobs/{job_id}", self._job),
-                web.get("/jobs/{job_id}/exceptions", self._exceptions),
-                web.get("/jobs/{job_id}/checkpoints", self._checkpoints),
-                web.get("/jobs/{job_id}/status", self._job_status),
-                web.get("/jobs/{job_id}/result", self._job_result),
-                web.get("/job-statuses", self._job_statuses),
-                web.get("/taskmanagers", self._task_managers),
-                web.get("/taskmanagers/{task_manager_id}", self._task_manager),
+                web.get("/health", self._health),
                 web.get("/metrics-address", self._metrics_address),
                 web.get("/digest", self._digest),
             ]
@@ -189,8 +131,7 @@ class QueryServer:
         if self._child is not None and not self._child[1].done():
             with suppress(ProcessLookupError):
                 os.kill(self._child[0].process_id, signal.SIGKILL)
-        self._archives.close()
-        for threads in (self._threads, self._kafka_thread, self._digest_thread):
+        for threads in (self._kafka_thread, self._digest_thread):
             threads.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._end_offset.close)
 
@@ -223,92 +164,11 @@ class QueryServer:
         headers = {"Retry-After": "1"} if status == 503 else None  # noqa: PLR2004 - HTTP's own number
         return web.json_response({"error": message, "master_id": self._master_id, **more}, status=status, headers=headers)
 
-    async def _respond(self, reading: _Reading, **fields: Any) -> web.Response:
-        document = {"master_id": self._master_id, "role": reading.role, **fields}
-        if reading.archive:
-            document["archive"] = reading.archive
-        document |= {"epoch": reading.position.epoch, "log_offset": reading.position.log_offset}
-        # In a thread, which gives way to the event loop: a job may have ten thousand tasks.
-        text = await asyncio.get_running_loop().run_in_executor(self._threads, _written, document)
-        return web.Response(text=text, content_type="application/json")
+    def _respond(self, reading: _Reading, **fields: Any) -> web.Response:
+        return web.json_response({"master_id": self._master_id, "role": reading.role, **fields, **plain(reading.position)})
 
-    async def _cluster(self, request: web.Request) -> web.Response:
-        reading = await self._read(read_options_of(request), cluster_view)
-        return await self._respond(reading, cluster={**plain(reading.value), **plain(reading.position)})
-
-    async def _jobs(self, request: web.Request) -> web.Response:
-        options = read_options_of(request, "status", "limit")
-        statuses = frozenset(request.query.getall("status", []))
-        unknown = sorted(statuses - set(JobStatus))
-        if unknown:
-            raise Refusal(400, f"unknown status: '{unknown[0]}'; known: {', '.join(JobStatus)}")
-        limit = whole_number(request, "limit", DEFAULT_JOBS, 1, MAX_JOBS)
-        reading = await self._read(options, lambda fold: jobs_view(fold, statuses, limit))
-        return await self._respond(reading, jobs=reading.value.jobs, total=reading.value.total)
-
-    async def _job(self, request: web.Request) -> web.Response:
-        job_id = request.match_info["job_id"]
-        reading = await self._read_job(read_options_of(request), lambda fold: job_view(fold, job_id), archived_job)
-        return await self._respond(reading, job=reading.value)
-
-    async def _exceptions(self, request: web.Request) -> web.Response:
-        options, job_id = read_options_of(request, "limit"), request.match_info["job_id"]
-        limit = whole_number(request, "limit", MAX_EXCEPTIONS, 1, MAX_EXCEPTIONS)
-        reading = await self._read_job(
-            options, lambda fold: exceptions_view(find_job(fold, job_id), limit), partial(archived_exceptions, limit=limit)
-        )
-        return await self._respond(reading, **reading.value)
-
-    async def _checkpoints(self, request: web.Request) -> web.Response:
-        job_id = request.match_info["job_id"]
-        reading = await self._read_job(
-            read_options_of(request), lambda fold: checkpoints_view(find_job(fold, job_id)), archived_checkpoints
-        )
-        return await self._respond(reading, **reading.value)
-
-    async def _overview(self, request: web.Request) -> web.Response:
-        reading = await self._read(read_options_of(request), queries.overview)
-        return await self._respond(reading, overview=reading.value)
-
-    async def _job_statuses(self, request: web.Request) -> web.Response:
-        reading = await self._read(read_options_of(request), queries.job_statuses)
-        return await self._respond(reading, jobs=reading.value.jobs, total=reading.value.total)
-
-    async def _job_status(self, request: web.Request) -> web.Response:
-        compute = partial(queries.job_status, job_id=request.match_info["job_id"])
-        reading = await self._read_job(read_options_of(request), compute, archived_status)
-        return await self._respond(reading, job=reading.value)
-
-    async def _job_result(self, request: web.Request) -> web.Response:
-        """Answer when the job has ended; or, when the time is over, that it has not."""
-        options = read_options_of(request)
-        compute = partial(queries.job_result, job_id=request.match_info["job_id"])
-        deadline = asyncio.get_running_loop().time() + options.timeout_s
-        reading = await self._read_job(options, compute, archived_result)
-        if not reading.value["is_terminal"] and self._waiting_for_results >= MAX_WAITING_FOR_RESULTS:
-            raise Refusal(503, f"{MAX_WAITING_FOR_RESULTS} wait for results already: ask again later")
-        # A request that waits for a result does not count as a read: it must not keep others from reading.
-        self._under_way -= 1
-        self._waiting_for_results += 1
-        try:
-            pauses = Backoff(_FIRST_LOOK_S, _LONGEST_LOOK_S)
-            while not reading.value["is_terminal"] and (left_s := deadline - asyncio.get_running_loop().time()) > 0:
-                await asyncio.sleep(min(pauses.next(), left_s))
-                again = replace(options, linearizable=False, timeout_s=DEFAULT_TIMEOUT_MS / 1000)
-                reading = await self._read_job(again, compute, archived_result)
-        finally:
-            self._waiting_for_results -= 1
-            self._under_way += 1
-        return await self._respond(reading, result=reading.value)
-
-    async def _task_managers(self, request: web.Request) -> web.Response:
-        reading = await self._read(read_options_of(request), queries.task_managers)
-        return await self._respond(reading, task_managers=reading.value.task_managers)
-
-    async def _task_manager(self, request: web.Request) -> web.Response:
-        name = request.match_info["task_manager_id"]
-        reading = await self._read(read_options_of(request), partial(queries.task_manager, task_manager_id=name))
-        return await self._respond(reading, task_manager=reading.value)
+    async def _health(self, request: web.Request) -> web.Response:
+        return self._respond(await self._read(read_options_of(request), lambda _: None))
 
     async def _metrics_address(self, request: web.Request) -> web.Response:
         """Answer for this process alone, whatever its state."""
@@ -327,17 +187,9 @@ class QueryServer:
             digest = reading.value if isinstance(reading.value, str) else await self._finish_digest(reading, options.timeout_s)
         finally:
             self._digests.release()
-        return await self._respond(reading, digest=digest)
+        return self._respond(reading, digest=digest)
 
     # -- reading ---------------------------------------------------------------------------------------------------
-
-    async def _read_job(self, options: ReadOptions, compute: Callable[[Fold], Any], from_archive: Callable[[View], Any]) -> _Reading:
-        """Read what the state says of a job, or else its archive."""
-        try:
-            return await self._read(options, compute)
-        except _JobMissing as missing:
-            archive, location = await self._archives.find(missing.missing, missing.reading.position.log_offset)
-            return replace(missing.reading, value=from_archive(archive), archive=location)
 
     async def _read(self, options: ReadOptions, compute: Callable[[Fold], Any], *, when_quiet: bool = False) -> _Reading:
         """Ask the present participant, and wait for its answer."""
@@ -383,10 +235,6 @@ class QueryServer:
             reading = await answer
         finally:
             read.is_cancelled = True
-        if isinstance(reading.value, JobNotFound):
-            raise _JobMissing(reading, reading.value)
-        if isinstance(reading.value, queries.TaskManagerNotFound):
-            raise Refusal(404, str(reading.value), log_offset=reading.position.log_offset)
         if isinstance(reading.value, Exception):
             raise reading.value
         return reading
@@ -415,10 +263,6 @@ class QueryServer:
             raise Refusal(504, f"the digest was not computed within {timeout_s:g} s", log_offset=log_offset) from None
         self._last_digest = (identity, digest)
         return digest
-
-
-def _written(document: dict[str, Any]) -> str:
-    return json.dumps(plain(document), ensure_ascii=False)
 
 
 def _safely(compute: Callable[[Fold], Any], fold: Fold) -> Any:

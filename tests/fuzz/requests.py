@@ -11,10 +11,7 @@ from tests.support.cluster import graph, vertex
 from tests.support.liars import ODD_TEXTS
 
 METHODS: Final = ("GET", "GET", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "G\0T", "")
-QUERY_PATHS: Final = (
-    *("/cluster", "/overview", "/jobs", "/jobs/{}", "/jobs/{}/exceptions", "/jobs/{}/checkpoints", "/jobs/{}/status", "/job-statuses"),
-    *("/taskmanagers", "/taskmanagers/{}", "/metrics-address"),
-)
+QUERY_PATHS: Final = (*("/health", "/digest", "/metrics-address", "/health/{}", "/{}"),)
 BLOB_PATHS: Final = ("/blobs", "/blobs/{}", "/blobs/{}/{}", "/blobs?kind={}", "/blobs?job={}", "/blobs?kind=transient&job={}")
 HEADERS: Final = (
     *(
@@ -138,7 +135,7 @@ def requests(operations_of_rest: Sequence[tuple[str, str]]) -> st.SearchStrategy
     for to, operation in operations.items():
         whole = st.builds(request_of, operation, st.lists(segments, min_size=3, max_size=3), st.sampled_from(QUERIES), headers, bodies)
         samples = [
-            request_of((method, path), ["running", "a", "0"], "", [], b"{}") for method, path in (("GET", "/overview"), ("POST", "/jobs"))
+            request_of((method, path), ["running", "a", "0"], "", [], b"{}") for method, path in (("GET", "/health"), ("POST", "/health"))
         ]
         made += [
             st.builds(Message, st.just(to), whole),

@@ -1,21 +1,19 @@
-"""A job that has left the memory is answered for by any master: from what the log keeps of it, and from its archive."""
+"""A job that has left the memory is answered for all the same: from what the log keeps of it, and from its archive."""
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from eventflink.blob.flink_archives import FlinkArchives
-from eventflink.blob.job_archives import JobArchives
+from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
 from eventflink.blob.open_storage import open_storage
 from eventflink.entrypoint import archiving
 from eventflink.entrypoint.archiving import Archiver, NotingArchiver
-from eventflink.entrypoint.query_server import QueryServer
 from eventflink.gateways.results import ExecutionGraphInfo, JobResult, read_as
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.master.effects import ArchiveJob
@@ -23,18 +21,17 @@ from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupsCom
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.reader.questions import answer_of, look_up, question_of
 from eventflink.rest.flink.archive_format import flink_archive
 from eventflink.views import job_document
 from eventflink.views.archive import archive_view
-from eventflink.views.jobs_and_cluster import job_view
+from eventflink.views.jobs_and_cluster import JobNotFound, job_view
 from eventflink.views.plain import View
 from eventflink.views.queries import job_result, job_status
-from tests.support.cluster import ScriptedCluster, deployments, graph, vertex
+from tests.support.cluster import ScriptedCluster, deployments, graph, replay, vertex
 from tests.support.ended_jobs import FAILED
-from tests.support.hand import NOWHERE, Hand
 
 FILE = MasterSettings(archives=True, job_store_cache_size=0)
-Get = Callable[..., Awaitable[dict[str, Any]]]
 
 
 def new_cluster(**settings: Any) -> ScriptedCluster:
@@ -58,28 +55,11 @@ def archive(cluster: ScriptedCluster, archives: JobArchives, job_id: str) -> Non
     assert job_id in cluster.master.dispatcher.forgotten
 
 
-def with_standby(log: list[bytes], archives: JobArchives | None, test: Callable[[Get], Awaitable[None]]) -> None:
-    """Ask a master that only followed the log."""
-    standby = Hand()
-    standby.follow(log)
-
-    async def run() -> None:
-        server = QueryServer(NOWHERE, "nobody", "m-2", "127.0.0.1", 0, lambda: standby.participant, archives)
-        port = await server.start()
-
-        async def get(path: str, status: int = 200) -> dict[str, Any]:
-            async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as response:
-                answer: dict[str, Any] = await response.json()
-                assert response.status == status, answer
-                return answer
-
-        try:
-            async with asyncio.timeout(30):
-                await test(get)
-        finally:
-            await server.stop()
-
-    asyncio.run(run())
+def ask(cluster: ScriptedCluster, archives: JobArchives | None, path: str, **parameters: int) -> dict[str, Any]:
+    """Return what whoever folds the log answers."""
+    question = question_of(path, parameters)
+    answer: dict[str, Any] = answer_of(question, look_up(question, replay(cluster.log)), archives)
+    return answer
 
 
 @pytest.fixture
@@ -93,38 +73,29 @@ def test_an_evicted_job_is_shown_as_it_was_in_memory(archives: JobArchives) -> N
     before, result = job_view(cluster.fold, "job"), job_result(cluster.fold, "job")
     standing = job_status(cluster.fold, "job")
     archive(cluster, archives, "job")
-
-    async def test(get: Get) -> None:
-        answer = await get("/jobs/job")
-        assert answer["job"] == before
-        assert (answer["log_offset"], answer["archive"]) == (len(cluster.log) - 1, archives.location_of("job"))
-        job = read_as(ExecutionGraphInfo, {**answer["job"], "log_offset": answer["log_offset"]})
-        assert (job.status, job.is_archived) == (JobStatus.FAILED, True)
-        shown = await get("/jobs/job/exceptions?limit=1")
-        assert (shown["total"], len(shown["exceptions"]), shown["truncated"]) == (1, 1, False)
-        assert shown["exceptions"][0]["cause"]["stack_trace"] == "Traceback"
-        status = (await get("/jobs/job/status"))["job"]
-        assert (status["status"], status["status_since"]) == (standing.status, standing.status_since)
-        kept = (await get("/jobs/job/result"))["result"]
-        assert kept == {**result, "cause": {**result["cause"], "stack_trace": None}, "accumulators": None}
-        assert read_as(JobResult, {**kept, "log_offset": 1}).net_run_time_ms == 7
-
-    with_standby(cluster.log, archives, test)
+    answer = ask(cluster, archives, "/jobs/job")
+    assert (answer["job"], answer["log_offset"]) == (before, len(cluster.log) - 1)
+    job = read_as(ExecutionGraphInfo, {**answer["job"], "log_offset": answer["log_offset"]})
+    assert (job.status, job.is_archived) == (JobStatus.FAILED, True)
+    shown = ask(cluster, archives, "/jobs/job/exceptions", limit=1)
+    assert (shown["total"], len(shown["exceptions"]), shown["truncated"]) == (1, 1, False)
+    assert shown["exceptions"][0]["cause"]["stack_trace"] == "Traceback"
+    status = ask(cluster, archives, "/jobs/job/status")["job"]
+    assert (status["status"], status["status_since"]) == (standing.status, standing.status_since)
+    kept = ask(cluster, archives, "/jobs/job/result")["result"]
+    assert kept == {**result, "cause": {**result["cause"], "stack_trace": None}, "accumulators": None}
+    assert read_as(JobResult, {**kept, "log_offset": 1}).net_run_time_ms == 7
 
 
 def test_status_and_result_need_no_archive(archives: JobArchives) -> None:
     cluster = new_cluster(archives=False, job_store_cache_size=None, job_store_capacity=0)
     cluster.run(cluster.submit(graph(vertex("a")), job_id="job"))
     cluster.pass_time(1)
-
-    async def test(get: Get) -> None:
-        assert (await get("/jobs/job/status"))["job"]["status"] == "FINISHED"
-        assert (await get("/jobs/job/result"))["result"]["is_terminal"]
-        missing = await get("/jobs/job", 404)
-        assert missing["error"] == "job not found: 'job'; it ended and was evicted from memory, and it has no archive"
-
-    with_standby(cluster.log, archives, test)
-    with_standby(cluster.log, None, test)
+    for place in (archives, None):
+        assert ask(cluster, place, "/jobs/job/status")["job"]["status"] == "FINISHED"
+        assert ask(cluster, place, "/jobs/job/result")["result"]["is_terminal"]
+        with pytest.raises(JobNotFound, match="job not found: 'job'; it ended and was evicted from memory, and it has no archive"):
+            ask(cluster, place, "/jobs/job")
 
 
 def test_a_damaged_archive_and_one_that_is_gone_are_never_served(archives: JobArchives, tmp_path: Path) -> None:
@@ -133,31 +104,16 @@ def test_a_damaged_archive_and_one_that_is_gone_are_never_served(archives: JobAr
     archive(cluster, archives, "job")
     path = tmp_path / "archives" / "job.json"
     document = path.read_text()
-
-    async def test(get: Get) -> None:
-        path.write_text(document.replace("KeyError", "NoError!"))
-        answer = await get("/jobs/job", 410)
-        assert answer["error"].startswith(f"the archive of job 'job' at {path} is damaged: its digest is ")
-        assert (answer["code"], answer["master_id"]) == ("ArchiveDamaged", "m-2")
-        assert (await get("/jobs/job/result"))["result"]["status"] == "FAILED", "the log knows that much"
-        path.unlink()
-        gone = await get("/jobs/job/exceptions", 410)
-        assert gone["error"] == f"archive not found: job 'job' at {path}, though it was written"
-        path.mkdir()
-        assert (await get("/jobs/job", 503))["error"].startswith("the archive of job 'job' cannot be read: ")
-
-    with_standby(cluster.log, archives, test)
-
-
-def test_a_master_without_the_directory_sends_to_another_one(archives: JobArchives) -> None:
-    cluster = new_cluster()
-    fail(cluster, "job")
-    archive(cluster, archives, "job")
-
-    async def test(get: Get) -> None:
-        assert "this master has no archive directory (jobmanager.archive.fs.dir)" in (await get("/jobs/job", 503))["error"]
-
-    with_standby(cluster.log, None, test)
+    path.write_text(document.replace("KeyError", "NoError!"))
+    with pytest.raises(ArchiveDamaged, match=f"the archive of job 'job' at {path} is damaged: its digest is "):
+        ask(cluster, archives, "/jobs/job")
+    assert ask(cluster, archives, "/jobs/job/result")["result"]["status"] == "FAILED", "the log knows that much"
+    path.unlink()
+    with pytest.raises(ArchiveMissing, match=f"archive not found: job 'job' at {path}, though it was written"):
+        ask(cluster, archives, "/jobs/job/exceptions")
+    path.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        ask(cluster, archives, "/jobs/job")
 
 
 def test_an_archive_outlives_the_memory_of_the_job_s_id(archives: JobArchives) -> None:
@@ -166,15 +122,12 @@ def test_an_archive_outlives_the_memory_of_the_job_s_id(archives: JobArchives) -
     archive(cluster, archives, "job")
     cluster.pass_time(10_001)
     assert not cluster.master.dispatcher.forgotten
-
-    async def test(get: Get) -> None:
-        assert (await get("/jobs/job"))["job"]["status"] == "FAILED"
-        assert (await get("/jobs/job/status"))["job"]["status"] == "FAILED"
-        assert (await get("/jobs/job/result"))["result"]["cause"]["stack_trace"] == "Traceback"
-        for unknown in ("nobody", "job.json", "..%2Fjob"):
-            assert "job not found" in (await get(f"/jobs/{unknown}", 404))["error"]
-
-    with_standby(cluster.log, archives, test)
+    assert ask(cluster, archives, "/jobs/job")["job"]["status"] == "FAILED"
+    assert ask(cluster, archives, "/jobs/job/status")["job"]["status"] == "FAILED"
+    assert ask(cluster, archives, "/jobs/job/result")["result"]["cause"]["stack_trace"] == "Traceback"
+    for unknown in ("nobody", "job.json", "../job"):
+        with pytest.raises(JobNotFound, match="job not found"):
+            ask(cluster, archives, f"/jobs/{unknown}")
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

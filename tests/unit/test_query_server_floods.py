@@ -12,7 +12,7 @@ from eventflink.entrypoint import query_server
 from eventflink.entrypoint.query_server import MAX_UNDER_WAY, QueryServer
 from tests.support.hand import NOWHERE, Hand
 
-GOOD = b"GET /overview HTTP/1.1\r\nHost: h\r\n\r\n"
+GOOD = b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n"
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -91,7 +91,7 @@ def test_who_does_not_say_what_it_wants_in_time_is_not_waited_for(leader: Hand, 
     async def drip(connection: Connection) -> int:
         reader, writer = connection
         for number in range(200):
-            writer.write(b"GET /overview HTTP/1.1\r\nHost: h\r\nX: " if number == 0 else b"x")
+            writer.write(b"GET /health HTTP/1.1\r\nHost: h\r\nX: " if number == 0 else b"x")
             await asyncio.sleep(0.02)
             if reader.at_eof() or reader.exception() is not None:
                 return number
@@ -114,8 +114,9 @@ def test_who_waits_for_an_answer_is_waited_for(leader: Hand, monkeypatch: pytest
     monkeypatch.setattr(query_server, "REQUEST_TIMEOUT_S", 0.3)
 
     async def test(port: int) -> None:
-        status, answer = await ask(port, b"GET /jobs/job-1/result?timeout_ms=1500 HTTP/1.1\r\nHost: h\r\n\r\n")
-        assert (status, answer["result"]["is_terminal"]) == (200, False)
+        beyond = leader.participant.fold.last_offset + 1
+        status, answer = await ask(port, f"GET /health?min_offset={beyond}&timeout_ms=1500 HTTP/1.1\r\nHost: h\r\n\r\n".encode())
+        assert (status, answer["min_offset"]) == (504, beyond)
 
     flood(leader, test)
 
@@ -124,11 +125,11 @@ def test_who_waits_for_an_answer_is_waited_for(leader: Hand, monkeypatch: pytest
     "request_bytes",
     [
         b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\nHost: h\r\n\r\n",
-        b"GET /jobs HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: h\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\r\n\r\n",
         b"GET / HTTP/9.9\r\n\r\n",
-        b"GET /jobs HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n",
-        b"GET /jobs HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: h\r\nContent-Length: -1\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
         b"\0\0\0\0\r\n\r\n",
     ],
     ids=["long-path", "long-header", "tls", "version", "negative-length", "two-lengths", "nul"],
@@ -157,18 +158,13 @@ def test_what_is_no_request_is_refused_and_the_next_one_is_answered(leader: Hand
         ("//", 404),
         ("/taskmanagers/..", 404),
         ("/taskmanagers/%E2%80%AE", 404),
-        ("/jobs?limit=1e9", 400),
-        ("/jobs?limit=-1", 400),
-        ("/jobs?limit=99999999999999999999999", 400),
-        ("/jobs?limit=" + "9" * 5_000, 400),
-        ("/jobs?limit=%D9%A3", 400),
-        ("/jobs?status=NONE", 400),
-        ("/jobs?status=%00", 400),
-        ("/jobs?x=1", 400),
-        ("/jobs/job-1/exceptions?limit=0", 400),
-        ("/cluster?min_offset=-5", 400),
-        ("/cluster?timeout_ms=999999999", 400),
-        ("/cluster?linearizable=perhaps", 400),
+        ("/health?x=1", 400),
+        ("/health?min_offset=1e9", 400),
+        ("/health?min_offset=" + "9" * 5_000, 400),
+        ("/health?min_offset=%D9%A3", 400),
+        ("/health?min_offset=-5", 400),
+        ("/health?timeout_ms=999999999", 400),
+        ("/health?linearizable=perhaps", 400),
     ],
 )
 def test_a_path_or_parameter_that_makes_no_sense_gets_a_bounded_error_in_json(leader: Hand, path: str, status: int) -> None:
@@ -184,10 +180,10 @@ def test_a_path_or_parameter_that_makes_no_sense_gets_a_bounded_error_in_json(le
 def test_a_body_that_nobody_asked_for_is_not_kept(leader: Hand) -> None:
     async def test(port: int) -> None:
         reader, writer = await connect(port)
-        writer.write(b"GET /overview HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n")
+        writer.write(b"GET /health HTTP/1.1\r\nHost: h\r\nContent-Length: 100000000\r\n\r\n")
         assert (await read_answer(reader))[0] == 200
         writer.close()
-        assert (await ask(port, b"DELETE /jobs/job-1 HTTP/1.1\r\nHost: h\r\n\r\n"))[0] == 405
+        assert (await ask(port, b"DELETE /health HTTP/1.1\r\nHost: h\r\n\r\n"))[0] == 405
 
     flood(leader, test)
 
@@ -197,7 +193,7 @@ def test_of_a_thousand_questions_at_once_as_many_are_under_way_as_may_be_and_the
 
     async def test(port: int) -> None:
         beyond = leader.participant.fold.last_offset + 1
-        request = f"GET /cluster?min_offset={beyond}&timeout_ms=30000 HTTP/1.1\r\nHost: h\r\n\r\n".encode()
+        request = f"GET /health?min_offset={beyond}&timeout_ms=30000 HTTP/1.1\r\nHost: h\r\n\r\n".encode()
         asked = [asyncio.create_task(ask(port, request)) for _ in range(400)]
         for refused in islice(asyncio.as_completed(asked), 400 - MAX_UNDER_WAY):
             assert (await refused)[0] == 503
@@ -205,7 +201,7 @@ def test_of_a_thousand_questions_at_once_as_many_are_under_way_as_may_be_and_the
         leader.settle()
         statuses = [status for status, _ in await asyncio.gather(*asked)]
         assert statuses.count(200) == MAX_UNDER_WAY
-        status, answer = await ask(port, b"GET /jobs/job-2 HTTP/1.1\r\nHost: h\r\n\r\n")
-        assert (status, answer["job"]["job_id"]) == (200, "job-2")
+        status, answer = await ask(port, GOOD)
+        assert (status, answer["log_offset"]) == (200, len(leader.log) - 1)
 
     flood(leader, test)

@@ -26,9 +26,9 @@ class MasterKeys(Keys):
         description="After this long without contact ZooKeeper gives the leadership to another master.",
     )
     query_port: int = Field(
-        0, alias="jobmanager.query.port", ge=0, le=65535, description="Where this master answers reads of the state; 0: any free port."
+        0, alias="jobmanager.query.port", ge=0, le=65535, description="Where this master says how far it has come; 0: any free port."
     )
-    query_bind_host: str = Field("127.0.0.1", alias="jobmanager.query.bind-host", description="The interface on which it answers them.")
+    query_bind_host: str = Field("127.0.0.1", alias="jobmanager.query.bind-host", description="The interface on which it says so.")
     abort_transactions_after_ms: int = Field(
         10_000,
         alias="transactions.abort-after",
