@@ -88,7 +88,7 @@ def _last_failure(job: JobMaster) -> str | None:
     if newest is None:
         return None
     view = exception_view(newest)
-    return f"{view['task']}: {reaction_of(view)}"
+    return f"{view.task}: {reaction_of(view)}"
 
 
 def _waits_of_job(job: JobMaster, subtasks: list[Subtask], master: Master) -> list[Wait]:

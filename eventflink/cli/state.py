@@ -13,6 +13,7 @@ from typing import Any, Final
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
 from eventflink.documents.cluster import Cluster
+from eventflink.documents.failures import JobExceptions
 from eventflink.documents.jobs import JobList
 from eventflink.documents.plain import parse
 from eventflink.gateways import rest_process
@@ -41,9 +42,10 @@ def ask_job(session: Session, job_id: str) -> View:
     return {**answer["job"], "log_offset": answer["log_offset"]}
 
 
-def ask_exceptions(session: Session, job_id: str, limit: int) -> View:
-    """Return the newest `limit` failures of a job, also of one that has left the memory."""
-    return _ask(session, f"/jobs/{job_id}/exceptions", {"limit": limit})
+def ask_exceptions(session: Session, job_id: str, limit: int) -> tuple[JobExceptions, int]:
+    """Return the newest `limit` failures of a job, also of one that has left the memory, and the `log_offset` that this reflects."""
+    answer = _ask(session, f"/jobs/{job_id}/exceptions", {"limit": limit})
+    return parse(JobExceptions, answer), answer["log_offset"]
 
 
 def ask_checkpoints(session: Session, job_id: str) -> View:

@@ -4,7 +4,7 @@ The way back is `parse`: what a master or an archive said, as the class that it 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
@@ -13,15 +13,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_UNTOLD: Final = "untold"
+UNTOLD: Final = {"untold": True}
+"""The metadata of a field that is None where there is nothing to tell, and left out of plain values then."""
 
 _AS_THEY_ARE: Final[set[type]] = {str, int, float, bool, type(None)}
 """The classes whose values are plain; the enumerations that are texts join them when one is met."""
-
-
-def untold() -> Any:
-    """Return a field that is None where there is nothing to tell, and left out of plain values then."""
-    return field(default=None, metadata={_UNTOLD: True})
 
 
 def plain(value: Any) -> Any:
@@ -46,7 +42,7 @@ def _converter(cls: Any) -> Callable[[Any], Any]:
 
 def _converter_of_document(cls: Any) -> Callable[[Any], dict[str, Any]]:
     names = tuple(each.name for each in fields(cls))
-    left_out = frozenset(each.name for each in fields(cls) if each.metadata.get(_UNTOLD))
+    left_out = frozenset(each.name for each in fields(cls) if each.metadata == UNTOLD)
 
     def convert(document: Any) -> dict[str, Any]:
         found = {}

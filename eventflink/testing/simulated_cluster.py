@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final, Literal, Self
 
+from eventflink.documents.plain import plain
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.inputs import CancelJob, JobSubmission
 from eventflink.events.topics import Topic
@@ -228,7 +229,7 @@ class SimulatedJob:
 
     def exceptions(self) -> list[dict[str, Any]]:
         """Return the failures, the newest first, with what each led to."""
-        failures: list[dict[str, Any]] = exceptions_view(self._job, _MAX_EXCEPTIONS)["exceptions"]
+        failures: list[dict[str, Any]] = plain(exceptions_view(self._job, _MAX_EXCEPTIONS).exceptions)
         return failures
 
     def attempts(self) -> dict[str, list[int]]:

@@ -6,7 +6,9 @@ An archive holds what the views of the job showed at its end, so that an answer 
 
 from collections.abc import Callable
 
+from eventflink.documents.failures import JobExceptions
 from eventflink.documents.jobs import JobStanding
+from eventflink.documents.plain import parse, plain
 from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import JobStatus
 from eventflink.views import queries
@@ -33,7 +35,7 @@ def archive_later(fold: Fold, job_id: str) -> Callable[[], View]:
         "ended_at_ms": known.ended_at_ms,
         "job": job,
         "result": queries.job_result(fold, job_id),
-        "exceptions": exceptions_view(known, MAX_EXCEPTIONS),
+        "exceptions": plain(exceptions_view(known, MAX_EXCEPTIONS)),
         "checkpoints": checkpoints_view(known),
     }
     document = document_later(fold, known.job_id)
@@ -59,11 +61,11 @@ def archived_result(archive: View) -> View:
     return result
 
 
-def archived_exceptions(archive: View, limit: int) -> View:
+def archived_exceptions(archive: View, limit: int) -> JobExceptions:
     """Return what `exceptions_view` showed, as many as are wanted now."""
     view: View = archive["exceptions"]
     shown = view["exceptions"][:limit]
-    return {**view, "exceptions": shown, "truncated": view["total"] > len(shown)}
+    return parse(JobExceptions, {**view, "exceptions": shown, "truncated": view["total"] > len(shown)})
 
 
 def archived_checkpoints(archive: View) -> View:

@@ -7,11 +7,13 @@ what is no longer remembered at the end (old attempts, old checkpoints) was not 
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+from eventflink.documents.failures import JobExceptions
+from eventflink.documents.plain import plain
 from eventflink.model.statuses import CheckpointStatus, ExecutionState, JobStatus
 from eventflink.views.accumulators import added_up
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job
@@ -84,7 +86,7 @@ def archive_at(archive: View, at: str) -> View:
         **archive,
         "job": shown | stands | {"status_since": since, "status_times": {each: time for time, each in entered}},
         "result": archive["result"] | stands | _NO_RESULT | {"accumulators": _counted(shown)},
-        "exceptions": exceptions | stands,
+        "exceptions": plain(replace(exceptions, status=status)),
         "checkpoints": _checkpoints_at(archived_checkpoints(archive), at) | stands,
     }
 
@@ -109,9 +111,9 @@ def _of_attempts(job: View) -> Iterator[Change]:
 
 
 def _of_failures(archive: View) -> Iterator[Change]:
-    for each in archived_exceptions(archive, MAX_EXCEPTIONS)["exceptions"]:
+    for each in archived_exceptions(archive, MAX_EXCEPTIONS).exceptions:
         led_to = reaction_of(each)
-        yield Change(each["at"], f"{each['task']} failed{f': {led_to}' if led_to else ''}", ChangeKind.FAILURE)
+        yield Change(each.at, f"{each.task} failed{f': {led_to}' if led_to else ''}", ChangeKind.FAILURE)
 
 
 def _of_checkpoints(archive: View) -> Iterator[Change]:
@@ -136,16 +138,16 @@ def _statuses(archive: View) -> list[tuple[str, JobStatus]]:
     }
     if begun := min((times[0] for times in scheduled.values() if times), default=None):
         entered.add((begun, JobStatus.RUNNING))
-    for each in archived_exceptions(archive, MAX_EXCEPTIONS)["exceptions"]:
-        if restart := each.get("restart"):
-            entered.add((each["at"], JobStatus.RESTARTING))
-            again = [at for task in restart["tasks"] for at in scheduled.get(task, ()) if at > each["at"]]
+    for each in archived_exceptions(archive, MAX_EXCEPTIONS).exceptions:
+        if restart := each.restart:
+            entered.add((each.at, JobStatus.RESTARTING))
+            again = [at for task in restart.tasks for at in scheduled.get(task, ()) if at > each.at]
             entered |= {(min(again), JobStatus.RUNNING)} if again else set()
     entered.add((job["ended_at"], JobStatus(job["status"])))
     return sorted(entered, key=lambda entry: (entry[0], _ORDER.index(entry[1])))
 
 
-def _job_at(job: View, exceptions: View, at: str, *, cancels: bool) -> View:
+def _job_at(job: View, exceptions: JobExceptions, at: str, *, cancels: bool) -> View:
     failed = _last_failures(exceptions)
     vertices = []
     for vertex in job["vertices"]:
@@ -156,14 +158,14 @@ def _job_at(job: View, exceptions: View, at: str, *, cancels: bool) -> View:
         "vertices": vertices,
         "tasks_by_state": dict(states),
         "tasks_finished": states[ExecutionState.FINISHED],
-        "restarts": exceptions["restarts"],
+        "restarts": exceptions.restarts,
         "ended_at": None,
         "duration_ms": _ms_between(job["submitted_at"], at),
         "slot_requests": [],
         "slot_requirements": [],
         "cause": None,
-        "exceptions": exceptions["exceptions"][: len(job["exceptions"])],
-        "exceptions_total": exceptions["total"],
+        "exceptions": plain(exceptions.exceptions[: len(job["exceptions"])]),
+        "exceptions_total": exceptions.total,
     }
 
 
@@ -198,24 +200,24 @@ def _attempt_at(attempt: View, at: str, *, cancels: bool) -> View:
     return attempt | times | {"state": state} | there | counted
 
 
-def _exceptions_at(view: View, at: str) -> View:
+def _exceptions_at(view: JobExceptions, at: str) -> JobExceptions:
     shown = []
-    for each in view["exceptions"]:
-        if each["at"] <= at:
-            later = [other for other in each["concurrent"] if other["at"] > at]
-            concurrent = [other for other in each["concurrent"] if other["at"] <= at]
-            shown.append(each | {"concurrent": concurrent, "concurrent_count": each["concurrent_count"] - len(later)})
-    total = view["total"] - (len(view["exceptions"]) - len(shown))
-    restarts = next((each["restart"]["restarts"] for each in shown if "restart" in each), 0)
-    return view | {"exceptions": shown, "total": total, "truncated": total > len(shown), "restarts": restarts}
+    for each in view.exceptions:
+        if each.at <= at:
+            concurrent = [other for other in each.concurrent if other.at <= at]
+            later = len(each.concurrent) - len(concurrent)
+            shown.append(replace(each, concurrent=concurrent, concurrent_count=each.concurrent_count - later))
+    total = view.total - (len(view.exceptions) - len(shown))
+    restarts = next((each.restart.restarts for each in shown if each.restart is not None), 0)
+    return replace(view, exceptions=shown, total=total, truncated=total > len(shown), restarts=restarts)
 
 
-def _last_failures(exceptions: View) -> dict[tuple[str, int], Any]:
+def _last_failures(exceptions: JobExceptions) -> dict[tuple[str, int], Any]:
     """Return the cause of the newest failure of each subtask."""
     found: dict[tuple[str, int], Any] = {}
-    for root in exceptions["exceptions"]:
-        for each in (root, *root["concurrent"]):
-            found.setdefault((each["vertex_id"], each["subtask_index"]), each["cause"])
+    for root in exceptions.exceptions:
+        for each in (root, *root.concurrent):
+            found.setdefault((each.vertex_id, each.subtask_index), plain(each.cause))
     return found
 
 

@@ -3,13 +3,13 @@
 import heapq
 from collections.abc import Iterable, Mapping
 
-from eventflink.documents.failures import Failure
+from eventflink.documents.failures import Failure, FailureOfJob
 from eventflink.master.exception_history import RootFailure
 from eventflink.master.job_master import JobMaster
 from eventflink.model.attempts import FailureCause
 from eventflink.model.failure_types import kind_of
 from eventflink.views.exceptions import exception_view
-from eventflink.views.plain import View, one_sentence, reaction_of
+from eventflink.views.plain import one_sentence, reaction_of
 
 
 def run_again_by(jobs: Iterable[JobMaster]) -> dict[str, str]:
@@ -28,23 +28,23 @@ def failure_row(job: JobMaster, root: RootFailure) -> Failure:
     return Failure(
         job_id=job.job_id,
         name=job.execution_graph.graph.name,
-        task=view["task"],
-        vertex_id=view["vertex_id"],
-        subtask_index=view["subtask_index"],
-        attempt=view["attempt"],
-        task_manager_id=view["task_manager_id"],
+        task=view.task,
+        vertex_id=view.vertex_id,
+        subtask_index=view.subtask_index,
+        attempt=view.attempt,
+        task_manager_id=view.task_manager_id,
         failure_type=cause.failure_type,
         message=cause.message,
-        at=view["at"],
+        at=view.at,
         kind=kind_of(cause),
         sentence=failure_sentence(view),
     )
 
 
-def failure_sentence(exception: View) -> str:
+def failure_sentence(exception: FailureOfJob) -> str:
     """Return in one sentence what failed, why, and what that led to, of a failure as `exception_view` shows it."""
     reaction = reaction_of(exception)
-    what = f"{exception['task']} failed: {cause_in_words(FailureCause(**exception['cause']))}"
+    what = f"{exception.task} failed: {cause_in_words(exception.cause)}"
     return one_sentence(f"{what}; {reaction}" if reaction else what)
 
 

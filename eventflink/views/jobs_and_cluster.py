@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from eventflink.documents.cluster import Cluster, LogPosition, PendingWorker, Shutdown, Workers
 from eventflink.documents.jobs import JobList, JobRow
+from eventflink.documents.plain import plain
 from eventflink.documents.task_managers import BlockedTaskManager, TaskManagerRow
 from eventflink.leadership.fold import Fold
 from eventflink.master import workers
@@ -116,6 +117,7 @@ def job_view(fold: Fold, job_id: str) -> View:
     """Return one job with its vertices and tasks, and what it waits for; raises as `find_job` does."""
     job = find_job(fold, job_id)
     view, slots = job_head(fold, job), fold.master.slot_manager
+    view["exceptions"] = plain(view["exceptions"])
     vertices = job.execution_graph.vertices.values()
     view["vertices"] = [vertex_row(v, job, slots) | {"subtasks": [subtask_view(s, job) for s in v.subtasks]} for v in vertices]
     return view
@@ -135,7 +137,7 @@ def job_head(fold: Fold, job: JobMaster) -> View:
     view["restart_strategy"] = dataclasses.asdict(job.restarts.strategy) if job.restarts.strategy else None
     view["failover_strategy"] = job.restarts.failover_strategy
     shown = exceptions_view(job, MAX_SHOWN_EXCEPTIONS)
-    view["exceptions"], view["exceptions_total"] = shown["exceptions"], shown["total"]
+    view["exceptions"], view["exceptions_total"] = shown.exceptions, shown.total
     view["edges"] = [dataclasses.asdict(edge) for edge in job.execution_graph.graph.edges]
     view["reactive"] = job.reactive
     return view

@@ -5,6 +5,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from eventflink.documents.failures import FailureOfJob
 from eventflink.model.statuses import FailureReaction
 from eventflink.model.texts import printable
 
@@ -29,14 +30,14 @@ def fields_of(record: "DataclassInstance") -> View:
     return {each.name: getattr(record, each.name) for each in fields(record)}
 
 
-def reaction_of(exception: View) -> str:
+def reaction_of(exception: FailureOfJob) -> str:
     """Return in a few words what a failure, as `exception_view` shows it, led to."""
-    if restart := exception.get("restart"):
-        tasks = restart["tasks"][0] if restart["task_count"] == 1 else f"{restart['task_count']} tasks"
-        return f"restart {restart['restarts']} of {tasks} after {restart['delay_ms']} ms"
-    if exception["reaction"] == FailureReaction.JOB_FAILURE:
-        return f"the job failed ({exception['reason']})" if "reason" in exception else "the job failed"
-    return "another slot" if exception["reaction"] == FailureReaction.NEW_SLOT else ""
+    if restart := exception.restart:
+        tasks = restart.tasks[0] if restart.task_count == 1 else f"{restart.task_count} tasks"
+        return f"restart {restart.restarts} of {tasks} after {restart.delay_ms} ms"
+    if exception.reaction is FailureReaction.JOB_FAILURE:
+        return f"the job failed ({exception.reason})" if exception.reason else "the job failed"
+    return "another slot" if exception.reaction is FailureReaction.NEW_SLOT else ""
 
 
 def one_sentence(text: str) -> str:

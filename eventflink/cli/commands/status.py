@@ -10,6 +10,8 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster, ask_job, ask_past_cluster, ask_past_job
 from eventflink.documents.cluster import Cluster
+from eventflink.documents.failures import FailureOfJob
+from eventflink.documents.plain import parse
 from eventflink.model.plain_values import json_text
 from eventflink.model.stack_traces import user_location
 from eventflink.views.plain import View, reaction_of
@@ -57,13 +59,13 @@ def _print_job(session: Session, view: View, *, is_past: bool) -> None:
         asks = f" that ask for {waiting['resources']}" if waiting["resources"] else ""
         session.out.print(Text(f"{waiting['requests']} slot requests{asks} wait: {waiting['why']}", style="yellow"))
     _print_parallelism(session, view)
-    for exception in view["exceptions"]:
-        cause = exception["cause"]
-        message = cause["message"].partition("\n")[0]
-        place = f" ({found})" if (found := user_location(cause["stack_trace"] or "")) else ""
+    for exception in parse(list[FailureOfJob], view["exceptions"]):
+        cause = exception.cause
+        message = cause.message.partition("\n")[0]
+        place = f" ({found})" if (found := user_location(cause.stack_trace or "")) else ""
         session.out.print(
             Text(
-                f"{exception['at']} {exception['task']} {cause['failure_type']}: {message}{place} → {reaction_of(exception)}",
+                f"{exception.at} {exception.task} {cause.failure_type}: {message}{place} → {reaction_of(exception)}",
                 style="yellow",
             )
         )

@@ -1,13 +1,14 @@
 """Why attempts of a job failed, as Flink's JobExceptionsHandler answers it: `/jobs/{jobid}/exceptions`, the newest failure first."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from eventflink.documents.failures import FailureOfJob, TaskFailure
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape, epoch_ms
-from eventflink.views.plain import MAX_EXCEPTIONS, View
+from eventflink.views.plain import MAX_EXCEPTIONS
 
 DEFAULT_EXCEPTIONS: Final = 20
 """As Flink's."""
@@ -59,22 +60,22 @@ async def exceptions(
 ) -> JobExceptionsInfoWithHistory:
     """Return the newest failures of a job. Failures have no labels here: those with certain labels are none."""
     view = await reads.exceptions(min(limit, MAX_EXCEPTIONS))
-    entries = [_root(exception) for exception in view["exceptions"]] if not labels else []
-    return JobExceptionsInfoWithHistory(exception_history=JobExceptionHistory(entries=entries, truncated=view["truncated"] and not labels))
+    entries = [_root(exception) for exception in view.exceptions] if not labels else []
+    return JobExceptionsInfoWithHistory(exception_history=JobExceptionHistory(entries=entries, truncated=view.truncated and not labels))
 
 
-def _root(exception: View) -> RootExceptionInfo:
-    concurrent = [ExceptionInfo(**_fields(each)) for each in exception["concurrent"]]
+def _root(exception: FailureOfJob) -> RootExceptionInfo:
+    concurrent = [ExceptionInfo(**_fields(each)) for each in exception.concurrent]
     return RootExceptionInfo(**_fields(exception), concurrent_exceptions=concurrent)
 
 
-def _fields(failure: View) -> View:
-    cause = failure["cause"]
+def _fields(failure: TaskFailure) -> dict[str, Any]:
+    cause = failure.cause
     return {
-        "exception_name": cause["failure_type"],
-        "stacktrace": cause["stack_trace"] or f"{cause['failure_type']}: {cause['message']}",
-        "timestamp": epoch_ms(failure["at"]),
-        "task_name": failure["task"] if failure["vertex_id"] else None,
-        "endpoint": failure["task_manager_id"],
-        "task_manager_id": failure["task_manager_id"],
+        "exception_name": cause.failure_type,
+        "stacktrace": cause.stack_trace or f"{cause.failure_type}: {cause.message}",
+        "timestamp": epoch_ms(failure.at),
+        "task_name": failure.task if failure.vertex_id else None,
+        "endpoint": failure.task_manager_id,
+        "task_manager_id": failure.task_manager_id,
     }

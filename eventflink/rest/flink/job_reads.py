@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import Depends
 
+from eventflink.documents.failures import JobExceptions
 from eventflink.documents.jobs import JobStanding
 from eventflink.leadership.fold import Fold
 from eventflink.rest.errors import not_found
@@ -38,10 +39,10 @@ class JobReads:
         """Return what `queries.job_status` says; it is known of a job without an archive as well."""
         return await self._reads.job(lambda fold: job_status(fold, self.job_id), archived_status)
 
-    async def exceptions(self, limit: int) -> View:
+    async def exceptions(self, limit: int) -> JobExceptions:
         """Return the newest failures, as `exceptions_view` shows them."""
 
-        def compute(fold: Fold) -> View:
+        def compute(fold: Fold) -> JobExceptions:
             _require(fold, self.job_id)
             return exceptions_view(fold.master.dispatcher.jobs[self.job_id], limit)
 

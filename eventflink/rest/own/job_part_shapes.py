@@ -4,10 +4,11 @@ from typing import Any
 
 from pydantic import Field
 
+from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import JobStatus
 from eventflink.rest.own.checkpoint_shapes import Checkpoint, CheckpointsSummary
 from eventflink.rest.own.moments import OwnShape
-from eventflink.rest.own.one_job_shapes import AccumulatorOfTask, AttemptOfSubtask, Cause, RootFailure
+from eventflink.rest.own.one_job_shapes import AccumulatorOfTask, AttemptOfSubtask
 
 
 class Bar(AttemptOfSubtask):
@@ -35,19 +36,6 @@ class BarsPage(OwnShape):
     total: int
     vertices: list[BarsOfVertex]
     bars: list[Bar]
-
-
-class ExceptionsPage(OwnShape):
-    """The failures of a job, the newest first."""
-
-    job_id: str
-    name: str
-    status: JobStatus
-    restarts: int
-    exceptions: list[RootFailure]
-    total: int
-    """How many there were; the newest are remembered."""
-    truncated: bool
 
 
 class CheckpointsPage(CheckpointsSummary):
@@ -95,7 +83,7 @@ class ResultPage(OwnShape):
     submitted_at: str | None
     ended_at: str | None
     net_run_time_ms: int | None
-    cause: Cause | None
+    cause: FailureCause | None
     accumulators: list[AccumulatorOfTask] | None = None
     """What the code of all tasks that have finished has counted together; null: the archive is of a version that did not know."""
     sinks: list[str]

@@ -1,7 +1,7 @@
 """The pages of one job; of one that has left the memory they are made of its archive, for the present alone."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Path, Query
 
@@ -12,6 +12,8 @@ from eventflink.rest.own.windows import First, Limit
 from eventflink.views.pages.one_job import archived_job_page, job_page
 from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
 from eventflink.views.plain import View
+
+T = TypeVar("T")
 
 PREFIX: Final = "/jobs/{job_id}"
 
@@ -42,6 +44,6 @@ async def subtasks(
     return await pages.page(subtasks_page, job_id, *wanted, from_archive=with_arguments(archived_subtasks_page, *wanted))
 
 
-def with_arguments(make: Callable[..., View], *arguments: Any) -> Callable[[View], View]:
+def with_arguments(make: Callable[..., T], *arguments: Any) -> Callable[[View], T]:
     """Return what makes a page of an archive alone."""
     return lambda archive: make(archive, *arguments)

@@ -2,14 +2,14 @@
 
 from pydantic import Field
 
+from eventflink.documents.failures import RootFailure
 from eventflink.documents.waits import Wait
-from eventflink.model.attempts import IOMetrics, OutputLocation
+from eventflink.model.attempts import FailureCause, IOMetrics, OutputLocation
 from eventflink.model.failure_types import FailureKind
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.statuses import (
     ExecutionState,
     FailoverStrategy,
-    FailureReaction,
     JobStatus,
     SchedulerType,
     ShipStrategy,
@@ -17,17 +17,6 @@ from eventflink.model.statuses import (
 )
 from eventflink.rest.own.checkpoint_shapes import BackPressure, CheckpointsSummary, StreamOfSubtask
 from eventflink.rest.own.moments import OwnShape
-
-
-class Cause(OwnShape):
-    """Why something failed."""
-
-    failure_type: str
-    message: str
-    stack_trace: str | None = None
-    root_type: str = ""
-    """The class of the exception that it goes back to; empty: to none but itself."""
-    root_message: str = ""
 
 
 class WorstBackPressure(BackPressure):
@@ -87,47 +76,6 @@ class EdgeOfJob(OwnShape):
     """Whether its ends run at the same time; otherwise its reader begins when its writer has finished."""
 
 
-class TaskFailure(OwnShape):
-    """The failure of an attempt, or of the job as a whole."""
-
-    at: str
-    task: str
-    vertex_id: str
-    """Empty: no attempt failed, but the job."""
-    subtask_index: int
-    attempt: int
-    task_manager_id: str | None
-    instance_id: str | None
-    cause: Cause
-
-
-class ScheduledRestart(OwnShape):
-    """The restart that a failure led to."""
-
-    restarts: int
-    """Which restart of the job it is."""
-    delay_ms: int
-    restart_at: str | None
-    failover_strategy: FailoverStrategy
-    tasks: list[str]
-    """The first of those that start again."""
-    task_count: int
-
-
-class RootFailure(TaskFailure):
-    """A failure, what it led to, and the failures that came with it."""
-
-    kind: FailureKind
-    sentence: str
-    reaction: FailureReaction | None
-    restart: ScheduledRestart | None = None
-    reason: str | None = None
-    """Why there was no restart."""
-    concurrent: list[TaskFailure]
-    """The first of them, without their stack traces."""
-    concurrent_count: int
-
-
 class SlotRequests(OwnShape):
     """Requests of a job for slots that wait, by what they ask for."""
 
@@ -181,7 +129,7 @@ class JobPage(JobRow):
     status_times: dict[JobStatus, str | None] = Field(default_factory=dict)
     """When it entered each status last."""
     stream: bool
-    cause: Cause | None
+    cause: FailureCause | None
     waits: list[Wait]
     """The first hundred: trouble first, then the longest."""
     waits_total: int

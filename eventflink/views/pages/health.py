@@ -113,7 +113,7 @@ def _failed_jobs(failed: list[JobMaster]) -> list[Problem]:
 
 def _why_failed(job: JobMaster) -> str:
     newest = job.exceptions.newest
-    why = f": {exception_view(newest)['task']}: {cause_in_words(newest.failure.cause)}" if newest is not None else ""
+    why = f": {exception_view(newest).task}: {cause_in_words(newest.failure.cause)}" if newest is not None else ""
     return f"job '{job.job_id}' {'failed' if job.status is JobStatus.FAILED else 'fails'}{why}"
 
 

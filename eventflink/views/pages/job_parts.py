@@ -7,35 +7,35 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from eventflink.documents.failures import ExceptionsPage, FailureOfJob, JobExceptions, RootFailure
 from eventflink.leadership.fold import Fold
-from eventflink.model.attempts import FailureCause
 from eventflink.model.failure_types import kind_of
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job, archived_result
 from eventflink.views.checkpoints import checkpoint_history, checkpoints_summary
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.failures import failure_sentence
 from eventflink.views.jobs_and_cluster import JobNotFound
-from eventflink.views.plain import View
+from eventflink.views.plain import View, fields_of
 from eventflink.views.queries import job_of, job_result
 
 
-def exceptions_page(fold: Fold, job_id: str, limit: int) -> View:
+def exceptions_page(fold: Fold, job_id: str, limit: int) -> ExceptionsPage:
     """Return the newest failures of a job, each with what it led to; raises `JobNotFound`."""
     return _exceptions(exceptions_view(job_of(fold, job_id), limit))
 
 
-def archived_exceptions_page(archive: View, limit: int) -> View:
+def archived_exceptions_page(archive: View, limit: int) -> ExceptionsPage:
     """Return the same from the archive of a job."""
     return _exceptions(archived_exceptions(archive, limit))
 
 
-def _exceptions(view: View) -> View:
-    return {**view, "exceptions": [with_words(each) for each in view["exceptions"]]}
+def _exceptions(view: JobExceptions) -> ExceptionsPage:
+    return ExceptionsPage(**fields_of(view) | {"exceptions": [with_words(each) for each in view.exceptions]})
 
 
-def with_words(exception: View) -> View:
+def with_words(exception: FailureOfJob) -> RootFailure:
     """Return a failure, as `exception_view` shows it, with whose it is and in one sentence."""
-    return {**exception, "kind": kind_of(FailureCause(**exception["cause"])), "sentence": failure_sentence(exception)}
+    return RootFailure(**fields_of(exception), kind=kind_of(exception.cause), sentence=failure_sentence(exception))
 
 
 def checkpoints_page(fold: Fold, job_id: str) -> View:

@@ -52,7 +52,7 @@ def archived_job_page(archive: View) -> View:
         for vertex in job["vertices"]
     ]
     shown = archived_exceptions(archive, MAX_SHOWN_EXCEPTIONS)
-    view |= {"exceptions": shown["exceptions"], "exceptions_total": shown["total"]}
+    view |= {"exceptions": shown.exceptions, "exceptions_total": shown.total}
     view |= {"waits": [], "waits_total": 0, "suspended_because": None, "restarts_due": 0}
     return _page(view, checkpoints)
 

@@ -43,8 +43,8 @@ def test_the_newest_are_kept_and_all_are_counted() -> None:
     cluster.register(slots=1)
     _fail(cluster, 6, fixed_delay(10, 0))
     view = exceptions_view(cluster.job("job"), 2)
-    assert [e["cause"]["message"] for e in view["exceptions"]] == ["failure 5", "failure 4"]
-    assert (view["total"], view["truncated"]) == (6, True)
+    assert [e.cause.message for e in view.exceptions] == ["failure 5", "failure 4"]
+    assert (view.total, view.truncated) == (6, True)
     assert [r.failure.attempt for r in cluster.job("job").exceptions.roots] == [4, 5, 6]
     cluster.check()
 
@@ -68,7 +68,7 @@ def test_what_comes_with_a_restart_of_the_whole_job_is_concurrent_to_its_cause()
     assert (root.concurrent_count, len(root.concurrent)) == (29, MAX_CONCURRENT)
     assert (root.task_count, len(root.tasks)) == (30, MAX_NAMED_TASKS)
     assert {f.cause.failure_type for f in root.concurrent} == {"TaskManagerLost"}
-    [shown] = exceptions_view(cluster.job("job"), 10)["exceptions"]
+    [shown] = exceptions_view(cluster.job("job"), 10).exceptions
     assert reaction_of(shown) == "restart 1 of 30 tasks after 500 ms"
     cluster.check()
 
@@ -115,16 +115,16 @@ def test_slots_refused_in_a_row_are_one_entry(cluster: ScriptedCluster) -> None:
         effects = cluster.refuse(deployments(effects)[0])
     [root] = cluster.job("job").exceptions.roots
     assert (root.reaction, root.concurrent_count) == (FailureReaction.NEW_SLOT, 3)
-    assert reaction_of(exceptions_view(cluster.job("job"), 1)["exceptions"][0]) == "another slot"
+    assert reaction_of(exceptions_view(cluster.job("job"), 1).exceptions[0]) == "another slot"
 
 
 def test_the_root_cause_is_kept_with_the_cause(cluster: ScriptedCluster) -> None:
     cluster.register(slots=1)
     [one] = deployments(cluster.submit(graph(vertex("a"))))
     cluster.report(one, ExecutionState.FAILED, cause=FailureCause("RuntimeError", "it failed", "T", "KeyError", "k" * 5_000))
-    [shown] = exceptions_view(cluster.job("job"), 1)["exceptions"]
-    assert shown["cause"]["root_type"] == "KeyError"
-    assert MESSAGE_LIMIT < len(shown["cause"]["root_message"]) < MESSAGE_LIMIT + 100
+    [shown] = exceptions_view(cluster.job("job"), 1).exceptions
+    assert shown.cause.root_type == "KeyError"
+    assert MESSAGE_LIMIT < len(shown.cause.root_message) < MESSAGE_LIMIT + 100
 
 
 def test_messages_and_traces_are_bounded_and_keep_both_ends(cluster: ScriptedCluster) -> None:
@@ -152,4 +152,4 @@ def test_the_history_is_the_same_after_a_change_of_leader(cluster: ScriptedClust
     for _ in range(hops):
         cluster.fail_over()
     assert exceptions_view(cluster.job("job"), 100) == before
-    assert before["total"] == 2
+    assert before.total == 2

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
+from eventflink.documents.plain import plain
 from eventflink.events.inputs import TaskStateReport
 from eventflink.jobs.published import write_file_list
 from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
@@ -59,7 +60,7 @@ def test_an_ended_job_has_the_same_pages_from_its_archive() -> None:
         for job_id in [job_id for job_id, job in fold.master.dispatcher.jobs.items() if job.status in TERMINAL_JOB_STATUSES]:
             archive = json.loads(json.dumps(archive_view(fold, job_id)))
             page = archived_job_page(archive)
-            assert page == json.loads(json.dumps(job_page(fold, job_id)))
+            assert plain(page) == json.loads(json.dumps(plain(job_page(fold, job_id))))
             for archived, before in (
                 (archived_bars_page(archive, 0, 100), bars_page(fold, job_id, 0, 100)),
                 (archived_exceptions_page(archive, 9), exceptions_page(fold, job_id, 9)),
@@ -67,7 +68,7 @@ def test_an_ended_job_has_the_same_pages_from_its_archive() -> None:
                 (archived_document(archive), document_view(fold, job_id)),
                 (archived_result_page(archive, "", "", 0, 9), result_page(fold, job_id, "", "", 0, 9)),
             ):
-                assert archived == json.loads(json.dumps(before))
+                assert plain(archived) == json.loads(json.dumps(plain(before)))
             for each in page["vertices"]:
                 wanted = (each["vertex_id"], (), SubtaskOrder.TROUBLE, 0, 10)
                 assert archived_subtasks_page(archive, *wanted) == json.loads(json.dumps(subtasks_page(fold, job_id, *wanted)))
@@ -240,6 +241,6 @@ def test_a_failed_job_says_why_in_the_list_and_no_sentence_has_two_signs_in_a_ro
         cluster.report(task, ExecutionState.FAILED, cause=FailureCause("E", f"no room{end}"))
         [row] = jobs_page(cluster.fold, (), job_id, "", "newest", 0, 1).jobs
         assert row.why == "E: no room."
-        assert exceptions_page(cluster.fold, job_id, 1)["exceptions"][0]["sentence"] == (
+        assert exceptions_page(cluster.fold, job_id, 1).exceptions[0].sentence == (
             "a[0]#1 failed: E: no room; the job failed (the restart strategy is none)."
         )
