@@ -107,17 +107,20 @@ class PulledPartition:
         self.position, self.reached = max(0, offset), None
         self._dense = DenseReader(self._bootstrap, self._place, self.position) if self.is_dense else None
 
-    def read(self, timeout_s: float, most: int = BATCH) -> list[Message]:
-        """Return the records that are there, at most so many; wait up to `timeout_s` for the first.
+    def read(self, timeout_s: float, most: int = BATCH, *, waits_for_all: bool = False) -> list[Message]:
+        """Return the records that are there, at most so many; wait up to `timeout_s` for the first, or for all.
 
         Raises:
             KafkaException: the offset is not there any more, or Kafka reports another error that does not pass.
 
         """
         # consume() alone would wait for its whole timeout as long as the batch is not full.
-        first = self._consumer.poll(timeout_s)
+        first = None if waits_for_all else self._consumer.poll(timeout_s)
+        rest = (
+            self._consumer.consume(most, timeout_s) if waits_for_all else self._consumer.consume(most - 1, 0) if first is not None else []
+        )
         records: list[Message] = []
-        for message in [] if first is None else [first, *self._consumer.consume(most - 1, 0)]:
+        for message in rest if first is None else [first, *rest]:
             error = message.error()
             if error is None:
                 records.append(message)

@@ -116,8 +116,10 @@ def read_to(reader: PulledPartition, end_offset: int, stall_timeout_s: float = D
     """
     deadline = time.monotonic() + stall_timeout_s
     while reader.position < end_offset:
-        # Never more than there is: what comes behind the end is not wanted.
-        for message in (messages := reader.read(_POLL_S, min(BATCH, end_offset - reader.position))):
+        # Never more than there is: a batch that cannot be filled would wait for its timeout. Only a dense partition fills it; many records
+        # at a time are read in less time than those of each fetch, where processors are busy.
+        most = min(BATCH, end_offset - reader.position)
+        for message in (messages := reader.read(_POLL_S, most, waits_for_all=reader.is_dense)):
             if (message.offset() or 0) >= end_offset:
                 return
             yield message

@@ -69,7 +69,7 @@ class _Deployments:
 
     def read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have an `EffectsReader` read all of it."""
-        monkeypatch.setattr(kafka_links, "Consumer", lambda _configuration: self)
+        monkeypatch.setattr(kafka_links, "new_consumer", lambda _bootstrap, _own: self)
         self.reader = EffectsReader("", "cluster", "tm", self.inbox, self.protocol)
         self.reader._run()
         self._take()
