@@ -87,22 +87,29 @@ def join(session: SparkSession, left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 NUMERIC = ("TINYINT", "INT", "BIGINT", "DECIMAL(10,2)", "DECIMAL(12,4)", "DECIMAL(38,18)")
+FIRST = (
+    *(("INT", "INT"), ("TINYINT", "BIGINT"), ("TINYINT", "DECIMAL(10,2)"), ("INT", "DECIMAL(12,4)"), ("BIGINT", "DECIMAL(38,18)")),
+    *(("DECIMAL(10,2)", "DECIMAL(12,4)"), ("DECIMAL(12,4)", "DECIMAL(38,18)"), ("DECIMAL(38,18)", "DECIMAL(38,18)")),
+)
+"""Of the pairs of numbers those in which each type, and each step to a common one, is there; the others are the same steps again."""
+
+OTHERS = [pair for pair in itertools.combinations_with_replacement(NUMERIC, 2) if pair not in FIRST]
 FAMILIES = (
-    NUMERIC,
     ("FLOAT", "DOUBLE"),
     ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ"),
     ("STRUCT<a: FLOAT, b: DATE>", "STRUCT<a: DOUBLE, b: TIMESTAMP>"),
     *[(kind,) for kind in ("DECIMAL(38,0)", "STRING", "BINARY", "BOOLEAN", "ARRAY<INT>", "ARRAY<DECIMAL(10,2)>", "INTERVAL DAY TO SECOND")],
 )
-PAIRS = [pair for family in FAMILIES for pair in itertools.combinations_with_replacement(family, 2)]
+PAIRS = [*FIRST, *(pair for family in FAMILIES for pair in itertools.combinations_with_replacement(family, 2))]
+SOAK = pytest.mark.soak("eventflink.jobs.shipping", "eventflink.jobs.hash_keys")
 
 
-@pytest.mark.parametrize(("left", "right"), PAIRS)
+@pytest.mark.parametrize(("left", "right"), [*PAIRS, *(pytest.param(*pair, marks=SOAK) for pair in OTHERS)])
 def test_subtasks_find_what_one_join_finds_and_equal_keys_are_one_text(
     session: SparkSession, written: dict[str, str], left: str, right: str
 ) -> None:
     rows = {kind: session.read.parquet(written[kind]) for kind in (left, right)}
-    parallelism = random.Random(f"{left}{right}").choice((2, 3, 5))
+    parallelism = random.Random(f"{left}{right}").choice((2, 3))
     one = sorted(join(session, rows[left], rows[right]).collect(), key=str)
     assert one
     assert sorted(by_subtasks(session, written[left], written[right], parallelism).collect(), key=str) == one
