@@ -333,9 +333,16 @@ def run_pytest(directory: Path, *arguments: str, **environment: str) -> subproce
 
 
 @pytest.mark.timeout(600)
-def test_the_tests_of_the_examples_pass_on_a_kafka_that_is_named(eventflink_broker: str, tmp_path: Path) -> None:
+def test_the_tests_of_the_examples_pass_on_a_kafka_and_a_spark_that_are_named(eventflink_broker: str, spark: str, tmp_path: Path) -> None:
     example = shutil.copytree(ROOT / "examples", tmp_path / "examples")
     (example / "pytest.ini").write_text("[pytest]\neventflink_slots = 2\n")
+    (example / "conftest.py").write_text(
+        "import dataclasses\n"
+        "import pytest\n"
+        "@pytest.fixture(scope='session')\n"
+        "def eventflink_settings(eventflink_settings):\n"
+        f"    return dataclasses.replace(eventflink_settings, configuration={{'spark.remote': {spark!r}}})\n"
+    )
     (example / "test_more.py").write_text(
         "import pytest\n"
         "from eventflink.testing.failures import CannotCrash\n"
