@@ -54,6 +54,7 @@ _CLIENT: Final[dict[Topic, tuple[str, ...]]] = {
     Topic.REPLIES: (_READ,),
     Topic.LEADERSHIP: (_READ,),
     Topic.LOG: (_READ,),
+    Topic.SNAPSHOTS: (_READ,),  # Where no REST process answers, it folds the log from the newest one on.
 }
 
 _AUDITED: Final = (Topic.LOG, Topic.SNAPSHOTS, Topic.LEADERSHIP, Topic.HEARTBEATS, Topic.DEAD_LETTERS)

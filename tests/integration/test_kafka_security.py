@@ -40,7 +40,7 @@ MAY = {
     "deployments": ("-", "-", "r", "w", "-", "-"),
     "replies": ("r", "-", "-", "w", "r", "-"),
     "leadership": ("r", "r", "-", "rw", "r", "-"),
-    "snapshots": ("-", "r", "-", "rw", "r", "-"),
+    "snapshots": ("r", "r", "-", "rw", "r", "-"),
     "dead-letters": ("-", "r", "-", "w", "r", "-"),
 }
 PEOPLE = ("alice", "auditor", "worker", "master", "operator", "nobody")
