@@ -32,7 +32,8 @@ def answers_of(cluster: RunningCluster) -> dict[str, dict[str, Any]]:
         digest = ask_master(where, "/digest", {"linearizable": "true"})
         fold = replay(cluster.bootstrap, cluster.cluster_id, new_fold(), end_offset=digest["log_offset"] + 1)
         assert (digest["digest"], digest["epoch"]) == (fold.master.digest(), fold.acceptance.epoch)
-        answers[master.master_id] = ask_master(where, "/health", {"linearizable": "true"})
+        health = ask_master(where, "/health", {"linearizable": "true"})
+        answers[master.master_id] = {name: health[name] for name in health if name not in ("master_id", "role")}
     return answers
 
 
