@@ -4,11 +4,13 @@ from collections import Counter
 from typing import Final
 
 from eventflink.audit.difference import difference_between, moment_of
-from eventflink.events.inputs import FencedJobCommand, JobSubmission, Request
-from eventflink.events.log_events import FollowUpDecided, LogEvent, RequestRejected
+from eventflink.events.inputs import FencedJobCommand, JobSubmission, Request, RerunJob
+from eventflink.events.log_events import FollowUpDecided, JobReuseDecided, LogEvent, RequestRejected
 from eventflink.events.wording import details_of, subject_of
 from eventflink.leadership.dry_run import dry_run
 from eventflink.leadership.fold import Fold
+from eventflink.model.reuse import VertexReuse
+from eventflink.views.jobs_and_cluster import reuse_view
 from eventflink.views.plain import View
 
 MAX_EVENTS: Final = 200
@@ -32,12 +34,14 @@ def dry_run_view(fold: Fold, request: Request) -> View:
     """Return what a request would lead to; `fold` is of no use afterwards.
 
     `accepted`, and if not, the `refusal` with `code` and `message`; a `sentence`; the first events as `type`, `subject` and `details`, with
-    `events_total`; `is_whole`: nothing more follows at once; `differences` as `difference_between` tells them; and the fencing tokens of
-    whoever would decide: `leader_id`, and `job_master_id` of the job that the request is about, or null.
+    `events_total`; `reuse`: of each vertex of a job that runs again from somewhere, whether it is reused and why; `is_whole`: nothing more
+    follows at once; `differences` as `difference_between` tells them; and the fencing tokens of whoever would decide: `leader_id`, and
+    `job_master_id` of the job that the request is about, or null.
     """
     leader_id, job_master_id = fold.acceptance.leader_id, None
     if isinstance(request, FencedJobCommand) and (job := fold.master.dispatcher.jobs.get(request.job_id)) is not None:
         job_master_id = job.job_master_id or None
+    rerun_of = request.rerun_of if isinstance(request, RerunJob) else ""
     before = moment_of(fold)
     outcome = dry_run(fold, request)
     told = [event for event in outcome.events if not isinstance(event, FollowUpDecided)]
@@ -49,10 +53,15 @@ def dry_run_view(fold: Fold, request: Request) -> View:
         "events": [_event_view(event) for event in told[:MAX_EVENTS]],
         "events_total": len(told),
         "is_whole": outcome.is_whole,
+        "reuse": [{"vertex_id": each.vertex_id, **reuse_view(each, rerun_of)} for each in _reuse_among(told)],
         "differences": difference_between(before, moment_of(fold), MAX_DIFFERENCES),
         "leader_id": leader_id,
         "job_master_id": job_master_id,
     }
+
+
+def _reuse_among(events: list[LogEvent]) -> tuple[VertexReuse, ...]:
+    return next((event.vertices for event in events if isinstance(event, JobReuseDecided)), ())
 
 
 def _event_view(event: LogEvent) -> View:
@@ -64,7 +73,9 @@ def _sentence(request: Request, refusal: RequestRejected | None, events: list[Lo
     if refusal is not None:
         return f"{named} would be refused: {refusal.message}"
     counts = Counter(type(event).__name__ for event in events)
-    said = [one if counts[name] == 1 else many.format(counts[name]) for name, (one, many) in _TOLD.items() if counts[name]]
+    reuse = _reuse_among(events)
+    said = [f"{sum(each.is_reused for each in reuse)} of {len(reuse)} vertices are reused"] if reuse else []
+    said += [one if counts[name] == 1 else many.format(counts[name]) for name, (one, many) in _TOLD.items() if counts[name]]
     waiting = counts["SlotRequested"] - counts["SlotAllocated"]
     if waiting > 0:
         said.append(f"{waiting} slot request{'s wait' if waiting > 1 else ' waits'}")

@@ -77,6 +77,11 @@ def _of_job(subject: Subject, master: Master) -> Standing:
     }
     if rescaled:
         facts["parallelism"] = rescaled
+    if job.reuse:
+        facts["vertices"] = {
+            vertex_id: f"{'is reused' if reuse.is_reused else 'runs'}: {reuse.in_words(job.rerun_of)}"
+            for vertex_id, reuse in job.reuse.items()
+        }
     if subject.root_failure is not None:
         facts["root_failure"] = str(subject.root_failure)
     return Standing(str(job.status), facts, _waits_of_job(job, subtasks, master), job.cause)
@@ -96,6 +101,10 @@ def _waits_of_job(job: JobMaster, subtasks: list[Subtask], master: Master) -> li
     waits = [wait for s in subtasks if (wait := all_waits.of_subtask(job, s)) is not None]
     shown = _first(waits)
     shown += _first([Wait(_name_of(job, key), why) for key, why in standing_streams(job)])
+    if (until_ms := master.dispatcher.kept.get(job.job_id)) is not None:
+        held = job.job_id in master.dispatcher.held()
+        more = ", and while a job takes them that runs it again" if held else ""
+        shown.append(Wait("the clean-up", f"its outputs are kept to be reused until {iso_time(until_ms)}{more}", job.ended_at_ms))
     dirty = master.dispatcher.dirty.get(job.job_id)
     if dirty is not None:
         again = f"; it failed {dirty.attempts} times, the next try is at {iso_time(dirty.retry_at_ms)}" if dirty.attempts else ""
@@ -127,6 +136,8 @@ def _of_subtask(subject: Subject, master: Master) -> Standing:
         "instance_id": (execution.instance_id if execution is not None else "") or None,
         "job_status": str(job.status),
     }
+    if execution is not None and execution.reused_from:
+        facts["reused_from"] = execution.reused_from
     if attempt != subtask.attempt:
         facts["newest_attempt"] = subtask.attempt
         return _of_ended_attempt(subject, attempt, facts)

@@ -31,7 +31,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "cancel": ("eventflink cancel 3f2a --wait", "eventflink cancel -s /savepoints 3f2a"),
     "suspend": ("eventflink suspend 3f2a",),
     "resume": ("eventflink resume 3f2a",),
-    "rerun": ("eventflink rerun 3f2a", "eventflink rerun 3f2a --param day=2026-11-24"),
+    "rerun": (
+        "eventflink rerun 3f2a --failed",
+        "eventflink rerun 3f2a --from totals",
+        "eventflink rerun 3f2a --param day=2026-11-24",
+    ),
     "dismiss": ("eventflink dismiss 3f2a --reason 'an experiment'",),
     "shutdown": ("eventflink shutdown",),
     "checkpoint": ("eventflink checkpoint 3f2a",),

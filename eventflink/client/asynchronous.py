@@ -1,7 +1,7 @@
 """A cluster and its jobs for an event loop: the methods are those of `cluster.py`, to be awaited by any number of tasks."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from eventflink.blob.tls import TlsFiles
@@ -23,9 +23,17 @@ class AsyncJob(JobMethods, AsyncGateway):
         self.job_id = job_id
         self.actor = actor
 
-    async def rerun(self, job_id: str | None = None, *, parameters: Mapping[str, object] | None = None) -> "AsyncJob":
+    async def rerun(
+        self,
+        job_id: str | None = None,
+        *,
+        parameters: Mapping[str, object] | None = None,
+        failed: bool = False,
+        from_vertices: Sequence[str] = (),
+    ) -> "AsyncJob":
         """Run the job again as `Job.rerun` does."""
-        return AsyncJob(self._connection, await self.run(self._rerun(job_id, parameters)), self.actor)
+        steps = self._rerun(job_id, parameters, from_vertices, failed=failed)
+        return AsyncJob(self._connection, await self.run(steps), self.actor)
 
 
 class AsyncCluster(ClusterMethods, AsyncGateway):

@@ -1,6 +1,6 @@
 """A cluster and its jobs for programs and notebooks that wait. For one thread; nothing is connected before the first call."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -30,20 +30,34 @@ class Job(JobMethods, BlockingGateway):
         self.job_id = job_id
         self.actor = actor
 
-    def rerun(self, job_id: str | None = None, *, parameters: Mapping[str, object] | None = None) -> "Job":
+    def rerun(
+        self,
+        job_id: str | None = None,
+        *,
+        parameters: Mapping[str, object] | None = None,
+        failed: bool = False,
+        from_vertices: Sequence[str] = (),
+    ) -> "Job":
         """Run the ended job again, and return the new job once it is in the log.
 
         Args:
             job_id: the id of the new job; None: a fresh one.
             parameters: values by name; a parameter that is not named has the value of the ended job.
+            failed: whether what the ended job has finished is reused where it can be; else everything runs.
+            from_vertices: these and all that reads them run, and the rest is reused where it can be.
 
         Raises:
             InvalidParameters: the job has no such parameter, or a value is none of its type.
             JobNotEnded: it runs.
+            NothingFailed: it has finished, and no vertices are named from which it is to run again.
+            RequestRefused: with the code `UnknownVertex`: it has no such vertex.
             UnknownJob: it is not in the memory of the masters any more.
 
+        Example:
+            `again = cluster.job("orders-7").rerun(failed=True)`
+
         """
-        return Job(self._connection, self.run(self._rerun(job_id, parameters)), self.actor)
+        return Job(self._connection, self.run(self._rerun(job_id, parameters, from_vertices, failed=failed)), self.actor)
 
     def _repr_html_(self) -> str:
         try:

@@ -4,7 +4,7 @@ Names are short here, and arguments what people have at hand; what goes over the
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -200,10 +200,18 @@ class JobMethods(Gateway):
         """Remove the failed job from the problems of the cluster, and wait until that is in the log. Raises `JobNotFailed`."""
         return ask(DismissJobFailure(job_id=self.job_id, reason=reason, **header(actor=self.actor)))
 
-    def _rerun(self, job_id: str | None, parameters: Mapping[str, object] | None) -> Steps[str]:
+    def _rerun(
+        self, job_id: str | None, parameters: Mapping[str, object] | None, from_vertices: Sequence[str], *, failed: bool
+    ) -> Steps[str]:
         """Have the job run again, as another one; return the id of that once it is in the log."""
-        given = parameters_of(parameters or {})
-        command = RerunJob(job_id=job_id or new_job_id(), rerun_of=self.job_id, parameters=given, **header(actor=self.actor))
+        command = RerunJob(
+            job_id=job_id or new_job_id(),
+            rerun_of=self.job_id,
+            parameters=parameters_of(parameters or {}),
+            failed=failed,
+            from_vertices=tuple(from_vertices),
+            **header(actor=self.actor),
+        )
         return (yield from ask(command)).job_id
 
     @method

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eventflink.events.decision import LogEvent
 from eventflink.model.attempts import FailureCause, HasAttemptId
 from eventflink.model.job_graph import CheckpointSettings, JobGraph, RestartStrategy
+from eventflink.model.reuse import VertexReuse
 from eventflink.model.statuses import FailoverStrategy, JobStatus, SchedulerType, TaskFile
 
 
@@ -25,6 +26,16 @@ class JobSubmitted(LogEvent):
     """The graph."""
     rerun_of: str = ""
     """The ended job that it runs again; empty: none."""
+
+
+@dataclass(slots=True)
+class JobReuseDecided(LogEvent):
+    """A job that runs another one again takes the outputs of some of its vertices: these begin finished."""
+
+    job_id: str
+    """The job; whose vertices it takes says its JobSubmitted."""
+    vertices: tuple[VertexReuse, ...]
+    """All vertices, in the order of the graph."""
 
 
 @dataclass(slots=True)
@@ -75,7 +86,7 @@ class JobFailureDismissed(LogEvent):
 
 @dataclass(slots=True, kw_only=True)
 class JobResultStored(LogEvent):
-    """The job reached a terminal state; its result is kept, its resources are still to be cleaned up (dirty)."""
+    """The job reached a terminal state; its result is stored, its intermediate outputs are kept for a time, or to be removed (dirty)."""
 
     job_id: str
     """The job."""
@@ -85,6 +96,16 @@ class JobResultStored(LogEvent):
     """Why it failed."""
     net_run_time_ms: int
     """From submission to the end, in milliseconds."""
+    outputs_kept_ms: int = 0
+    """For how long its intermediate outputs are kept at the least, in milliseconds; 0: they are removed at once."""
+
+
+@dataclass(slots=True)
+class JobOutputsReleased(LogEvent):
+    """The outputs of an ended job, which were kept to be reused, are to be removed (dirty)."""
+
+    job_id: str
+    """The job."""
 
 
 @dataclass(slots=True)

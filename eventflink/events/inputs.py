@@ -45,7 +45,10 @@ MAX_DIRECTORY_LENGTH: Final = 2_048
 MAX_BLOCKED_MS: Final = 366 * 86_400_000
 MAX_FREEZE_MS: Final = 600_000
 
+MAX_VERTICES_NAMED: Final = 1_000
+
 Reason = Annotated[str, at.MaxLen(MAX_REASON_LENGTH)]
+VertexName = Annotated[str, at.MaxLen(MAX_ID_LENGTH)]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -224,7 +227,7 @@ class ResumeJob(FencedCommand):
 
 @dataclass(slots=True, kw_only=True)
 class RerunJob(FencedCommand):
-    """Run an ended job again, as another job: with its graph and its code, from the beginning."""
+    """Run an ended job again, as another job: with its graph and its code, from the beginning, or from where it failed."""
 
     refused_while_shutting_down: ClassVar = True
 
@@ -234,6 +237,10 @@ class RerunJob(FencedCommand):
     """The id of the ended job, which must still be in the memory of the masters."""
     parameters: tuple[ParameterValue, ...] = ()
     """Values that are others than in that job; in JSON an object of values by name."""
+    failed: bool = False
+    """Whether what that job has finished is reused where it can be; else everything runs, unless `from_vertices` says where to begin."""
+    from_vertices: Annotated[tuple[VertexName, ...], at.MaxLen(MAX_VERTICES_NAMED)] = ()
+    """These vertices and all that reads them run; what else that job has finished is reused where it can be."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -85,6 +85,10 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             name = _joined(f"'{event.job_graph.name}'", _by(event.actor), by=" ")
             again = f"'{event.rerun_of}' again" if event.rerun_of else ""
             return _joined(name, _count(len(event.job_graph.vertices), "vertex", "vertices"), again)
+        case e.JobReuseDecided():
+            runs = ", ".join(reuse.vertex_id for reuse in event.vertices if not reuse.is_reused)
+            reused = sum(reuse.is_reused for reuse in event.vertices)
+            return _joined(f"{reused} of {_count(len(event.vertices), 'vertex', 'vertices')} reused", runs and f"run: {runs}", by="; ")
         case e.JobMasterStarted():
             reactive = "reactive" if event.reactive else ""
             restarts = f"restart strategy {_lower(event.restart_strategy.strategy_type).replace(' ', '-')}"
@@ -100,7 +104,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.JobStatusChanged():
             return _joined(f"{event.from_status} → {event.to_status}", event.reason, by=": ")
         case e.JobResultStored():
-            return _joined(f"{event.status} after {event.net_run_time_ms} ms", _cause(event.cause), by=": ")
+            kept = f" (outputs kept for {event.outputs_kept_ms} ms)" if event.outputs_kept_ms else ""
+            return _joined(f"{event.status} after {event.net_run_time_ms} ms{kept}", _cause(event.cause), by=": ")
         case e.JobCleanupFailed() | e.JobArchiveFailed():
             retry = f"retry at {iso_time(event.retry_at_ms)}" if event.retry_at_ms else "given up"
             return f"attempt {event.attempt}, {retry}: {event.message}"

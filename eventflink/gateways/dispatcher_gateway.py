@@ -5,7 +5,7 @@ to any master. So a change of leader in between shows only as time. For many com
 """
 
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Unpack
 
 from eventflink.events.effects import LeaderHeartbeat
@@ -97,16 +97,21 @@ class DispatcherMethods(Gateway):
         rerun_of: str,
         job_id: str | None = None,
         parameters: Mapping[str, object] | None = None,
+        *,
+        failed: bool = False,
+        from_vertices: Sequence[str] = (),
         **options: Unpack[CommandOptions],
     ) -> Steps[Accepted]:
         """Run an ended job again, as another job, with its graph and code; wait until that is in the log.
 
-        Parameters that are not named have the values of that job. Raises `UnknownJob` for a job that is not in the memory of the masters,
-        `JobNotEnded`, and `InvalidParameters`.
+        Parameters that are not named have the values of that job. With `failed`, what it has finished is reused where it can be; with
+        `from_vertices`, these and all that reads them run, and the rest is reused. Raises `UnknownJob` for a job that is not in the memory
+        of the masters, `JobNotEnded`, `NothingFailed`, `InvalidParameters`, and `RequestRefused` with the code `UnknownVertex`.
         """
-        return ask(
-            RerunJob(job_id=job_id or new_job_id(), rerun_of=rerun_of, parameters=parameters_of(parameters or {}), **header(**options))
-        )
+        given = parameters_of(parameters or {})
+        named = tuple(from_vertices)
+        new_id = job_id or new_job_id()
+        return ask(RerunJob(job_id=new_id, rerun_of=rerun_of, parameters=given, failed=failed, from_vertices=named, **header(**options)))
 
     @method
     def dismiss_job_failure(self, job_id: str, reason: str = "", **options: Unpack[CommandOptions]) -> Steps[Accepted]:

@@ -67,6 +67,10 @@ class JobNotEnded(RequestRefused):
     """The job has not ended: it cannot be run again yet."""
 
 
+class NothingFailed(RequestRefused):
+    """The job has finished: it cannot be run again from where it failed."""
+
+
 class InvalidParameters(RequestRefused):
     """The job has no such parameter, or the value is none of its type; the message says which there are."""
 
@@ -135,6 +139,7 @@ _REFUSALS: Final[dict[str, type[RequestRefused]]] = {
         JobTerminated,
         JobEnding,
         JobNotEnded,
+        NothingFailed,
         InvalidParameters,
         JobNotFailed,
         ClusterShuttingDown,

@@ -22,6 +22,7 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         job_store_capacity=configuration.job_store_capacity,
         job_store_expiration_ms=configuration.job_store_expiration_ms,
         job_store_cache_size=configuration.job_store_cache_size if configuration.job_store_type is JobStoreType.FILE else None,
+        keep_outputs_ms=configuration.keep_outputs_ms,
         archives=bool(configuration.archive_location),
         request_horizon=configuration.request_horizon,
         request_horizon_ms=configuration.request_horizon_ms,

@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, Strict, ValidationError, create_model
 
@@ -205,12 +205,17 @@ def _read_job_graph(value: object) -> JobGraph:
 
 
 def _written_type(annotation: Any) -> Any:
-    """Return how a field's type is written in a request: an enumeration by a symbol, a graph as its document, parameters as a mapping."""
+    """Return how a field's type is written in a request: an enumeration by a symbol, a graph as its document, parameters as a mapping.
+
+    In JSON a tuple is a list.
+    """
     if annotation is JobGraph:
         return Annotated[Any, PlainValidator(_read_job_graph)]
     if annotation == tuple[ParameterValue, ...]:
         return Annotated[Any, PlainValidator(read_given)]
-    return Annotated[annotation, Strict(strict=False)] if isinstance(annotation, type) and issubclass(annotation, Enum) else annotation
+    said = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+    is_loose = get_origin(said) is tuple or (isinstance(said, type) and issubclass(said, Enum))
+    return Annotated[annotation, Strict(strict=False)] if is_loose else annotation
 
 
 def _document_of(cls: type[Request]) -> type[BaseModel]:

@@ -1,13 +1,14 @@
 """The Dispatcher: every job the cluster knows, from its submission to the moment it is forgotten.
 
-A job is live, then ended and dirty (its intermediate data are still there), then ended and clean, then evicted: from then on
-only its id and the digest of its graph are known, until the horizon, so that it never runs a second time.
+A job is live, then ended and kept (its intermediate outputs stay, so that they can be reused), then ended and dirty (they are to be
+removed), then ended and clean, then evicted: from then on only its id and the digest of its graph are known, until the horizon, so that it
+never runs a second time. Most jobs are not kept.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from weakref import WeakValueDictionary
 
 from eventflink.events.inputs import MAX_ID_LENGTH, CancelJob, Command, DismissJobFailure, JobSubmission, RerunJob
@@ -18,7 +19,9 @@ from eventflink.events.log_events import (
     JobFailureDismissed,
     JobIdsExpired,
     JobMasterStarted,
+    JobOutputsReleased,
     JobResultStored,
+    JobReuseDecided,
     JobStatusChanged,
     JobSubmitted,
     LogEvent,
@@ -31,11 +34,13 @@ from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.job_master import JobMaster
 from eventflink.master.requests import accepted, count_expired, rejected
+from eventflink.master.reuse import decide_reuse, refuse_reuse
 from eventflink.master.settings import Context
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.attempts import FailureCause
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, graph_digest
+from eventflink.model.reuse import VertexReuse
 from eventflink.model.statuses import (
     RUNNING_JOB_STATUSES,
     TERMINAL_JOB_STATUSES,
@@ -125,6 +130,10 @@ class Dispatcher:
     """Those that run, or restart."""
     streaming_jobs: dict[str, None] = field(default_factory=dict)
     """Those with streams that run: of which checkpoints are taken."""
+    kept: dict[str, int] = field(default_factory=dict)
+    """Ended jobs whose intermediate outputs are kept, and until when at the least."""
+    holds: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Jobs that are not clean, by each the kept ones whose outputs it takes: these stay as long."""
     examples: WeakValueDictionary[str, JobMaster] = field(default_factory=WeakValueDictionary, metadata=DERIVED)
     """By the digest of its graph, the job with that graph that ended last and is in memory: the next one shares with it what is equal."""
 
@@ -135,7 +144,10 @@ class Dispatcher:
         return self._decide_new_job(submission, submission.job_id, submission.job_graph, context)
 
     def decide_rerun_job(self, command: RerunJob, context: Context) -> list[LogEvent]:
-        """Run the graph of an ended job, known while that is in memory, as a new job; parameters that are given have these values."""
+        """Run the graph of an ended job, known while that is in memory, as a new job; parameters that are given have these values.
+
+        Where the command says so, vertices that the ended job has finished are reused.
+        """
         before, again = self.jobs.get(command.rerun_of), self.jobs.get(command.job_id)
         if again is not None and (again.rerun_of != command.rerun_of or again.status in TERMINAL_JOB_STATUSES):
             again = None  # It is not what an earlier one of such requests has led to.
@@ -148,12 +160,23 @@ class Dispatcher:
             graph = bind_parameters(known.execution_graph.graph, {each.name: each.value for each in command.parameters})
         except InvalidJobGraph as error:
             return [rejected(command, "InvalidParameters", f"job '{command.rerun_of}' cannot be run again with these values: {error}")]
-        if again is not None and again.graph_digest == graph_digest(graph):
+        if again is not None and again.graph_digest == graph_digest(graph) and again.was_asked_for_by(command):
             return [accepted(command)]
-        return self._decide_new_job(command, command.job_id, graph, context, command.rerun_of)
+        reuse: tuple[VertexReuse, ...] = ()
+        if again is None and (command.failed or command.from_vertices):
+            if (refusal := refuse_reuse(known, command)) is not None:
+                return [refusal]
+            reuse = decide_reuse(known, graph, command.from_vertices, is_kept=known.job_id in self.kept)
+        return self._decide_new_job(command, command.job_id, graph, context, command.rerun_of, reuse)
 
     def _decide_new_job(
-        self, request: JobSubmission | RerunJob, job_id: str, graph: JobGraph, context: Context, rerun_of: str = ""
+        self,
+        request: JobSubmission | RerunJob,
+        job_id: str,
+        graph: JobGraph,
+        context: Context,
+        rerun_of: str = "",
+        reuse: tuple[VertexReuse, ...] = (),
     ) -> list[LogEvent]:
         digest = graph_digest(graph)
         known = self.jobs.get(job_id)
@@ -175,6 +198,7 @@ class Dispatcher:
         return [
             accepted(request),
             JobSubmitted(job_id, digest, request.actor, graph, rerun_of),
+            *([JobReuseDecided(job_id, reuse)] if reuse else []),
             JobMasterStarted(
                 job_id,
                 f"{job_id}-1",
@@ -235,6 +259,14 @@ class Dispatcher:
         count = count_expired(evicted, len(self.forgotten) - horizon, oldest_kept_ms)
         return [JobIdsExpired(count)] if count else []
 
+    def is_clean(self, job_id: str) -> bool:
+        """Tell whether a job in memory has ended, and nothing but its results is left of it."""
+        return job_id in self.ended and job_id not in self.dirty and job_id not in self.kept
+
+    def held(self) -> set[str]:
+        """Return the ended jobs whose outputs another one takes that is not clean."""
+        return set(chain.from_iterable(self.holds.values()))
+
     def adaptive(self) -> Iterator[JobMaster]:
         """Yield the jobs of the adaptive scheduler that run, or restart."""
         return (self.jobs[job_id] for job_id in self.adaptive_jobs)
@@ -242,13 +274,13 @@ class Dispatcher:
     def blob_references(self, rerun_since_ms: int) -> Counter[str]:
         """Return how many jobs refer to each permanent blob; one that no job refers to is not in it.
 
-        A job refers to its code archives from its submission until it has ended and is cleaned up, as in Flink, and when it ended at
-        `rerun_since_ms` or later, so that it can be run again. Files that tasks uploaded are not referred to: those blobs expire by
-        themselves.
+        A job refers to its code archives from its submission until it has ended and is cleaned up, as in Flink (so as long as its outputs
+        are kept), and when it ended at `rerun_since_ms` or later, so that it can be run again. Files that tasks uploaded are not referred
+        to: those blobs expire by themselves.
         """
         references: Counter[str] = Counter()
         for job_id, job in self.jobs.items():
-            if job_id not in self.ended or job_id in self.dirty or job.ended_at_ms >= rerun_since_ms:
+            if not self.is_clean(job_id) or job.ended_at_ms >= rerun_since_ms:
                 references.update(dict.fromkeys(job.execution_graph.graph.code_archives, 1))
         return references
 
@@ -276,6 +308,17 @@ class Dispatcher:
             self.follow_ups, self.slot_manager, event.job_id, event.actor, event.graph_digest, times, graph, rerun_of=event.rerun_of
         )
 
+    def apply_job_reuse_decided(self, event: JobReuseDecided, at_ms: int) -> None:
+        """Let vertices of a job that is new begin finished, and keep the outputs that they take until it is clean."""
+        job = self.job(event.job_id)
+        before = self.jobs.get(job.rerun_of)
+        if before is None or before.job_id not in self.ended:
+            raise IllegalTransition(f"{event.job_id} runs no ended job again, whose outputs it could take")
+        origins = job.reuse_outputs(event, before, at_ms)
+        held = tuple([job_id for job_id in self.kept if job_id in origins])
+        if held:
+            self.holds[event.job_id] = held
+
     def apply_job_status_changed(self, event: JobStatusChanged) -> None:
         """Keep the lists of those that restart, and of adaptive and streaming ones that run: what is due is found without a look at all."""
         if event.to_status is JobStatus.RESTARTING:
@@ -300,14 +343,17 @@ class Dispatcher:
         """Raise `IllegalTransition` unless the job is there; it is changed by its JobMaster."""
         self.job(event.job_id)
 
-    def apply_job_result_stored(self, event: JobResultStored) -> None:
-        """Keep the result; the job is dirty."""
+    def apply_job_result_stored(self, event: JobResultStored, at_ms: int) -> None:
+        """Store the result; the job is dirty, or its outputs are kept until later."""
         job = self.job(event.job_id)
         status = job.status
         if status is not event.status or status not in TERMINAL_JOB_STATUSES or event.job_id in self.ended:
             raise IllegalTransition(f"job '{event.job_id}' is {status}: it has a result already, or none as {event.status}")
         self.ended[job.job_id] = None
-        self.dirty[job.job_id] = Retries()
+        if event.outputs_kept_ms:
+            self.kept[job.job_id] = at_ms + event.outputs_kept_ms
+        else:
+            self.dirty[job.job_id] = Retries()
         self.share(job)
 
     def share(self, job: JobMaster) -> None:
@@ -317,14 +363,24 @@ class Dispatcher:
             job.share(like)
         self.examples[job.graph_digest] = job
 
+    def apply_job_outputs_released(self, event: JobOutputsReleased) -> None:
+        """Mark the job dirty."""
+        if event.job_id not in self.kept or event.job_id in self.held():
+            raise IllegalTransition(f"the outputs of job '{event.job_id}' are not kept, or another job takes them")
+        del self.kept[event.job_id]
+        self.dirty[event.job_id] = Retries()
+
     def apply_job_cleaned_up(self, event: JobCleanedUp) -> None:
-        """Mark the job clean."""
+        """Mark the job clean: it holds the outputs of others no longer."""
         if self.dirty.pop(event.job_id, None) is None:
             raise IllegalTransition(f"job '{event.job_id}' is not dirty")
+        self.holds.pop(event.job_id, None)
 
     def apply_job_cleanup_failed(self, event: JobCleanupFailed) -> None:
         """Wait, or give up: the job then counts as clean."""
         Retries.note_failure(self.dirty, event)
+        if event.job_id not in self.dirty:
+            self.holds.pop(event.job_id, None)
 
     def evict(self, job_id: str, at_ms: int, archive_digest: str) -> None:
         """Forget all of a job but its id, how it ended, and the digest of its archive (empty: it has none).
@@ -334,7 +390,7 @@ class Dispatcher:
 
         """
         job = self.job(job_id)
-        if job_id not in self.ended or job_id in self.dirty:
+        if not self.is_clean(job_id):
             raise IllegalTransition(f"job '{job_id}' is not ended and clean")
         del self.jobs[job_id]
         del self.ended[job_id]
@@ -363,4 +419,8 @@ class Dispatcher:
         require(streaming == set(self.streaming_jobs), "the list of streaming jobs is stale")
         require(set(self.ended) <= set(self.jobs), "an ended job is not in memory")
         require(set(self.dirty) <= set(self.ended), "a dirty job has not ended")
+        require(set(self.kept) <= set(self.ended), "a job has not ended, and its outputs are kept")
+        require(not set(self.kept) & set(self.dirty), "outputs are kept and to be removed")
+        require(not any(map(self.is_clean, self.holds)), "a clean job holds outputs")
+        require(set(self.holds) <= set(self.jobs) and self.held() <= set(self.kept), "outputs are held that are not kept, or by nobody")
         require(not set(self.forgotten) & set(self.jobs), "a forgotten job is in memory")

@@ -169,8 +169,9 @@ def _effects_of(state: ClusterState, event: LogEvent) -> Iterator[Effect]:  # no
             yield from _of_stopped_streams(state, event.job_id)
         case e.FileUploadRequested() | e.TaskManagerFileUploadRequested():
             yield _of_upload(state, event.request_id)
-        case e.JobResultStored():
-            yield _clean_up(state, event.job_id)
+        case e.JobResultStored() | e.JobOutputsReleased():
+            if event.job_id in state.dispatcher.dirty:
+                yield _clean_up(state, event.job_id)
         case e.JobArchiveRequested():
             yield ArchiveJob(event.job_id)
         case e.ApplicationStatusRecorded():

@@ -52,6 +52,8 @@ class Execution:
     """What it read and wrote; None: it has not finished, or did not say."""
     accumulators: Accumulators | None = None
     """What its code has counted; None: it has not finished, or counted nothing."""
+    reused_from: str = ""
+    """The job whose attempt it stands for: it never ran here, and its outputs lie there; empty: it is one of this job."""
 
 
 _TIME_FIELDS: Final[Mapping[ExecutionState, str]] = {
@@ -298,6 +300,37 @@ class ExecutionGraph:
             reader.unfinished_inputs -= 1
             if not reader.unfinished_inputs:
                 self._note_ready(reader)
+
+    def take_outputs(self, taken: ExecutionVertex, job_id: str, at_ms: int) -> None:
+        """Let the vertex of that id begin finished, with as many subtasks and with the outputs of a finished one of another job.
+
+        Raises:
+            IllegalTransition: it has begun, or the other one has not finished; nothing was changed.
+
+        """
+        vertex_id = taken.vertex.vertex_id
+        vertex = self.vertices.get(vertex_id)
+        if vertex is None or vertex.has_begun or taken.unfinished_subtasks:
+            raise IllegalTransition(f"{vertex_id} of '{job_id}' has no outputs that could be taken, or takes none")
+        if vertex.parallelism != taken.parallelism:
+            self.resize(vertex_id, taken.parallelism)
+        for subtask, finished in zip(vertex.subtasks, taken.subtasks, strict=True):
+            source = finished.executions[-1]
+            self.ready.pop(subtask.key, None)
+            self.live_attempts -= 1
+            vertex.begun_subtasks += 1
+            subtask.state = ExecutionState.FINISHED
+            subtask.executions = (
+                Execution(
+                    subtask.attempt,
+                    ended_at_ms=at_ms,
+                    end_state=ExecutionState.FINISHED,
+                    io=source.io,
+                    accumulators=source.accumulators,
+                    reused_from=source.reused_from or job_id,
+                ),
+            )
+            self.complete(subtask, finished.outputs)
 
     def revoke(self, subtask: Subtask) -> None:
         """Take the result of a finished subtask back; its readers are not ready any more until it has finished again.

@@ -16,7 +16,7 @@ from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKe
 from eventflink.master.inputs import RestartsDue
 from eventflink.master.job_master import JobMaster
 from eventflink.master.rescaling import decide_rescales
-from eventflink.master.restart_strategies import NoRestart
+from eventflink.master.restart_strategies import NoRestart, Restart
 from eventflink.master.restarts import subtasks_to_restart
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
@@ -47,10 +47,12 @@ def decide_failure(
     if job.status in ENDING_JOB_STATUSES or subtask.key in job.restarts.due:
         return [failed]
     is_restarting = job.status is JobStatus.RESTARTING
+    lost = _lost_outputs(job.execution_graph, subtask, lost_inputs)
     restart = job.restarts.next(cause, job.job_id, now_ms, is_restarting=is_restarting)
+    if _is_reused(job.execution_graph, lost):
+        restart = Restart(0, is_counted=False)
     if isinstance(restart, NoRestart):
         return [failed, JobStatusChanged(job.job_id, job.status, JobStatus.FAILING, restart.reason)]
-    lost = _lost_outputs(job.execution_graph, subtask, lost_inputs)
     scheduled = RestartScheduled(
         job.job_id,
         subtask.vertex_id,
@@ -128,3 +130,9 @@ def _lost_outputs(graph: ExecutionGraph, reader: Subtask, lost_inputs: Sequence[
         if writer is not None and writer.state is ExecutionState.FINISHED and not writer.revoked:
             found[writer.key] = None
     return tuple([SubtaskReference(vertex_id, index) for vertex_id, index in found])
+
+
+def _is_reused(graph: ExecutionGraph, lost: Sequence[SubtaskReference]) -> bool:
+    """Tell whether an output was lost that another job has left: what is to run in its place has not run in this job yet."""
+    subtasks = (graph.subtask(each.vertex_id, each.subtask_index) for each in lost)
+    return any(s is not None and s.executions[-1].reused_from for s in subtasks)

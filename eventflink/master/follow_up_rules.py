@@ -26,7 +26,7 @@ def decide_follow_up(state: ClusterState, follow_up: FollowUp, context: Context)
         case FollowUpType.CANCEL_TASKS:
             events = jobs[subject].decide_task_cancellations()
         case FollowUpType.COMPLETE_JOB:
-            completion = jobs[subject].decide_completion(now_ms)
+            completion = jobs[subject].decide_completion(context)
             events = [*completion, *state.job_store.decide_archives(completion, context.settings)]
         case FollowUpType.FAIL_ALLOCATION:
             events = decide_fail_allocation(state, subject, now_ms)

@@ -194,6 +194,11 @@ class ArchiveFailed(InternalInput):
 
 
 @dataclass(slots=True)
+class ReleaseOutputs(InternalInput):
+    """The outputs of ended jobs were kept for long enough, or there are more such jobs than the store holds."""
+
+
+@dataclass(slots=True)
 class EvictJobs(InternalInput):
     """More ended jobs are retained than the store holds, or for longer than it holds them."""
 

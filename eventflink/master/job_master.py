@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
+from eventflink.events.inputs import RerunJob
 from eventflink.events.log_events import (
     CheckpointAborted,
     CheckpointAcknowledged,
@@ -27,6 +28,7 @@ from eventflink.events.log_events import (
     JobRestartScheduled,
     JobResultStored,
     JobResumptionRequested,
+    JobReuseDecided,
     JobStatusChanged,
     JobSuspensionRequested,
     LogEvent,
@@ -52,10 +54,12 @@ from eventflink.master.execution_graph import ExecutionGraph, ExecutionVertex, S
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.rescales import Rescales
 from eventflink.master.restarts import Restarts, subtasks_to_restart, subtasks_to_restart_globally
+from eventflink.master.settings import Context, MasterSettings
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.suspension import Suspension
 from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId, FailureCause, IOMetrics
 from eventflink.model.job_graph import CheckpointSettings, RestartStrategy
+from eventflink.model.reuse import VertexReuse
 from eventflink.model.statuses import (
     ENDING_JOB_STATUSES,
     JOB_TRANSITIONS,
@@ -69,6 +73,7 @@ from eventflink.model.statuses import (
     IllegalTransition,
     JobStatus,
     RestartStrategyType,
+    ReuseReason,
     SchedulerType,
     check_transition,
 )
@@ -115,6 +120,8 @@ class JobMaster:
     """The ended job that it runs again; empty: none."""
     failure_is_dismissed: bool = False
     """Whether somebody has dismissed the failure of this job."""
+    reuse: dict[str, VertexReuse] = field(default_factory=dict)
+    """By vertex, whether it began finished, with outputs of the job that runs again, and why; empty: that was not asked for."""
 
     # -- queries --------------------------------------------------------------------------------------------------
 
@@ -155,6 +162,23 @@ class JobMaster:
         """Return the subtasks that run again when a suspended job is resumed, in the order of the graph."""
         return [s for s in self.execution_graph.subtasks() if s.state is not ExecutionState.FINISHED or s.revoked]
 
+    def was_asked_for_by(self, command: RerunJob) -> bool:
+        """Tell whether a request to run `rerun_of` again wants the same vertices reused as the request that has led to this job."""
+        named = {vertex_id for vertex_id, reuse in self.reuse.items() if reuse.reason is ReuseReason.REQUESTED}
+        return bool(self.reuse) == bool(command.failed or command.from_vertices) and named == set(command.from_vertices)
+
+    def outputs_kept_ms(self, status: JobStatus, settings: MasterSettings) -> int:
+        """Return for how long the outputs are kept that edges read, of a job that ends with this status; 0: there are none, or not at all.
+
+        Those of a job with streams are not: its edges are topics, and its streams go on from savepoints.
+        """
+        graph = self.execution_graph
+        if self.checkpoints is not None or all(graph.vertices[vertex_id].unfinished_subtasks for vertex_id in graph.edges_from):
+            return 0
+        if graph.graph.keep_outputs_ms is not None:
+            return graph.graph.keep_outputs_ms
+        return settings.keep_outputs_ms if status is not JobStatus.FINISHED else 0
+
     # -- decide ---------------------------------------------------------------------------------------------------
 
     def decide_cancellation(self, actor: str) -> list[LogEvent]:
@@ -192,14 +216,20 @@ class JobMaster:
             events.append(TaskStateChanged(*attempt, subtask.state, ExecutionState.CANCELED))
         return events
 
-    def decide_completion(self, now_ms: int) -> list[LogEvent]:
+    def decide_completion(self, context: Context) -> list[LogEvent]:
         """End the job: nothing of it is alive, or everything has finished. A suspended one only stops, and may be resumed."""
         if self.status is JobStatus.SUSPENDED:
             return self._decide_stop()
         ends = {JobStatus.FAILING: JobStatus.FAILED, JobStatus.CANCELLING: JobStatus.CANCELED}
         status = ends.get(self.status, JobStatus.FINISHED)
         cause = self.cause if status is JobStatus.FAILED else None
-        stored = JobResultStored(job_id=self.job_id, status=status, cause=cause, net_run_time_ms=now_ms - self.submitted_at_ms)
+        stored = JobResultStored(
+            job_id=self.job_id,
+            status=status,
+            cause=cause,
+            net_run_time_ms=context.now_ms - self.submitted_at_ms,
+            outputs_kept_ms=self.outputs_kept_ms(status, context.settings),
+        )
         return [JobStatusChanged(self.job_id, self.status, status), stored]
 
     def _decide_stop(self) -> list[LogEvent]:
@@ -263,6 +293,24 @@ class JobMaster:
         check_transition(JOB_TRANSITIONS, self.job_id, self.status, status)
         self.status = status
         self.status_times_ms[status] = at_ms
+
+    def reuse_outputs(self, event: JobReuseDecided, before: "JobMaster", at_ms: int) -> set[str]:
+        """Take outputs of an ended job, and remember why; return the jobs whose attempts left them: that job, or those that it reused.
+
+        Raises:
+            IllegalTransition: this job has begun, or the other one has not finished what is to be taken; nothing was changed.
+
+        """
+        graph, others = self.execution_graph, before.execution_graph.vertices
+        taken = [reuse.vertex_id for reuse in event.vertices if reuse.is_reused]
+        named = [reuse.vertex_id for reuse in event.vertices]
+        finished = all(vertex_id in others and not others[vertex_id].unfinished_subtasks for vertex_id in taken)
+        if self.status is not JobStatus.INITIALIZING or self.reuse or named != list(graph.vertices) or not finished:
+            raise IllegalTransition(f"{event} does not fit: the job is {self.status}, or '{before.job_id}' has not finished these vertices")
+        self.reuse = {reuse.vertex_id: reuse for reuse in event.vertices}
+        for vertex_id in taken:
+            graph.take_outputs(others[vertex_id], before.job_id, at_ms)
+        return {s.executions[-1].reused_from for vertex_id in taken for s in graph.vertices[vertex_id].subtasks}
 
     def apply_job_failure_dismissed(self, event: JobFailureDismissed) -> None:
         """Remember that the failure is dismissed."""

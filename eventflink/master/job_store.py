@@ -2,17 +2,26 @@
 
 An ended job leaves the memory when there are too many, when it ended too long ago, or, in a store of the type File, as soon as its archive
 is written and enough newer ones are there. Never before it is cleaned up, nor while its archive waits to be written: what would be written
-is what the memory holds. Archives themselves are files outside; here is only what the log says of them.
+is what the memory holds. One whose outputs are kept stays as long, unless there are too many. Archives themselves are files outside; here
+is only what the log says of them.
 """
 
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from eventflink.events.log_events import JobArchived, JobArchiveFailed, JobArchiveRequested, JobEvicted, JobResultStored, LogEvent
+from eventflink.events.log_events import (
+    JobArchived,
+    JobArchiveFailed,
+    JobArchiveRequested,
+    JobEvicted,
+    JobOutputsReleased,
+    JobResultStored,
+    LogEvent,
+)
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.dispatcher import Dispatcher, Retries
-from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, EvictJobs
+from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, EvictJobs, ReleaseOutputs
 from eventflink.master.settings import Context, MasterSettings
 from eventflink.model.statuses import IllegalTransition
 from eventflink.model.texts import cut_bytes
@@ -55,14 +64,28 @@ class JobStore:
         ended, settings = self.dispatcher.ended, context.settings
         leaving: dict[str, None] = {}
         excess = len(ended) - settings.job_store_capacity
-        for number, job_id in enumerate(islice(ended, EVICTION_BATCH)):
-            if number >= excess and not self._is_expired(job_id, context):
+        for number, job_id in enumerate(ended):
+            if len(leaving) == EVICTION_BATCH or (number >= excess and not self._is_expired(job_id, context)):
                 break  # Those behind it ended later.
-            leaving[job_id] = None
+            if self._may_leave(job_id):
+                leaving[job_id] = None
         if settings.job_store_cache_size is not None:
-            archived_excess = max(len(self.archived) - settings.job_store_cache_size, 0)
-            leaving |= dict.fromkeys(islice(self.archived, min(archived_excess, EVICTION_BATCH)))
-        return [JobEvicted(job_id) for job_id in leaving if job_id not in self.dispatcher.dirty and job_id not in self.pending]
+            oldest = islice(self.archived, max(len(self.archived) - settings.job_store_cache_size, 0))
+            leaving |= dict.fromkeys(islice(filter(self._may_leave, oldest), EVICTION_BATCH))
+        return [JobEvicted(job_id) for job_id in leaving]
+
+    def _may_leave(self, job_id: str) -> bool:
+        return job_id not in self.pending and self.dispatcher.is_clean(job_id)
+
+    def decide_release_outputs(self, _value: ReleaseOutputs, context: Context) -> list[LogEvent]:
+        """Let the outputs of ended jobs go whose time is over, or whose jobs are too many for the memory; none that another job takes."""
+        kept, ended = self.dispatcher.kept, self.dispatcher.ended
+        if not kept:
+            return []
+        leaving = {job_id: None for job_id, until_ms in kept.items() if until_ms <= context.now_ms}
+        leaving |= {job_id: None for job_id in islice(ended, max(len(ended) - context.settings.job_store_capacity, 0)) if job_id in kept}
+        held = self.dispatcher.held() if leaving else set()
+        return [JobOutputsReleased(job_id) for job_id in islice((each for each in leaving if each not in held), EVICTION_BATCH)]
 
     def _is_expired(self, job_id: str, context: Context) -> bool:
         expiration_ms = context.settings.job_store_expiration_ms

@@ -70,6 +70,8 @@ class MasterSettings:
     """For how long they stay there; 0: without an end."""
     job_store_cache_size: int | None = None
     """How many stay there although their archives are written; None: as many as others (the type Memory)."""
+    keep_outputs_ms: int = 86_400_000
+    """For how long the outputs of a job that FAILED or was CANCELED are kept whose graph says nothing about it."""
     archives: bool = False
     """Whether the archives of ended jobs are written."""
     request_horizon: int = 1_000_000

@@ -34,6 +34,7 @@ _OF_THE_CLUSTER: Final = tuple(
         i.ContinueShutdown(),
         i.UnblockTaskManagers(),
         i.UploadsOverdue(),
+        i.ReleaseOutputs(),
         i.EvictJobs(),
     )
 )

@@ -54,6 +54,8 @@ MAX_RESTART_INTERVAL_MS: Final = 31_536_000_000
 MAX_FAILURE_RATE: Final = 10_000
 """A job remembers as many failures as its rate allows."""
 
+MAX_KEEP_OUTPUTS_MS: Final = 366 * 86_400_000
+
 MAX_CHECKPOINT_TIME_MS: Final = 86_400_000
 MAX_RETAINED_CHECKPOINTS: Final = 64
 
@@ -280,3 +282,5 @@ class JobGraph:
     """Which Spark runs its tasks; null: the one that the TaskExecutor's configuration says."""
     parameters: tuple[JobParameter, ...] = ()
     """What may be another value in each run, by name; at most 64."""
+    keep_outputs_ms: int | None = None
+    """For how long after its end the outputs stay that edges read, in milliseconds; null: as the cluster has it."""

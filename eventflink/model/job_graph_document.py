@@ -41,6 +41,7 @@ from eventflink.model.job_graph import (
     DEFAULT_OUTPUT,
     MAX_CHECKPOINT_TIME_MS,
     MAX_FAILURE_RATE,
+    MAX_KEEP_OUTPUTS_MS,
     MAX_RESTART_DELAY_MS,
     MAX_RESTART_INTERVAL_MS,
     MAX_RETAINED_CHECKPOINTS,
@@ -77,6 +78,8 @@ MAX_SUBTASKS: Final = 10_000
 MAX_EDGE_PARTITIONS: Final = 1_000
 MAX_PROFILES: Final = 16
 """How many different resources the vertices of one job may ask for: matching costs by how many different ones wait."""
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION: Final = re.compile(r"(\d{1,12})(ms|s|m|h|d)")
 _CALLABLE = re.compile(CALLABLE_PATTERN)
 
 
@@ -309,6 +312,28 @@ class SparkDocument(BaseModel):
         return SparkPool(self.pool, self.memory or "", self.cores or 0)
 
 
+def _parse_keep(value: object) -> object:
+    """Return for how many milliseconds outputs are kept, written as `never` or as `36h`.
+
+    Raises:
+        ValueError: it is neither.
+
+    """
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    kept_ms = 0 if value == "never" else int(match[1]) * _UNITS_MS[match[2]] if match is not None else -1
+    if not 0 <= kept_ms <= MAX_KEEP_OUTPUTS_MS:
+        raise ValueError(
+            f"must be never, or a whole number with ms, s, m, h or d behind it, such as 7d; at most 366d, not {describe_value(value)}"
+        )
+    return kept_ms
+
+
+def _keep_document(kept_ms: int) -> str:
+    """Return the spelling of a duration that `_parse_keep` reads, in its largest whole unit."""
+    unit = next((unit for unit, ms in reversed(_UNITS_MS.items()) if kept_ms % ms == 0), "ms")
+    return f"{kept_ms // _UNITS_MS[unit]}{unit}" if kept_ms else "never"
+
+
 class JobGraphDocument(BaseModel):
     """The whole document."""
 
@@ -325,6 +350,8 @@ class JobGraphDocument(BaseModel):
     restore: RestoreDocument | None = None
     spark: SparkDocument | None = None
     parameters: Declared = Field(default_factory=dict)
+    keep: Annotated[int | None, BeforeValidator(_parse_keep)] = None
+    """For how long after its end the outputs stay that edges read; default: as the cluster has it."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -393,6 +420,8 @@ def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocumen
         )
     if graph.checkpointing is not None and not streams:
         raise ValueError("'checkpointing' is for streams, and the graph has no streams")
+    if graph.keep is not None and streams:
+        raise ValueError(f"'keep' is for batch jobs, and '{min(streams)}' is a stream")
     if graph.restore is not None and not streams:
         raise ValueError("'restore' is for streams, and the graph has no streams")
 
@@ -577,6 +606,7 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
             restore=parsed.restore.to_record() if parsed.restore is not None else None,
             spark=parsed.spark.to_record() if parsed.spark is not None else None,
             parameters=tuple(parsed.parameters[name].to_record(name) for name in sorted(parsed.parameters)),
+            keep_outputs_ms=parsed.keep,
         )
         return _chained(graph, parsed)
     except ValidationError as error:
@@ -670,6 +700,8 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         document["restore"] = {"savepoint": restore.path, "allow_non_restored_state": restore.allow_non_restored_state}
     if (spark := graph.spark) is not None:
         document["spark"] = {"pool": spark.name, "memory": spark.memory or None, "cores": spark.cores or None}
+    if graph.keep_outputs_ms is not None:
+        document["keep"] = _keep_document(graph.keep_outputs_ms)
     if graph.parameters:
         try:
             document["parameters"] = parameter_documents(graph.parameters)

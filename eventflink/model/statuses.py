@@ -230,6 +230,19 @@ class RescaleReason(UpperStrEnum):
     REQUESTED = auto()
 
 
+class ReuseReason(UpperStrEnum):
+    """Why a vertex of a job that runs another one again is reused (UNCHANGED), or runs (all others)."""
+
+    UNCHANGED = auto()
+    """It is reused."""
+    REQUESTED = auto()
+    STREAM = auto()
+    PARAMETER_CHANGED = auto()
+    INPUT_RUNS = auto()
+    NOT_FINISHED = auto()
+    OUTPUTS_REMOVED = auto()
+
+
 class FailureReaction(UpperStrEnum):
     """What the failure of an attempt led to."""
 

@@ -22,6 +22,7 @@ from eventflink.master.job_master import JobMaster
 from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.job_parameters import shown_values
+from eventflink.model.reuse import VertexReuse
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.accumulators import accumulators_view
 from eventflink.views.exceptions import exceptions_view
@@ -140,6 +141,7 @@ def job_head(fold: Fold, job: JobMaster) -> View:
     view["exceptions"], view["exceptions_total"] = shown.exceptions, shown.total
     view["edges"] = [dataclasses.asdict(edge) for edge in job.execution_graph.graph.edges]
     view["reactive"] = job.reactive
+    view["outputs_kept_until"] = iso_time(fold.master.dispatcher.kept.get(job.job_id, 0))
     return view
 
 
@@ -170,7 +172,13 @@ def vertex_row(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -> V
         "max_parallelism": vertex.vertex.max_parallelism,
         "slot_sharing_group": vertex.vertex.slot_sharing_group,
         "states": dict(Counter(s.state for s in vertex.subtasks)),
+        "reuse": reuse_view(reuse, job.rerun_of) if (reuse := job.reuse.get(vertex_id)) is not None else None,
     }
+
+
+def reuse_view(reuse: VertexReuse, job_id: str) -> View:
+    """Return whether a vertex is reused from the job that runs again, and why."""
+    return {"is_reused": reuse.is_reused, "reason": reuse.reason, "why": reuse.in_words(job_id)}
 
 
 def subtask_view(subtask: Subtask, job: JobMaster) -> View:
@@ -201,6 +209,7 @@ def attempt_view(execution: Execution, state: ExecutionState) -> View:
         "ended_at": iso_time(execution.ended_at_ms),
         "io": dataclasses.asdict(execution.io) if execution.io is not None else None,
         "accumulators": accumulators_view(execution.accumulators),
+        "reused_from": execution.reused_from or None,
     }
 
 

@@ -105,6 +105,17 @@ def busy_cluster(seals: Seals = NO_SEALS) -> ScriptedCluster:
     return cluster
 
 
+def _reuse(cluster: ScriptedCluster) -> None:
+    """Have two jobs fail at their second vertex: another one takes the outputs of the first, those of the second are not kept for long."""
+    for job_id, keep in (("kept", "7d"), ("let-go", "1ms")):
+        document = graph(vertex("a"), vertex("b"), edges=[("a", "b", "hash")], restart_strategy={"type": "none"}, keep=keep)
+        [first] = deployments(cluster.submit(document, job_id=job_id))
+        [second] = deployments(cluster.report(first, ExecutionState.FINISHED))
+        cluster.report(second, ExecutionState.FAILED)
+    cluster.command(type="RerunJob", rerun_of="kept", job_id="reusing", failed=True)
+    cluster.pass_time(1)
+
+
 def _starve(cluster: ScriptedCluster) -> None:
     """Let a job fail that finds no slots, and somebody see to it."""
     cluster.submit(graph(vertex("a", 20)), job_id="starved")
@@ -163,6 +174,7 @@ def eventful_cluster() -> ScriptedCluster:
     _use_workers(cluster)
     _rescale(cluster)
     _take_checkpoints(cluster)
+    _reuse(cluster)
     return cluster
 
 

@@ -58,6 +58,7 @@ def _print_job(session: Session, view: View, *, is_past: bool) -> None:
     for waiting in view["slot_requests"]:
         asks = f" that ask for {waiting['resources']}" if waiting["resources"] else ""
         session.out.print(Text(f"{waiting['requests']} slot requests{asks} wait: {waiting['why']}", style="yellow"))
+    _print_reuse(session, view)
     _print_parallelism(session, view)
     for exception in parse(list[FailureOfJob], view["exceptions"]):
         cause = exception.cause
@@ -88,6 +89,15 @@ def _print_job(session: Session, view: View, *, is_past: bool) -> None:
                 Text(f"{failure['failure_type']}: {failure['message'].splitlines()[0] if failure['message'] else ''}" if failure else ""),
             )
     session.out.print(table)
+
+
+def _print_reuse(session: Session, view: View) -> None:
+    """Say until when outputs are kept, and of each vertex of a job that runs another one again whether it is reused, and why."""
+    if view.get("outputs_kept_until"):
+        session.out.print(Text(f"its outputs are kept until {view['outputs_kept_until']}, for 'eventflink rerun {view['job_id']}'"))
+    for vertex in view["vertices"]:
+        if (reuse := vertex.get("reuse")) is not None:
+            session.out.print(Text(f"{vertex['vertex_id']} {'is reused' if reuse['is_reused'] else 'runs'}: {reuse['why']}"))
 
 
 def _print_parallelism(session: Session, view: View) -> None:

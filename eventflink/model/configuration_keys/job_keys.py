@@ -5,7 +5,13 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from eventflink.model.configuration_keys.keys import Keys
-from eventflink.model.job_graph import MAX_FAILURE_RATE, MAX_RESTART_DELAY_MS, MAX_RESTART_INTERVAL_MS, UNLIMITED_RESTARTS
+from eventflink.model.job_graph import (
+    MAX_FAILURE_RATE,
+    MAX_KEEP_OUTPUTS_MS,
+    MAX_RESTART_DELAY_MS,
+    MAX_RESTART_INTERVAL_MS,
+    UNLIMITED_RESTARTS,
+)
 from eventflink.model.statuses import FailoverStrategy, JobStoreType, RestartStrategyType, SchedulerType
 
 
@@ -32,6 +38,14 @@ class JobKeys(Keys):
         ge=0,
         description="With jobstore.type file, how many archived jobs stay in memory; and how many archives a master that was asked for "
         "them keeps. Jobs, where Flink counts bytes.",
+    )
+    keep_outputs_ms: int = Field(
+        86_400_000,
+        alias="execution.keep-outputs",
+        ge=0,
+        le=MAX_KEEP_OUTPUTS_MS,
+        description="For how long after its end the outputs of a batch job that failed or was cancelled stay, so that a rerun can take "
+        "them; 0: not at all. A job may say otherwise (keep).",
     )
     archive_directory: str = Field(
         "",

@@ -10,6 +10,7 @@ from eventflink.events.inputs import Request as MasterRequest
 from eventflink.model.actors import named
 from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
+from eventflink.rest.own.one_job_shapes import ReuseOfVertex
 from eventflink.rest.reading import ServicesOfRequest
 from eventflink.rest.requests import COMMAND_BODY, command_of, json_of, submission_of
 
@@ -33,6 +34,12 @@ class WouldBe(OwnShape):
     details: str
 
 
+class WouldBeReused(ReuseOfVertex):
+    """Whether a vertex would be reused from the job that would run again."""
+
+    vertex_id: str
+
+
 class DryRun(OwnShape):
     """What a request would lead to at once."""
 
@@ -43,6 +50,8 @@ class DryRun(OwnShape):
     events_total: int
     is_whole: bool
     """Whether nothing more follows at once."""
+    reuse: list[WouldBeReused] = Field(default_factory=list)
+    """Of each vertex of a job that would run again from somewhere."""
     differences: dict[str, Any]
     """Of the states before and after, as `/eventflink/v1/diff` tells them."""
     leader_id: str

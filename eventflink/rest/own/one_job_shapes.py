@@ -11,6 +11,7 @@ from eventflink.model.statuses import (
     ExecutionState,
     FailoverStrategy,
     JobStatus,
+    ReuseReason,
     SchedulerType,
     ShipStrategy,
     TaskType,
@@ -23,6 +24,14 @@ class WorstBackPressure(BackPressure):
     """The back-pressure of the subtask of a vertex that keeps up least."""
 
     subtask_index: int
+
+
+class ReuseOfVertex(OwnShape):
+    """Whether a vertex is reused from the job that runs again, and why."""
+
+    is_reused: bool
+    reason: ReuseReason
+    why: str
 
 
 class VertexOfJob(OwnShape):
@@ -38,6 +47,8 @@ class VertexOfJob(OwnShape):
     """What it waits for before it has the parallelism that it wants."""
     max_parallelism: int
     slot_sharing_group: str | None
+    reuse: ReuseOfVertex | None = None
+    """null: nothing is to be reused in this job."""
     states: dict[ExecutionState, int]
     tasks_ended: int
     read_records: int | None
@@ -142,6 +153,8 @@ class JobPage(JobRow):
     restart_strategy: RestartStrategy | None
     failover_strategy: FailoverStrategy
     reactive: bool
+    outputs_kept_until: str | None = None
+    """Until when at the least a rerun can take its outputs."""
     job_master_id: str
     """The fencing token of its JobMaster."""
     graph_digest: str
@@ -179,6 +192,8 @@ class AttemptOfSubtask(OwnShape):
     """What it read over its edges, and what it published; -1: that is not known. null: it has not finished, or did not say."""
     accumulators: list[AccumulatorOfTask] = Field(default_factory=list)
     """What its code has counted when it finished."""
+    reused_from: str | None = None
+    """The job whose attempt it stands for: it did not run."""
 
 
 class LastFailure(OwnShape):

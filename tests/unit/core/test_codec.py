@@ -40,7 +40,7 @@ ENUMERATIONS += [statuses.RestartStrategyType, statuses.TaskFile, statuses.Follo
 ENUMERATIONS += [statuses.ApplicationStatus, statuses.SlotRequestDeferralReason]
 ENUMERATIONS += [statuses.TaskManagerFile, statuses.SchedulerType, statuses.RescaleReason, statuses.CheckpointFailureReason]
 ENUMERATIONS += [statuses.StreamConnector, statuses.StreamFormat, statuses.StreamTrigger, statuses.StreamOutputMode]
-ENUMERATIONS += [statuses.CheckpointRetention, statuses.SavepointMode, statuses.ParameterType]
+ENUMERATIONS += [statuses.CheckpointRetention, statuses.SavepointMode, statuses.ParameterType, statuses.ReuseReason]
 
 ENVELOPE_FIELDS: dict[str, dict[str, Any]] = {
     "SubmissionEnvelope": {"sent_at_ms": 5},

@@ -91,6 +91,8 @@ def _fitting() -> list[MasterInput]:
         ],
         *[c.DismissJobFailure(request_id="new", job_id=job) for job in ("running", "failing", "done3", "x")],
         *[c.RerunJob(request_id="new", job_id="new", rerun_of=job) for job in ("running", "done3", "x")],
+        *[c.RerunJob(request_id="new", job_id="new", rerun_of="kept", failed=True, from_vertices=names) for names in ((), ("b",), ("x",))],
+        i.ReleaseOutputs(),
         *[
             c.RerunJob(request_id="new", job_id="new", rerun_of="done3", parameters=(ParameterValue("run", text),))
             for text in ("7", "seven")

@@ -292,7 +292,7 @@ def test_what_is_out_of_bounds_is_refused_by_the_same_words_in_json_and_in_avro(
 def test_every_command_is_read_in_json_as_in_avro(cls: type[Command]) -> None:
     """With no more than it needs, and with all its fields; an id of a job that may be left out is derived, as that of the request."""
     given = (ParameterValue("p", "1"), ParameterValue("q", "x"))
-    values: dict[Any, Any] = {str: "x", int: 1, bool: True, tuple[ParameterValue, ...]: given}
+    values: dict[Any, Any] = {str: "x", int: 1, bool: True, tuple[ParameterValue, ...]: given, tuple[str, ...]: ("x", "y")}
     hints = typing.get_type_hints(cls)
     whole = {f.name: values[hints[f.name]] if hints[f.name] in values else next(iter(hints[f.name])) for f in dataclasses.fields(cls)}
     needed = {f.name: whole[f.name] for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}

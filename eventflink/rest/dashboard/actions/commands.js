@@ -29,6 +29,22 @@ export function commandsOf(job) {
   return orders(job).map((command) => ({ role: "operator", ...command }));
 }
 
+/**
+ * Return what both ways to run a job again have in common.
+ * @param {any} job @param {{failed?: boolean}} begin @returns {Pick<Command, "fields" | "document" | "leads">}
+ */
+function again(job, begin) {
+  return {
+    fields: [{ name: "job_id", label: "Job id", kind: "text", hint: "of the job that runs; empty: a new one" }, ...parametersOf(job)],
+    document: (values) => {
+      const changed = parametersOf(job).filter((field) => (values[field.name] ?? field.value) !== field.value);
+      const parameters = Object.fromEntries(changed.map((field) => [field.label, values[field.name]]));
+      return { type: "RerunJob", rerun_of: job.job_id, ...begin, ...(values.job_id && { job_id: values.job_id }), ...(changed.length > 0 && { parameters }) };
+    },
+    leads: (subject) => `/jobs/${encodeURIComponent(subject)}`,
+  };
+}
+
 /** @param {any} job @returns {Omit<Command, "role">[]} */
 function orders(job) {
   const [job_id, name] = [job.job_id, middle(job.name, 48)];
@@ -42,13 +58,13 @@ function orders(job) {
       id: "rerun", verb: `Run ${name} again`, title: "Run the job again", keep: "Leave it ended",
       about: "With its graph and its code, from the beginning, as a job of its own; this one stays as it is.",
       why: ended === undefined ? "it has not ended" : undefined,
-      fields: [{ name: "job_id", label: "Job id", kind: "text", hint: "of the job that runs; empty: a new one" }, ...parametersOf(job)],
-      document: (values) => {
-        const changed = parametersOf(job).filter((field) => (values[field.name] ?? field.value) !== field.value);
-        const parameters = Object.fromEntries(changed.map((field) => [field.label, values[field.name]]));
-        return { type: "RerunJob", rerun_of: job_id, ...(values.job_id && { job_id: values.job_id }), ...(changed.length > 0 && { parameters }) };
-      },
-      leads: (subject) => `/jobs/${encodeURIComponent(subject)}`,
+      ...again(job, {}),
+    },
+    {
+      id: "rerun-failed", verb: `Run ${name} again from its failure`, title: "Run again from the failed step", keep: "Leave it ended",
+      about: "As a job of its own, which takes the outputs of what had finished where nothing of it has changed; this one stays as it is.",
+      why: ended === undefined ? "it has not ended" : job.status === "FINISHED" ? ended : undefined,
+      ...again(job, { failed: true }),
     },
     {
       id: "dismiss", verb: `Dismiss the failure of ${name}`, title: "Dismiss the failure", keep: "Leave it a problem",

@@ -25,6 +25,8 @@ test("a suspended job can be resumed or cancelled, and nothing else", () => {
 test("a job that has ended is run again as another one, whose page follows", () => {
   const rerun = find(job("FAILED"), "rerun");
   assert.deepEqual(rerun.document(initialValues(rerun.fields)), { type: "RerunJob", rerun_of: "orders-7" });
+  assert.equal(find(job("FINISHED"), "rerun-failed").why, "it is FINISHED");
+  assert.deepEqual(find(job("FAILED"), "rerun-failed").document({}), { type: "RerunJob", rerun_of: "orders-7", failed: true });
   assert.deepEqual(rerun.document({ job_id: "orders-8" }), { type: "RerunJob", rerun_of: "orders-7", job_id: "orders-8" });
   assert.equal(rerun.leads("orders-8"), "/jobs/orders-8");
   assert.equal(find(job("RUNNING"), "rerun").why, "it has not ended");
@@ -40,7 +42,7 @@ test("another run is asked for with the parameters that were changed, and no oth
 });
 
 test("a failure is dismissed once", () => {
-  assert.deepEqual(possible(job("FAILED")), ["rerun", "dismiss"]);
+  assert.deepEqual(possible(job("FAILED")), ["rerun", "rerun-failed", "dismiss"]);
   assert.deepEqual(find(job("FAILED"), "dismiss").document({ reason: "known" }), { type: "DismissJobFailure", job_id: "orders-7", reason: "known" });
   assert.equal(find({ ...job("FAILED"), failure_is_dismissed: true }, "dismiss").why, "it is dismissed");
 });

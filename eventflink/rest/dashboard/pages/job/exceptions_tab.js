@@ -26,7 +26,7 @@ export function Tab({ documents, job, address }) {
   return html`${total > exceptions.length && html`<p class="muted">The newest ${exceptions.length} of ${plural(total, "failure")}.</p>`}
     <ol class="failures">${exceptions.map((/** @type {any} */ each, /** @type {number} */ index) => h(Failure, { key: `${each.at} ${each.task}`, failure: each, address, open: index === 0 }))}</ol>
     ${!archives && html`<p class="muted below">The same with all traces, on the command line:</p>${h(Command, { text: `eventflink exceptions ${job.job_id} --trace` })}
-    ${job.status === "FAILED" && html`<p class="muted below">Once its cause is mended, to run the job again:</p>${h(Command, { text: `eventflink rerun ${job.job_id}` })}`}`}`;
+    ${job.status === "FAILED" && html`<p class="muted below">Once its cause is mended, to run the job again from there:</p>${h(Command, { text: `eventflink rerun ${job.job_id} --failed` })}`}`}`;
 }
 
 /** @param {{failure: any, address: string, open: boolean}} props */

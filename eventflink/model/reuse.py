@@ -1,0 +1,38 @@
+"""What is said of each vertex of a job that runs another one again: whether it begins finished, with the outputs of that job, and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from eventflink.model.statuses import ReuseReason
+
+_WORDS: Final[Mapping[ReuseReason, str]] = {
+    ReuseReason.UNCHANGED: "it finished in '{job}', and nothing that it depends on has changed",
+    ReuseReason.REQUESTED: "the request names it",
+    ReuseReason.STREAM: "it is a stream",
+    ReuseReason.PARAMETER_CHANGED: "the parameter '{detail}' has another value",
+    ReuseReason.INPUT_RUNS: "its input '{detail}' runs",
+    ReuseReason.NOT_FINISHED: "it was {detail} when '{job}' ended",
+    ReuseReason.OUTPUTS_REMOVED: "its outputs in '{job}' are not kept",
+}
+
+
+@dataclass(slots=True)
+class VertexReuse:
+    """Whether a vertex is reused, and why."""
+
+    vertex_id: str
+    """The vertex."""
+    reason: ReuseReason
+    """UNCHANGED: it is reused; any other: it runs."""
+    detail: str = ""
+    """The parameter that changed, the input that runs, or where the vertex stood; empty for other reasons."""
+
+    @property
+    def is_reused(self) -> bool:
+        """Whether it does not run: its outputs are those of the job that runs again."""
+        return self.reason is ReuseReason.UNCHANGED
+
+    def in_words(self, job_id: str) -> str:
+        """Return why, as a clause; `job_id` is the job that runs again."""
+        return _WORDS[self.reason].format(job=job_id, detail=self.detail)

@@ -1,0 +1,348 @@
+"""An ended job runs again from where it failed: the new job takes the outputs of what had finished, and these stay as long."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from eventflink.audit.dry_runs import dry_run_view
+from eventflink.audit.standing import standing_of
+from eventflink.audit.subjects import Subject, SubjectType
+from eventflink.events.effects import TaskDeployment
+from eventflink.events.inputs import RerunJob, TaskStateReport
+from eventflink.events.log_events import (
+    JobEvicted,
+    JobOutputsReleased,
+    JobReuseDecided,
+    RequestRejected,
+    RestartScheduled,
+    TaskDeployed,
+    TaskFinished,
+)
+from eventflink.master.effects import CleanUp, Deployment, Effect
+from eventflink.master.inputs import CleanupsCompleted
+from eventflink.master.settings import MasterSettings
+from eventflink.model.attempts import Accumulators, FailureCause, LongCounter, LostInput
+from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph, to_document
+from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus
+from eventflink.views.jobs_and_cluster import job_view
+from tests.support.cluster import ScriptedCluster, deployments, graph, replay, replies, reports_of, stream, vertex
+
+DAY_MS = 86_400_000
+CHAIN: list[tuple[str, str, str]] = [("a", "b", "hash"), ("b", "c", "hash"), ("x", "c", "broadcast")]
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    """A cluster with the job 'job', of which 'a', 'b' and 'x' finished, and 'c' failed; the log is replayed at the end."""
+    scripted = ScriptedCluster()
+    scripted.register(slots=9)
+    run(scripted, scripted.submit(chain()), failing={"c"})
+    yield scripted
+    scripted.check()
+
+
+def chain(**more: Any) -> dict[str, Any]:
+    return graph(vertex("a", 2), vertex("b"), vertex("x"), vertex("c"), vertex("d"), edges=[*CHAIN, ("c", "d", "hash")], **more)
+
+
+def run(cluster: ScriptedCluster, effects: list[Effect], failing: set[str] | None = None) -> list[str]:
+    """Run what is deployed, the tasks of some vertices without success; return which subtasks ran, in their order."""
+    done = cluster.run(effects, lambda task: ExecutionState.FAILED if task.vertex_id in (failing or set()) else ExecutionState.FINISHED)
+    return [f"{task.vertex_id}[{task.subtask_index}]" for task in map(task_of, deployments(done))]
+
+
+def task_of(deployment: Deployment) -> TaskDeployment:
+    assert isinstance(deployment.payload, TaskDeployment)
+    return deployment.payload
+
+
+def rerun(cluster: ScriptedCluster, rerun_of: str = "job", job_id: str = "again", **more: Any) -> list[Effect]:
+    return cluster.command(type="RerunJob", rerun_of=rerun_of, job_id=job_id, **more)
+
+
+def why(cluster: ScriptedCluster, job_id: str = "again") -> dict[str, str]:
+    """Return by vertex whether it is reused, and why."""
+    rows = job_view(cluster.fold, job_id)["vertices"]
+    return {row["vertex_id"]: f"{'reused' if row['reuse']['is_reused'] else 'runs'}: {row['reuse']['why']}" for row in rows}
+
+
+def refusal(effects: list[Effect]) -> str:
+    [reply] = replies(effects)
+    assert isinstance(reply.payload, RequestRejected)
+    return f"{reply.payload.code}: {reply.payload.message}"
+
+
+def locations(cluster: ScriptedCluster, job_id: str, vertex_id: str) -> list[str]:
+    return [o.location for s in cluster.job(job_id).execution_graph.vertices[vertex_id].subtasks for o in s.outputs]
+
+
+def clean_ups(effects: list[Effect]) -> list[str]:
+    return [effect.job_id for effect in effects if isinstance(effect, CleanUp)]
+
+
+def test_from_the_failure_on_only_what_had_not_finished_runs(cluster: ScriptedCluster) -> None:
+    effects = rerun(cluster, failed=True)
+    [task] = deployments(effects)
+    told = {each.input_name: [o.location for o in each.locations] for each in task_of(task).inputs}
+    assert told == {"b": locations(cluster, "job", "b"), "x": locations(cluster, "job", "x")}
+    assert run(cluster, effects) == ["c[0]", "d[0]"]
+    assert cluster.job("again").status is JobStatus.FINISHED
+    assert cluster.job("job").status is JobStatus.FAILED
+    assert locations(cluster, "again", "a") == locations(cluster, "job", "a")
+    reused = "reused: it finished in 'job', and nothing that it depends on has changed"
+    failed = "runs: it was FAILED when 'job' ended"
+    assert why(cluster) == {"a": reused, "b": reused, "x": reused, "c": failed, "d": "runs: its input 'c' runs"}
+
+
+def test_without_a_word_about_it_everything_runs(cluster: ScriptedCluster) -> None:
+    assert run(cluster, rerun(cluster)) == ["a[0]", "a[1]", "x[0]", "b[0]", "c[0]", "d[0]"]
+    assert not cluster.events(JobReuseDecided)
+    assert job_view(cluster.fold, "again")["vertices"][0]["reuse"] is None
+
+
+def test_from_a_vertex_on_it_and_all_that_reads_it_runs(cluster: ScriptedCluster) -> None:
+    assert run(cluster, rerun(cluster, from_vertices=["b"])) == ["b[0]", "c[0]", "d[0]"]
+    assert why(cluster)["b"] == "runs: the request names it"
+    assert why(cluster)["c"] == "runs: its input 'b' runs"
+    assert why(cluster)["x"].startswith("reused")
+
+
+def test_what_cannot_begin_there_is_refused(cluster: ScriptedCluster) -> None:
+    told = refusal(rerun(cluster, from_vertices=["b", "z"]))
+    assert told == "UnknownVertex: vertex not found: 'z' in job 'job'; it has a, b, x, c, d"
+    run(cluster, cluster.submit(chain(), job_id="good"))
+    told = refusal(rerun(cluster, "good", failed=True))
+    assert told == "NothingFailed: job 'good' is FINISHED; name the vertices from which it is to run again"
+    assert refusal(rerun(cluster, from_vertices="b")).startswith("InvalidRequest: commands@")
+
+
+def test_a_value_that_changed_has_run_again_what_may_depend_on_it() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    day = {"day": {"type": "date", "value": "2026-11-25"}, "least": {"type": "integer", "value": 1}}
+    statement = {"id": "s", "sql": "SELECT * FROM t WHERE day = :day"}
+    other = {"id": "o", "sql": "SELECT 1 AS days"}
+    document = graph(statement, other, vertex("p"), vertex("z"), edges=[("s", "z", "hash"), ("o", "z", "hash")], parameters=day)
+    run(cluster, cluster.submit(document), failing={"z"})
+    run(cluster, rerun(cluster, failed=True, parameters={"day": "2026-11-24"}))
+    told = why(cluster)
+    assert (told["s"], told["p"]) == ("runs: the parameter 'day' has another value",) * 2
+    assert told["o"].startswith("reused")
+    run(cluster, rerun(cluster, job_id="third", failed=True, parameters={"least": 7, "day": "2026-11-25"}))
+    assert why(cluster, "third")["s"].startswith("reused"), "the value that did not change is no reason"
+    cluster.check()
+
+
+def test_a_stream_runs_and_what_it_reads_is_reused() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    document = graph(vertex("a"), stream("s"), vertex("e"))
+    run(cluster, cluster.submit(document), failing={"s"})
+    rerun(cluster, failed=True)
+    told = why(cluster)
+    assert (told["s"], told["a"][:6]) == ("runs: it is a stream", "reused")
+    cluster.check()
+
+
+def test_what_was_counted_and_read_counts_as_in_a_full_run() -> None:
+    cluster = ScriptedCluster()
+    cluster.register()
+    [a] = deployments(cluster.submit(graph(vertex("a"), vertex("b"), edges=[("a", "b", "hash")])))
+    offer, finished = reports_of(a, ExecutionState.FINISHED)
+    assert isinstance(finished, TaskStateReport)
+    finished.accumulators = Accumulators((LongCounter("rows", 3),))
+    run(cluster, cluster.say(offer, finished), failing={"b"})
+    rerun(cluster, failed=True)
+    [execution] = cluster.job("again").execution_graph.vertices["a"].subtasks[0].executions
+    assert execution.accumulators == Accumulators((LongCounter("rows", 3),))
+    assert (execution.reused_from, execution.scheduled_at_ms, execution.task_manager_id) == ("job", 0, "")
+    cluster.check()
+
+
+def test_a_vertex_that_was_rescaled_is_reused_with_the_subtasks_that_it_had() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    document = graph(vertex("a", 2), vertex("b", 2), vertex("c", 2), edges=[("a", "b", "forward"), ("b", "c", "forward")])
+    cluster.report(deployments(cluster.submit(document))[0], ExecutionState.RUNNING)
+    run(cluster, cluster.rescale("a", 3))
+    run(cluster, cluster.pass_time(1), failing={"c"})
+    assert run(cluster, rerun(cluster, failed=True)) == ["c[0]", "c[1]", "c[2]"]
+    assert len(locations(cluster, "again", "b")) == 3
+    cluster.check()
+
+
+# -- for how long outputs are there ---------------------------------------------------------------------------------------
+
+
+def test_outputs_of_a_failed_job_are_kept_for_a_day(cluster: ScriptedCluster) -> None:
+    view = job_view(cluster.fold, "job")
+    assert view["outputs_kept_until"].startswith("2027-01-16T08:00:00")
+    assert clean_ups(cluster.pass_time(DAY_MS - 1_000)) == []
+    waits = standing_of(Subject(SubjectType.JOB, "job", "job"), cluster.master).waits
+    assert "its outputs are kept to be reused until 2027" in waits[-1].why
+    assert clean_ups(cluster.pass_time(1_000)) == ["job"]
+    cluster.timer(CleanupsCompleted(("job",)))
+    assert run(cluster, rerun(cluster, failed=True)) == ["a[0]", "a[1]", "x[0]", "b[0]", "c[0]", "d[0]"]
+    assert why(cluster)["a"] == "runs: its outputs in 'job' are not kept"
+    assert why(cluster)["b"] == "runs: its input 'a' runs"
+
+
+def test_what_no_edge_reads_is_a_result_and_reused_at_any_time() -> None:
+    cluster = ScriptedCluster(MasterSettings(keep_outputs_ms=0))
+    cluster.register()
+    effects = cluster.submit(graph(vertex("a"), vertex("b")))
+    assert clean_ups(cluster.run(effects, lambda t: ExecutionState.FAILED if t.vertex_id == "b" else ExecutionState.FINISHED)) == ["job"]
+    rerun(cluster, failed=True)
+    assert run(cluster, rerun(cluster, job_id="third", failed=True)) == ["b[0]"]
+    assert locations(cluster, "third", "a") == locations(cluster, "job", "a")
+    cluster.check()
+
+
+@pytest.mark.parametrize(("keep", "kept_ms"), [("never", 0), ("90s", 90_000), ("7d", 7 * DAY_MS), (None, 0)])
+def test_a_job_says_how_long_its_own_are_kept_however_it_ends(keep: str | None, kept_ms: int) -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    more = {"keep": keep} if keep is not None else {}
+    done = cluster.run(cluster.submit(chain(**more)))
+    assert clean_ups(done) == ([] if kept_ms else ["job"])
+    if kept_ms:
+        assert run(cluster, rerun(cluster, from_vertices=["d"])) == ["d[0]"]
+        assert clean_ups(cluster.pass_time(kept_ms - 1)) == []
+        # The job that takes them keeps its own as long, and those with them.
+        assert sorted(clean_ups(cluster.run(cluster.pass_time(1)))) == ["again"]
+        assert clean_ups(cluster.pass_time(1)) == ["job"]
+    cluster.check()
+
+
+def test_keep_is_written_and_refused_as_durations_are() -> None:
+    parsed = parse_job_graph(chain(keep="36h"), "test")
+    assert (parsed.keep_outputs_ms, to_document(parsed)["keep"]) == (36 * 3_600_000, "36h")
+    assert to_document(parse_job_graph(chain(keep="1500ms"), "test"))["keep"] == "1500ms"
+    assert to_document(parse_job_graph(chain(keep="0d"), "test"))["keep"] == "never"
+    for wrong in ("for ever", "7", 7, "367d", "-1d", None, "9" * 400 + "d"):
+        if wrong is not None:
+            with pytest.raises(InvalidJobGraph, match="keep: must be never, or a whole number"):
+                parse_job_graph(chain(keep=wrong), "test")
+    with pytest.raises(InvalidJobGraph, match="'keep' is for batch jobs, and 's' is a stream"):
+        parse_job_graph(graph(stream("s"), keep="1d"), "test")
+
+
+def test_outputs_stay_as_long_as_a_job_takes_them_over_a_failover(cluster: ScriptedCluster) -> None:
+    effects = rerun(cluster, failed=True)
+    assert clean_ups(cluster.pass_time(2 * DAY_MS)) == []
+    cluster.fail_over()
+    assert clean_ups(cluster.pass_time(DAY_MS)) == []
+    waits = standing_of(Subject(SubjectType.JOB, "job", "job"), cluster.master).waits
+    assert "and while a job takes them that runs it again" in waits[-1].why
+    run(cluster, effects)
+    assert cluster.job("again").status is JobStatus.FINISHED
+    assert clean_ups(cluster.pass_time(1)) == ["job"]
+    assert [event.job_id for event in cluster.events(JobOutputsReleased)] == ["job"]
+
+
+def test_a_rerun_of_a_rerun_takes_what_the_first_job_left(cluster: ScriptedCluster) -> None:
+    run(cluster, rerun(cluster, failed=True), failing={"d"})
+    cluster.pass_time(DAY_MS - 1_000)
+    assert run(cluster, rerun(cluster, "again", "third", failed=True)) == ["d[0]"]
+    graph_of = cluster.job("third").execution_graph
+    assert [graph_of.vertices[v].subtasks[0].executions[-1].reused_from for v in ("a", "b", "c")] == ["job", "job", "again"]
+    assert cluster.master.dispatcher.holds == {"again": ("job",)}, "the third has finished, and is clean"
+    assert clean_ups(cluster.run(cluster.pass_time(1_000))) == ["again"]
+    assert clean_ups(cluster.pass_time(1)) == ["job"]
+
+
+def test_beyond_the_capacity_of_the_memory_nothing_is_kept() -> None:
+    cluster = ScriptedCluster(MasterSettings(job_store_capacity=1))
+    cluster.register(slots=9)
+    for job_id in ("one", "two"):
+        run(cluster, cluster.submit(chain(), job_id=job_id), failing={"c"})
+    assert run(cluster, rerun(cluster, "one", failed=True), failing={"d"}) == ["c[0]", "d[0]"]
+    effects = cluster.pass_time(1)
+    assert clean_ups(effects) == ["two"], "'one' is held"
+    cluster.run(effects)
+    cluster.pass_time(1)
+    assert [event.job_id for event in cluster.events(JobEvicted)] == ["two"]
+    cluster.check()
+
+
+# -- outputs that are gone -------------------------------------------------------------------------------------------------
+
+
+def lose(cluster: ScriptedCluster, task: Deployment, *lost: LostInput) -> list[Effect]:
+    offer, failed = reports_of(task, ExecutionState.FAILED, FailureCause("InputLost", "input 'b' cannot be read"))
+    assert isinstance(failed, TaskStateReport)
+    failed.lost_inputs = lost
+    return cluster.say(offer, failed)
+
+
+def test_an_output_that_is_gone_after_all_is_made_again_without_any_restart_strategy(cluster: ScriptedCluster) -> None:
+    [task] = deployments(rerun(cluster, failed=True))
+    lose(cluster, task, LostInput("b", 0))
+    [scheduled] = cluster.events(RestartScheduled)
+    assert (scheduled.is_counted, scheduled.delay_ms) == (False, 0)
+    [again] = deployments(cluster.pass_time(1))
+    assert (task_of(again).vertex_id, task_of(again).attempt) == ("b", 2)
+    assert run(cluster, [again]) == ["b[0]", "c[0]", "d[0]"]
+    assert cluster.job("again").status is JobStatus.FINISHED
+    assert locations(cluster, "again", "b") != locations(cluster, "job", "b")
+
+
+def test_what_is_lost_twice_is_the_loss_of_the_job_itself(cluster: ScriptedCluster) -> None:
+    [task] = deployments(rerun(cluster, failed=True))
+    lose(cluster, task, LostInput("b", 0))
+    [writer] = deployments(cluster.pass_time(1))
+    [reader] = deployments(cluster.report(writer, ExecutionState.FINISHED))
+    lose(cluster, reader, LostInput("b", 0))
+    assert cluster.job("again").status is JobStatus.FAILED
+
+
+def test_under_a_full_restart_what_was_reused_runs_as_well() -> None:
+    cluster = ScriptedCluster(MasterSettings(failover_strategy=FailoverStrategy.FULL))
+    cluster.register(slots=9)
+    strategy = {"type": "fixed-delay", "attempts": 1, "delay_ms": 0}
+    run(cluster, cluster.submit(chain(restart_strategy=strategy)), failing={"c"})
+    cluster.run(cluster.pass_time(1), lambda t: ExecutionState.FAILED if t.vertex_id == "c" else ExecutionState.FINISHED)
+    [task] = deployments(rerun(cluster, failed=True))
+    run(cluster, cluster.report(task, ExecutionState.FAILED))
+    assert run(cluster, cluster.pass_time(1)) == ["a[0]", "a[1]", "x[0]", "b[0]", "c[0]", "d[0]"]
+    cluster.check()
+
+
+# -- requests --------------------------------------------------------------------------------------------------------------
+
+
+def test_who_repeats_the_request_gets_the_same_job_and_one_who_asks_for_more_none(cluster: ScriptedCluster) -> None:
+    rerun(cluster, failed=True, request_id="one")
+    for request_id in ("", "one"):
+        [reply] = replies(rerun(cluster, failed=True, request_id=request_id))
+        assert not isinstance(reply.payload, RequestRejected)
+    others: list[dict[str, Any]] = [{}, {"from_vertices": ["b"]}]
+    for other in others:
+        assert refusal(rerun(cluster, **other)).startswith("DuplicateJobSubmission: job 'again' was submitted before: it is RUNNING")
+    assert len(cluster.events(JobReuseDecided)) == 1
+
+
+def test_a_dry_run_tells_of_each_vertex_and_changes_nothing(cluster: ScriptedCluster) -> None:
+    command = RerunJob(request_id="dry", job_id="again", rerun_of="job", failed=True)
+    view = dry_run_view(replay(cluster.log, cluster.settings), command)
+    assert view["sentence"].startswith("RerunJob again would be accepted: 3 of 5 vertices are reused, 1 task is scheduled")
+    assert [(row["vertex_id"], row["is_reused"]) for row in view["reuse"]] == [
+        ("a", True),
+        ("b", True),
+        ("x", True),
+        ("c", False),
+        ("d", False),
+    ]
+    assert "again" not in cluster.master.dispatcher.jobs
+
+
+def test_the_log_tells_it_and_a_leader_that_comes_then_goes_on(cluster: ScriptedCluster) -> None:
+    rerun(cluster, failed=True)
+    cluster.fail_over()
+    assert run(cluster, cluster.take_effects()) == ["c[0]", "d[0]"]
+    finished = [event.vertex_id for event in cluster.events(TaskFinished) if event.job_id == "again"]
+    deployed = [event.vertex_id for event in cluster.events(TaskDeployed) if event.job_id == "again"]
+    assert finished == deployed == ["c", "d"]
+    facts = standing_of(Subject(SubjectType.JOB, "again", "again"), cluster.master).facts
+    assert facts["vertices"]["d"] == "runs: its input 'c' runs"
