@@ -312,7 +312,7 @@ def test_a_stream_into_a_database_counts_each_record_once_though_its_sinks_proce
             return [number for (number,) in connection.execute("SELECT number FROM ledger ORDER BY number")]
 
     fed = 0
-    for _ in range(4):
+    for _ in range(3):
         if fed:
             [worker] = sink_processes()
             worker.kill()
@@ -323,7 +323,7 @@ def test_a_stream_into_a_database_counts_each_record_once_though_its_sinks_proce
     time.sleep(1.0)
     assert numbers() == list(range(fed))
     [subtask] = cluster.job(job_id).execution_graph.subtasks()
-    assert subtask.attempt == 4
+    assert subtask.attempt == 3
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
         gateway.cancel_job(job_id)
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
@@ -341,9 +341,9 @@ def test_what_is_fed_all_the_time_is_in_the_database_once_though_three_jobs_stop
 
     def feed_on() -> None:
         nonlocal fed
-        while not ended.wait(0.05):
-            feed(cluster.bootstrap, topic, [{"key": f"k{number % 7}", "number": number} for number in range(fed, fed + 10)])
-            fed += 10
+        while not ended.wait(0.2):
+            feed(cluster.bootstrap, topic, [{"key": f"k{number % 7}", "number": number} for number in range(fed, fed + 40)])
+            fed += 40
 
     def submit() -> str:
         stream = {

@@ -235,8 +235,8 @@ def test_jobs_one_after_the_other_begin_in_savepoints_and_what_was_on_the_edge_c
     ended = threading.Event()
 
     def feed_on() -> None:
-        while not ended.wait(0.05):
-            work.feed(10)
+        while not ended.wait(0.2):
+            work.feed(40)
 
     feeding = threading.Thread(target=feed_on)
     feeding.start()

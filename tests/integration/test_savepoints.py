@@ -78,8 +78,8 @@ def test_what_is_fed_all_the_time_is_copied_once_by_three_jobs_one_after_the_oth
     ended = threading.Event()
 
     def feed_on() -> None:
-        while not ended.wait(0.05):
-            work.feed(10)
+        while not ended.wait(0.2):
+            work.feed(40)
 
     feeding = threading.Thread(target=feed_on)
     feeding.start()

@@ -174,14 +174,14 @@ def started(cluster: RunningCluster, job_id: str, attempt: int) -> bool:
 
 
 def test_a_task_that_is_killed_in_the_middle_is_followed_and_nothing_is_lost_or_repeated(running_copy: RunningCopy) -> None:
-    for _ in range(3):
+    for _ in range(2):
         attempt = running_copy.attempt()
         running_copy.feed()
         time.sleep(0.2)
         running_copy.task_process().send_signal(signal.SIGKILL)
         running_copy.feed()
-        running_copy.wait_until_copied()
-        assert running_copy.attempt() == attempt + 1
+        running_copy.wait_until_copied()  # The query of the one that was killed may have done it.
+        wait_until(lambda: running_copy.attempt() == attempt + 1, "the next attempt")  # noqa: B023 - called now
     running_copy.check()
 
 
