@@ -1,6 +1,6 @@
 """Has the archives of classes of the embedded broker and of Spark made before the tests run, where this machine has none.
 
-A start that finds no archive has one made in the background with the lowest priority (`eventflink/log/class_data.py`). A run of tests
+A start that finds no archive has one made in the background with the lowest priority (`eventflink/local/class_data.py`). A run of tests
 leaves the processors nothing: the archive would come when the run is over, and until then each Spark would start, and compile its first
 queries, at twice the cost. Here the first starts do what tests do, so that the archives have the classes of that, and what makes them is
 waited for.
