@@ -171,6 +171,7 @@ def _collect_jobs(view: StateView, samples: Samples) -> None:
     for status in JobStatus:
         samples.add(c.JOBS, counts[status], status)
     samples.add(c.JOBS_DIRTY, len(dispatcher.dirty))
+    samples.add(c.JOBS_KEPT, len(dispatcher.kept))
     samples.add(c.UPLOADS, len(view.fold.master.uploads.pending))
 
 

@@ -109,6 +109,7 @@ SLOT_REQUEST_AGE = _jm.gauge(
 )
 JOBS = _jm.gauge("jobs", "Jobs in memory by status: all live ones, and ended ones up to `jobstore.max-capacity`.", "status")
 JOBS_DIRTY = _jm.gauge("jobs_awaiting_clean_up", "Ended jobs whose intermediate data are not removed yet.")
+JOBS_KEPT = _jm.gauge("jobs_kept", "Jobs that have ended, and whose intermediate outputs are kept so that they can be reused.")
 UPLOADS = _jm.gauge("file_uploads_pending", "Files that were asked of TaskExecutors and did not come yet.")
 JOBS_LEFT_OUT = _jm.gauge(
     "jobs_without_metrics", "Live jobs that have no metrics of their own, because there are more than `metrics.max-jobs`, or tasks."
