@@ -27,6 +27,7 @@ def archive_view(fold: Fold, job_id: str) -> View:
 def archive_later(fold: Fold, job_id: str) -> Callable[[], View]:
     """Read what the state says of such a job, and return what makes its archive of it, in any thread; raises `JobNotFound`."""
     job = job_view(fold, job_id)
+    job["outputs_kept_until"] = None  # The cluster decides it, and may let them go before.
     known = fold.master.dispatcher.jobs[job["job_id"]]
     told = {
         "job_id": known.job_id,

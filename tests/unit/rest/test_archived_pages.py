@@ -27,7 +27,7 @@ from tests.support.ended_jobs import FAILED, STREAMS, ended_cluster
 from tests.support.recorded_cluster import recorded
 from tests.support.rest_client import rest_client
 
-OF_THE_CLUSTER: Final = ("waits", "waits_total", "slot_requirements", "restarts_due", "sentence")
+OF_THE_CLUSTER: Final = ("waits", "waits_total", "slot_requirements", "restarts_due", "sentence", "outputs_kept_until")
 """What a page says of a job that lives and an archive does not: what it waits for, and what it holds."""
 API: Final = "/eventflink/v1"
 
