@@ -49,7 +49,8 @@ def complete_task_managers(context: click.Context, _parameter: click.Parameter, 
 
 def complete_vertices(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the vertices of the job that the command line names before."""
-    job_id = context.params.get("job_id")
+    # A rerun gives its `job_id` to the new job. Behind an option that has no value yet, click has given no argument its name.
+    job_id = context.params.get("rerun_of") or context.params.get("job_id") or next(iter(context.args), None)
 
     def ask(session: "Session") -> list[CompletionItem]:
         from eventflink.cli.state import ask_job  # noqa: PLC0415 - the shell asks for other things as well

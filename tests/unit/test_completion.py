@@ -86,6 +86,14 @@ def test_ids_of_jobs_are_those_of_the_cluster_with_name_and_status(
     assert offered(*command, "nothing", directory=data_directory) == {}
 
 
+def test_vertices_are_those_of_the_job_that_is_named_before(monkeypatch: pytest.MonkeyPatch, data_directory: Path) -> None:
+    monkeypatch.setattr(completion, "_TIMEOUT_S", 120.0)
+    vertices = offered("rescale", "orders-1", "", directory=data_directory).keys()
+    assert vertices
+    for command, option in (("rerun", "--from"), ("result", "--vertex")):
+        assert offered(command, "orders-1", option, "", directory=data_directory).keys() == vertices
+
+
 def test_commands_options_and_contexts_are_offered() -> None:
     assert {"list", "status", "stop"} <= offered("").keys()
     assert "--with-savepoint" in offered("cancel", "--with")
