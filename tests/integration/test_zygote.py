@@ -178,7 +178,10 @@ def test_what_only_an_interpreter_can_be_given_has_it_executed() -> None:
     given: tuple[dict[str, Any], ...] = ({"env": os.environ | {"PYTHONUTF8": "1"}}, {"preexec_fn": os.getpid})
     for what in given:
         with zygote.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **what) as process:
-            assert what.get("env", os.environ).items() <= psutil.Process(process.pid).environ().items()
+            wanted, executed = what.get("env", os.environ).items(), psutil.Process(process.pid)
+            # While the kernel sets up what is executed there is no environment for a moment.
+            wait_until(executed.environ, "it is executed", TIMEOUT_S)
+            assert wanted <= executed.environ().items()
             process.kill()
 
 

@@ -36,7 +36,7 @@ _SHARED_STARTS: Final = 12
 _LEAST_SHOWN_S: Final = 0.05
 _KINDS: Final = (
     ("pytest", re.compile(r"-c import sys;exec\(eval\(sys\.stdin|-m pytest|execnet|tests\.support\.zygote")),
-    ("archives of classes", re.compile(r"-Xshare:dump|log\.class_data")),
+    ("archives of classes", re.compile(r"-Xshare:dump|local\.class_data")),
     ("Spark", re.compile(r"SparkConnectServer|spark_supervisor|org\.apache\.spark")),
     (
         "Python workers of Spark",

@@ -29,7 +29,7 @@ from tests.unit.simulation_mutations import MUTATIONS
 pytestmark = pytest.mark.slow
 SEEDS = range(40)
 SOAK_SEEDS = range(int(os.environ.get("SOAK_SEED", "0")), int(os.environ.get("SOAK_SEED", "0")) + int(os.environ.get("SOAK_SEEDS", "400")))
-STREAM_SEEDS = (8, 10, 64)
+STREAM_SEEDS = (8, 10, 57, 64)
 _DIGESTS = "from tests.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
 
 

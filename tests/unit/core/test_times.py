@@ -209,6 +209,7 @@ def test_callers_are_shown_the_times_and_the_state_of_each_attempt(cluster: Scri
         "ended_at": "2027-01-15T08:00:01.000+00:00",
         "io": None,
         "accumulators": [],
+        "reused_from": None,
     }
     assert (running["state"], running["running_at"], running["ended_at"]) == ("RUNNING", "2027-01-15T08:00:02.000+00:00", None)
     assert subtask["task_manager_id"] == "one"
