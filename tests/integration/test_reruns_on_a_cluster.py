@@ -58,7 +58,8 @@ GRAPH = {
 def cluster(bootstrap: str, spark: str, tmp_path: Path) -> Iterator[RunningCluster]:
     """Two masters, of which one leads, and a TaskExecutor."""
     with running_cluster(bootstrap, tmp_path / "cluster", **{"spark.remote": spark}) as running:
-        running.start_together("first", "second", host="host")
+        running.start_master("first")
+        running.start_standby("second")
         running.start_task_executor(slots=2)
         yield running
 
