@@ -35,7 +35,7 @@ def dry_run_view(fold: Fold, request: Request) -> View:
 
     `accepted`, and if not, the `refusal` with `code` and `message`; a `sentence`; the first events as `type`, `subject` and `details`, with
     `events_total`; `reuse`: of each vertex of a job that runs again from somewhere, whether it is reused and why; `is_whole`: nothing more
-    follows at once; `differences` as `difference_between` tells them; and the fencing tokens of whoever would decide: `leader_id`, and
+    follows at once; `differences` as `difference_between` returns them; and the fencing tokens of the deciding components: `leader_id`, and
     `job_master_id` of the job that the request is about, or null.
     """
     leader_id, job_master_id = fold.acceptance.leader_id, None

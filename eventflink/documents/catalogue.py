@@ -28,7 +28,7 @@ class Place:
     connector: str
     location: str
     bootstrap_servers: str | None
-    """The Kafka cluster of a topic; null: the topic is in the Kafka of this cluster, or the place is no topic."""
+    """The Kafka cluster of a topic; null: the topic is in the Kafka of this cluster, or the place is not a topic."""
     written_by: list[UseOfPlace]
     """The newest of them, the newest first."""
     written_by_total: int

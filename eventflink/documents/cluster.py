@@ -78,7 +78,7 @@ class ClusterPage:
     problems: list[Problem]
     jobs: dict[JobStatus, int]
     tasks: dict[ExecutionState, int]
-    """Of jobs that have not ended."""
+    """The number of tasks in each state, of jobs that have not ended."""
     slots: SlotCounts
     waits: list[Wait]
     """The first five: trouble first, then the longest."""

@@ -14,7 +14,7 @@ class Failure:
 
     job_id: str
     name: str
-    """Of the job."""
+    """The name of the job."""
     task: str
     vertex_id: str
     """Empty, if the job failed as a whole."""

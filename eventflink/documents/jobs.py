@@ -67,7 +67,7 @@ class JobsPage:
     """How many jobs are in memory."""
     matching: int
     by_status: dict[JobStatus, int]
-    """Of the jobs that fit by name and actor."""
+    """How many jobs have each status, of those that fit by name and actor."""
     jobs: list[ListedJob]
     anchor: Anchor | None
     """The job that was asked about."""

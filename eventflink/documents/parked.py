@@ -12,7 +12,7 @@ class ParkedInput:
     subject: str
     """What it is about; empty: the cluster."""
     job_id: str | None
-    """The job that failed for it; null: it is no job's."""
+    """The job that failed because of it; null: it belongs to no job."""
     reason: str
     parked_at: str | None
     wanted: bool

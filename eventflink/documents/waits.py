@@ -22,7 +22,7 @@ class WaitReason(UpperStrEnum):
     FULL_RESTART = auto()
     RESTART_DELAY = auto()
     RESOURCES = auto()
-    """Of an adaptive job: for more slots than are free."""
+    """An adaptive job waits for more slots than are free."""
     RESCALE = auto()
     CONFIRMATION = auto()
     CANCELLATION = auto()
@@ -35,7 +35,7 @@ class Wait:
 
     job_id: str
     name: str
-    """Of the job."""
+    """The name of the job."""
     vertex_id: str
     tasks: int
     parallelism: int

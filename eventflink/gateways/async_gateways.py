@@ -182,8 +182,10 @@ class AsyncConnection:
                 return await asyncio.wrap_future(folding.begin(step))
         except GatewayError:
             raise
-        except Exception as error:
-            raise folding.translated(error) from error
+        except Exception as error:  # As in `Folding.answer`.
+            if (found := folding.translated(error)) is None:
+                raise
+            raise found from error
 
     async def _get(self, step: Get) -> dict[str, Any]:
         return await self._in_thread(lambda _stop: ask_master(step.query_address, step.path, step.parameters, timeout_s=step.timeout_s))

@@ -64,19 +64,21 @@ class Folding:
         coming = self.begin(step)
         try:
             return coming.result(timeout_of(step))
-        except Exception as error:
+        except Exception as error:  # Any error of a fold: those that have no error of the gateways go on as they are.
             coming.cancel()
-            raise self.translated(error) from error
+            if (found := self.translated(error)) is None:
+                raise
+            raise found from error
 
-    def translated(self, error: Exception) -> Exception:
-        """Return the gateways' error for one of a fold; any other error as it is."""
+    def translated(self, error: Exception) -> GatewayError | None:
+        """Return the gateways' error for one of a fold; None: it is something else."""
         if isinstance(error, TimeoutError):
             return ClusterUnreachable(f"the log of '{self._cluster_id}' at {self._bootstrap} was not read in time")
         if isinstance(error, JobNotFound | TaskManagerNotFound):
             return NothingThere(str(error))
         if isinstance(error, ArchiveMissing | ArchiveDamaged):
             return ArchiveUnusable(str(error))
-        return _folding_error(error, self._bootstrap, self._cluster_id) or error
+        return _folding_error(error, self._bootstrap, self._cluster_id)
 
     def close(self) -> None:
         """Let the fold go."""

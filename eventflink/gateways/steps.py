@@ -28,7 +28,7 @@ Parameters = dict[str, str | int | list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read from one master; gives its JSON object. Errors: MasterSilent, NothingThere, QuestionInvalid, ArchiveUnusable."""
+    """Read from one master; gives its JSON object. Errors: MasterSilent."""
 
     query_address: str
     path: str

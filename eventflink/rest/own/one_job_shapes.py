@@ -1,8 +1,11 @@
 """The shapes of the pages of one job."""
 
+from dataclasses import dataclass, field
+
 from pydantic import Field
 
 from eventflink.documents.failures import RootFailure
+from eventflink.documents.jobs import JobRow
 from eventflink.documents.waits import Wait
 from eventflink.model.attempts import FailureCause, IOMetrics, OutputLocation
 from eventflink.model.failure_types import FailureKind
@@ -12,7 +15,6 @@ from eventflink.model.statuses import (
     FailoverStrategy,
     JobStatus,
     ReuseReason,
-    SchedulerType,
     ShipStrategy,
     TaskType,
 )
@@ -106,38 +108,15 @@ class SlotRequirements(OwnShape):
     requested: int
 
 
-class JobRow(OwnShape):
-    """A job in a list."""
-
-    job_id: str
-    name: str
-    status: JobStatus
-    scheduler: SchedulerType
-    has_streams: bool
-    tasks: int
-    tasks_finished: int
-    tasks_by_state: dict[ExecutionState, int]
-    restarts: int
-    submitted_at: str
-    ended_at: str | None
-    status_since: str
-    duration_ms: int
-    """Up to its end, or to where the log's time stands."""
-    actor: str
-    rerun_of: str | None = None
-    """The ended job that it runs again."""
-    failure_is_dismissed: bool = False
-    """Whether somebody has dismissed the failure of this job."""
-    run_again_by: str | None = None
-    """The newest job that runs it again."""
-
-
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobPage(JobRow):
     """A job, without its subtasks."""
 
+    run_again_by: str | None = None
+    """The newest job that runs it again."""
     sentence: str
     """How it stands."""
-    status_times: dict[JobStatus, str | None] = Field(default_factory=dict)
+    status_times: dict[JobStatus, str | None] = field(default_factory=dict)
     """When it entered each status last."""
     stream: bool
     cause: FailureCause | None
@@ -147,7 +126,7 @@ class JobPage(JobRow):
     vertices: list[VertexOfJob]
     edges: list[EdgeOfJob]
     slot_requests: list[SlotRequests]
-    slot_requirements: list[SlotRequirements] = Field(default_factory=list)
+    slot_requirements: list[SlotRequirements] = field(default_factory=list)
     restarts_due: int
     """Subtasks that are to start again."""
     restart_strategy: RestartStrategy | None
@@ -158,7 +137,7 @@ class JobPage(JobRow):
     job_master_id: str
     """The fencing token of its JobMaster."""
     graph_digest: str
-    parameters: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    parameters: dict[str, str | int | float | bool] = field(default_factory=dict)
     """What its parameters are bound to, by name."""
     suspended_because: str | None
     checkpoints: CheckpointsSummary

@@ -60,7 +60,8 @@ def test_an_ended_job_has_the_same_pages_from_its_archive() -> None:
         for job_id in [job_id for job_id, job in fold.master.dispatcher.jobs.items() if job.status in TERMINAL_JOB_STATUSES]:
             archive = json.loads(json.dumps(archive_view(fold, job_id)))
             page = archived_job_page(archive)
-            assert plain(page) == json.loads(json.dumps(plain(job_page(fold, job_id))))
+            # For how long outputs are kept is the cluster's, which may let them go before.
+            assert plain(page) == json.loads(json.dumps(plain(job_page(fold, job_id)))) | {"outputs_kept_until": None}
             for archived, before in (
                 (archived_bars_page(archive, 0, 100), bars_page(fold, job_id, 0, 100)),
                 (archived_exceptions_page(archive, 9), exceptions_page(fold, job_id, 9)),

@@ -65,7 +65,7 @@ def check_pages(fold: Fold) -> None:
     waits = 0
     for row in listed.jobs:
         page = job_page(fold, row.job_id)
-        JobPage(**page)
+        parse(JobPage, page)
         assert all(page[name] == value for name, value in plain(row).items() if name != "why")
         if page["waits"]:
             assert row.why == page["waits"][0].sentence
@@ -76,8 +76,8 @@ def check_pages(fold: Fold) -> None:
         waits += page["waits_total"]
         bars = bars_page(fold, row.job_id, 0, 1_000)
         assert BarsPage(**bars).total == len(bars["bars"])
-        assert exceptions_page(fold, row.job_id, 100).exceptions[:3] == JobPage(**page).exceptions
-        assert CheckpointsPage(**checkpoints_page(fold, row.job_id)).counts == JobPage(**page).checkpoints.counts
+        assert exceptions_page(fold, row.job_id, 100).exceptions[:3] == parse(JobPage, page).exceptions
+        assert CheckpointsPage(**checkpoints_page(fold, row.job_id)).counts == parse(JobPage, page).checkpoints.counts
         DocumentPage(**document_view(fold, row.job_id))
         assert ResultPage(**result_page(fold, row.job_id, "", "", 0, 1_000)).status == row.status
         for each in page["vertices"]:

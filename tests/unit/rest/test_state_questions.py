@@ -112,4 +112,7 @@ def test_a_job_that_has_left_the_memory_is_answered_for_from_its_archive(cluster
     missing = look_up(question_of(f"/jobs/{JOB}", {}), empty.fold)
     assert missing.missing is not None
     told = answer_of(question, missing, archives)
-    assert {name: told[name] for name in before.view} == json.loads(json.dumps(before.view))
+    wanted = json.loads(json.dumps(before.view))
+    if "outputs_kept_until" in wanted.get("job", ()):
+        wanted["job"]["outputs_kept_until"] = None  # It is the cluster's, which may let the outputs go before.
+    assert {name: told[name] for name in before.view} == wanted
