@@ -34,6 +34,8 @@ from eventflink.taskexecutor.protocol.records import TaskExecutorCodecs, is_for
 _LOGGER = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.1
+_FETCH_WAIT_MS: Final = 500
+"""How long the broker holds a fetch that finds nothing, and the first record ends it: an idle host asks seldom."""
 _METADATA_TIMEOUT_S: Final = 5.0
 _RETRY_S: Final = 0.5
 _REPORT_TIMEOUT_MS: Final = 10_000
@@ -123,7 +125,8 @@ class EffectsReader:
         self._undecodable = 0
         self._closing = threading.Event()
         # Masters write in no transactions, and those of others hold nobody up: what is uncommitted is read.
-        self._consumer = new_consumer(bootstrap, client_configuration(task_manager_id))
+        own = client_configuration(task_manager_id) | {"fetch.wait.max.ms": _FETCH_WAIT_MS}
+        self._consumer = new_consumer(bootstrap, own)
         self._thread = threading.Thread(target=self._run, name="effects-reader", daemon=True)
 
     def start(self) -> None:
