@@ -14,6 +14,7 @@ from eventflink.events import (
     job_master_events,
     master_events,
     resource_manager_events,
+    schedule_events,
     slot_manager_events,
     upkeep_events,
 )
@@ -38,6 +39,7 @@ COMPONENTS: Final = {
     "Upkeep": upkeep_events,
     "Dispatcher": dispatcher_events,
     "ResourceManager": resource_manager_events,
+    "Schedules": schedule_events,
     "SlotManager": slot_manager_events,
     "JobMaster": job_master_events,
     "CheckpointCoordinator": checkpoint_events,

@@ -47,6 +47,18 @@ def complete_task_managers(context: click.Context, _parameter: click.Parameter, 
     return _ask_quietly(context, ask)
 
 
+def complete_schedules(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the ids of the schedules."""
+
+    def ask(session: "Session") -> list[CompletionItem]:
+        from eventflink.cli.state import ask_schedules  # noqa: PLC0415 - the shell asks for other things as well
+
+        rows = [row for row in ask_schedules(session)[0].schedules if row.schedule_id.startswith(incomplete)]
+        return [CompletionItem(row.schedule_id, help=_one_line(row.when)) for row in rows[:_MAX_OFFERED]]
+
+    return _ask_quietly(context, ask)
+
+
 def complete_vertices(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the vertices of the job that the command line names before."""
     # A rerun gives its `job_id` to the new job. Behind an option that has no value yet, click has given no argument its name.

@@ -36,6 +36,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "eventflink rerun 3f2a --from totals",
         "eventflink rerun 3f2a --param day=2026-11-24",
     ),
+    "schedule": (
+        "eventflink schedule put nightly nightly.yaml --code orders.py",
+        "eventflink schedule show nightly",
+        "eventflink schedule backfill nightly --from 2026-11-01 --to 2026-11-15 --at-once 3",
+    ),
     "dismiss": ("eventflink dismiss 3f2a --reason 'an experiment'",),
     "shutdown": ("eventflink shutdown",),
     "checkpoint": ("eventflink checkpoint 3f2a",),

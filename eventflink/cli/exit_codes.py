@@ -32,6 +32,7 @@ from eventflink.model.configuration import ConfigurationError
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.packages import PackageMissing
 from eventflink.model.references import SecretMissing
+from eventflink.model.schedule_document import InvalidSchedule
 from eventflink.processes.child_processes import ChildDied
 from eventflink.processes.pid_files import PidFilesUnusable
 from eventflink.session.errors import KafkaNotFound, SecretNotWritten, SessionInvalid
@@ -46,6 +47,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (SecretNotWritten, ExitCode.ENVIRONMENT),
     (KafkaNotFound, ExitCode.UNREACHABLE),
     (InvalidJobGraph, ExitCode.USAGE),
+    (InvalidSchedule, ExitCode.USAGE),
     (ArchiveError, ExitCode.USAGE),
     (BlobTooLarge, ExitCode.USAGE),
     (InvalidBlobKey, ExitCode.USAGE),

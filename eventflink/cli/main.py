@@ -52,6 +52,7 @@ COMMANDS: Final = {
     "suspend": "Suspend a job, to be resumed later.",
     "resume": "Resume a suspended job.",
     "rerun": "Run an ended job again, as another job.",
+    "schedule": "Have jobs started at instants, or for past ones.",
     "dismiss": "Dismiss the failure of a job.",
     "shutdown": "Shut down the whole cluster.",
     "checkpoint": "Take a checkpoint of a job now.",

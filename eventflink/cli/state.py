@@ -16,6 +16,7 @@ from eventflink.documents.cluster import Cluster
 from eventflink.documents.failures import JobExceptions
 from eventflink.documents.jobs import JobList
 from eventflink.documents.plain import parse
+from eventflink.documents.schedules import ScheduleDetails, ScheduleList
 from eventflink.gateways import rest_process
 from eventflink.gateways.rest_process import NothingThere
 from eventflink.gateways.state_reads import Sources, StateReads, perform_rest, sources_of
@@ -34,6 +35,18 @@ def ask_jobs(session: Session, statuses: Sequence[str], limit: int) -> JobList:
 def ask_cluster(session: Session) -> Cluster:
     """Return the cluster as `cluster_view` shows it."""
     return parse(Cluster, _ask(session, "/cluster")["cluster"])
+
+
+def ask_schedules(session: Session) -> tuple[ScheduleList, int]:
+    """Return all schedules, and the `log_offset` that this reflects."""
+    answer = _ask(session, "/schedules")
+    return parse(ScheduleList, answer["schedules"]), answer["log_offset"]
+
+
+def ask_schedule(session: Session, schedule_id: str) -> tuple[ScheduleDetails, int]:
+    """Return a schedule, and the `log_offset` that this reflects."""
+    answer = _ask(session, f"/schedules/{schedule_id}")
+    return parse(ScheduleDetails, answer["schedule"]), answer["log_offset"]
 
 
 def ask_job(session: Session, job_id: str) -> View:

@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from eventflink.blob.client import put_blob
+from eventflink.blob.tls import TlsFiles
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session
+from eventflink.gateways.deadline import Deadline
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
+from eventflink.model.job_graph import JobGraph
 
 if TYPE_CHECKING:
     from eventflink.cli.job_progress import JobProgress
@@ -66,6 +72,15 @@ def read_document(file: Path) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CommandFailed(ExitCode.USAGE, f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def with_code(
+    gateway: DispatcherGateway, graph: JobGraph, archive: bytes, owner: str, tls: TlsFiles | None, deadline: Deadline
+) -> JobGraph:
+    """Return the graph with an archive of code that was uploaded for a job, or a schedule, of this id."""
+    leader = gateway.find_leader(deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S))
+    key = put_blob(leader.blob_address, archive, job_id=owner, tls=tls, within_s=deadline.left_s())
+    return dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
 
 
 def follow(

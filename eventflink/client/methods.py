@@ -27,12 +27,13 @@ from eventflink.events.inputs import (
 )
 from eventflink.gateways import results as r
 from eventflink.gateways.code import ship_code
-from eventflink.gateways.dispatcher_gateway import new_job_id, parameters_of
+from eventflink.gateways.dispatcher_gateway import new_job_id
 from eventflink.gateways.errors import JobNotTerminated
 from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, DEFAULT_RESULT_TIMEOUT_S, Gateway, header, method
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.request_channel import Accepted
+from eventflink.gateways.schedule_methods import ScheduleMethods, parameters_of
 from eventflink.gateways.steps import Pause, Steps, ask, work
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, parse_job_graph
@@ -49,7 +50,7 @@ _MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 Document = JobGraph | Mapping[str, Any] | Path | str
 
 
-class ClusterMethods(Gateway):
+class ClusterMethods(ScheduleMethods):
     """A cluster. Reads raise `ClusterUnreachable`, commands `RequestRefused` and `RequestTimedOut`, as the gateways' do."""
 
     bootstrap: str

@@ -26,6 +26,10 @@ class JobRow:
     actor: str
     rerun_of: str | None = None
     """The ended job that it runs again."""
+    schedule_id: str | None = None
+    """The schedule that started it."""
+    instant: str | None = None
+    """For which instant of the schedule it runs."""
     failure_is_dismissed: bool = False
     """Whether somebody has dismissed the failure of this job."""
 

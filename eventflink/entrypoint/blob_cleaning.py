@@ -108,7 +108,7 @@ class BlobCleaner:
         return done
 
     async def _references(self) -> Counter[str]:
-        """Return what the jobs of the accepted state refer to.
+        """Return what the jobs and schedules of the accepted state refer to.
 
         Raises:
             NotNow: this master does not lead, or submissions wait to be decided: what they refer to is not known yet.
@@ -139,7 +139,8 @@ class BlobCleaner:
         return references
 
     def _compute(self, fold: Fold) -> Counter[str]:
-        return fold.master.dispatcher.blob_references(fold.last_decided_at_ms - self._rerun_period_ms)
+        jobs = fold.master.dispatcher.blob_references(fold.last_decided_at_ms - self._rerun_period_ms)
+        return jobs + fold.master.schedules.blob_references()
 
     def _plan(self, references: Counter[str]) -> list[CleaningStep]:
         now_ms = self._store.storage.now_ms()

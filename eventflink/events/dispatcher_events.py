@@ -9,6 +9,7 @@ from eventflink.events.decision import LogEvent
 from eventflink.model.attempts import FailureCause, HasAttemptId
 from eventflink.model.job_graph import CheckpointSettings, JobGraph, RestartStrategy
 from eventflink.model.reuse import VertexReuse
+from eventflink.model.schedules import ScheduledInstant
 from eventflink.model.statuses import FailoverStrategy, JobStatus, SchedulerType, TaskFile
 
 
@@ -26,6 +27,8 @@ class JobSubmitted(LogEvent):
     """The graph."""
     rerun_of: str = ""
     """The ended job that it runs again; empty: none."""
+    scheduled: ScheduledInstant | None = None
+    """For which instant of which schedule it runs; null: it was submitted."""
 
 
 @dataclass(slots=True)

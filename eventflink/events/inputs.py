@@ -24,6 +24,7 @@ from eventflink.model.attempts import (
 )
 from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.resources import Hardware, ResourceProfile
+from eventflink.model.schedules import ScheduleDefinition
 from eventflink.model.spark_ends import SparkEnd
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, SavepointMode, TaskFile, TaskManagerFile
 from eventflink.model.stream_progress import StreamProgress
@@ -44,6 +45,11 @@ MAX_DIGEST_LENGTH: Final = 128
 MAX_DIRECTORY_LENGTH: Final = 2_048
 MAX_BLOCKED_MS: Final = 366 * 86_400_000
 MAX_FREEZE_MS: Final = 600_000
+MAX_TIME_MS: Final = 253_370_764_800_000
+"""The year 9999."""
+MAX_SCHEDULE_ID_LENGTH: Final = 96
+"""With the instant behind it, it is the id of a job."""
+MAX_BACKFILL_CONCURRENCY: Final = 100
 
 MAX_VERTICES_NAMED: Final = 1_000
 
@@ -241,6 +247,81 @@ class RerunJob(FencedCommand):
     """Whether what that job has finished is reused where it can be; else everything runs, unless `from_vertices` says where to begin."""
     from_vertices: Annotated[tuple[VertexName, ...], at.MaxLen(MAX_VERTICES_NAMED)] = ()
     """These vertices and all that reads them run; what else that job has finished is reused where it can be."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ScheduleCommand(FencedCommand):
+    """A command about a schedule."""
+
+    subject_field: ClassVar = "schedule_id"
+
+    schedule_id: str
+    """The schedule: letters, digits, `.`, `_` and `-`, at most 96."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PutSchedule(ScheduleCommand):
+    """Make a schedule, or give the one of this id another definition."""
+
+    definition: ScheduleDefinition
+    """What it starts, and when; in JSON its document."""
+
+
+@dataclass(slots=True, kw_only=True)
+class DeleteSchedule(ScheduleCommand):
+    """Remove a schedule; the jobs that it started run on."""
+
+
+@dataclass(slots=True, kw_only=True)
+class PauseSchedule(ScheduleCommand):
+    """Start no jobs for the instants of a schedule until it is resumed."""
+
+    reason: Reason = ""
+    """Why; it is shown with the schedule."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ResumeSchedule(ScheduleCommand):
+    """Start jobs again, from the next instant on."""
+
+
+@dataclass(slots=True, kw_only=True)
+class FireSchedule(FencedCommand):
+    """Start the job of a schedule now, for an instant, whatever else runs of it."""
+
+    refused_while_shutting_down: ClassVar = True
+
+    job_id: str = ""
+    """The id of the new job. Empty: the id of the request."""
+    schedule_id: str
+    """The schedule."""
+    instant_ms: Annotated[int, at.Interval(ge=0, le=MAX_TIME_MS)] | None = None
+    """For which time, in milliseconds since 1970; it need not be an instant of the schedule. Null: now."""
+    parameters: tuple[ParameterValue, ...] = ()
+    """Values that are others than the schedule says; in JSON an object of values by name."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StartBackfill(ScheduleCommand):
+    """Start the jobs of the instants of a time that has passed."""
+
+    refused_while_shutting_down: ClassVar = True
+
+    first_ms: Annotated[int, at.Interval(ge=0, le=MAX_TIME_MS)]
+    """No instant before it."""
+    end_ms: Annotated[int, at.Interval(ge=0, le=MAX_TIME_MS)]
+    """No instant at or after it."""
+    concurrency: Annotated[int, at.Interval(ge=1, le=MAX_BACKFILL_CONCURRENCY)] = 1
+    """How many of its jobs may run at once."""
+    newest_first: bool = False
+    """Whether it begins with the newest instant."""
+    repeats_finished: bool = False
+    """Whether instants get a job whose job has finished, as far as the masters know."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CancelBackfill(ScheduleCommand):
+    """End the back-fill of a schedule, and cancel its jobs that run."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from eventflink.events.dispatcher_events import *
 from eventflink.events.job_master_events import *
 from eventflink.events.master_events import *
 from eventflink.events.resource_manager_events import *
+from eventflink.events.schedule_events import *
 from eventflink.events.slot_manager_events import *
 from eventflink.events.upkeep_events import *
 

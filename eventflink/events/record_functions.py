@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from eventflink.events import decision, effects, inputs, log_events, snapshot_records
 from eventflink.events.schemas import NAMESPACE, Schema
-from eventflink.model import attempts, job_graph, resources, statuses, stream_progress
+from eventflink.model import attempts, job_graph, resources, schedules, statuses, stream_progress
 
 Writer = Callable[[Any], bytes]
 Reader = Callable[[bytes, int], tuple[Any, int]]
@@ -26,6 +26,7 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     attempts,
     job_graph,
     resources,
+    schedules,
     stream_progress,
     log_events,
     decision,

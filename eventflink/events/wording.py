@@ -12,11 +12,14 @@ from typing import Final
 from eventflink.events import log_events as e
 from eventflink.events.decision import Cause, Decision, FollowUpCause, InputCause, TimerCause
 from eventflink.model.attempts import FailureCause
+from eventflink.model.document_fields import duration_text
 from eventflink.model.resources import ResourceProfile
+from eventflink.model.schedules import ScheduleDefinition
 from eventflink.model.texts import printable
 
 _SHOWN_LENGTH: Final = 160
 _SUBJECTS: Final = (
+    "schedule_id",
     "job_id",
     "allocation_id",
     "task_manager_id",
@@ -84,7 +87,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.JobSubmitted():
             name = _joined(f"'{event.job_graph.name}'", _by(event.actor), by=" ")
             again = f"'{event.rerun_of}' again" if event.rerun_of else ""
-            return _joined(name, _count(len(event.job_graph.vertices), "vertex", "vertices"), again)
+            of = f"of '{event.scheduled.schedule_id}' for {iso_time(event.scheduled.instant_ms)}" if event.scheduled is not None else ""
+            return _joined(name, _count(len(event.job_graph.vertices), "vertex", "vertices"), again, of)
         case e.JobReuseDecided():
             runs = ", ".join(reuse.vertex_id for reuse in event.vertices if not reuse.is_reused)
             reused = sum(reuse.is_reused for reuse in event.vertices)
@@ -117,6 +121,29 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return f"{event.file} of {event.task_manager_id}, instance {event.instance_id} {_request(event)}"
         case e.FileUploaded():
             return event.blob_key or f"failed: {event.error or 'no reason was given'}"
+        # -- schedules
+        case e.ScheduleStored():
+            return _joined(f"version {event.version}", when_of(event.definition), _next(event.next_ms), _by(event.actor))
+        case e.ScheduleDeleted():
+            return _by(event.actor)
+        case e.SchedulePaused():
+            return _joined(event.reason, _by(event.actor))
+        case e.ScheduleResumed():
+            return _joined(_next(event.next_ms), _by(event.actor))
+        case e.ScheduleFired():
+            return _joined(f"'{event.job_id}' for {iso_time(event.instant_ms)}", _lower(event.origin), _next(event.next_ms))
+        case e.InstantQueued():
+            return _joined(iso_time(event.instant_ms) or "", _next(event.next_ms))
+        case e.InstantsSkipped():
+            last = f" to {iso_time(event.last_ms)}" if event.last_ms != event.instant_ms else ""
+            why = _joined(_lower(event.reason), event.message, by=": ")
+            return _joined(f"{iso_time(event.instant_ms)}{last}", _lower(event.origin), why, _next(event.next_ms))
+        case e.BackfillStarted():
+            span = f"{iso_time(event.first_ms)} to before {iso_time(event.end_ms)}, {event.concurrency} at once"
+            order = "the newest first" if event.newest_first else ""
+            return _joined(span, order, "also what has finished" if event.repeats_finished else "", _next(event.next_ms), _by(event.actor))
+        case e.BackfillCancelled():
+            return _by(event.actor)
         # -- the ResourceManager
         case e.TaskManagerRegistered():
             slots = _count(event.slot_count, "slot") + _profile("of", event.slot_profile)
@@ -242,6 +269,16 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 def _lower(value: StrEnum) -> str:
     return value.lower().replace("_", " ")
+
+
+def when_of(definition: ScheduleDefinition) -> str:
+    """Return when a schedule fires, in words: `cron 0 2 * * * in Europe/Berlin`, `each 15m`."""
+    timing = definition.timing
+    return f"cron {timing.cron} in {timing.time_zone}" if timing.cron else f"each {duration_text(timing.interval_ms)}"
+
+
+def _next(next_ms: int | None) -> str:
+    return f"next {iso_time(next_ms)}" if next_ms is not None else "no next one"
 
 
 def _by(actor: str) -> str:

@@ -25,12 +25,11 @@ from eventflink.events.inputs import (
 )
 from eventflink.gateways import results as r
 from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
-from eventflink.gateways.errors import InvalidParameters, RequestRefused
+from eventflink.gateways.errors import RequestRefused
 from eventflink.gateways.gateway import (
     DEFAULT_CHECKPOINT_TIMEOUT_S,
     DEFAULT_RESULT_TIMEOUT_S,
     CommandOptions,
-    Gateway,
     RequestOptions,
     header,
     method,
@@ -41,10 +40,10 @@ from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.reads import DEFAULT_MASTER_TIMEOUT_S, MAX_MASTERS, KnownMaster, MasterSilent, address_of
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.savepoints import remove_savepoint
+from eventflink.gateways.schedule_methods import ScheduleMethods, parameters_of
 from eventflink.gateways.steps import FindMasters, Get, Steps, ask, tell, work
 from eventflink.model.attempts import AttemptId
-from eventflink.model.job_graph import JobGraph, ParameterValue
-from eventflink.model.job_parameters import given_values
+from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import ApplicationStatus, JobStatus, SavepointMode, TaskFile
 
 DEFAULT_JOBS: Final = 1_000
@@ -57,20 +56,7 @@ def new_job_id() -> str:
     return uuid.uuid4().hex
 
 
-def parameters_of(values: Mapping[str, object]) -> tuple[ParameterValue, ...]:
-    """Return what a request says the parameters of a job are to be.
-
-    Raises:
-        InvalidParameters: one is nothing that a parameter may be.
-
-    """
-    try:
-        return given_values(values)
-    except ValueError as error:
-        raise InvalidParameters(InvalidParameters.__name__, f"parameters: {error}") from error
-
-
-class DispatcherMethods(Gateway):
+class DispatcherMethods(ScheduleMethods):
     """Requests to one cluster.
 
     Every read raises `ClusterUnreachable` when neither a REST process nor Kafka answered within `request_timeout_s`, every command

@@ -51,6 +51,10 @@ class UnknownJob(RequestRefused):
     """There is no such job, or it was evicted from memory."""
 
 
+class UnknownSchedule(RequestRefused):
+    """There is no such schedule."""
+
+
 class UnknownTaskManager(RequestRefused):
     """No such TaskManager is registered."""
 
@@ -135,6 +139,7 @@ _REFUSALS: Final[dict[str, type[RequestRefused]]] = {
     refusal.__name__: refusal
     for refusal in (
         UnknownJob,
+        UnknownSchedule,
         UnknownTaskManager,
         JobTerminated,
         JobEnding,

@@ -29,7 +29,7 @@ from eventflink.reader import questions
 from eventflink.reader.local import LocalReader
 from eventflink.snapshots.loading import read_state
 from eventflink.views.jobs_and_cluster import JobNotFound
-from eventflink.views.queries import TaskManagerNotFound
+from eventflink.views.queries import SubjectNotFound
 
 _GRACE_S: Final = 5.0
 """What folding the log gets beyond the time that Kafka is waited for."""
@@ -74,7 +74,7 @@ class Folding:
         """Return the gateways' error for one of a fold; None: it is something else."""
         if isinstance(error, TimeoutError):
             return ClusterUnreachable(f"the log of '{self._cluster_id}' at {self._bootstrap} was not read in time")
-        if isinstance(error, JobNotFound | TaskManagerNotFound):
+        if isinstance(error, JobNotFound | SubjectNotFound):
             return NothingThere(str(error))
         if isinstance(error, ArchiveMissing | ArchiveDamaged):
             return ArchiveUnusable(str(error))

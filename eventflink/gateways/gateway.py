@@ -81,13 +81,15 @@ class CommandOptions(RequestOptions, total=False):
     """The `leader_id` of the leader that the command is for: another one refuses it. Default: any leader does it."""
 
 
-class _Header(TypedDict):
+class Header(TypedDict):
+    """The fields of a command that its options fill."""
+
     actor: str
     request_id: str
     leader_id: str
 
 
-def header(*, actor: str = "", request_id: str = "", fencing_token: str = "") -> _Header:
+def header(*, actor: str = "", request_id: str = "", fencing_token: str = "") -> Header:
     """Return the fields of a command that its options fill."""
     return {"actor": actor, "request_id": request_id, "leader_id": fencing_token}
 

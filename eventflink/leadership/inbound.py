@@ -24,8 +24,10 @@ from eventflink.events.inputs import (
     MAX_ACTOR_LENGTH,
     MAX_ID_LENGTH,
     MAX_REPLY_PARTITION,
+    MAX_SCHEDULE_ID_LENGTH,
     NO_REPLY,
     REQUESTS,
+    FireSchedule,
     JobSubmission,
     Request,
     RerunJob,
@@ -44,6 +46,8 @@ from eventflink.model.document_text import InvalidText, read_json
 from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, check_job_graph, to_document
 from eventflink.model.job_parameters import read_given
+from eventflink.model.schedule_document import InvalidSchedule, check_schedule, schedule_document
+from eventflink.model.schedules import ScheduleDefinition
 
 _JSON_STARTS: Final = (*(bytes([byte]) for byte in b'{[ \t\r\n"'), codecs.BOM_UTF8)
 
@@ -204,13 +208,23 @@ def _read_job_graph(value: object) -> JobGraph:
         raise ValueError(str(error)) from error
 
 
+def _read_schedule(value: object) -> ScheduleDefinition:
+    """Check a schedule, in JSON its document, in Avro the record."""
+    try:
+        return check_schedule(schedule_document(value) if isinstance(value, ScheduleDefinition) else value)
+    except (InvalidSchedule, InvalidJobGraph) as error:
+        raise ValueError(str(error)) from error
+
+
 def _written_type(annotation: Any) -> Any:
-    """Return how a field's type is written in a request: an enumeration by a symbol, a graph as its document, parameters as a mapping.
+    """Return how a field's type is written in a request: an enumeration by a symbol, parameters as a mapping, others as their documents.
 
     In JSON a tuple is a list.
     """
     if annotation is JobGraph:
         return Annotated[Any, PlainValidator(_read_job_graph)]
+    if annotation is ScheduleDefinition:
+        return Annotated[Any, PlainValidator(_read_schedule)]
     if annotation == tuple[ParameterValue, ...]:
         return Annotated[Any, PlainValidator(read_given)]
     said = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
@@ -244,14 +258,19 @@ def _checked(cls: type[Request], fields: Fields, record: InboundRecord) -> Reque
     elif isinstance(request, RerunJob):
         ids |= {"job_id": _named_by_request(request), "rerun_of": request.rerun_of}
         request.job_id = ids["job_id"]
+    elif isinstance(request, FireSchedule):
+        ids |= {"job_id": _named_by_request(request), "schedule_id": request.schedule_id}
+        request.job_id = ids["job_id"]
     for name, value in ids.items():
+        if name == "schedule_id" and len(value) > MAX_SCHEDULE_ID_LENGTH:
+            raise InvalidRequest(f"schedule_id '{value[:200]}' may have at most {MAX_SCHEDULE_ID_LENGTH} characters", fields)
         if not ID_PATTERN.fullmatch(value):
             rule = f"may hold only letters, digits, '.', '_' and '-', at most {MAX_ID_LENGTH}, beginning with a letter or digit"
             raise InvalidRequest(f"{name} '{value[:200]}' {rule}", fields, cls.subject_field)
     return request
 
 
-def _named_by_request(request: RerunJob) -> str:
+def _named_by_request(request: RerunJob | FireSchedule) -> str:
     """Return the id of the new job. Without one it is the id of the request, so that a repeated request means the same job."""
     if request.job_id or ID_PATTERN.fullmatch(request.request_id):
         return request.job_id or request.request_id

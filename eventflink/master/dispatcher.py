@@ -41,6 +41,7 @@ from eventflink.model.attempts import FailureCause
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, graph_digest
 from eventflink.model.reuse import VertexReuse
+from eventflink.model.schedules import ScheduledInstant
 from eventflink.model.statuses import (
     RUNNING_JOB_STATUSES,
     TERMINAL_JOB_STATUSES,
@@ -187,6 +188,23 @@ class Dispatcher:
             if known is not None and known.graph_digest != digest:
                 what = f"with another graph; {what}"
             return [rejected(request, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
+        scheduled = self.jobs[rerun_of].scheduled if rerun_of in self.jobs else None
+        started = self.start_of(job_id, digest, request.actor, graph, context, rerun_of=rerun_of, reuse=reuse, scheduled=scheduled)
+        return [accepted(request), *started]
+
+    def start_of(
+        self,
+        job_id: str,
+        digest: str,
+        actor: str,
+        graph: JobGraph,
+        context: Context,
+        *,
+        rerun_of: str = "",
+        reuse: tuple[VertexReuse, ...] = (),
+        scheduled: ScheduledInstant | None = None,
+    ) -> list[LogEvent]:
+        """Return what brings a job with a new id and this graph, of this digest, into the cluster."""
         settings, adaptive = context.settings, context.settings.adaptive
         has_stream = any(vertex.stream is not None for vertex in graph.vertices)
         strategy = graph.restart_strategy
@@ -196,8 +214,7 @@ class Dispatcher:
         if scheduler is SchedulerType.CLUSTER_DEFAULT:  # The state of a stream is kept by subtask: its parallelism stays.
             scheduler = SchedulerType.DEFAULT if has_stream else adaptive.scheduler
         return [
-            accepted(request),
-            JobSubmitted(job_id, digest, request.actor, graph, rerun_of),
+            JobSubmitted(job_id, digest, actor, graph, rerun_of, scheduled),
             *([JobReuseDecided(job_id, reuse)] if reuse else []),
             JobMasterStarted(
                 job_id,
@@ -212,6 +229,15 @@ class Dispatcher:
             ),
             JobStatusChanged(job_id, JobStatus.CREATED, JobStatus.RUNNING),
         ]
+
+    def is_known(self, job_id: str) -> bool:
+        """Tell whether there is or was a job of this id, as far as it is remembered."""
+        return job_id in self.jobs or job_id in self.forgotten
+
+    def status_of(self, job_id: str) -> JobStatus | None:
+        """Return where a job stands, or how it ended; None: it is not known."""
+        job = self.jobs.get(job_id) or self.forgotten.get(job_id)
+        return job.status if job is not None else None
 
     def decide_cancel_job(self, command: CancelJob) -> list[LogEvent]:
         """Begin to cancel a job; one that is cancelled already is cancelled."""
@@ -305,7 +331,15 @@ class Dispatcher:
         graph = ExecutionGraph.of(event.job_graph)
         times = {JobStatus.INITIALIZING: at_ms}
         self.jobs[event.job_id] = JobMaster(
-            self.follow_ups, self.slot_manager, event.job_id, event.actor, event.graph_digest, times, graph, rerun_of=event.rerun_of
+            self.follow_ups,
+            self.slot_manager,
+            event.job_id,
+            event.actor,
+            event.graph_digest,
+            times,
+            graph,
+            rerun_of=event.rerun_of,
+            scheduled=event.scheduled,
         )
 
     def apply_job_reuse_decided(self, event: JobReuseDecided, at_ms: int) -> None:

@@ -204,6 +204,13 @@ class EvictJobs(InternalInput):
 
 
 @dataclass(slots=True)
+class FireSchedules(InternalInput):
+    """Instants of schedules have come, or wait for what has ended now."""
+
+    repeats: ClassVar[bool] = True
+
+
+@dataclass(slots=True)
 class ExpireAnswers(InternalInput):
     """Answers or job ids are beyond the horizon: there are too many of them, or they are too old."""
 

@@ -60,6 +60,7 @@ from eventflink.master.suspension import Suspension
 from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId, FailureCause, IOMetrics
 from eventflink.model.job_graph import CheckpointSettings, RestartStrategy
 from eventflink.model.reuse import VertexReuse
+from eventflink.model.schedules import ScheduledInstant
 from eventflink.model.statuses import (
     ENDING_JOB_STATUSES,
     JOB_TRANSITIONS,
@@ -122,6 +123,8 @@ class JobMaster:
     """Whether somebody has dismissed the failure of this job."""
     reuse: dict[str, VertexReuse] = field(default_factory=dict)
     """By vertex, whether it began finished, with outputs of the job that runs again, and why; empty: that was not asked for."""
+    scheduled: ScheduledInstant | None = None
+    """For which instant of which schedule it runs; None: it was submitted."""
 
     # -- queries --------------------------------------------------------------------------------------------------
 

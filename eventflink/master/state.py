@@ -18,6 +18,7 @@ from eventflink.master.job_store import JobStore
 from eventflink.master.leader_information import LeaderInformation
 from eventflink.master.requests import Requests
 from eventflink.master.resource_manager import ResourceManager
+from eventflink.master.schedules import Schedules
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.suspects import Suspects
 from eventflink.master.upkeep import Upkeep
@@ -38,6 +39,7 @@ COMPONENTS = (
     "slot_manager",
     "dispatcher",
     "job_store",
+    "schedules",
     "uploads",
     "shutdown",
 )
@@ -62,6 +64,7 @@ class ClusterState:
         self.slot_manager = SlotManager(self.follow_ups, self.workers, self.blocklist)
         self.dispatcher = Dispatcher(self.follow_ups, self.slot_manager)
         self.job_store = JobStore(self.dispatcher)
+        self.schedules = Schedules(self.dispatcher)
         self.uploads = Uploads(self.dispatcher, self.resource_manager)
         self.shutdown = ClusterShutdown()
 

@@ -36,6 +36,7 @@ _OF_THE_CLUSTER: Final = tuple(
         i.UploadsOverdue(),
         i.ReleaseOutputs(),
         i.EvictJobs(),
+        i.FireSchedules(),
     )
 )
 """Ten times a second it is asked of each whether it is due: their names are put together once."""

@@ -29,12 +29,15 @@ from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_faults import describe_faults, describe_value, place_in
 from eventflink.model.document_fields import (
     CALLABLE_PATTERN,
+    DURATION_RULE,
     MAX_CALLABLE_LENGTH,
     MAX_NAME_LENGTH,
     Column,
     Name,
     canonical_json,
     did_you_mean,
+    duration_ms_of,
+    duration_text,
 )
 from eventflink.model.document_text import InvalidText, Path, read_document
 from eventflink.model.job_graph import (
@@ -78,8 +81,6 @@ MAX_SUBTASKS: Final = 10_000
 MAX_EDGE_PARTITIONS: Final = 1_000
 MAX_PROFILES: Final = 16
 """How many different resources the vertices of one job may ask for: matching costs by how many different ones wait."""
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION: Final = re.compile(r"(\d{1,12})(ms|s|m|h|d)")
 _CALLABLE = re.compile(CALLABLE_PATTERN)
 
 
@@ -319,19 +320,15 @@ def _parse_keep(value: object) -> object:
         ValueError: it is neither.
 
     """
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    kept_ms = 0 if value == "never" else int(match[1]) * _UNITS_MS[match[2]] if match is not None else -1
-    if not 0 <= kept_ms <= MAX_KEEP_OUTPUTS_MS:
-        raise ValueError(
-            f"must be never, or a whole number with ms, s, m, h or d behind it, such as 7d; at most 366d, not {describe_value(value)}"
-        )
+    kept_ms = 0 if value == "never" else duration_ms_of(value)
+    if kept_ms is None or kept_ms > MAX_KEEP_OUTPUTS_MS:
+        raise ValueError(f"must be never, or {DURATION_RULE}, such as 7d; at most 366d, not {describe_value(value)}")
     return kept_ms
 
 
 def _keep_document(kept_ms: int) -> str:
-    """Return the spelling of a duration that `_parse_keep` reads, in its largest whole unit."""
-    unit = next((unit for unit, ms in reversed(_UNITS_MS.items()) if kept_ms % ms == 0), "ms")
-    return f"{kept_ms // _UNITS_MS[unit]}{unit}" if kept_ms else "never"
+    """Return the spelling that `_parse_keep` reads."""
+    return duration_text(kept_ms) if kept_ms else "never"
 
 
 class JobGraphDocument(BaseModel):

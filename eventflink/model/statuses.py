@@ -243,6 +243,73 @@ class ReuseReason(UpperStrEnum):
     OUTPUTS_REMOVED = auto()
 
 
+class CatchUp(UpperStrEnum):
+    """Which instants of a schedule still fire that are late, since no master led, or Kafka was away."""
+
+    NONE = auto()
+    """None that is more than a minute late."""
+    LAST = auto()
+    """The last one."""
+    ALL = auto()
+    """All, the oldest first."""
+
+
+class OverlapPolicy(UpperStrEnum):
+    """What a schedule does at an instant while a job that it started still runs."""
+
+    SKIP = auto()
+    """It starts no job."""
+    QUEUE = auto()
+    """It starts the job when the ones before it have ended."""
+    CANCEL = auto()
+    """It cancels that job, and starts the new one when it has ended."""
+    ALLOW = auto()
+    """It starts the job: several run at once."""
+
+
+class InstantValue(UpperStrEnum):
+    """What a parameter of a scheduled job is given of the instant for which it runs."""
+
+    DATE = auto()
+    """The day of the instant, in the schedule's time zone."""
+    PREVIOUS_DATE = auto()
+    """The day of the instant before."""
+    TIMESTAMP = auto()
+    """The instant itself: the end of the time that has passed since the instant before."""
+    PREVIOUS_TIMESTAMP = auto()
+    """The instant before: the begin of that time."""
+
+
+class InstantOrigin(UpperStrEnum):
+    """Why it was decided about an instant of a schedule."""
+
+    DUE = auto()
+    """It had come."""
+    QUEUED = auto()
+    """It had waited for the job before it."""
+    MANUAL = auto()
+    """Somebody asked for its job."""
+    BACKFILL = auto()
+    """It is one of a range for whose jobs somebody asked."""
+
+
+class SkipReason(UpperStrEnum):
+    """Why a schedule started no job for an instant."""
+
+    OVERLAP = auto()
+    """A job that it started still ran."""
+    QUEUE_FULL = auto()
+    """As many instants wait as may."""
+    REPLACED = auto()
+    """A later instant came while it waited."""
+    LATE = auto()
+    """It could not be decided in time, and late instants are not caught up with."""
+    FINISHED_BEFORE = auto()
+    """A back-fill came to it, and the job of the instant had finished."""
+    REFUSED = auto()
+    """The job could not be submitted."""
+
+
 class FailureReaction(UpperStrEnum):
     """What the failure of an attempt led to."""
 

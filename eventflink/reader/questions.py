@@ -22,10 +22,13 @@ from eventflink.views.exceptions import exceptions_view
 from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, find_job, job_view, jobs_view
 from eventflink.views.plain import MAX_EXCEPTIONS, View
 from eventflink.views.queries import MAX_LISTED_JOBS
+from eventflink.views.schedules import schedule_view, schedules_view
 
 DEFAULT_JOBS: Final = 100
+MAX_LISTED_SCHEDULES: Final = 10_000
 MAX_WAIT_MS: Final = 60_000
 _OF_A_JOB: Final = re.compile(r"/jobs/(.*?)(/exceptions|/checkpoints|/status|/result|)", re.DOTALL)
+_OF_A_SCHEDULE: Final = re.compile(r"/schedules/(.*)", re.DOTALL)
 _OF_A_TASK_MANAGER: Final = re.compile(r"/taskmanagers/(.*)", re.DOTALL)
 
 Parameters = Mapping[str, str | int | Sequence[str]]
@@ -40,7 +43,7 @@ class Question:
     """What is asked of a state."""
 
     compute: Callable[[Fold], object]
-    """Returns a document, or documents by name. Raises `JobNotFound` and `TaskManagerNotFound`."""
+    """Returns a document, or documents by name. Raises `JobNotFound` and `SubjectNotFound`."""
     from_archive: Callable[[View], object] | None = None
     """Makes the same answer of the archive of a job that has left the memory; None: it is not about one job."""
     wait_s: float = 0.0
@@ -78,7 +81,7 @@ def question_of(path: str, parameters: Parameters) -> Question:
 
 
 def look_up(question: Question, fold: Fold) -> Found:
-    """Return what a state answers, which shares nothing with it; raises `TaskManagerNotFound`, and `JobNotFound` of what has no archive."""
+    """Return what a state answers, which shares nothing with it; raises `SubjectNotFound`, and `JobNotFound` of what has no archive."""
     try:
         return Found(plain(question.compute(fold)), fold.last_offset, fold.acceptance.epoch)
     except JobNotFound as missing:
@@ -105,6 +108,9 @@ def _question(path: str, given: dict[str, str | int | Sequence[str]]) -> Questio
     if (found := _OF_A_TASK_MANAGER.fullmatch(path)) is not None:
         name = found[1]
         return Question(lambda fold: {"task_manager": queries.task_manager(fold, name)})
+    if (found := _OF_A_SCHEDULE.fullmatch(path)) is not None:
+        schedule_id = found[1]
+        return Question(lambda fold: {"schedule": schedule_view(fold, schedule_id)})
     if (found := _OF_A_JOB.fullmatch(path)) is not None:
         return _of_a_job(found[1], found[2], given)
     raise QuestionInvalid(f"unknown question: '{path[:200]}'")
@@ -132,6 +138,7 @@ _OF_THE_CLUSTER: Final[dict[str, Callable[[Fold], object]]] = {
     "/cluster": lambda fold: {"cluster": cluster_view(fold)},
     "/overview": lambda fold: {"overview": queries.overview(fold)},
     "/job-statuses": queries.job_statuses,
+    "/schedules": lambda fold: {"schedules": schedules_view(fold, limit=MAX_LISTED_SCHEDULES)},
     "/taskmanagers": queries.task_managers,
 }
 

@@ -21,7 +21,7 @@ from eventflink.rest.errors import RestError, not_found
 from eventflink.rest.services import Services
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.plain import View
-from eventflink.views.queries import TaskManagerNotFound
+from eventflink.views.queries import SubjectNotFound
 
 OFFSET_HEADER: Final = "X-Eventflink-Offset"
 MIN_OFFSET_HEADER: Final = "X-Eventflink-Min-Offset"
@@ -74,16 +74,16 @@ class StateReads:
 
         """
 
-        def safely(fold: Fold) -> T | TaskManagerNotFound:
+        def safely(fold: Fold) -> T | SubjectNotFound:
             note_state(self._request, (fold.last_offset, fold.running_hash))
             try:
                 return compute(fold)
-            except TaskManagerNotFound as error:
+            except SubjectNotFound as error:
                 return error
 
         reading = await self._services.state.read(safely, min_offset=self._min_offset, timeout_s=READ_TIMEOUT_S)
         self._response.headers[OFFSET_HEADER] = str(reading.log_offset)
-        if isinstance(reading.value, TaskManagerNotFound):
+        if isinstance(reading.value, SubjectNotFound):
             raise not_found(str(reading.value))
         return reading.value
 

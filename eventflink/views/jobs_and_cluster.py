@@ -104,6 +104,8 @@ def row_fields(job: JobMaster, now_ms: int) -> dict[str, Any]:
         "duration_ms": (job.ended_at_ms or max(now_ms, job.submitted_at_ms)) - job.submitted_at_ms,
         "actor": job.actor,
         "rerun_of": job.rerun_of or None,
+        "schedule_id": job.scheduled.schedule_id if job.scheduled is not None else None,
+        "instant": iso_time(job.scheduled.instant_ms) if job.scheduled is not None else None,
         "failure_is_dismissed": job.failure_is_dismissed,
     }
 

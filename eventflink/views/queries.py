@@ -22,7 +22,11 @@ MAX_LISTED_JOBS: Final = 100_000
 """How many jobs one list of ids holds at most, the newest: it is put together while the master decides nothing."""
 
 
-class TaskManagerNotFound(Exception):
+class SubjectNotFound(Exception):
+    """What is asked for is not there; the message says so, and what is."""
+
+
+class TaskManagerNotFound(SubjectNotFound):
     """No such TaskManager is registered."""
 
 

@@ -1,6 +1,7 @@
 """Rich states and logs: everything that a cluster can be in the middle of, made by the real leader."""
 
 from dataclasses import replace
+from typing import Any
 
 from eventflink.events.inputs import (
     ConfirmSnapshot,
@@ -16,6 +17,7 @@ from eventflink.events.inputs import (
 from eventflink.events.log_events import LogEvent
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import Topic
+from eventflink.master.effects import Effect
 from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RequestWorkers, StartCluster, WorkerTerminated
 from eventflink.master.settings import Context, MasterSettings, WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
@@ -102,7 +104,33 @@ def busy_cluster(seals: Seals = NO_SEALS) -> ScriptedCluster:
     cluster.send(snapshot(1, 10))
     cluster.send(confirmation(snapshot(1, 10)))
     cluster.send(snapshot(2, 20))
+    put_schedule(cluster, "paused", interval="1m")
+    cluster.command(type="PauseSchedule", schedule_id="paused", reason="its source moves")
     return cluster
+
+
+def put_schedule(cluster: ScriptedCluster, schedule_id: str, **more: Any) -> list[Effect]:
+    """Have a job of one subtask, with a parameter of the instant, started by a schedule."""
+    job = graph(vertex("a"), parameters={"day": {"type": "date"}}, keep="never")
+    definition = {"instant_parameters": {"day": "date"}, "job": job, **more}
+    return cluster.command(type="PutSchedule", schedule_id=schedule_id, definition=definition)
+
+
+def _keep_schedules(cluster: ScriptedCluster) -> None:
+    """Have schedules that start, queue and skip jobs, that change, are back-filled, and go."""
+    put_schedule(cluster, "queue", interval="60s", overlap="queue", catch_up="all")
+    put_schedule(cluster, "cancel", interval="60s", overlap="cancel", jitter="5s")
+    put_schedule(cluster, "skip", cron="* * * * *", time_zone="Europe/Berlin")
+    for _ in range(2):
+        cluster.pass_time(60_000)
+    cluster.pass_time(200_000)  # Some come too late.
+    put_schedule(cluster, "skip", interval="1h", description="less often")
+    cluster.command(type="ResumeSchedule", schedule_id="paused")
+    cluster.command(type="StartBackfill", schedule_id="skip", first_ms=0, end_ms=30_000_000, concurrency=2)
+    cluster.command(type="FireSchedule", schedule_id="skip", job_id="by-hand", parameters={"day": "2026-11-28"})
+    cluster.pass_time(1)
+    cluster.command(type="CancelBackfill", schedule_id="skip")
+    cluster.command(type="DeleteSchedule", schedule_id="cancel")
 
 
 def _reuse(cluster: ScriptedCluster) -> None:
@@ -171,10 +199,8 @@ def eventful_cluster() -> ScriptedCluster:
     [one] = deployments(cluster.submit(graph(vertex("a")), job_id="caused"))
     cluster.report(one, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", "Traceback"))
     cluster.pass_time(1)
-    _use_workers(cluster)
-    _rescale(cluster)
-    _take_checkpoints(cluster)
-    _reuse(cluster)
+    for scene in (_use_workers, _rescale, _take_checkpoints, _reuse, _keep_schedules):
+        scene(cluster)
     return cluster
 
 

@@ -197,7 +197,7 @@ class Slow:
         patch.setattr("eventflink.gateways.deadline.time", clock)
         patch.setattr("eventflink.cli.commands.submit.time", clock)
         patch.setattr("eventflink.cli.commands.submit.DispatcherGateway", self._connect)
-        patch.setattr("eventflink.cli.commands.submit.put_blob", lambda *_, within_s, **__: self._take("upload", within_s, 4, "0" * 64))
+        patch.setattr("eventflink.cli.submission.put_blob", lambda *_, within_s, **__: self._take("upload", within_s, 4, "0" * 64))
         patch.setattr("eventflink.cli.job_waiting.follow_request", self._follow)
 
     def _take(self, step: str, at_most_s: float, takes_s: float, answer: T) -> T:

@@ -51,6 +51,7 @@ def offered(*words: str, directory: Path | None = None) -> dict[str, str | None]
 
 
 NAMES_NOTHING_THAT_IS_THERE = {("submit", "job_id"), ("run", "job_id"), ("standalone-job", "job_id"), ("rerun", "job_id")}
+NAMES_NOTHING_THAT_IS_THERE |= {("schedule fire", "job_id")}
 """These ids are given to new jobs."""
 
 

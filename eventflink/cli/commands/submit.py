@@ -1,19 +1,16 @@
 """`eventflink submit`: a JobGraph document, and the code that it needs, to the cluster."""
 
-import dataclasses
 import time
 from pathlib import Path
 
 import click
 
-from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.submission import follow, param_option, read_document
+from eventflink.cli.submission import follow, param_option, read_document, with_code
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
-from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
 from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
@@ -72,9 +69,6 @@ def _submit(
     """Submit the job; neither Kafka, nor the leader, nor its blob server is waited for beyond the deadline, `timeout_s` after the start."""
     with DispatcherGateway(session.bootstrap, session.cluster_id, **done_by(deadline, timeout_s)) as gateway:
         if archive is not None:
-            leader = gateway.find_leader(deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S))
             job_id = job_id or new_job_id()
-            tls = tls_files(session.configuration)
-            key = put_blob(leader.blob_address, archive, job_id=job_id, tls=tls, within_s=deadline.left_s())
-            graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
+            graph = with_code(gateway, graph, archive, job_id, tls_files(session.configuration), deadline)
         return gateway.submit_job(graph, job_id, actor=actor_name())

@@ -23,7 +23,7 @@ from eventflink.reader.state_cache import StateCache
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.moment import moment_view
 from eventflink.views.plain import View
-from eventflink.views.queries import TaskManagerNotFound
+from eventflink.views.queries import SubjectNotFound
 
 
 class Historian:
@@ -134,5 +134,5 @@ QUESTIONS: Final = frozenset(
 def _moment(view: Callable[..., View], fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
     try:
         return view(fold, compute, arguments)
-    except (JobNotFound, TaskManagerNotFound) as error:
+    except (JobNotFound, SubjectNotFound) as error:
         raise HistoryRefused(Refusal.NOT_FOUND, str(error)) from error

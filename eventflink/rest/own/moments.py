@@ -24,7 +24,7 @@ from eventflink.rest.services import Services
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.moment import moment_view
 from eventflink.views.plain import View
-from eventflink.views.queries import TaskManagerNotFound
+from eventflink.views.queries import SubjectNotFound
 
 MAX_AGE_S: Final = 3600
 """How long a browser keeps a page of the past without asking again."""
@@ -118,7 +118,7 @@ class Moments:
         """Return what `compute(fold, *arguments)` makes of the state at the request's moment.
 
         `compute` is a function of a module, and the arguments are plain and hashable: they may go to another process, and pages of the
-        present are remembered by them. It takes a few milliseconds at most, and may raise JobNotFound and TaskManagerNotFound. Of a job
+        present are remembered by them. It takes a few milliseconds at most, and may raise JobNotFound and SubjectNotFound. Of a job
         that has left the memory the present is what `from_archive` makes of its archive; that may raise JobNotFound as well.
         `of_all_jobs`: it looks at every task, so that of many jobs the process of the past computes the present too, as of the newest
         record that it knows.
@@ -138,7 +138,7 @@ class Moments:
                 found["body"] = from_archive(archive)
             except JobNotFound as error:
                 raise not_found(str(error)) from error
-        elif isinstance(missing, JobNotFound | TaskManagerNotFound):
+        elif isinstance(missing, JobNotFound | SubjectNotFound):
             raise not_found(str(missing))
         self._head(found)
         return Moment(**found, live=self.place is None)
@@ -153,7 +153,7 @@ class Moments:
                 return not_found(f"the log ends at {fold.last_offset}")
             try:
                 return self._services.cache.page(fold, compute, arguments)
-            except (JobNotFound, TaskManagerNotFound) as error:
+            except (JobNotFound, SubjectNotFound) as error:
                 return moment_view(fold, _missing, (error,))
 
         found = (await self._services.state.read(present, min_offset=self._min_offset, timeout_s=READ_TIMEOUT_S)).value

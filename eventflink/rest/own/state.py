@@ -18,7 +18,7 @@ from eventflink.reader.questions import Found, Question, QuestionInvalid, look_u
 from eventflink.rest.errors import RestError
 from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, DemandedOffset, ServicesOfRequest, read_archive
 from eventflink.rest.services import Services
-from eventflink.views.queries import TaskManagerNotFound
+from eventflink.views.queries import SubjectNotFound
 
 router = APIRouter()
 
@@ -62,7 +62,7 @@ async def _found(services: Services, question: Question, min_offset: int) -> Fou
     def compute(fold: Fold) -> Found | RestError:
         try:
             return look_up(question, fold)
-        except TaskManagerNotFound as error:
+        except SubjectNotFound as error:
             return RestError(HTTPStatus.NOT_FOUND, str(error), {OFFSET_HEADER: str(fold.last_offset)})
 
     deadline, looks_s = time.monotonic() + question.wait_s, Backoff(FIRST_LOOK_S, LONGEST_LOOK_S)

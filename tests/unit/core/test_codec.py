@@ -41,6 +41,7 @@ ENUMERATIONS += [statuses.ApplicationStatus, statuses.SlotRequestDeferralReason]
 ENUMERATIONS += [statuses.TaskManagerFile, statuses.SchedulerType, statuses.RescaleReason, statuses.CheckpointFailureReason]
 ENUMERATIONS += [statuses.StreamConnector, statuses.StreamFormat, statuses.StreamTrigger, statuses.StreamOutputMode]
 ENUMERATIONS += [statuses.CheckpointRetention, statuses.SavepointMode, statuses.ParameterType, statuses.ReuseReason]
+ENUMERATIONS += [statuses.CatchUp, statuses.OverlapPolicy, statuses.InstantValue, statuses.InstantOrigin, statuses.SkipReason]
 
 ENVELOPE_FIELDS: dict[str, dict[str, Any]] = {
     "SubmissionEnvelope": {"sent_at_ms": 5},

@@ -17,6 +17,7 @@ from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import ParameterValue
 from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.schedules import ScheduleDefinition, ScheduleTiming
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, FollowUpType, TaskFile, TaskManagerFile
 from eventflink.model.stream_progress import StreamProgress
 from tests.support.cluster import START_MS, graph, new_fold, replay, vertex
@@ -44,6 +45,13 @@ def _shared(state: str) -> tuple[Master, str]:
     """Return a master for those who change nothing, with its digest."""
     master = _master(state)
     return master, master.digest()
+
+
+_OF_SCHEDULES = (c.DeleteSchedule, c.PauseSchedule, c.ResumeSchedule, c.CancelBackfill)
+
+
+def _schedule() -> ScheduleDefinition:
+    return ScheduleDefinition(timing=ScheduleTiming(interval_ms=60_000), job_graph=parse_job_graph(graph(vertex("a")), "test"))
 
 
 def _fitting() -> list[MasterInput]:
@@ -93,6 +101,11 @@ def _fitting() -> list[MasterInput]:
         *[c.RerunJob(request_id="new", job_id="new", rerun_of=job) for job in ("running", "done3", "x")],
         *[c.RerunJob(request_id="new", job_id="new", rerun_of="kept", failed=True, from_vertices=names) for names in ((), ("b",), ("x",))],
         i.ReleaseOutputs(),
+        i.FireSchedules(),
+        *[c.PutSchedule(request_id="new", schedule_id=name, definition=_schedule()) for name in ("paused", "new")],
+        *[k(request_id="new", schedule_id=name) for k in _OF_SCHEDULES for name in ("paused", "queue", "none")],
+        *[c.StartBackfill(request_id="new", schedule_id=name, first_ms=0, end_ms=10**8) for name in ("paused", "none")],
+        *[c.FireSchedule(request_id="new", job_id="new", schedule_id=name) for name in ("paused", "none")],
         *[
             c.RerunJob(request_id="new", job_id="new", rerun_of="done3", parameters=(ParameterValue("run", text),))
             for text in ("7", "seven")

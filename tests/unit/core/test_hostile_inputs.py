@@ -20,8 +20,10 @@ from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import AttemptStatus
 from eventflink.model.document_fields import MAX_NAME_LENGTH
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex, ParameterValue, RestartStrategy
+from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.job_parameters import MAX_VALUE_LENGTH
 from eventflink.model.resources import ExtendedResource, Hardware, ResourceProfile
+from eventflink.model.schedules import ScheduleDefinition, ScheduleTiming
 from eventflink.model.statuses import (
     ApplicationStatus,
     DrillStepType,
@@ -81,6 +83,14 @@ def allocation_of(cluster: ScriptedCluster, index: int) -> str:
 
 def state_report(attempt: tuple[str, str, int, int], state: ExecutionState, instance: str = "tm1-1") -> c.TaskStateReport:
     return c.TaskStateReport(instance.rpartition("-")[0], instance, *attempt, execution_state=state)
+
+
+OF_SCHEDULES = (c.DeleteSchedule, c.PauseSchedule, c.ResumeSchedule, c.CancelBackfill)
+
+
+def put_schedule(schedule_id: str = "nightly", **timing: Any) -> c.PutSchedule:
+    job = parse_job_graph(graph(vertex("a")), "test")
+    return c.PutSchedule(schedule_id=schedule_id, definition=ScheduleDefinition(timing=ScheduleTiming(**timing), job_graph=job))
 
 
 def own_file(task_manager_id: str = "tm1", file: TaskManagerFile = TaskManagerFile.LOG, **more: Any) -> c.RequestTaskManagerFileUpload:
@@ -213,6 +223,23 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.Request], str, str]] = [
     (lambda _: c.RerunJob(job_id="done", rerun_of="done"), "DuplicateJobSubmission", "job 'done' was submitted before"),
     (lambda _: c.RerunJob(job_id="new", rerun_of="done", leader_id="x"), FENCED, "is for the leader 'x'"),
     *((lambda _, t=t: c.RerunJob(job_id=t, rerun_of="done"), INVALID, NO_JOB) for t in ODD_TEXTS if t not in ("x" * 128, "null", "")),
+    *((lambda _, k=k: k(schedule_id="none"), "UnknownSchedule", "schedule not found: 'none'") for k in OF_SCHEDULES),
+    *((lambda _, k=k: k(schedule_id="nightly", leader_id="x"), FENCED, "is for the leader 'x'") for k in OF_SCHEDULES),
+    *((lambda _, t=t: c.DeleteSchedule(schedule_id=t), INVALID, "schedule_id '") for t in ODD_TEXTS if t not in ("x" * 128, "null")),
+    *((lambda _, t=t: put_schedule(schedule_id=t, interval_ms=1_000), INVALID, "schedule_id '") for t in ODD_TEXTS if t != "null"),
+    *((lambda _, t=t: put_schedule(time_zone=t), INVALID, "time_zone: time zone not found") for t in ODD_TEXTS),
+    *((lambda _, t=t: put_schedule(cron=t), INVALID, "cron: ") for t in ODD_TEXTS if t),
+    *((lambda _, n=n: put_schedule(interval_ms=n), INVALID, "interval: must be") for n in (0, -1, LONG_MAX)),
+    (lambda _: put_schedule(interval_ms=1_000, jitter_ms=LONG_MAX), INVALID, "jitter: must be"),
+    (lambda _: put_schedule(interval_ms=1_000, starts_at_ms=LONG_MAX), INVALID, "it never fires"),
+    (lambda _: put_schedule(interval_ms=1_000, ends_at_ms=1), "ScheduleEnded", "'ends' is in the past"),
+    (lambda _: c.StartBackfill(schedule_id="none", first_ms=0, end_ms=1), "UnknownSchedule", "schedule not found: 'none'"),
+    (lambda _: c.StartBackfill(schedule_id="none", first_ms=-1, end_ms=1), INVALID, "first_ms: must be at least 0"),
+    (lambda _: c.StartBackfill(schedule_id="none", first_ms=0, end_ms=LONG_MAX), INVALID, "end_ms: must be at most"),
+    (lambda _: c.StartBackfill(schedule_id="none", first_ms=0, end_ms=1, concurrency=101), INVALID, "concurrency: must be at most 100"),
+    (lambda _: c.FireSchedule(schedule_id="none", job_id="new"), "UnknownSchedule", "schedule not found: 'none'"),
+    (lambda _: c.FireSchedule(schedule_id="none", job_id="new", instant_ms=-1), INVALID, "instant_ms: must be at least 0"),
+    *((lambda _, t=t: c.FireSchedule(schedule_id=t, job_id="new"), INVALID, "schedule_id '") for t in ODD_TEXTS if t != "null"),
     (lambda _: c.SuspendJob(job_id="running", job_master_id="waiting-1"), FENCED, "for the JobMaster 'waiting-1'"),
     (
         lambda _: c.SuspendJob(job_id="running", reason="x" * 10_000),

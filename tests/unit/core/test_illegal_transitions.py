@@ -15,6 +15,7 @@ from eventflink.model.attempts import AttemptStatus, FailureCause, SubtaskRefere
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.resources import ResourceProfile
+from eventflink.model.schedules import ScheduleDefinition, ScheduleTiming
 from eventflink.model.statuses import (
     ApplicationStatus,
     CheckpointFailureReason,
@@ -22,10 +23,12 @@ from eventflink.model.statuses import (
     FailoverStrategy,
     FollowUpType,
     IllegalTransition,
+    InstantOrigin,
     JobStatus,
     RescaleReason,
     RestartStrategyType,
     SavepointMode,
+    SkipReason,
     SlotRequestDeferralReason,
     TaskFile,
     TaskManagerFile,
@@ -52,6 +55,7 @@ NEVER_MISFIT = {
 
 _GRAPH = JobGraph("x", (), (), RestartStrategy(RestartStrategyType.NONE))
 _CAUSE = FailureCause("E", "message")
+_SCHEDULE = ScheduleDefinition(timing=ScheduleTiming(interval_ms=60_000), job_graph=_GRAPH)
 _STATE, _STATUS, _REASON = ExecutionState, JobStatus, SlotRequestDeferralReason
 
 MISFITS: list[LogEvent] = [
@@ -101,6 +105,31 @@ MISFITS: list[LogEvent] = [
     e.JobReuseDecided("running", ()),
     e.JobOutputsReleased("none"),
     e.JobOutputsReleased("dirty"),
+    e.ScheduleStored("paused", 1, "a", _SCHEDULE, 1_000),
+    e.ScheduleStored("new", 2, "a", _SCHEDULE, 1_000),
+    e.ScheduleDeleted("none", "a"),
+    e.SchedulePaused("none", "a", "r"),
+    e.SchedulePaused("paused", "a", "r"),
+    e.ScheduleResumed("none", "a", 1_000),
+    *[e.ScheduleFired("paused", 1, None, origin, "new") for origin in InstantOrigin if origin is not InstantOrigin.MANUAL],
+    e.ScheduleFired("none", 1, None, InstantOrigin.MANUAL, "new"),
+    e.InstantQueued("paused", 1, None),
+    *[
+        e.InstantsSkipped("paused", 1, None, origin, 1, SkipReason.OVERLAP)
+        for origin in InstantOrigin
+        if origin is not InstantOrigin.MANUAL
+    ],
+    e.BackfillStarted(
+        schedule_id="none",
+        actor="a",
+        first_ms=0,
+        end_ms=1,
+        next_ms=0,
+        concurrency=1,
+        newest_first=False,
+        repeats_finished=False,
+    ),
+    e.BackfillCancelled("paused", "a"),
     e.JobCleanedUp("none"),
     e.JobCleanedUp("running"),
     e.JobCleanedUp("done3"),

@@ -41,6 +41,8 @@ from eventflink.model.actors import TASK_EXECUTOR, declared, is_called
 from eventflink.model.attempts import AttemptStatus, SlotStatus
 from eventflink.model.job_graph import ParameterValue
 from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.schedule_document import check_schedule, schedule_document
+from eventflink.model.schedules import ScheduleDefinition
 from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
 from tests.support.cluster import REPORTS, ScriptedCluster, graph, vertex
 
@@ -292,7 +294,9 @@ def test_what_is_out_of_bounds_is_refused_by_the_same_words_in_json_and_in_avro(
 def test_every_command_is_read_in_json_as_in_avro(cls: type[Command]) -> None:
     """With no more than it needs, and with all its fields; an id of a job that may be left out is derived, as that of the request."""
     given = (ParameterValue("p", "1"), ParameterValue("q", "x"))
+    schedule = check_schedule({"cron": "@daily", "job": graph(vertex("a"))})
     values: dict[Any, Any] = {str: "x", int: 1, bool: True, tuple[ParameterValue, ...]: given, tuple[str, ...]: ("x", "y")}
+    values |= {int | None: 1, ScheduleDefinition: schedule}
     hints = typing.get_type_hints(cls)
     whole = {f.name: values[hints[f.name]] if hints[f.name] in values else next(iter(hints[f.name])) for f in dataclasses.fields(cls)}
     needed = {f.name: whole[f.name] for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
@@ -300,7 +304,8 @@ def test_every_command_is_read_in_json_as_in_avro(cls: type[Command]) -> None:
     for fields in (whole, needed):
         [command] = _decode(Topic.COMMANDS, COMMANDS.encode(cls(**fields))).inputs
         assert command == cls(**derived | fields | {"actor": declared(fields.get("actor", ""))})
-        in_json = {name: {each.name: each.value for each in value} if value is given else value for name, value in fields.items()}
+        written = {id(given): {each.name: each.value for each in given}, id(schedule): schedule_document(schedule)}
+        in_json = {name: written.get(id(value), value) for name, value in fields.items()}
         assert _json(Topic.COMMANDS, type=cls.__name__, **in_json) == command
 
 

@@ -1,0 +1,299 @@
+"""`eventflink schedule`: jobs that the cluster starts by itself, at instants.
+
+`list` and `show` ask for the state; the others are commands, which the leader decides.
+"""
+
+import secrets
+import time
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from eventflink.blob.tls import tls_files
+from eventflink.cli.completion import complete_schedules
+from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.printer import echo
+from eventflink.cli.session import Session, pass_session
+from eventflink.cli.state import ask_schedule, ask_schedules
+from eventflink.cli.submission import follow, param_option, read_document, with_code
+from eventflink.documents.schedules import DecidedInstant, ScheduleDetails
+from eventflink.events.inputs import MAX_BACKFILL_CONCURRENCY
+from eventflink.gateways.blocking import done_by
+from eventflink.gateways.deadline import Deadline
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.jobs.archive import build_archive
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.schedule_document import InvalidSchedule, check_schedule, parse_schedule, time_in
+from eventflink.model.schedules import instants, job_id_of, local_time
+from eventflink.session.cluster_session import actor_name
+
+MAX_SHOWN = 1_000
+_AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+_SCHEDULE = click.argument("schedule_id", metavar="SCHEDULE", shell_complete=complete_schedules)
+
+
+@click.group()
+def schedule() -> None:
+    """Have the cluster start jobs by itself: at instants, or for a range of past ones."""
+
+
+@schedule.command("put")
+@click.argument("schedule_id", metavar="SCHEDULE")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--code", type=click.Path(path_type=Path), multiple=True, help="A file or directory with the job's Python code; repeatable.")
+@_AS_JSON
+@pass_session
+def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], *, as_json: bool) -> int:
+    """Make SCHEDULE of the document FILE (JSON or YAML), or give it this new version.
+
+    The document says when (cron or interval, time_zone), what to do about overlaps and late instants, and the job: the document of one, or
+    the path of that from FILE.
+    """
+
+    def read_job(name: str) -> JobGraph:
+        path = file.parent / name
+        return parse_job_graph(read_document(path), str(path), path.parent)
+
+    definition = parse_schedule(read_document(file), "standard input" if str(file) == "-" else str(file), read_job)
+    archive = build_archive(code) if code else None
+    deadline = Deadline.after(None, time.monotonic())
+    with session.working("storing the schedule"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+        if archive is not None:
+            graph = with_code(gateway, definition.job_graph, archive, schedule_id, tls_files(session.configuration), deadline)
+            definition = replace(definition, job_graph=graph)
+        accepted = gateway.put_schedule(schedule_id, definition, actor=actor_name())
+    first = next(instants(definition.timing, int(time.time() * 1000)), None)
+    following = f"; the next instant is {local_time(definition.timing, first)}" if first is not None else ""
+    return session.print_accepted(accepted, f"{schedule_id} is stored{following}", as_json=as_json, schedule_id=schedule_id)
+
+
+@schedule.command("list")
+@_AS_JSON
+@pass_session
+def list_schedules(session: Session, *, as_json: bool) -> int:
+    """List the schedules, each with its next instant and what became of the last one."""
+    found, log_offset = ask_schedules(session)
+    if as_json:
+        session.print_json({"schedules": found.schedules, "total": found.total, "log_offset": log_offset})
+        return ExitCode.OK
+    if not found.schedules:
+        session.out.print("there are no schedules; 'eventflink schedule put' makes one")
+        return ExitCode.OK
+    table = Table()
+    for heading in ("schedule", "job", "when", "next", "runs", "waits", "last"):
+        table.add_column(heading, no_wrap=heading == "schedule")
+    for row in found.schedules:
+        upcoming = "paused" if row.paused_since is not None else row.next or "none"
+        last = f"{row.last.instant} {row.last.sentence}" if row.last is not None else ""
+        cells = (row.schedule_id, row.name, row.when, upcoming, str(len(row.running) or ""), str(row.queued or ""), last)
+        table.add_row(*map(Text, cells))
+    session.out.print(table)
+    return ExitCode.OK
+
+
+@schedule.command("show")
+@_SCHEDULE
+@_AS_JSON
+@pass_session
+def show(session: Session, schedule_id: str, *, as_json: bool) -> int:
+    """Show SCHEDULE: its next ten instants, and for each of the last ones the job, or why there is none."""
+    found, log_offset = ask_schedule(session, schedule_id)
+    if as_json:
+        session.print_json({"schedule": found, "log_offset": log_offset})
+        return ExitCode.OK
+    for line in _lines(found):
+        echo(line)
+    if found.history:
+        table = Table()
+        for heading in ("instant", "decided", "job", "what became of it"):
+            table.add_column(heading)
+        for past in found.history:
+            table.add_row(*map(Text, (_span(past), past.decided_at, past.job_id or "", past.sentence)))
+        session.out.print(table)
+    return ExitCode.OK
+
+
+def _lines(found: ScheduleDetails) -> list[str]:
+    by = f" by {found.actor}" if found.actor else ""
+    lines = [f"{found.schedule_id}: {found.name}, {found.when}; version {found.version}{by} at {found.stored_at}"]
+    if found.description:
+        lines.append(found.description)
+    lines.append(f"late instants: {found.catch_up.lower()}; while a job runs: {found.overlap.lower()}")
+    if found.paused_since is not None:
+        who = f" by {found.paused_by}" if found.paused_by else ""
+        because = f": {found.paused_because}" if found.paused_because else ""
+        lines.append(f"paused since {found.paused_since}{who}{because}; 'eventflink schedule resume {found.schedule_id}' goes on")
+    if found.running:
+        lines.append(f"running: {', '.join(found.running)}")
+    if found.queued:
+        lines.append(f"waiting for that: {found.queued}")
+    if (backfill := found.backfill) is not None:
+        done = f"{backfill.started} started, {backfill.skipped} skipped, {len(backfill.running)} running"
+        following = f"; next {backfill.next}" if backfill.next is not None else ""
+        lines.append(f"back-fill of {backfill.first} to before {backfill.end}: {done}{following}")
+    lines += [f"next: {each}" for each in found.upcoming]
+    return lines
+
+
+def _span(past: DecidedInstant) -> str:
+    return past.instant if past.last is None else f"{past.instant} to {past.last}"
+
+
+@schedule.command("pause")
+@_SCHEDULE
+@click.option("--reason", default="", help="Why; it is shown with the schedule.")
+@_AS_JSON
+@pass_session
+def pause(session: Session, schedule_id: str, reason: str, *, as_json: bool) -> int:
+    """Start no jobs for the instants of SCHEDULE until it is resumed."""
+    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+        accepted = gateway.pause_schedule(schedule_id, reason, actor=actor_name())
+    return session.print_accepted(accepted, f"{schedule_id} is paused", as_json=as_json, schedule_id=schedule_id)
+
+
+@schedule.command("resume")
+@_SCHEDULE
+@_AS_JSON
+@pass_session
+def resume(session: Session, schedule_id: str, *, as_json: bool) -> int:
+    """Start jobs of SCHEDULE again, from the next instant on."""
+    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+        accepted = gateway.resume_schedule(schedule_id, actor=actor_name())
+    return session.print_accepted(accepted, f"{schedule_id} goes on", as_json=as_json, schedule_id=schedule_id)
+
+
+@schedule.command("delete")
+@_SCHEDULE
+@_AS_JSON
+@pass_session
+def delete(session: Session, schedule_id: str, *, as_json: bool) -> int:
+    """Remove SCHEDULE; the jobs that it started run on."""
+    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+        accepted = gateway.delete_schedule(schedule_id, actor=actor_name())
+    return session.print_accepted(accepted, f"{schedule_id} is deleted", as_json=as_json, schedule_id=schedule_id)
+
+
+@schedule.command("fire")
+@_SCHEDULE
+@click.option("--for", "instant", metavar="TIME", help="For which day or time it runs, in the schedule's time zone. Default: now.")
+@param_option
+@click.option("--job-id", metavar="NEW_ID", help="The id of the job that runs. Default: a new one.")
+@click.option("-d", "--detach", "--detached", is_flag=True, help="Do not wait for the job's end.")
+@_AS_JSON
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Wait no longer, for answer and end together."
+)
+@pass_session
+def fire(
+    session: Session,
+    schedule_id: str,
+    instant: str | None,
+    parameters: dict[str, str],
+    job_id: str | None,
+    timeout_s: float | None,
+    *,
+    detach: bool,
+    as_json: bool,
+) -> int:
+    """Start the job of SCHEDULE now, whatever else runs of it, and wait for its end."""
+    began_s = time.monotonic()
+    instant_ms = _times(ask_schedule(session, schedule_id)[0], instant)[0] if instant is not None else None
+    job_id = job_id or f"{schedule_id}-{secrets.token_hex(6)}"
+    with (
+        session.working("starting"),
+        DispatcherGateway(session.bootstrap, session.cluster_id, **done_by(Deadline.after(timeout_s, began_s), timeout_s)) as gateway,
+    ):
+        accepted = gateway.fire_schedule(schedule_id, job_id, instant_ms, parameters, actor=actor_name())
+    report = {"job_id": job_id, "schedule_id": schedule_id, "request_id": accepted.request_id, "log_offset": accepted.log_offset}
+    return follow(session, accepted, report, timeout_s, began_s, detach=detach, as_json=as_json)
+
+
+@schedule.command("backfill")
+@_SCHEDULE
+@click.option("--from", "first", required=True, metavar="TIME", help="The first day or time, in the schedule's time zone.")
+@click.option("--to", "end", required=True, metavar="TIME", help="The day or time before which it ends.")
+@click.option(
+    "--at-once",
+    "concurrency",
+    type=click.IntRange(1, MAX_BACKFILL_CONCURRENCY),
+    default=1,
+    show_default=True,
+    help="How many of its jobs may run at once.",
+)
+@click.option("--newest-first", is_flag=True, help="Begin with the newest instant.")
+@click.option("--repeat-finished", is_flag=True, help="Also run those whose job has finished.")
+@click.option("--dry-run", is_flag=True, help="Show the instants and start nothing.")
+@_AS_JSON
+@pass_session
+def backfill(
+    session: Session,
+    schedule_id: str,
+    first: str,
+    end: str,
+    concurrency: int,
+    *,
+    newest_first: bool,
+    repeat_finished: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Start the jobs of SCHEDULE for the instants of a time that has passed.
+
+    Instants of which the job has finished are left out, as far as the masters remember. What is due meanwhile goes first.
+    """
+    found, log_offset = ask_schedule(session, schedule_id)
+    first_ms, end_ms = _times(found, first, end)
+    if dry_run:
+        timing = check_schedule(found.definition).timing
+        planned = [(each, job_id_of(schedule_id, each)) for each in islice(instants(timing, first_ms, end_ms), MAX_SHOWN + 1)]
+        shown = planned[::-1] if newest_first else planned
+        if as_json:
+            rows = [{"instant": local_time(timing, each), "job_id": job_id} for each, job_id in shown]
+            session.print_json({"schedule_id": schedule_id, "instants": rows, "log_offset": log_offset})
+            return ExitCode.OK
+        for each, job_id in shown[:MAX_SHOWN]:
+            echo(f"{local_time(timing, each)}  {job_id}")
+        if len(shown) > MAX_SHOWN:
+            session.err.print(f"more than {MAX_SHOWN} instants")
+        return ExitCode.OK
+    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+        accepted = gateway.start_backfill(
+            schedule_id,
+            first_ms,
+            end_ms,
+            concurrency,
+            newest_first=newest_first,
+            repeats_finished=repeat_finished,
+            actor=actor_name(),
+        )
+    said = f"the back-fill of {schedule_id} begins; 'eventflink schedule show {schedule_id}' shows how far it is"
+    return session.print_accepted(accepted, said, as_json=as_json, schedule_id=schedule_id)
+
+
+@schedule.command("cancel-backfill")
+@_SCHEDULE
+@_AS_JSON
+@pass_session
+def cancel_backfill(session: Session, schedule_id: str, *, as_json: bool) -> int:
+    """End the back-fill of SCHEDULE, and cancel its jobs that run."""
+    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+        accepted = gateway.cancel_backfill(schedule_id, actor=actor_name())
+    return session.print_accepted(accepted, f"the back-fill of {schedule_id} has ended", as_json=as_json, schedule_id=schedule_id)
+
+
+def _times(found: ScheduleDetails, *texts: str) -> tuple[int, ...]:
+    """Return times that people wrote, in milliseconds since 1970.
+
+    Raises:
+        CommandFailed: one is neither a day nor a time.
+
+    """
+    try:
+        return tuple([time_in(found.time_zone, text) for text in texts])
+    except InvalidSchedule as error:
+        raise CommandFailed(ExitCode.USAGE, f"invalid time: {error}") from error

@@ -1,0 +1,99 @@
+"""Schedules: what each starts and when, and what became of its instants."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from eventflink.model.statuses import CatchUp, InstantOrigin, OverlapPolicy, SkipReason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedInstant:
+    """What became of an instant, or of several that were skipped together."""
+
+    instant: str
+    """In the schedule's time zone."""
+    last: str | None
+    """Of several the last one; null: it is one."""
+    decided_at: str
+    origin: InstantOrigin
+    """Why it was decided about it."""
+    job_id: str | None
+    """The job that was started; null: none."""
+    skipped: SkipReason | None
+    """Why there is none."""
+    sentence: str
+    """The same in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackfillProgress:
+    """A back-fill that is under way."""
+
+    actor: str
+    started_at: str
+    first: str
+    end: str
+    """No instant at or after it."""
+    next: str | None
+    """The next instant that gets its job; null: all have one, and some of these run."""
+    concurrency: int
+    newest_first: bool
+    repeats_finished: bool
+    started: int
+    """How many jobs were started."""
+    skipped: int
+    """Of how many instants the job had finished, or could not be started."""
+    running: list[str]
+    """The jobs that run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRow:
+    """A schedule in a list."""
+
+    schedule_id: str
+    name: str
+    """Of the job that it starts."""
+    description: str
+    when: str
+    """In words."""
+    time_zone: str
+    version: int
+    """Counts the changes of the schedule."""
+    actor: str
+    """Who made this version."""
+    stored_at: str
+    next: str | None
+    """Its next instant, in its time zone; null: it is paused, or there is none any more."""
+    paused_since: str | None
+    paused_by: str
+    paused_because: str
+    running: list[str]
+    """The jobs that it has started and that run, those of a back-fill aside."""
+    queued: int
+    """How many instants wait for a job that runs."""
+    last: DecidedInstant | None
+    """What became of the instant that was decided last."""
+    backfill: BackfillProgress | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleList:
+    """A window of the schedules, in the order in which they were made."""
+
+    schedules: list[ScheduleRow]
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleDetails(ScheduleRow):
+    """A schedule."""
+
+    catch_up: CatchUp
+    overlap: OverlapPolicy
+    upcoming: list[str]
+    """Its next ten instants, in its time zone, also while it is paused."""
+    history: list[DecidedInstant]
+    """What became of the last twenty instants, the newest first."""
+    definition: dict[str, Any]
+    """Its document, as `PutSchedule` takes it."""

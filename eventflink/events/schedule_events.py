@@ -1,0 +1,127 @@
+"""Events of schedules: which there are, and what became of each of their instants.
+
+Values of which the schemas of the same names are made; `log_events.py` has all of them and the rule of all.
+"""
+
+from dataclasses import dataclass
+
+from eventflink.events.decision import LogEvent
+from eventflink.model.schedules import ScheduleDefinition
+from eventflink.model.statuses import InstantOrigin, SkipReason
+
+
+@dataclass(slots=True)
+class ScheduleEvent(LogEvent):
+    """Something happened to a schedule."""
+
+    schedule_id: str
+    """The schedule."""
+
+
+@dataclass(slots=True)
+class ScheduleStored(ScheduleEvent):
+    """There is a schedule, or a new version of it."""
+
+    version: int
+    """Counts the changes of the schedule, from 1."""
+    actor: str
+    """Who asked."""
+    definition: ScheduleDefinition
+    """What it starts, and when."""
+    next_ms: int | None
+    """Its next instant; null: there is none."""
+
+
+@dataclass(slots=True)
+class ScheduleDeleted(ScheduleEvent):
+    """The schedule is gone; the jobs that it started run on."""
+
+    actor: str
+    """Who asked."""
+
+
+@dataclass(slots=True)
+class SchedulePaused(ScheduleEvent):
+    """No instant of the schedule starts a job until it is resumed."""
+
+    actor: str
+    """Who asked."""
+    reason: str
+    """Why, in the words of who asked."""
+
+
+@dataclass(slots=True)
+class ScheduleResumed(ScheduleEvent):
+    """Instants start jobs again, from here on: those of the pause are not caught up with."""
+
+    actor: str
+    """Who asked."""
+    next_ms: int | None
+    """Its next instant; null: there is none."""
+
+
+@dataclass(slots=True)
+class InstantEvent(ScheduleEvent):
+    """It was decided what becomes of an instant."""
+
+    instant_ms: int
+    """The instant, in milliseconds since 1970."""
+    next_ms: int | None
+    """The next instant of the schedule, of a back-fill that of the back-fill; null: there is none."""
+
+
+@dataclass(slots=True)
+class ScheduleFired(InstantEvent):
+    """A job was started for an instant."""
+
+    origin: InstantOrigin
+    """Why it was decided about it."""
+    job_id: str
+    """The job."""
+
+
+@dataclass(slots=True)
+class InstantQueued(InstantEvent):
+    """The job of an instant is to start when the ones before it have ended."""
+
+
+@dataclass(slots=True)
+class InstantsSkipped(InstantEvent):
+    """No job is started for an instant, and for those that follow it up to another one."""
+
+    origin: InstantOrigin
+    """Why it was decided about it."""
+    last_ms: int
+    """The last of them; the same as `instant_ms` where it is only one."""
+    reason: SkipReason
+    """Why."""
+    message: str = ""
+    """What was in the way."""
+
+
+@dataclass(slots=True, kw_only=True)
+class BackfillStarted(ScheduleEvent):
+    """The instants of a time that has passed are to have their jobs."""
+
+    actor: str
+    """Who asked."""
+    first_ms: int
+    """No instant before it."""
+    end_ms: int
+    """No instant at or after it."""
+    next_ms: int
+    """The first instant that gets its job."""
+    concurrency: int
+    """How many of its jobs may run at once."""
+    newest_first: bool
+    """Whether it begins with the newest instant."""
+    repeats_finished: bool
+    """Whether instants get a job whose job has finished."""
+
+
+@dataclass(slots=True)
+class BackfillCancelled(ScheduleEvent):
+    """No further instant of the back-fill gets a job; those that run are cancelled by events of their own."""
+
+    actor: str
+    """Who asked."""

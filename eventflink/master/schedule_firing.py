@@ -1,0 +1,166 @@
+"""Which instants of schedules start a job: what is due, what comes too late, what meets a job that still runs, and what people ask for.
+
+Each decision is about one instant of one schedule, or about a range that is skipped together; the next one follows in the same record while
+that is small. A job that cannot be submitted is a reason for the instant, and stops no other one.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from eventflink.events.inputs import FireSchedule
+from eventflink.events.log_events import BackfillCancelled, InstantQueued, InstantsSkipped, LogEvent, ScheduleFired, SchedulePaused
+from eventflink.master.inputs import FireSchedules
+from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
+from eventflink.master.schedules import Schedule, next_of_backfill
+from eventflink.master.settings import Context
+from eventflink.master.state import ClusterState
+from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest
+from eventflink.model.schedules import InstantUnknown, ScheduledInstant, due_at, graph_for, instant_after, instant_before, job_id_of
+from eventflink.model.statuses import CatchUp, InstantOrigin, JobStatus, OverlapPolicy, SkipReason
+from eventflink.model.texts import cut_bytes
+
+LATE_MS: Final = 60_000
+"""An instant is late after this time: a change of leaders takes less."""
+MAX_QUEUE: Final = 1_000
+MAX_RUNNING: Final = 100
+"""Jobs of one schedule whose policy allows several at once."""
+_MAX_JOBS_OF_AN_INSTANT: Final = 1_000
+
+
+def decide_fire_schedules(state: ClusterState, _value: FireSchedules, context: Context) -> list[LogEvent]:
+    """Decide about the instant that has waited longest."""
+    if state.shutdown.is_under_way:
+        return []
+    for schedule_id in state.schedules.due(context.now_ms):
+        schedule = state.schedules.schedules[schedule_id]
+        try:
+            if events := _decide_one(state, schedule_id, schedule, context):
+                return events
+        except InstantUnknown as error:
+            return _give_up(schedule_id, schedule, str(error))
+    return []
+
+
+def _decide_one(state: ClusterState, schedule_id: str, schedule: Schedule, context: Context) -> list[LogEvent]:
+    if schedule.pause is None:
+        if schedule.next_ms is not None and due_at(schedule_id, schedule.definition.timing, schedule.next_ms) <= context.now_ms:
+            return _decide_due(state, schedule_id, schedule, schedule.next_ms, context)
+        if schedule.queue and not schedule.running:
+            return _start(state, schedule_id, schedule, schedule.queue[0], schedule.next_ms, InstantOrigin.QUEUED, context)
+    if schedule.backfill is not None and schedule.backfill.next_ms is not None:
+        return _decide_backfill(state, schedule_id, schedule, schedule.backfill.next_ms, context)
+    return []
+
+
+def _give_up(schedule_id: str, schedule: Schedule, why: str) -> list[LogEvent]:
+    """Stop what cannot be computed on the leader's host, until somebody resumes it on one where it can."""
+    paused = [SchedulePaused(schedule_id, "", f"its instants cannot be computed: {why}")] if schedule.pause is None else []
+    return [*paused, *([BackfillCancelled(schedule_id, "")] if schedule.backfill is not None else [])]
+
+
+def decide_fire_schedule(state: ClusterState, command: FireSchedule, context: Context) -> list[LogEvent]:
+    """Start a job that somebody asks for."""
+    schedule = state.schedules.schedules.get(command.schedule_id)
+    if schedule is None:
+        return [state.schedules.unknown_schedule(command, command.schedule_id)]
+    if state.dispatcher.is_known(command.job_id):
+        job = state.dispatcher.jobs.get(command.job_id)
+        if job is not None and job.scheduled is not None and state.schedules.jobs.get(command.job_id) == command.schedule_id:
+            return [accepted(command)]
+        return [rejected(command, "DuplicateJobSubmission", f"job '{command.job_id}' was submitted before")]
+    instant_ms = context.now_ms if command.instant_ms is None else command.instant_ms
+    values = {each.name: each.value for each in command.parameters}
+    try:
+        started = _job_of(state, command.schedule_id, schedule, instant_ms, command.job_id, values, context)
+    except (InvalidJobGraph, InstantUnknown) as error:
+        return [rejected(command, "InvalidParameters", f"schedule '{command.schedule_id}' cannot start its job with these values: {error}")]
+    fired = ScheduleFired(command.schedule_id, instant_ms, schedule.next_ms, InstantOrigin.MANUAL, command.job_id)
+    return [accepted(command), fired, *started]
+
+
+def _decide_due(state: ClusterState, schedule_id: str, schedule: Schedule, instant_ms: int, context: Context) -> list[LogEvent]:
+    definition, origin = schedule.definition, InstantOrigin.DUE
+    timing = definition.timing
+    if (next_ms := _next_in_time(schedule_id, schedule, instant_ms, context.now_ms)) != instant_ms:
+        last_ms = instant_before(timing, context.now_ms + 1 if next_ms is None else next_ms) or instant_ms
+        return [InstantsSkipped(schedule_id, instant_ms, next_ms, origin, max(last_ms, instant_ms), SkipReason.LATE)]
+    following_ms = instant_after(timing, instant_ms)
+    running = next(iter(schedule.running), None)
+    if (running is None and not schedule.queue) or (definition.overlap is OverlapPolicy.ALLOW and len(schedule.running) < MAX_RUNNING):
+        return _start(state, schedule_id, schedule, instant_ms, following_ms, origin, context)
+    if definition.overlap in (OverlapPolicy.SKIP, OverlapPolicy.ALLOW):
+        message = f"job '{running}' still ran" if running is not None else f"{len(schedule.queue)} instants waited"
+        return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.OVERLAP, message)]
+    if definition.overlap is OverlapPolicy.QUEUE:
+        if len(schedule.queue) >= MAX_QUEUE:
+            message = f"{MAX_QUEUE} instants wait already"
+            return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.QUEUE_FULL, message)]
+        return [InstantQueued(schedule_id, instant_ms, following_ms)]
+    replaced = [
+        InstantsSkipped(schedule_id, each, instant_ms, InstantOrigin.QUEUED, each, SkipReason.REPLACED) for each in schedule.queue[:1]
+    ]
+    stopped = state.schedules.decide_cancellation(schedule.running, schedule.actor)
+    return [*replaced, InstantQueued(schedule_id, instant_ms, following_ms), *stopped]
+
+
+def _next_in_time(schedule_id: str, schedule: Schedule, instant_ms: int, now_ms: int) -> int | None:
+    """Return the first instant from this one on that is not too late, by what the schedule catches up with; None: there is none."""
+    definition, timing = schedule.definition, schedule.definition.timing
+    if definition.catch_up is CatchUp.LAST:
+        last_ms = instant_before(timing, now_ms - timing.jitter_ms + 1)  # Of a later one the jitter may not have passed.
+        return instant_ms if last_ms is None else max(instant_ms, last_ms)
+    if definition.catch_up is CatchUp.NONE and due_at(schedule_id, timing, instant_ms) < now_ms - LATE_MS:
+        return instant_after(timing, max(instant_ms, now_ms - LATE_MS - 1))
+    return instant_ms
+
+
+def _decide_backfill(state: ClusterState, schedule_id: str, schedule: Schedule, instant_ms: int, context: Context) -> list[LogEvent]:
+    backfill = schedule.backfill
+    if backfill is None:
+        return []
+    following_ms, origin = next_of_backfill(schedule.definition, backfill, instant_ms), InstantOrigin.BACKFILL
+    job_id = job_id_of(schedule_id, instant_ms)
+    if not backfill.repeats_finished and state.dispatcher.status_of(job_id) is JobStatus.FINISHED:
+        message = f"job '{job_id}' had finished"
+        return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.FINISHED_BEFORE, message)]
+    return _start(state, schedule_id, schedule, instant_ms, following_ms, origin, context)
+
+
+def _start(
+    state: ClusterState,
+    schedule_id: str,
+    schedule: Schedule,
+    instant_ms: int,
+    next_ms: int | None,
+    origin: InstantOrigin,
+    context: Context,
+) -> list[LogEvent]:
+    job_id = _free_id(state, job_id_of(schedule_id, instant_ms))
+    try:
+        started = _job_of(state, schedule_id, schedule, instant_ms, job_id, {}, context)
+    except InvalidJobGraph as error:
+        message = cut_bytes(str(error), MAX_MESSAGE_LENGTH)
+        return [InstantsSkipped(schedule_id, instant_ms, next_ms, origin, instant_ms, SkipReason.REFUSED, message)]
+    return [ScheduleFired(schedule_id, instant_ms, next_ms, origin, job_id), *started]
+
+
+def _job_of(
+    state: ClusterState,
+    schedule_id: str,
+    schedule: Schedule,
+    instant_ms: int,
+    job_id: str,
+    values: Mapping[str, object],
+    context: Context,
+) -> list[LogEvent]:
+    graph = graph_for(schedule.definition, instant_ms, values)
+    scheduled = ScheduledInstant(schedule_id, instant_ms, schedule.version)
+    return state.dispatcher.start_of(job_id, graph_digest(graph), schedule.actor, graph, context, scheduled=scheduled)
+
+
+def _free_id(state: ClusterState, job_id: str) -> str:
+    """Return this id, or, if there was a job of it, with a number behind it."""
+    if not state.dispatcher.is_known(job_id):
+        return job_id
+    names = (f"{job_id}-{number}" for number in range(2, _MAX_JOBS_OF_AN_INSTANT))
+    return next((name for name in names if not state.dispatcher.is_known(name)), job_id)

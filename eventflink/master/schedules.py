@@ -1,0 +1,436 @@
+"""The schedules: the jobs that the cluster starts by itself, and what became of their last instants.
+
+A schedule has one next instant, which is in the log: it is decided once, whoever leads, and then another one is next. So each instant leads
+to one job, or to the reason for none. What is due stands in the agenda, by time. Which job starts, and when not, is decided in
+`schedule_firing.py`; here is what a schedule is, and what the commands of people make of it.
+"""
+
+from bisect import bisect_left, insort
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from eventflink.events.inputs import (
+    CancelBackfill,
+    Command,
+    DeleteSchedule,
+    PauseSchedule,
+    PutSchedule,
+    ResumeSchedule,
+    StartBackfill,
+)
+from eventflink.events.log_events import (
+    BackfillCancelled,
+    BackfillStarted,
+    InstantEvent,
+    InstantQueued,
+    InstantsSkipped,
+    JobResultStored,
+    LogEvent,
+    RequestRejected,
+    ScheduleDeleted,
+    ScheduleFired,
+    SchedulePaused,
+    ScheduleResumed,
+    ScheduleStored,
+)
+from eventflink.master.canonical import DERIVED, require
+from eventflink.master.dispatcher import Dispatcher
+from eventflink.master.requests import accepted, rejected
+from eventflink.master.settings import Context
+from eventflink.model.schedules import InstantUnknown, ScheduleDefinition, due_at, instant_after, instant_before
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, IllegalTransition, InstantOrigin, SkipReason
+
+MAX_SCHEDULES: Final = 10_000
+HISTORY_SIZE: Final = 20
+"""How many decisions about instants each schedule remembers."""
+
+
+@dataclass(slots=True)
+class Pause:
+    """Why a schedule starts no jobs."""
+
+    actor: str
+    reason: str
+    since_ms: int
+
+
+@dataclass(slots=True)
+class PastInstant:
+    """What became of an instant."""
+
+    instant_ms: int
+    decided_at_ms: int
+    origin: InstantOrigin
+    job_id: str = ""
+    """The job that was started; empty: none."""
+    skipped: SkipReason | None = None
+    """Why there is none; None: there is one."""
+    message: str = ""
+    last_ms: int = 0
+    """Of several that were skipped together the last one; 0: it is one."""
+
+
+@dataclass(slots=True)
+class Backfill:
+    """A range of instants that get their jobs later than they would have."""
+
+    actor: str
+    started_at_ms: int
+    first_ms: int
+    end_ms: int
+    concurrency: int
+    newest_first: bool
+    repeats_finished: bool
+    next_ms: int | None
+    """The next instant that gets its job; None: all have one, and some of these run."""
+    running: dict[str, int] = field(default_factory=dict)
+    """The jobs that run, with their instants."""
+    started: int = 0
+    skipped: int = 0
+
+
+@dataclass(slots=True)
+class Schedule:
+    """One schedule."""
+
+    definition: ScheduleDefinition
+    version: int
+    actor: str
+    """Who gave it this definition; its jobs are this actor's."""
+    stored_at_ms: int
+    next_ms: int | None
+    """The next instant that is to be decided; None: there is none."""
+    pause: Pause | None = None
+    queue: list[int] = field(default_factory=list)
+    """Instants whose jobs wait for those before them."""
+    running: dict[str, int] = field(default_factory=dict)
+    """The jobs that run, with their instants; those of a back-fill are there."""
+    history: list[PastInstant] = field(default_factory=list)
+    """The newest last."""
+    backfill: Backfill | None = None
+    due_ms: int | None = None
+    """When there is something to decide; None: not before something else happens."""
+
+    def when_due(self, schedule_id: str, at_ms: int) -> int | None:
+        """Return when there is something to decide, after an event at `at_ms`."""
+        times = []
+        if self.pause is None:
+            if self.next_ms is not None:
+                times.append(due_at(schedule_id, self.definition.timing, self.next_ms))
+            if self.queue and not self.running:
+                times.append(at_ms)
+        backfill = self.backfill
+        if backfill is not None and backfill.next_ms is not None and len(backfill.running) < backfill.concurrency:
+            times.append(at_ms)
+        return min(times, default=None)
+
+    def remember(self, past: PastInstant) -> None:
+        """Keep what became of an instant; the oldest goes."""
+        self.history.append(past)
+        del self.history[:-HISTORY_SIZE]
+
+
+@dataclass(slots=True)
+class Schedules:
+    """All schedules."""
+
+    dispatcher: Dispatcher = field(metadata=DERIVED)
+    schedules: dict[str, Schedule] = field(default_factory=dict)
+    jobs: dict[str, str] = field(default_factory=dict)
+    """The jobs that schedules have started and that run, with their schedules."""
+    agenda: list[tuple[int, str]] = field(default_factory=list)
+    """When something is to be decided of which schedule, the first first."""
+
+    # -- decide ---------------------------------------------------------------------------------------------------
+
+    def decide_put_schedule(self, command: PutSchedule, context: Context) -> list[LogEvent]:
+        """Store a schedule, or a new version of it; one that is the same is stored."""
+        known, definition = self.schedules.get(command.schedule_id), command.definition
+        if known is not None and known.definition == definition:
+            return [accepted(command)]
+        if known is None and len(self.schedules) >= MAX_SCHEDULES:
+            return [rejected(command, "TooManySchedules", f"there are {MAX_SCHEDULES} schedules already: delete one")]
+        from_ms = context.now_ms
+        if known is not None and known.next_ms is not None and known.pause is None:
+            from_ms = min(from_ms, known.next_ms)  # What had come, and was not decided yet, is not lost by the change.
+        try:
+            next_ms = instant_after(definition.timing, from_ms - 1)
+        except InstantUnknown as error:
+            return [rejected(command, "InvalidSchedule", f"schedule '{command.schedule_id}': {error}")]
+        if next_ms is None:
+            return [
+                rejected(command, "ScheduleEnded", f"schedule '{command.schedule_id}' has no instant any more: its 'ends' is in the past")
+            ]
+        version = known.version + 1 if known is not None else 1
+        return [accepted(command), ScheduleStored(command.schedule_id, version, command.actor, definition, next_ms)]
+
+    def decide_delete_schedule(self, command: DeleteSchedule) -> list[LogEvent]:
+        """Remove a schedule."""
+        if command.schedule_id not in self.schedules:
+            return [self.unknown_schedule(command, command.schedule_id)]
+        return [accepted(command), ScheduleDeleted(command.schedule_id, command.actor)]
+
+    def decide_pause_schedule(self, command: PauseSchedule) -> list[LogEvent]:
+        """Pause a schedule; one that is paused stays so."""
+        known = self.schedules.get(command.schedule_id)
+        if known is None:
+            return [self.unknown_schedule(command, command.schedule_id)]
+        if known.pause is not None:
+            return [accepted(command)]
+        return [accepted(command), SchedulePaused(command.schedule_id, command.actor, command.reason)]
+
+    def decide_resume_schedule(self, command: ResumeSchedule, context: Context) -> list[LogEvent]:
+        """Resume a schedule from the next instant on; one that is not paused goes on."""
+        known = self.schedules.get(command.schedule_id)
+        if known is None:
+            return [self.unknown_schedule(command, command.schedule_id)]
+        if known.pause is None:
+            return [accepted(command)]
+        try:
+            next_ms = instant_after(known.definition.timing, context.now_ms - 1)
+        except InstantUnknown as error:
+            return [rejected(command, "InvalidSchedule", f"schedule '{command.schedule_id}': {error}")]
+        return [accepted(command), ScheduleResumed(command.schedule_id, command.actor, next_ms)]
+
+    def decide_start_backfill(self, command: StartBackfill) -> list[LogEvent]:
+        """Begin with the instants of a range."""
+        known = self.schedules.get(command.schedule_id)
+        if known is None:
+            return [self.unknown_schedule(command, command.schedule_id)]
+        if known.backfill is not None:
+            message = f"schedule '{command.schedule_id}' has a back-fill already: cancel it, or wait for its end"
+            return [rejected(command, "BackfillInProgress", message)]
+        try:
+            next_ms = next_of_backfill(known.definition, command, None)
+        except InstantUnknown as error:
+            return [rejected(command, "InvalidSchedule", f"schedule '{command.schedule_id}': {error}")]
+        if next_ms is None:
+            return [rejected(command, "NothingToBackfill", f"schedule '{command.schedule_id}' has no instant in that time")]
+        return [
+            accepted(command),
+            BackfillStarted(
+                schedule_id=command.schedule_id,
+                actor=command.actor,
+                first_ms=command.first_ms,
+                end_ms=command.end_ms,
+                next_ms=next_ms,
+                concurrency=command.concurrency,
+                newest_first=command.newest_first,
+                repeats_finished=command.repeats_finished,
+            ),
+        ]
+
+    def decide_cancel_backfill(self, command: CancelBackfill) -> list[LogEvent]:
+        """End a back-fill, and cancel its jobs; where there is none, it has ended."""
+        known = self.schedules.get(command.schedule_id)
+        if known is None:
+            return [self.unknown_schedule(command, command.schedule_id)]
+        if known.backfill is None:
+            return [accepted(command)]
+        cancelled = self.decide_cancellation(known.backfill.running, command.actor)
+        return [accepted(command), BackfillCancelled(command.schedule_id, command.actor), *cancelled]
+
+    def decide_cancellation(self, running: dict[str, int], actor: str) -> list[LogEvent]:
+        """Cancel jobs that a schedule has started, as far as they run."""
+        jobs = (self.dispatcher.jobs[job_id] for job_id in running)
+        return [event for job in jobs if job.status not in TERMINAL_JOB_STATUSES for event in job.decide_cancellation(actor)]
+
+    def unknown_schedule(self, command: Command, schedule_id: str) -> RequestRejected:
+        """Refuse a request about a schedule that is not there."""
+        return rejected(
+            command, "UnknownSchedule", f"schedule not found: '{schedule_id}'; 'eventflink schedule list' shows those that are there"
+        )
+
+    def due(self, now_ms: int) -> list[str]:
+        """Return of which schedules something is to be decided, the one that has waited longest first."""
+        return [schedule_id for _, schedule_id in self.agenda[: bisect_left(self.agenda, (now_ms + 1, ""))]]
+
+    def blob_references(self) -> Counter[str]:
+        """Return how many schedules refer to each permanent blob."""
+        references: Counter[str] = Counter()
+        for schedule in self.schedules.values():
+            references.update(dict.fromkeys(schedule.definition.job_graph.code_archives, 1))
+        return references
+
+    # -- apply ----------------------------------------------------------------------------------------------------
+
+    def schedule(self, schedule_id: str) -> Schedule:
+        """Return a schedule that an event names.
+
+        Raises:
+            IllegalTransition: there is no such schedule.
+
+        """
+        try:
+            return self.schedules[schedule_id]
+        except KeyError:
+            raise IllegalTransition(f"schedule not found: '{schedule_id}'") from None
+
+    def apply_schedule_stored(self, event: ScheduleStored, at_ms: int) -> None:
+        """Have the schedule, or its new version; what it has started and remembers stays."""
+        known = self.schedules.get(event.schedule_id)
+        if event.version != (known.version + 1 if known is not None else 1):
+            raise IllegalTransition(f"{event.schedule_id} has no version {event.version} next")
+        if known is None:
+            known = self.schedules[event.schedule_id] = Schedule(event.definition, event.version, event.actor, at_ms, event.next_ms)
+        else:
+            known.definition, known.version, known.actor = event.definition, event.version, event.actor
+            known.stored_at_ms, known.next_ms = at_ms, event.next_ms
+        self._plan(event.schedule_id, known, at_ms)
+
+    def apply_schedule_deleted(self, event: ScheduleDeleted) -> None:
+        """Forget the schedule; its jobs run on, and are jobs as any other."""
+        known = self.schedule(event.schedule_id)
+        self._leave_agenda(event.schedule_id, known)
+        for job_id in [job_id for job_id, schedule_id in self.jobs.items() if schedule_id == event.schedule_id]:
+            del self.jobs[job_id]
+        del self.schedules[event.schedule_id]
+
+    def apply_schedule_paused(self, event: SchedulePaused, at_ms: int) -> None:
+        """Start no jobs."""
+        known = self.schedule(event.schedule_id)
+        if known.pause is not None:
+            raise IllegalTransition(f"schedule '{event.schedule_id}' is paused already")
+        known.pause = Pause(event.actor, event.reason, at_ms)
+        self._plan(event.schedule_id, known, at_ms)
+
+    def apply_schedule_resumed(self, event: ScheduleResumed, at_ms: int) -> None:
+        """Go on with the instant that the event names."""
+        known = self.schedule(event.schedule_id)
+        if known.pause is None:
+            raise IllegalTransition(f"schedule '{event.schedule_id}' is not paused")
+        known.pause, known.next_ms = None, event.next_ms
+        self._plan(event.schedule_id, known, at_ms)
+
+    def apply_schedule_fired(self, event: ScheduleFired, at_ms: int) -> None:
+        """Remember the job, which runs."""
+        known = self.schedule(event.schedule_id)
+        if event.job_id in self.jobs:
+            raise IllegalTransition(f"job '{event.job_id}' was started for an instant before")
+        self._advance(known, event, event.origin)
+        self.jobs[event.job_id] = event.schedule_id
+        if event.origin is InstantOrigin.BACKFILL and known.backfill is not None:
+            known.backfill.running[event.job_id] = event.instant_ms
+            known.backfill.started += 1
+        else:
+            known.running[event.job_id] = event.instant_ms
+        known.remember(PastInstant(event.instant_ms, at_ms, event.origin, event.job_id))
+        self._plan(event.schedule_id, known, at_ms)
+
+    def apply_instant_queued(self, event: InstantQueued, at_ms: int) -> None:
+        """Let the instant wait."""
+        known = self.schedule(event.schedule_id)
+        self._advance(known, event, InstantOrigin.DUE)
+        known.queue.append(event.instant_ms)
+        self._plan(event.schedule_id, known, at_ms)
+
+    def apply_instants_skipped(self, event: InstantsSkipped, at_ms: int) -> None:
+        """Remember why there is no job."""
+        known = self.schedule(event.schedule_id)
+        self._advance(known, event, event.origin)
+        if event.origin is InstantOrigin.BACKFILL and known.backfill is not None:
+            known.backfill.skipped += 1
+            self._end_backfill(known)
+        last_ms = event.last_ms if event.last_ms != event.instant_ms else 0
+        known.remember(PastInstant(event.instant_ms, at_ms, event.origin, "", event.reason, event.message, last_ms))
+        self._plan(event.schedule_id, known, at_ms)
+
+    def apply_backfill_started(self, event: BackfillStarted, at_ms: int) -> None:
+        """Begin with its first instant."""
+        known = self.schedule(event.schedule_id)
+        if known.backfill is not None:
+            raise IllegalTransition(f"schedule '{event.schedule_id}' has a back-fill already")
+        known.backfill = Backfill(
+            actor=event.actor,
+            started_at_ms=at_ms,
+            first_ms=event.first_ms,
+            end_ms=event.end_ms,
+            concurrency=event.concurrency,
+            newest_first=event.newest_first,
+            repeats_finished=event.repeats_finished,
+            next_ms=event.next_ms,
+        )
+        self._plan(event.schedule_id, known, at_ms)
+
+    def apply_backfill_cancelled(self, event: BackfillCancelled, at_ms: int) -> None:
+        """Start none of its jobs any more; it is over when those that run have ended."""
+        known = self.schedule(event.schedule_id)
+        if known.backfill is None:
+            raise IllegalTransition(f"schedule '{event.schedule_id}' has no back-fill")
+        known.backfill.next_ms = None
+        self._end_backfill(known)
+        self._plan(event.schedule_id, known, at_ms)
+
+    def apply_job_result_stored(self, event: JobResultStored, at_ms: int) -> None:
+        """Count the job no longer; another one may start in its place."""
+        schedule_id = self.jobs.pop(event.job_id, None)
+        if schedule_id is None:
+            return
+        known = self.schedules[schedule_id]
+        if known.running.pop(event.job_id, None) is None and known.backfill is not None:
+            del known.backfill.running[event.job_id]
+            self._end_backfill(known)
+        self._plan(schedule_id, known, at_ms)
+
+    @staticmethod
+    def _end_backfill(known: Schedule) -> None:
+        if known.backfill is not None and known.backfill.next_ms is None and not known.backfill.running:
+            known.backfill = None
+
+    @staticmethod
+    def _advance(known: Schedule, event: InstantEvent, origin: InstantOrigin) -> None:
+        """Take an instant from where it stood: the schedule's next, the first that waits, or the back-fill's next."""
+        if origin is InstantOrigin.BACKFILL:
+            if known.backfill is None or known.backfill.next_ms != event.instant_ms:
+                raise IllegalTransition(f"{event.instant_ms} is not the next instant of a back-fill of '{event.schedule_id}'")
+            known.backfill.next_ms = event.next_ms
+        elif origin is InstantOrigin.QUEUED:
+            if known.queue[:1] != [event.instant_ms]:
+                raise IllegalTransition(f"{event.instant_ms} is not the first instant that waits of '{event.schedule_id}'")
+            del known.queue[0]
+        elif origin is InstantOrigin.DUE:
+            if known.next_ms != event.instant_ms or (event.next_ms is not None and event.next_ms <= event.instant_ms):
+                raise IllegalTransition(
+                    f"{event.instant_ms} is not the next instant of '{event.schedule_id}', or not before the one after it"
+                )
+            known.next_ms = event.next_ms
+
+    def _plan(self, schedule_id: str, known: Schedule, at_ms: int) -> None:
+        """Write into the agenda when there is something to decide."""
+        self._leave_agenda(schedule_id, known)
+        known.due_ms = known.when_due(schedule_id, at_ms)
+        if known.due_ms is not None:
+            insort(self.agenda, (known.due_ms, schedule_id))
+
+    def _leave_agenda(self, schedule_id: str, known: Schedule) -> None:
+        if known.due_ms is not None:
+            del self.agenda[bisect_left(self.agenda, (known.due_ms, schedule_id))]
+            known.due_ms = None
+
+    def validate(self) -> None:
+        """Check that the agenda has what is due, and that the jobs of schedules run."""
+        due = sorted((known.due_ms, schedule_id) for schedule_id, known in self.schedules.items() if known.due_ms is not None)
+        require(due == self.agenda, "the agenda of schedules is stale")
+        running = {
+            job_id: schedule_id
+            for schedule_id, known in self.schedules.items()
+            for job_id in (*known.running, *(known.backfill.running if known.backfill is not None else ()))
+        }
+        require(running == self.jobs, "schedules and their jobs contradict each other")
+        require(
+            all(job_id in self.dispatcher.jobs and job_id not in self.dispatcher.ended for job_id in self.jobs),
+            "a job that counts as a running one of a schedule has ended",
+        )
+        for schedule_id, known in self.schedules.items():
+            require(known.queue == sorted(set(known.queue)), f"the instants that wait of schedule '{schedule_id}' are in no order")
+
+
+def next_of_backfill(definition: ScheduleDefinition, bounds: StartBackfill | Backfill, instant_ms: int | None) -> int | None:
+    """Return the instant after this one in the order of a back-fill; None in place of it: the first. None: there is none."""
+    timing = definition.timing
+    if bounds.newest_first:
+        found = instant_before(timing, bounds.end_ms if instant_ms is None else instant_ms)
+        return found if found is not None and found >= bounds.first_ms else None
+    found = instant_after(timing, bounds.first_ms - 1 if instant_ms is None else instant_ms)
+    return found if found is not None and found < bounds.end_ms else None

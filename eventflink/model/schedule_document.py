@@ -1,0 +1,273 @@
+"""The document that people write of a schedule, and every check of it; the core's records are in `schedules.py`.
+
+    cron: "0 2 * * *"
+    time_zone: Europe/Berlin
+    instant_parameters: {day: previous-date}
+    job: {name: orders, parameters: {day: {type: date}}, vertices: […]}
+
+The rule it keeps: what is accepted can fire. The schedule has an instant, and its job has a value for each parameter at the first of them.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from eventflink.model.document_faults import describe_faults, describe_value, place_in
+from eventflink.model.document_fields import DURATION_RULE, Name, did_you_mean, duration_ms_of, duration_text
+from eventflink.model.document_text import Path
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, load_document, to_document
+from eventflink.model.job_parameters import MAX_PARAMETERS, given_values
+from eventflink.model.schedules import InstantParameter, ScheduleDefinition, ScheduleTiming, graph_for, instant_after, local_time
+from eventflink.model.statuses import CatchUp, InstantValue, OverlapPolicy
+
+MIN_INTERVAL_MS: Final = 1_000
+MAX_INTERVAL_MS: Final = 366 * 86_400_000
+MAX_JITTER_MS: Final = 86_400_000
+MAX_EXCLUDED_DAYS: Final = 366
+MAX_DESCRIPTION_LENGTH: Final = 1_024
+_CRON_FIELDS: Final = 5
+_MAX_CRON_LENGTH: Final = 256
+_LAST_YEAR: Final = 9_000
+"""Times later than this may not be written by every reader of the log."""
+
+_NAMED: Final[Mapping[str, str]] = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+
+
+class InvalidSchedule(Exception):
+    """A schedule that cannot fire; the message says what is wrong and where."""
+
+
+def _cron(value: object) -> object:
+    """Return five fields.
+
+    Raises:
+        ValueError: it is no cron expression.
+
+    """
+    if not isinstance(value, str) or len(value) > _MAX_CRON_LENGTH:
+        raise ValueError(f"must be a text such as '0 2 * * *', not {describe_value(value)}")
+    fields = " ".join(_NAMED.get(value.strip().lower(), value).split())
+    if fields.startswith("@"):
+        raise ValueError(f"unknown name: {describe_value(value)}{did_you_mean(value, _NAMED)}; known: {', '.join(_NAMED)}")
+    if (count := len(fields.split(" "))) != _CRON_FIELDS:
+        rule = "minute, hour, day of the month, month and day of the week"
+        raise ValueError(f"must have five fields ({rule}), not {count}: {describe_value(value)}")
+    try:
+        CronSim(fields, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
+    except CronSimError as error:
+        raise ValueError(f"invalid {str(error).removeprefix('Bad ')} in {describe_value(value)}") from error
+    return fields
+
+
+def _time_zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        guess = did_you_mean(value, available_timezones())
+        raise ValueError(f"time zone not found: {describe_value(value)}{guess}; name one such as Europe/Berlin or UTC") from error
+    return value
+
+
+def _duration(most_ms: int, least_ms: int) -> BeforeValidator:
+    def check(value: object) -> object:
+        duration_ms = duration_ms_of(value)
+        if duration_ms is None or not least_ms <= duration_ms <= most_ms:
+            bounds = f"from {duration_text(least_ms)} to {duration_text(most_ms)}"
+            raise ValueError(f"must be {DURATION_RULE}, such as 15m; {bounds}, not {describe_value(value)}")
+        return duration_ms
+
+    return BeforeValidator(check)
+
+
+def _time(value: object) -> dt.datetime:
+    try:
+        time = dt.datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        time = None
+    if time is None or time.year > _LAST_YEAR:
+        raise ValueError(f"must be a day or a time such as 2026-12-01 or 2026-12-01T06:00, not {describe_value(value)}")
+    return time
+
+
+def _day(value: object) -> object:
+    try:
+        day = dt.date.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        day = None
+    if day is None:
+        raise ValueError(f"must be a day such as 2026-12-25, not {describe_value(value)}")
+    return day.isoformat()
+
+
+Time = Annotated[dt.datetime | None, BeforeValidator(_time)]
+
+
+class ScheduleDocument(BaseModel):
+    """The whole document; its job is read apart."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    cron: Annotated[str | None, BeforeValidator(_cron)] = None
+    interval: Annotated[int | None, _duration(MAX_INTERVAL_MS, MIN_INTERVAL_MS)] = None
+    time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
+    starts: Time = None
+    ends: Time = None
+    excluded_days: list[Annotated[str, BeforeValidator(_day)]] = Field(default_factory=list, alias="except", max_length=MAX_EXCLUDED_DAYS)
+    jitter: Annotated[int, _duration(MAX_JITTER_MS, 0)] = 0
+    catch_up: Literal["none", "last", "all"] = "last"
+    overlap: Literal["skip", "queue", "cancel", "allow"] = "skip"
+    parameters: dict[Name, Any] = Field(default_factory=dict, max_length=MAX_PARAMETERS)
+    instant_parameters: dict[Name, Literal["date", "previous-date", "timestamp", "previous-timestamp"]] = Field(
+        default_factory=dict, max_length=MAX_PARAMETERS
+    )
+    description: str = Field("", max_length=MAX_DESCRIPTION_LENGTH)
+    job: Any
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.cron is None) == (self.interval is None):
+            raise ValueError("a schedule has either a 'cron' or an 'interval'")
+        if both := self.parameters.keys() & self.instant_parameters.keys():
+            raise ValueError(f"instant_parameters.{min(both)}: 'parameters' says what it is already")
+        return self
+
+    def to_timing(self) -> ScheduleTiming:
+        """Return the core's record of when."""
+        return ScheduleTiming(
+            cron=self.cron or "",
+            interval_ms=self.interval or 0,
+            time_zone=self.time_zone,
+            starts_at_ms=_ms_of(self.starts, self.time_zone) if self.starts is not None else 0,
+            ends_at_ms=_ms_of(self.ends, self.time_zone) if self.ends is not None else None,
+            excluded_days=tuple(sorted(set(self.excluded_days))),
+            jitter_ms=self.jitter,
+        )
+
+
+def time_in(time_zone: str, text: str) -> int:
+    """Return a time, in milliseconds since 1970, that people write as a day or a time of this time zone.
+
+    Raises:
+        InvalidSchedule: it is neither.
+
+    Example:
+        `time_in("Europe/Berlin", "2026-11-28")` is `1_795_820_400_000`.
+
+    """
+    try:
+        return _ms_of(_time(text), time_zone)
+    except ValueError as error:
+        raise InvalidSchedule(str(error)) from error
+
+
+def _ms_of(time: dt.datetime, time_zone: str) -> int:
+    local = time if time.tzinfo is not None else time.replace(tzinfo=ZoneInfo(time_zone))
+    return max(0, (local - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(milliseconds=1))
+
+
+def parse_schedule(text: str, source: str, read_job: Callable[[str], JobGraph]) -> ScheduleDefinition:
+    """Validate a document that is given as text, JSON or YAML.
+
+    Args:
+        text: the document.
+        source: where it comes from, for the message.
+        read_job: returns the job that stands in a file; the document names it by a path.
+
+    Raises:
+        InvalidSchedule: names `source`, the place in the document and what is wrong there.
+
+    """
+    try:
+        document = load_document(text, source)
+        if isinstance(document, Mapping) and isinstance(document.get("job"), str):
+            document = {**document, "job": to_document(read_job(document["job"]))}
+    except InvalidJobGraph as error:
+        raise InvalidSchedule(str(error)) from error
+    try:
+        return check_schedule(document, text)
+    except InvalidSchedule as error:
+        raise InvalidSchedule(f"{source}: {error}") from error
+
+
+def check_schedule(document: object, text: str | None = None) -> ScheduleDefinition:
+    """Validate a document; `text` is what it was read from, in which the lines of faults are found.
+
+    Raises:
+        InvalidSchedule: names the place in the document and what is wrong there.
+
+    """
+    if not isinstance(document, Mapping):
+        raise InvalidSchedule(f"a schedule is a mapping with 'cron' and 'job', not {describe_value(document)}")
+
+    def around(path: Path) -> str:
+        return place_in(document, text, path)
+
+    try:
+        parsed = ScheduleDocument.model_validate(document)
+        definition = ScheduleDefinition(
+            timing=parsed.to_timing(),
+            job_graph=check_job_graph(parsed.job),
+            catch_up=CatchUp(parsed.catch_up.upper()),
+            overlap=OverlapPolicy(parsed.overlap.upper()),
+            parameters=given_values(parsed.parameters),
+            instant_parameters=tuple(
+                InstantParameter(name, InstantValue(value.upper().replace("-", "_"))) for name, value in parsed.instant_parameters.items()
+            ),
+            description=parsed.description,
+        )
+    except ValidationError as error:
+        known = [field.alias or name for name, field in ScheduleDocument.model_fields.items()]
+        raise InvalidSchedule(describe_faults(error, known, around)) from error
+    except InvalidJobGraph as error:
+        raise InvalidSchedule(f"job: {error}") from error
+    except ValueError as error:
+        raise InvalidSchedule(f"parameters: {error}") from error
+    _check_first(definition)
+    return definition
+
+
+def _check_first(definition: ScheduleDefinition) -> None:
+    first_ms = instant_after(definition.timing, definition.timing.starts_at_ms - 1)
+    if first_ms is None:
+        raise InvalidSchedule("it never fires: there is no instant between 'starts' and 'ends' that is not on a day of 'except'")
+    try:
+        graph_for(definition, first_ms, {})
+    except InvalidJobGraph as error:
+        raise InvalidSchedule(f"{error}; 'parameters' and 'instant_parameters' of the schedule give values") from error
+
+
+def schedule_document(definition: ScheduleDefinition) -> dict[str, Any]:
+    """Return the document that `check_schedule` turns into this schedule; raises `InvalidJobGraph` as `to_document` does."""
+    timing = definition.timing
+    when: dict[str, Any] = {"cron": timing.cron} if timing.cron else {"interval": duration_text(timing.interval_ms)}
+    when |= {"time_zone": timing.time_zone}
+    if timing.starts_at_ms:
+        when["starts"] = local_time(timing, timing.starts_at_ms)
+    if timing.ends_at_ms is not None:
+        when["ends"] = local_time(timing, timing.ends_at_ms)
+    if timing.excluded_days:
+        when["except"] = list(timing.excluded_days)
+    if timing.jitter_ms:
+        when["jitter"] = duration_text(timing.jitter_ms)
+    return {
+        **when,
+        "catch_up": definition.catch_up.lower(),
+        "overlap": definition.overlap.lower(),
+        "parameters": {each.name: each.value for each in definition.parameters},
+        "instant_parameters": {each.name: each.value.lower().replace("_", "-") for each in definition.instant_parameters},
+        "description": definition.description,
+        "job": to_document(definition.job_graph),
+    }

@@ -1,0 +1,238 @@
+"""A schedule as the core and the log know it: the job that it starts, its instants, and what it does when they come late or too soon.
+
+What people write, and every check of it, is in `schedule_document.py`. Here is what follows from a schedule that was checked: which instant
+comes next, and which values the parameters of a job have for it. The rule it keeps: an instant is computed once, by the leader, and written
+into the log; so a replay asks nothing here, and a later version of the time zone database changes nothing that has happened.
+"""
+
+import datetime as dt
+import functools
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from eventflink.model.job_graph import JobGraph, ParameterValue
+from eventflink.model.job_graph_document import bind_parameters
+from eventflink.model.statuses import CatchUp, InstantValue, OverlapPolicy
+
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MS: Final = dt.timedelta(milliseconds=1)
+_DAY: Final = dt.timedelta(days=1)
+_LAST_MS: Final = 221_845_392_000_000
+"""The year 9000: there is no instant after it."""
+_MAX_EXCLUDED_IN_A_ROW: Final = 400
+"""More than the days that a schedule may exclude."""
+
+
+class InstantUnknown(Exception):
+    """The instants of a schedule cannot be computed on this host; the message says why."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ScheduleTiming:
+    """The instants of a schedule: by a cron expression in a time zone, or by an interval."""
+
+    cron: str = ""
+    """Minute, hour, day of the month, month and day of the week; empty: `interval_ms` says it."""
+    interval_ms: int = 0
+    """Between two instants, counted from `starts_at_ms`; 0: `cron` says it."""
+    time_zone: str = "UTC"
+    """A name of the IANA time zone database, in which cron expressions and days are read."""
+    starts_at_ms: int = 0
+    """No instant is before it."""
+    ends_at_ms: int | None = None
+    """No instant is at or after it; null: it has no end."""
+    excluded_days: tuple[str, ...] = ()
+    """Days without an instant, such as 2026-12-25, in order."""
+    jitter_ms: int = 0
+    """A job starts up to so much later than its instant: by how much follows from the schedule's id and the instant."""
+
+
+@dataclass(slots=True)
+class InstantParameter:
+    """A parameter whose value follows from the instant for which a job runs."""
+
+    name: str
+    """Of the parameter."""
+    value: InstantValue
+    """What of the instant it is given."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ScheduleDefinition:
+    """What a schedule starts, and when."""
+
+    timing: ScheduleTiming
+    """When."""
+    job_graph: JobGraph
+    """What; parameters that have no value here get one of the instant."""
+    catch_up: CatchUp = CatchUp.LAST
+    """What becomes of instants that are late."""
+    overlap: OverlapPolicy = OverlapPolicy.SKIP
+    """What becomes of an instant while the job of an earlier one runs."""
+    parameters: tuple[ParameterValue, ...] = ()
+    """What else the parameters of the job are to be than its document says."""
+    instant_parameters: tuple[InstantParameter, ...] = ()
+    """Which parameters are given something of the instant."""
+    description: str = ""
+    """For people."""
+
+
+@dataclass(slots=True)
+class ScheduledInstant:
+    """For which instant of which schedule a job runs."""
+
+    schedule_id: str
+    """The schedule."""
+    instant_ms: int
+    """The instant, in milliseconds since 1970."""
+    version: int
+    """Of the schedule, from 1 on: each change of it is a version."""
+
+
+def instant_after(timing: ScheduleTiming, after_ms: int) -> int | None:
+    """Return the first instant after a time; None: there is none.
+
+    Raises:
+        InstantUnknown: the host does not know the time zone, or the cron expression is none.
+
+    Example:
+        `instant_after(ScheduleTiming(interval_ms=60_000), 59_999)` is `60_000`.
+
+    """
+    place = max(after_ms, timing.starts_at_ms - 1)
+    for _ in range(_MAX_EXCLUDED_IN_A_ROW):
+        found = _next(timing, place)
+        if found is None or (timing.ends_at_ms is not None and found >= timing.ends_at_ms):
+            return None
+        if not timing.excluded_days or local_day(timing, found) not in timing.excluded_days:
+            return found
+        place = _day_begins_ms(timing, found, 1) - 1
+    return None
+
+
+def instant_before(timing: ScheduleTiming, before_ms: int) -> int | None:
+    """Return the last instant before a time; None: there is none. Raises as `instant_after`."""
+    place = before_ms if timing.ends_at_ms is None else min(before_ms, timing.ends_at_ms)
+    for _ in range(_MAX_EXCLUDED_IN_A_ROW):
+        found = _previous(timing, place)
+        if found is None or found < timing.starts_at_ms:
+            return None
+        if not timing.excluded_days or local_day(timing, found) not in timing.excluded_days:
+            return found
+        place = _day_begins_ms(timing, found, 0)
+    return None
+
+
+def instants(timing: ScheduleTiming, first_ms: int, end_ms: int | None = None) -> Iterator[int]:
+    """Yield the instants from a time on, up to, without, `end_ms`."""
+    instant_ms = instant_after(timing, first_ms - 1)
+    while instant_ms is not None and (end_ms is None or instant_ms < end_ms):
+        yield instant_ms
+        instant_ms = instant_after(timing, instant_ms)
+
+
+def due_at(schedule_id: str, timing: ScheduleTiming, instant_ms: int) -> int:
+    """Return when the job of an instant is to start: at the instant, or by the jitter later."""
+    if not timing.jitter_ms:
+        return instant_ms
+    digest = hashlib.sha256(f"{schedule_id}@{instant_ms}".encode()).digest()
+    return instant_ms + int.from_bytes(digest[:8], "big") % (timing.jitter_ms + 1)
+
+
+def job_id_of(schedule_id: str, instant_ms: int) -> str:
+    """Return the id of the job that runs for an instant, which sorts by time: `nightly-20261128T010000Z`."""
+    time = _time_of(instant_ms)
+    fraction = f"{instant_ms % 1000:03}" if instant_ms % 1000 else ""
+    return f"{schedule_id}-{time:%Y%m%dT%H%M%S}{fraction}Z"
+
+
+def graph_for(definition: ScheduleDefinition, instant_ms: int, given: Mapping[str, object]) -> JobGraph:
+    """Return the graph of the job that runs for an instant, all of its parameters bound; those that are `given` have these values.
+
+    Raises:
+        InvalidJobGraph: as `bind_parameters`.
+        InstantUnknown: as `instant_after`.
+
+    """
+    values: dict[str, object] = {each.name: each.value for each in definition.parameters}
+    values |= {each.name: _value_of(definition.timing, each.value, instant_ms) for each in definition.instant_parameters}
+    return bind_parameters(definition.job_graph, values | dict(given))
+
+
+def local_day(timing: ScheduleTiming, instant_ms: int) -> str:
+    """Return the day of an instant in the schedule's time zone: `2026-11-28`."""
+    return _time_of(instant_ms).astimezone(_zone(timing.time_zone)).date().isoformat()
+
+
+def local_time(timing: ScheduleTiming, instant_ms: int) -> str:
+    """Return an instant in the schedule's time zone, with its offset: `2026-11-28T02:00:00+01:00`."""
+    return _time_of(instant_ms).astimezone(_zone(timing.time_zone)).isoformat(timespec="auto")
+
+
+def _value_of(timing: ScheduleTiming, value: InstantValue, instant_ms: int) -> str:
+    if value in (InstantValue.PREVIOUS_DATE, InstantValue.PREVIOUS_TIMESTAMP):
+        before_ms = _previous_or_same(timing, instant_ms)
+        return local_day(timing, before_ms) if value is InstantValue.PREVIOUS_DATE else _time_of(before_ms).isoformat()
+    return local_day(timing, instant_ms) if value is InstantValue.DATE else _time_of(instant_ms).isoformat()
+
+
+def _previous_or_same(timing: ScheduleTiming, instant_ms: int) -> int:
+    """Return the instant before, also before the schedule's start and on excluded days: the time between the two is what passed."""
+    found = _previous(timing, instant_ms)
+    return instant_ms if found is None else found
+
+
+def _next(timing: ScheduleTiming, after_ms: int) -> int | None:
+    if timing.interval_ms > 0:
+        passed = (after_ms - timing.starts_at_ms) // timing.interval_ms
+        return _known(timing.starts_at_ms + (passed + 1) * timing.interval_ms)
+    begin = _time_of(after_ms).astimezone(_zone(timing.time_zone))
+    # In the hour that a change of the clock repeats, cron's time of day says less than the instant: what is not after it is passed over.
+    return _known(next((ms for found in _cron(timing, begin) if (ms := _ms_of(found)) > after_ms), None))
+
+
+def _previous(timing: ScheduleTiming, before_ms: int) -> int | None:
+    if timing.interval_ms > 0:
+        passed = (before_ms - 1 - timing.starts_at_ms) // timing.interval_ms
+        return _known(timing.starts_at_ms + passed * timing.interval_ms)
+    # From two hours later on: the hour that is repeated may begin after the time that is asked about.
+    begin = (_time_of(before_ms) + dt.timedelta(hours=2)).astimezone(_zone(timing.time_zone))
+    return _known(next((ms for found in _cron(timing, begin, reverse=True) if (ms := _ms_of(found)) < before_ms), None))
+
+
+def _known(instant_ms: int | None) -> int | None:
+    return instant_ms if instant_ms is not None and 0 <= instant_ms < _LAST_MS else None
+
+
+def _cron(timing: ScheduleTiming, begin: dt.datetime, *, reverse: bool = False) -> CronSim:
+    try:
+        return CronSim(timing.cron, begin, reverse)
+    except CronSimError as error:
+        raise InstantUnknown(f"the cron expression '{timing.cron[:128]}' is none: {error}") from error
+
+
+def _day_begins_ms(timing: ScheduleTiming, instant_ms: int, days_later: int) -> int:
+    zone = _zone(timing.time_zone)
+    day = _time_of(instant_ms).astimezone(zone).date() + days_later * _DAY
+    return _ms_of(dt.datetime(day.year, day.month, day.day, tzinfo=zone))
+
+
+def _time_of(instant_ms: int) -> dt.datetime:
+    return _EPOCH + min(max(instant_ms, 0), _LAST_MS) * _MS
+
+
+def _ms_of(time: dt.datetime) -> int:
+    return (time.astimezone(dt.UTC) - _EPOCH) // _MS
+
+
+@functools.cache
+def _zone(name: str) -> ZoneInfo:
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError) as error:
+        raise InstantUnknown(f"this host does not know the time zone '{name[:128]}'") from error

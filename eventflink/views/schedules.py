@@ -1,0 +1,127 @@
+"""The schedules of a cluster, each with what became of its last instants, and those that come next."""
+
+from itertools import islice
+from typing import Any, Final
+
+from eventflink.documents.schedules import BackfillProgress, DecidedInstant, ScheduleDetails, ScheduleList, ScheduleRow
+from eventflink.events.wording import when_of
+from eventflink.leadership.fold import Fold
+from eventflink.master.schedules import Backfill, PastInstant, Schedule
+from eventflink.model.schedule_document import schedule_document
+from eventflink.model.schedules import InstantUnknown, ScheduleTiming, instants, local_time
+from eventflink.model.statuses import InstantOrigin, SkipReason
+from eventflink.views.plain import iso_time, one_sentence
+from eventflink.views.queries import SubjectNotFound
+
+MAX_UPCOMING: Final = 10
+
+_WHY: Final = {
+    SkipReason.OVERLAP: "skipped",
+    SkipReason.QUEUE_FULL: "skipped",
+    SkipReason.REPLACED: "skipped: a later instant came while it waited",
+    SkipReason.LATE: "skipped: it could not be decided in time",
+    SkipReason.FINISHED_BEFORE: "skipped",
+    SkipReason.REFUSED: "refused",
+}
+_WHENCE: Final = {
+    InstantOrigin.DUE: "started",
+    InstantOrigin.QUEUED: "started after the one before it",
+    InstantOrigin.MANUAL: "started by hand",
+    InstantOrigin.BACKFILL: "started by a back-fill",
+}
+
+
+class ScheduleNotFound(SubjectNotFound):
+    """There is no such schedule."""
+
+
+def schedules_view(fold: Fold, first: int = 0, limit: int = 1_000) -> ScheduleList:
+    """Return the schedules from the `first`-th on, in the order in which they were made."""
+    known = fold.master.schedules.schedules
+    rows = [ScheduleRow(**_row_fields(schedule_id, schedule)) for schedule_id, schedule in islice(known.items(), first, first + limit)]
+    return ScheduleList(schedules=rows, total=len(known))
+
+
+def schedule_view(fold: Fold, schedule_id: str) -> ScheduleDetails:
+    """Return one schedule.
+
+    Raises:
+        ScheduleNotFound: there is none of this id.
+
+    """
+    schedule = fold.master.schedules.schedules.get(schedule_id)
+    if schedule is None:
+        raise ScheduleNotFound(f"schedule not found: '{schedule_id[:128]}'; 'eventflink schedule list' shows those that are there")
+    definition, timing = schedule.definition, schedule.definition.timing
+    first_ms = schedule.next_ms if schedule.next_ms is not None and schedule.pause is None else fold.last_decided_at_ms
+    try:
+        upcoming = [local_time(timing, each) for each in islice(instants(timing, first_ms), MAX_UPCOMING)]
+    except InstantUnknown:  # This host does not know the time zone, or not as the leader does.
+        upcoming = []
+    return ScheduleDetails(
+        **_row_fields(schedule_id, schedule),
+        catch_up=definition.catch_up,
+        overlap=definition.overlap,
+        upcoming=upcoming,
+        history=[_decided(timing, past) for past in reversed(schedule.history)],
+        definition=schedule_document(definition),
+    )
+
+
+def _row_fields(schedule_id: str, schedule: Schedule) -> dict[str, Any]:
+    definition, pause = schedule.definition, schedule.pause
+    timing = definition.timing
+    return {
+        "schedule_id": schedule_id,
+        "name": definition.job_graph.name,
+        "description": definition.description,
+        "when": when_of(definition),
+        "time_zone": timing.time_zone,
+        "version": schedule.version,
+        "actor": schedule.actor,
+        "stored_at": iso_time(schedule.stored_at_ms) or "",
+        "next": _local(timing, schedule.next_ms) if schedule.next_ms is not None and pause is None else None,
+        "paused_since": iso_time(pause.since_ms) if pause is not None else None,
+        "paused_by": pause.actor if pause is not None else "",
+        "paused_because": pause.reason if pause is not None else "",
+        "running": list(schedule.running),
+        "queued": len(schedule.queue),
+        "last": _decided(timing, schedule.history[-1]) if schedule.history else None,
+        "backfill": _backfill(timing, schedule.backfill) if schedule.backfill is not None else None,
+    }
+
+
+def _backfill(timing: ScheduleTiming, backfill: Backfill) -> BackfillProgress:
+    return BackfillProgress(
+        actor=backfill.actor,
+        started_at=iso_time(backfill.started_at_ms) or "",
+        first=_local(timing, backfill.first_ms),
+        end=_local(timing, backfill.end_ms),
+        next=_local(timing, backfill.next_ms) if backfill.next_ms is not None else None,
+        concurrency=backfill.concurrency,
+        newest_first=backfill.newest_first,
+        repeats_finished=backfill.repeats_finished,
+        started=backfill.started,
+        skipped=backfill.skipped,
+        running=list(backfill.running),
+    )
+
+
+def _decided(timing: ScheduleTiming, past: PastInstant) -> DecidedInstant:
+    what = _WHENCE[past.origin] if past.skipped is None else _WHY[past.skipped]
+    return DecidedInstant(
+        instant=_local(timing, past.instant_ms),
+        last=_local(timing, past.last_ms) if past.last_ms else None,
+        decided_at=iso_time(past.decided_at_ms) or "",
+        origin=past.origin,
+        job_id=past.job_id or None,
+        skipped=past.skipped,
+        sentence=one_sentence(f"{what}: {past.message}" if past.message else what),
+    )
+
+
+def _local(timing: ScheduleTiming, instant_ms: int) -> str:
+    try:
+        return local_time(timing, instant_ms)
+    except InstantUnknown:
+        return iso_time(instant_ms) or ""

@@ -1,0 +1,110 @@
+"""A schedule fires on a real cluster while its leaders are killed: each instant is decided once, and its job runs once."""
+
+import json
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from eventflink import connect
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
+from eventflink.events.log_events import InstantsSkipped, ScheduleFired
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.errors import UnknownSchedule
+from eventflink.model.statuses import InstantOrigin, JobStatus
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+
+pytestmark = pytest.mark.slow
+WAIT_S = 240
+
+CODE = """
+import pathlib
+
+HERE = pathlib.Path({here!r})
+
+
+def note(context):
+    with open(HERE / "ran", "a") as ran:
+        ran.write(context.parameters["at"].isoformat() + "\\n")
+"""
+
+DOCUMENT = """
+interval: 1s
+overlap: queue
+catch_up: all
+instant_parameters: {at: timestamp}
+job: note.json
+"""
+
+GRAPH = {"name": "note", "parameters": {"at": {"type": "timestamp"}}, "vertices": [{"id": "note", "python": "note:note"}]}
+
+
+@pytest.fixture
+def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
+    """Two masters, of which one leads, and a TaskExecutor."""
+    with running_cluster(bootstrap, tmp_path / "cluster") as running:
+        running.start_master("first")
+        running.start_standby("second")
+        running.start_task_executor(slots=2)
+        yield running
+
+
+def _kill_the_leader(cluster: RunningCluster, successor: str) -> None:
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        cluster.kill(gateway.find_leader().master_id)
+    cluster.start_standby(successor)
+
+
+def test_each_instant_has_its_job_once_over_killed_leaders(
+    cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "note.py").write_text(CODE.format(here=str(tmp_path)))
+    (tmp_path / "note.json").write_text(json.dumps(GRAPH))
+    (tmp_path / "schedule.yaml").write_text(DOCUMENT)
+    options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "schedule"]
+    assert run([*options, "put", "often", str(tmp_path / "schedule.yaml"), "--code", str(tmp_path / "note.py")]) == ExitCode.OK
+    ran = tmp_path / "ran"
+    for number, successor in enumerate(("third", "fourth")):
+        wait_until(partial(_has_run, ran, 3 * number + 2), "jobs of the schedule run", WAIT_S)
+        _kill_the_leader(cluster, successor)
+    before = len(_lines(ran))
+    wait_until(lambda: len(_lines(ran)) >= before + 3, "jobs of the schedule run under the third leader", WAIT_S)
+    assert run([*options, "pause", "often", "--reason", "enough"]) == ExitCode.OK
+    with connect(cluster.bootstrap, cluster.cluster_id) as client:
+        assert client.schedule("often").paused_because == "enough"
+        wait_until(lambda: not client.schedule("often").running, "the last job has ended", WAIT_S)
+        fired = _fired(cluster)
+        assert all(client.job(event.job_id).status() is JobStatus.FINISHED for event in fired)
+        assert not [event for _, decision in cluster.decisions() for event in decision.events if isinstance(event, InstantsSkipped)]
+        at_ms = [event.instant_ms for event in fired]
+        assert at_ms == list(range(at_ms[0], at_ms[-1] + 1, 1_000)), "each instant, once, in order"
+        assert len(_lines(ran)) == len(set(_lines(ran))) == len(fired)
+        assert run([*options, "backfill", "often", "--from", "2026-01-01T00:00:00", "--to", "2026-01-01T00:00:05", "--at-once", "2"]) == 0
+        wait_until(lambda: len(_lines(ran)) == len(fired) + 5, "the back-fill runs", WAIT_S)
+        wait_until(lambda: client.schedule("often").backfill is None, "the back-fill has ended", WAIT_S)
+        [*_, last] = _fired(cluster)
+        assert (last.origin, last.job_id) == (InstantOrigin.BACKFILL, "often-20260101T000004Z")
+        capsys.readouterr()
+        assert run([*options, "fire", "often", "--for", "2026-02-01", "--timeout", str(WAIT_S)]) == ExitCode.OK
+        assert _lines(ran)[-1] == "2026-02-01T00:00:00+00:00"
+        assert run([*options, "show", "often"]) == ExitCode.OK
+        shown = capsys.readouterr().out
+        assert "started by hand" in shown
+        assert "started by a back-fill" in shown
+        assert run([*options, "delete", "often"]) == ExitCode.OK
+        with pytest.raises(UnknownSchedule):
+            client.schedule("often")
+
+
+def _fired(cluster: RunningCluster) -> list[ScheduleFired]:
+    return [event for _, decision in cluster.decisions() for event in decision.events if isinstance(event, ScheduleFired)]
+
+
+def _has_run(file: Path, least: int) -> bool:
+    return len(_lines(file)) >= least
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text().split() if file.exists() else []

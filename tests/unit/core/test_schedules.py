@@ -1,0 +1,478 @@
+"""Schedules: each instant leads to one job, or to the reason for none, whoever leads and whatever the clocks do."""
+
+import datetime as dt
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eventflink.events.inputs import PutSchedule
+from eventflink.events.log_events import InstantQueued, InstantsSkipped, JobSubmitted, RequestRejected, ScheduleFired, SchedulePaused
+from eventflink.master.effects import Effect
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import InvalidJobGraph
+from eventflink.model.schedule_document import InvalidSchedule, check_schedule, parse_schedule, schedule_document
+from eventflink.model.schedules import (
+    ScheduleDefinition,
+    ScheduleTiming,
+    _zone,
+    due_at,
+    graph_for,
+    instant_after,
+    instant_before,
+    instants,
+    job_id_of,
+    local_time,
+)
+from eventflink.model.statuses import ExecutionState, InstantOrigin, JobStatus, SkipReason
+from tests.support.cluster import START_MS, ScriptedCluster, graph, replies, vertex
+
+MINUTE_MS = 60_000
+DAY_MS = 86_400_000
+FIRST_MS = START_MS + MINUTE_MS - START_MS % MINUTE_MS
+"""The first full minute of a cluster's life."""
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    """A cluster with slots for anything; its log is replayed at the end."""
+    scripted = ScriptedCluster()
+    scripted.register(slots=50)
+    scripted.pass_time(1)
+    yield scripted
+    scripted.check()
+
+
+def job(**more: Any) -> dict[str, Any]:
+    return graph(vertex("a"), **more)
+
+
+def put(cluster: ScriptedCluster, schedule_id: str = "s", **more: Any) -> list[Effect]:
+    return cluster.command(type="PutSchedule", schedule_id=schedule_id, definition={"interval": "60s", "job": job(), **more})
+
+
+def say(cluster: ScriptedCluster, command: str, schedule_id: str = "s", **more: Any) -> list[Effect]:
+    return cluster.command(type=command, schedule_id=schedule_id, **more)
+
+
+def refusal(effects: list[Effect]) -> str:
+    [reply] = replies(effects)
+    assert isinstance(reply.payload, RequestRejected)
+    return f"{reply.payload.code}: {reply.payload.message}"
+
+
+def to_first(cluster: ScriptedCluster) -> list[Effect]:
+    """Let time pass until the first full minute."""
+    return cluster.pass_time(FIRST_MS - cluster.wall_ms)
+
+
+def told(cluster: ScriptedCluster) -> list[str]:
+    """Return what became of each instant, in minutes from the first one, in the order of the log."""
+    found = []
+    for event in cluster.events(ScheduleFired, InstantQueued, InstantsSkipped):
+        minute = str((event.instant_ms - FIRST_MS) // MINUTE_MS)
+        if not isinstance(event, InstantsSkipped):
+            found.append(f"{minute} {'fired' if isinstance(event, ScheduleFired) else 'queued'}")
+            continue
+        last = (event.last_ms - FIRST_MS) // MINUTE_MS
+        found.append(f"{minute} {event.reason}" if event.last_ms == event.instant_ms else f"{minute}-{last} {event.reason}")
+    return found
+
+
+def test_each_instant_starts_one_job_with_an_id_of_its_own_over_changes_of_leaders(cluster: ScriptedCluster) -> None:
+    put(cluster)
+    cluster.run(to_first(cluster))
+    cluster.fail_over()
+    cluster.run(cluster.pass_time(0))
+    for _ in range(3):
+        cluster.run(cluster.pass_time(MINUTE_MS))
+        cluster.fail_over()
+    fired = cluster.events(ScheduleFired)
+    assert [event.instant_ms for event in fired] == [FIRST_MS + number * MINUTE_MS for number in range(4)]
+    assert [event.job_id for event in fired] == [job_id_of("s", event.instant_ms) for event in fired]
+    assert fired[0].job_id == f"s-{dt.datetime.fromtimestamp(FIRST_MS / 1000, dt.UTC):%Y%m%dT%H%M%S}Z"
+    started = [event for event in cluster.events(JobSubmitted) if event.scheduled is not None]
+    assert [(event.job_id, event.scheduled.instant_ms) for event in started if event.scheduled] == [(e.job_id, e.instant_ms) for e in fired]
+    assert {cluster.job(event.job_id).status for event in fired} == {JobStatus.FINISHED}
+
+
+def test_a_clock_that_is_set_back_fires_nothing_twice(cluster: ScriptedCluster) -> None:
+    put(cluster, overlap="allow")
+    to_first(cluster)
+    cluster.wall_ms -= 10 * MINUTE_MS
+    cluster.pass_time(0)
+    cluster.fail_over()
+    cluster.pass_time(MINUTE_MS)
+    fired = [event.instant_ms for event in cluster.events(ScheduleFired)]
+    assert fired == sorted(set(fired))
+
+
+@pytest.mark.parametrize(
+    ("catch_up", "expected"),
+    [
+        ("last", ["0-4 LATE", "5 fired"]),
+        ("none", ["0-3 LATE", "4 fired", "5 fired"]),
+        ("all", ["0 fired", "1 fired", "2 fired", "3 fired", "4 fired", "5 fired"]),
+    ],
+)
+def test_what_was_late_since_nobody_led_is_caught_up_with_as_the_schedule_says(
+    cluster: ScriptedCluster, catch_up: str, expected: list[str]
+) -> None:
+    put(cluster, catch_up=catch_up, overlap="allow")
+    cluster.wall_ms, cluster.monotonic_ms = FIRST_MS + 5 * MINUTE_MS, cluster.monotonic_ms + 6 * MINUTE_MS
+    cluster.fail_over()
+    cluster.pass_time(0)
+    assert told(cluster) == expected
+
+
+def test_while_a_job_runs_no_other_one_is_started_unless_the_schedule_says_so(cluster: ScriptedCluster) -> None:
+    put(cluster)
+    running = to_first(cluster)
+    cluster.pass_time(MINUTE_MS)
+    assert told(cluster) == ["0 fired", "1 OVERLAP"]
+    [skipped] = cluster.events(InstantsSkipped)
+    assert skipped.message == f"job '{job_id_of('s', FIRST_MS)}' still ran"
+    cluster.run(running)
+    cluster.pass_time(MINUTE_MS)
+    assert told(cluster)[2:] == ["2 fired"]
+
+
+def test_queued_instants_start_one_after_the_other(cluster: ScriptedCluster) -> None:
+    put(cluster, overlap="queue", catch_up="all")
+    effects = to_first(cluster)
+    cluster.pass_time(3 * MINUTE_MS)
+    assert told(cluster) == ["0 fired", "1 queued", "2 queued", "3 queued"]
+    for number in range(1, 4):
+        cluster.run(effects)
+        effects = cluster.pass_time(0)
+        assert told(cluster)[-1] == f"{number} fired"
+        assert cluster.events(ScheduleFired)[-1].origin is InstantOrigin.QUEUED
+    assert len(told(cluster)) == 7
+
+
+def test_a_queue_has_an_end(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventflink.master.schedule_firing.MAX_QUEUE", 2)
+    put(cluster, overlap="queue", catch_up="all")
+    to_first(cluster)
+    cluster.pass_time(3 * MINUTE_MS)
+    assert told(cluster) == ["0 fired", "1 queued", "2 queued", "3 QUEUE_FULL"]
+
+
+def test_the_new_job_waits_until_the_old_one_is_cancelled(cluster: ScriptedCluster) -> None:
+    put(cluster, overlap="cancel")
+    to_first(cluster)
+    first = job_id_of("s", FIRST_MS)
+    cancelled = cluster.pass_time(MINUTE_MS)
+    assert cluster.job(first).status is JobStatus.CANCELLING
+    cancelled += cluster.pass_time(MINUTE_MS)
+    assert told(cluster) == ["0 fired", "1 queued", "1 REPLACED", "2 queued"]
+    cluster.run(cancelled)
+    cluster.pass_time(0)
+    assert cluster.job(first).status is JobStatus.CANCELED
+    assert told(cluster)[-1] == "2 fired"
+
+
+def test_an_instant_that_cannot_start_its_job_stops_no_other(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(cluster, "s", description="broken")
+    put(cluster, "t")
+
+    def refusing(definition: ScheduleDefinition, instant_ms: int, values: dict[str, object]) -> JobGraph:
+        if definition.description == "broken":
+            raise InvalidJobGraph("parameter 'day': no")
+        return graph_for(definition, instant_ms, values)
+
+    monkeypatch.setattr("eventflink.master.schedule_firing.graph_for", refusing)
+    to_first(cluster)
+    [skipped] = cluster.events(InstantsSkipped)
+    assert (skipped.schedule_id, skipped.reason, skipped.message) == ("s", SkipReason.REFUSED, "parameter 'day': no")
+    assert [event.schedule_id for event in cluster.events(ScheduleFired)] == ["t"]
+
+
+def test_a_host_that_does_not_know_the_time_zone_pauses_the_schedule_and_no_other(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zoned = {"cron": "* * * * *", "time_zone": "Europe/Berlin", "job": job()}
+    say(cluster, "PutSchedule", definition=zoned)
+    say(cluster, "StartBackfill", first_ms=0, end_ms=DAY_MS)
+    put(cluster, "t")
+    monkeypatch.setattr("eventflink.model.schedules.ZoneInfo", lambda name: {}[name])
+    _zone.cache_clear()
+    to_first(cluster)
+    [paused] = cluster.events(SchedulePaused)
+    assert paused.reason == "its instants cannot be computed: this host does not know the time zone 'Europe/Berlin'"
+    assert [event.schedule_id for event in cluster.events(ScheduleFired)][-1] == "t"
+    assert refusal(say(cluster, "ResumeSchedule")).startswith("InvalidSchedule: schedule 's': this host does not know")
+
+
+def test_a_paused_schedule_fires_nothing_and_goes_on_from_its_resumption(cluster: ScriptedCluster) -> None:
+    put(cluster, catch_up="all")
+    say(cluster, "PauseSchedule", reason="its source moves")
+    say(cluster, "PauseSchedule", reason="again")
+    to_first(cluster)
+    cluster.pass_time(2 * MINUTE_MS)
+    assert told(cluster) == []
+    say(cluster, "ResumeSchedule")
+    say(cluster, "ResumeSchedule")
+    cluster.pass_time(0)
+    assert told(cluster) == ["2 fired"]
+
+
+def test_a_change_of_a_schedule_loses_no_instant_that_had_come(cluster: ScriptedCluster) -> None:
+    put(cluster)
+    cluster.wall_ms, cluster.monotonic_ms = FIRST_MS + 1, cluster.monotonic_ms + MINUTE_MS
+    put(cluster, description="changed")
+    put(cluster, description="changed")
+    cluster.pass_time(0)
+    assert told(cluster) == ["0 fired"]
+    assert cluster.master.schedules.schedules["s"].version == 2
+
+
+def test_a_deleted_schedule_leaves_its_jobs_alone(cluster: ScriptedCluster) -> None:
+    put(cluster)
+    effects = to_first(cluster)
+    say(cluster, "DeleteSchedule")
+    cluster.run(effects)
+    cluster.pass_time(MINUTE_MS)
+    assert told(cluster) == ["0 fired"]
+    assert cluster.job(job_id_of("s", FIRST_MS)).status is JobStatus.FINISHED
+    assert refusal(say(cluster, "DeleteSchedule")).startswith("UnknownSchedule: schedule not found: 's'")
+
+
+def test_a_cluster_that_is_shut_down_fires_nothing(cluster: ScriptedCluster) -> None:
+    put(cluster)
+    cluster.shut_down()
+    to_first(cluster)
+    assert told(cluster) == []
+    assert refusal(say(cluster, "FireSchedule", job_id="x")).startswith("ClusterShuttingDown")
+
+
+def test_somebody_fires_a_schedule_for_any_time_with_other_values(cluster: ScriptedCluster) -> None:
+    document = job(parameters={"day": {"type": "date"}, "region": {"type": "string"}})
+    put(cluster, job=document, parameters={"region": "eu"}, instant_parameters={"day": "previous-date"})
+    running = to_first(cluster)
+    say(cluster, "FireSchedule", job_id="by-hand", instant_ms=5 * DAY_MS, parameters={"region": "us"})
+    assert told(cluster)[-1].endswith("fired")
+    values = {each.name: each.value for each in cluster.job("by-hand").execution_graph.graph.parameters}
+    assert values == {"day": "1970-01-05", "region": "us"}
+    assert refusal(say(cluster, "FireSchedule", job_id="other", parameters={"hour": "3"})).startswith(
+        "InvalidParameters: schedule 's' cannot"
+    )
+    assert refusal(say(cluster, "FireSchedule", "none", job_id="other")).startswith("UnknownSchedule")
+    cluster.run(running)
+    cluster.pass_time(MINUTE_MS)
+    assert told(cluster)[-1] == "1 OVERLAP"  # A job that somebody asked for counts as one of the schedule.
+
+
+def test_a_rerun_of_a_scheduled_job_runs_for_the_same_instant(cluster: ScriptedCluster) -> None:
+    put(cluster)
+    cluster.run(to_first(cluster), lambda _: ExecutionState.FAILED)
+    job_id = job_id_of("s", FIRST_MS)
+    cluster.command(type="RerunJob", rerun_of=job_id, job_id="again")
+    assert cluster.job("again").scheduled == cluster.job(job_id).scheduled
+    assert cluster.job("again").scheduled is not None
+
+
+# -- back-fills -----------------------------------------------------------------------------------------------------
+
+
+def test_a_backfill_starts_the_job_of_each_instant_once_and_no_more_at_once_than_it_may(cluster: ScriptedCluster) -> None:
+    put(cluster, job=job(parameters={"day": {"type": "date"}}), instant_parameters={"day": "date"}, interval="1d")
+    effects = say(cluster, "StartBackfill", first_ms=0, end_ms=5 * DAY_MS, concurrency=2)
+    effects += cluster.pass_time(0)
+    for started in (2, 4, 5):
+        assert len(cluster.events(ScheduleFired)) == started
+        cluster.fail_over()
+        cluster.run(effects)
+        effects = cluster.pass_time(0)
+    fired = cluster.events(ScheduleFired)
+    assert [event.instant_ms for event in fired] == [number * DAY_MS for number in range(5)]
+    assert {event.origin for event in fired} == {InstantOrigin.BACKFILL}
+    days = [parameter.value for e in fired for parameter in cluster.job(e.job_id).execution_graph.graph.parameters]
+    assert days == [f"1970-01-0{number}" for number in range(1, 6)]
+    assert cluster.master.schedules.schedules["s"].backfill is None
+
+
+def test_what_had_finished_is_not_run_again_by_a_backfill_unless_it_is_asked_for(cluster: ScriptedCluster) -> None:
+    put(cluster, interval="1d")
+    for repeats, expected in ((False, ["fired"] * 3), (False, ["FINISHED_BEFORE"] * 3), (True, ["fired"] * 3)):
+        before = len(told(cluster))
+        say(cluster, "StartBackfill", first_ms=0, end_ms=3 * DAY_MS, concurrency=3, newest_first=True, repeats_finished=repeats)
+        cluster.run(cluster.take_effects() + cluster.pass_time(0))
+        cluster.run(cluster.pass_time(0))
+        assert [line.split(" ")[1] for line in told(cluster)[before:]] == expected
+    fired = [event.job_id for event in cluster.events(ScheduleFired)]
+    assert fired[:3] == [job_id_of("s", number * DAY_MS) for number in (2, 1, 0)]
+    assert fired[3:] == [f"{job_id}-2" for job_id in fired[:3]]
+
+
+def test_a_backfill_is_cancelled_with_its_jobs_and_there_is_one_at_a_time(cluster: ScriptedCluster) -> None:
+    put(cluster, interval="1d")
+    effects = say(cluster, "StartBackfill", first_ms=0, end_ms=9 * DAY_MS, concurrency=2) + cluster.pass_time(0)
+    assert refusal(say(cluster, "StartBackfill", first_ms=0, end_ms=DAY_MS)).startswith("BackfillInProgress")
+    effects += say(cluster, "CancelBackfill")
+    cluster.run(effects)
+    cluster.pass_time(0)
+    assert [cluster.job(event.job_id).status for event in cluster.events(ScheduleFired)] == [JobStatus.CANCELED] * 2
+    assert cluster.master.schedules.schedules["s"].backfill is None
+    say(cluster, "CancelBackfill")
+    assert refusal(say(cluster, "StartBackfill", first_ms=5, end_ms=6)).startswith("NothingToBackfill")
+
+
+def test_instants_that_come_are_decided_before_those_of_a_backfill(cluster: ScriptedCluster) -> None:
+    put(cluster, overlap="allow")
+    say(cluster, "StartBackfill", first_ms=0, end_ms=1_000 * MINUTE_MS, concurrency=3)
+    to_first(cluster)
+    assert [event.origin for event in cluster.events(ScheduleFired)].count(InstantOrigin.DUE) == 1
+    assert len(cluster.events(ScheduleFired)) == 4
+
+
+# -- instants -------------------------------------------------------------------------------------------------------
+
+
+def ms(text: str) -> int:
+    return int(dt.datetime.fromisoformat(text).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    ("cron", "day", "expected"),
+    [
+        ("30 2 * * *", "2026-03-29", ["03:00:00+02:00"]),  # The time that is left out: an hour later.
+        ("30 2 * * *", "2026-10-25", ["02:30:00+02:00"]),  # The time that comes twice: once.
+        ("0 1-3 * * *", "2026-10-25", ["01:00:00+02:00", "02:00:00+02:00", "03:00:00+01:00"]),
+        ("0 * * * *", "2026-10-25", None),  # Each hour that passes: 25.
+        ("0 * * * *", "2026-03-29", None),
+    ],
+)
+def test_instants_over_changes_of_the_clock(cron: str, day: str, expected: list[str] | None) -> None:
+    timing = ScheduleTiming(cron=cron, time_zone="Europe/Berlin")
+    begin = dt.datetime.fromisoformat(day).replace(tzinfo=dt.timezone(dt.timedelta(hours=2 if day > "2026-06" else 1)))
+    hours = {"2026-10-25": 25, "2026-03-29": 23}[day]
+    found = list(instants(timing, int(begin.timestamp() * 1000), int(begin.timestamp() * 1000) + hours * 3_600_000))
+    if expected is None:
+        assert [b - a for a, b in pairwise(found)] == [3_600_000] * (hours - 1)
+    else:
+        assert [local_time(timing, each)[11:] for each in found] == expected
+
+
+TIMINGS = st.one_of(
+    st.builds(
+        ScheduleTiming,
+        cron=st.sampled_from(["30 2 * * *", "*/20 1-3 * * *", "0 * * * *", "15,45 2 * * 0", "0 0 1 * *", "59 23 L * *", "0 12 29 2 *"]),
+        time_zone=st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]),
+        starts_at_ms=st.sampled_from([0, ms("2026-03-28T23:30:00+00:00")]),
+        ends_at_ms=st.sampled_from([None, ms("2028-03-01T00:00:00+00:00")]),
+        excluded_days=st.sampled_from([(), ("2026-03-29",), ("2026-10-25", "2026-10-26")]),
+    ),
+    st.builds(ScheduleTiming, interval_ms=st.integers(1_000, 10**9), starts_at_ms=st.integers(0, 10**12)),
+)
+PLACES = st.one_of(
+    st.integers(ms("2026-03-28T00:00:00+00:00"), ms("2026-03-30T00:00:00+00:00")),
+    st.integers(ms("2026-10-24T00:00:00+00:00"), ms("2026-10-26T00:00:00+00:00")),
+    st.integers(0, ms("2030-01-01T00:00:00+00:00")),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(TIMINGS, PLACES)
+def test_instants_are_the_same_whichever_way_one_goes(timing: ScheduleTiming, place: int) -> None:
+    after = instant_after(timing, place)
+    if after is not None:
+        assert after > place
+        assert instant_after(timing, after - 1) == after
+        assert instant_before(timing, after + 1) == after
+        before = instant_before(timing, after)
+        assert before is None or (before <= place and instant_after(timing, before) == after)
+
+
+def test_a_jitter_is_the_same_for_each_leader_and_within_its_bounds() -> None:
+    timing = ScheduleTiming(interval_ms=MINUTE_MS, jitter_ms=30_000)
+    delays = [due_at("s", timing, number * MINUTE_MS) - number * MINUTE_MS for number in range(200)]
+    assert min(delays) >= 0
+    assert max(delays) <= 30_000
+    assert len(set(delays)) > 150
+    assert delays == [due_at("s", timing, number * MINUTE_MS) - number * MINUTE_MS for number in range(200)]
+
+
+# -- documents ------------------------------------------------------------------------------------------------------
+
+
+def definition(**more: Any) -> ScheduleDefinition:
+    return check_schedule({"cron": "0 2 * * *", "job": job(), **more})
+
+
+def test_a_schedule_is_the_same_in_its_document_and_in_the_log(cluster: ScriptedCluster) -> None:
+    whole = definition(
+        time_zone="Europe/Berlin",
+        starts="2026-12-01",
+        ends="2027-12-01T06:00",
+        jitter="90s",
+        catch_up="all",
+        overlap="queue",
+        parameters={"region": "eu", "limit": 5},
+        instant_parameters={"day": "previous-date"},
+        job=job(parameters={"day": {"type": "date"}, "region": {"type": "string"}, "limit": {"type": "integer"}}),
+        description="whose orders",
+        **{"except": ["2026-12-25", "2026-12-24"]},
+    )
+    assert whole.timing.excluded_days == ("2026-12-24", "2026-12-25")
+    assert local_time(whole.timing, whole.timing.starts_at_ms) == "2026-12-01T00:00:00+01:00"
+    assert check_schedule(schedule_document(whole)) == whole
+    cluster.send(PutSchedule(schedule_id="s", definition=whole))
+    assert cluster.master.schedules.schedules["s"].definition == whole
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({}, "job: it is missing"),
+        ({"job": job()}, "a schedule has either a 'cron' or an 'interval'"),
+        ({"job": job(), "cron": "* * * * *", "interval": "1h"}, "a schedule has either a 'cron' or an 'interval'"),
+        ({"job": job(), "cron": "61 * * * *"}, "cron: invalid minute in '61 * * * *'"),
+        ({"job": job(), "cron": "* * *"}, "cron: must have five fields"),
+        ({"job": job(), "cron": "0 0 30 2 *"}, "cron: invalid day-of-month"),
+        ({"job": job(), "cron": "@dayly"}, "cron: unknown name: '@dayly' (did you mean '@daily'?)"),
+        ({"job": job(), "cron": 5}, "cron: must be a text such as '0 2 * * *', not 5"),
+        (
+            {"job": job(), "interval": "10ms"},
+            "interval: must be a whole number with ms, s, m, h or d behind it, such as 15m; from 1s to",
+        ),
+        (
+            {"job": job(), "cron": "@daily", "time_zone": "Europe/Berlim"},
+            "not found: 'Europe/Berlim' (did you mean 'Europe/Berlin'?)",
+        ),
+        ({"job": job(), "cron": "@daily", "starts": "soon"}, "starts: must be a day or a time"),
+        ({"job": job(), "cron": "@daily", "except": ["Christmas"]}, "except[0]: must be a day such as 2026-12-25, not 'Christmas'"),
+        ({"job": job(), "cron": "@daily", "overlap": "sometimes"}, "overlap: must be 'skip', 'queue', 'cancel' or 'allow'"),
+        ({"job": job(), "cron": "@daily", "starts": "2026-01-02", "ends": "2026-01-01"}, "it never fires"),
+        ({"job": job(), "cron": "@daily", "owner": "me"}, "owner: unknown key"),
+        ({"job": {"name": "x"}, "cron": "@daily"}, "job: vertices: it is missing"),
+        ({"job": job(parameters={"day": {"type": "date"}}), "cron": "@daily"}, "parameter 'day': it has neither a default nor a value"),
+        (
+            {"job": job(parameters={"day": {"type": "date"}}), "cron": "@daily", "instant_parameters": {"day": "timestamp"}},
+            "parameter 'day': must be a date",
+        ),
+        ({"job": job(), "cron": "@daily", "parameters": {"x": 1}}, "unknown parameter: 'x'"),
+        ({"job": job(), "cron": "@daily", "parameters": {"x": []}}, "parameters: x: a parameter is a text"),
+        (
+            {"job": job(), "cron": "@daily", "parameters": {"x": 1}, "instant_parameters": {"x": "date"}},
+            "'parameters' says what it is",
+        ),
+    ],
+)
+def test_what_cannot_fire_is_refused_with_its_place(document: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidSchedule) as caught:
+        check_schedule(document)
+    assert says in str(caught.value)
+
+
+def test_a_wrong_document_says_its_line() -> None:
+    with pytest.raises(InvalidSchedule, match=r"nightly.yaml: .*cron: invalid minute"):
+        parse_schedule("time_zone: UTC\ncron: '61 * * * *'\njob: {}\n", "nightly.yaml", lambda _: pytest.fail("it names no file"))
+
+
+def test_a_schedule_without_a_future_is_refused(cluster: ScriptedCluster) -> None:
+    assert refusal(put(cluster, ends="2026-01-01")).startswith("ScheduleEnded: schedule 's' has no instant any more")
+    assert refusal(put(cluster, "s" * 97)).startswith("InvalidRequest")
