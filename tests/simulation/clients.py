@@ -22,6 +22,7 @@ from eventflink.testing.simulation.violations import Invariant, ViolationFound
 from tests.simulation import job_documents
 from tests.simulation.ledger import AcceptedAnswer
 from tests.simulation.observer import Observer
+from tests.simulation.schedules import ScheduleOwners
 from tests.simulation.variations import Lifecycles, Resources, Savepoints, Schedulers, SlotSharing, Streams, record_of
 
 _DELIVERY_TIMEOUT_MS: Final = 4_000
@@ -195,6 +196,17 @@ class Clients:
                 self._begun_savepoints.add(savepoint.path)
                 if savepoints.is_restored():
                     self._submit_new(self._graphs[job_id] | {"restore": {"savepoint": savepoint.path}})
+
+    def keep_schedules(self, owners: ScheduleOwners) -> None:
+        """Have somebody do something with a schedule."""
+        self._order(*owners.next_order())
+
+    def remove_schedules(self, schedule_ids: list[str]) -> None:
+        """Delete these schedules, except those about which a request is pending."""
+        asked = {r.job_id for r in self._requests.values() if r.answer is None} if schedule_ids else ()
+        for schedule_id in schedule_ids:
+            if schedule_id not in asked:
+                self._order(schedule_id, {"type": "DeleteSchedule", "schedule_id": schedule_id})
 
     def resume(self, job_ids: list[str]) -> None:
         """Resume these jobs, except those about which a request is pending."""

@@ -26,6 +26,7 @@ from tests.simulation.ledger import Ledger
 from tests.simulation.log_time_check import LogTimeCheck
 from tests.simulation.observer import Observer
 from tests.simulation.records_check import RecordsCheck
+from tests.simulation.schedules import ScheduleOwners
 from tests.simulation.stream_faults import StreamFaults
 from tests.simulation.variations import Disks, Guardians, Lifecycles, Resources, Savepoints, Schedulers, Streams
 from tests.simulation.wrong_clocks import WrongClocks
@@ -41,6 +42,7 @@ class Cluster(VirtualCluster):
     def __init__(self, settings: SimulationSettings, rng: Random, resources: Resources) -> None:
         self.resources = resources
         self.lifecycles = Lifecycles(settings.seed)
+        self.schedule_owners = ScheduleOwners(settings.seed)
         self.schedulers = Schedulers(settings.seed, settings.slot_request_timeout_ms)
         self.guardians = Guardians(settings.seed)
         self.disks = Disks(settings.seed)
@@ -157,6 +159,7 @@ class Cluster(VirtualCluster):
             *(f"the consequence {entry} waits" for entry in master.follow_ups.entries),
             *(f"{' '.join(name)} is parked" for name in master.follow_ups.parked),
             *(f"{host.name} is not registered" for host in self.task_executors if not self._is_registered(host)),
+            *(f"the schedule {schedule_id} is there" for schedule_id in master.schedules.schedules),
             *(f"the worker {worker_id} has not come" for worker_id in master.workers.pending),
             *(f"the worker {worker_id} is not released" for worker_id in master.workers.registered),
             *(f"the query of {attempt} runs on {host.name}" for host in self.task_executors for attempt in host.spark.queries),

@@ -18,6 +18,7 @@ from eventflink.model.resources import ResourceProfile, fits, sum_of
 from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, ExecutionState, FollowUpType, JobStatus, SavepointMode
 from eventflink.testing.simulation.streams import StreamStorage
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
+from tests.simulation.schedules import ScheduleLedger
 
 _TERMINAL_STATES: Final = (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
@@ -119,6 +120,7 @@ class Ledger:
     stops: int = 0
     """How often its TaskManagers were to stop for that."""
     decided_at_ms: int = 0
+    schedules: ScheduleLedger = field(default_factory=ScheduleLedger)
     _requests: list[str] = field(default_factory=list)
     _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
 
@@ -130,6 +132,13 @@ class Ledger:
             e.RequestRejected: self._request_rejected,
             e.RequestRepeated: lambda event, _: self._requests.append(event.request_id),
             e.JobSubmitted: self._job_submitted,
+            e.ScheduleStored: self.schedules.stored,
+            e.ScheduleDeleted: self.schedules.deleted,
+            e.ScheduleResumed: self.schedules.resumed,
+            e.ScheduleFired: self.schedules.fired,
+            e.InstantQueued: self.schedules.queued,
+            e.InstantsSkipped: self.schedules.skipped,
+            e.BackfillStarted: self.schedules.backfill_started,
             e.JobMasterStarted: self._job_master_started,
             e.ClusterShutdownRequested: self._cluster_shutdown_requested,
             e.ApplicationStatusRecorded: self._application_status_recorded,
@@ -236,6 +245,7 @@ class Ledger:
             message = f"log@{offset} submits {event.job_id}, which log@{self.submitted[event.job_id]} has submitted"
             raise ViolationFound(Invariant.JOB_ONCE, message)
         self.submitted[event.job_id] = offset
+        self.schedules.submitted(event, offset)
         vertices = event.job_graph.vertices
         for vertex in vertices:
             group = vertex.slot_sharing_group
@@ -250,6 +260,7 @@ class Ledger:
 
     def _job_result_stored(self, event: e.JobResultStored, offset: int) -> None:
         self.ended_jobs.add(event.job_id)
+        self.schedules.ended(event, offset)
         stopped, status = self.stopped.get(event.job_id), self.job_statuses[event.job_id]
         if stopped is not None and stopped.mode is SavepointMode.CANCEL and status is JobStatus.FINISHED:
             raise ViolationFound(Invariant.SAVEPOINTS, f"log@{offset}: {event.job_id} has finished, and was cancelled with {stopped.path}")

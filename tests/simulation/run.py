@@ -187,6 +187,9 @@ def _let_people_act(cluster: Cluster) -> None:
         _order_again(cluster, cluster.disks.next_fault_in_ms, cluster.fill_disk)
     if cluster.schedulers.is_mixed:
         _order_again(cluster, cluster.schedulers.next_rescale_in_ms, cluster.clients.rescale)
+    if cluster.schedule_owners.are_there:
+        owners = cluster.schedule_owners
+        _order_again(cluster, owners.next_order_in_ms, lambda: cluster.clients.keep_schedules(owners))
     _let_strangers_act(cluster)
 
 
@@ -218,6 +221,7 @@ def _rest(cluster: Cluster, faults: Faults) -> None:
             pass
         _resume_suspended(cluster)
         _end_complete(cluster)
+        cluster.clients.remove_schedules(list(cluster.observer.fold.master.schedules.schedules))
         cluster.clients.release([parked.parked_id for parked in cluster.observer.fold.master.follow_ups.parked.values()])
         unrest = cluster.unrest(faults.lasting)
     if unrest:

@@ -61,7 +61,15 @@ from eventflink.leadership.recovery import RecoveryMode
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.log import access_rights
 from eventflink.log.clients import consumer_settings
-from eventflink.master import active_resource_manager, checkpoint_coordinator, effects, free_slots, slot_manager, task_executor_reports
+from eventflink.master import (
+    active_resource_manager,
+    checkpoint_coordinator,
+    effects,
+    free_slots,
+    schedule_firing,
+    slot_manager,
+    task_executor_reports,
+)
 from eventflink.master.blocklist import Blocklist
 from eventflink.master.checkpoints import Checkpoints
 from eventflink.master.dispatcher import Dispatcher
@@ -72,13 +80,14 @@ from eventflink.master.inputs import BindInputs, HeartbeatTimeout
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.requests import Cursor, Requests
+from eventflink.master.schedules import Schedule, Schedules
 from eventflink.master.settings import Context
 from eventflink.master.shared_slots import SharingGroup
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.state import ClusterState
 from eventflink.model import kafka_settings, secret_references
 from eventflink.model.attempts import AttemptId
-from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FollowUpType, Role
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FollowUpType, InstantOrigin, Role
 from eventflink.snapshots import snapshot as snapshot_module
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable
 from eventflink.snapshots.state_codec import document_of
@@ -997,6 +1006,31 @@ def broken_checkpoints_stay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JobMaster, "aborts_checkpoint", property(lambda _job: False))
 
 
+# -- schedules -------------------------------------------------------------------------------------------------------
+
+
+@breaks("P21", "an instant that has fired is due again")
+def instants_stay_due(patch: pytest.MonkeyPatch) -> None:
+    advance = Schedules._advance
+
+    def staying(known: Schedule, event: e.InstantEvent, origin: InstantOrigin) -> None:
+        next_ms = known.next_ms
+        advance(known, event, origin)
+        known.next_ms = next_ms
+
+    patch.setattr(Schedules, "_advance", staticmethod(staying))
+
+
+@breaks("P21", "a schedule starts a job while another one of it runs")
+def overlaps_are_not_seen(patch: pytest.MonkeyPatch) -> None:
+    decide = schedule_firing._decide_due
+
+    def deciding(state: ClusterState, schedule_id: str, schedule: Schedule, *rest: Any) -> list[e.LogEvent]:
+        return decide(state, schedule_id, replace(schedule, running={}, queue=[]), *rest)
+
+    patch.setattr(schedule_firing, "_decide_due", deciding)
+
+
 # -- who may enter -------------------------------------------------------------------------------------------------
 
 
@@ -1095,6 +1129,8 @@ FOUND_BY = {
     "stopped_streams_are_not_resumed": 15,
     "stopped_streams_begin_again": 8,
     "written_batches_are_not_in_savepoints": 64,
+    "instants_stay_due": 6,
+    "overlaps_are_not_seen": 6,
 }
 """A seed that finds each; whatever changes what runs makes other runs of the same seeds, and wants other seeds here."""
 

@@ -14,6 +14,7 @@ class Invariant(StrEnum):
     ACCEPTED_PRESENT = "whatever a client was told to be accepted is in the fold of the log"
     ONE_ANSWER = "a request has one answer, however often it is repeated"
     JOB_ONCE = "a job id is submitted at most once"
+    INSTANTS_ONCE = "each instant of a schedule is decided once, in its order, and leads to one job or to the reason for none"
     STATE_TABLES = "jobs and attempts move along their tables only"
     ONE_ALLOCATION = "a slot has at most one allocation and an attempt at most one slot"
     SHARED_SLOT = "who shares a slot is of one slot sharing group of one job, and at most one of each vertex"

@@ -1,0 +1,155 @@
+"""Schedules in runs: people who make, change, pause, fire and back-fill them, and the judge of what became of each instant.
+
+The judge adds up instants itself, from the definitions that the log has: it uses nothing of what the masters compute.
+"""
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from eventflink.events import log_events as e
+from eventflink.model.schedules import ScheduleDefinition
+from eventflink.model.statuses import InstantOrigin, OverlapPolicy
+from eventflink.testing.simulation.violations import Invariant, ViolationFound
+
+_SHARE: Final = 0.2
+"""Of the runs."""
+_IDS: Final = ("early", "late", "often")
+
+
+class ScheduleOwners:
+    """People with schedules. Drawn from random numbers of their own."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = Random(f"{seed} schedules")
+        self.are_there = self._rng.random() < _SHARE
+        self._fired = 0
+
+    def next_order(self) -> tuple[str, dict[str, Any]]:
+        """Return which schedule an order is about, and what it says."""
+        rng, schedule_id = self._rng, self._rng.choice(_IDS)
+        kind = rng.choices(
+            ("PutSchedule", "PauseSchedule", "ResumeSchedule", "FireSchedule", "StartBackfill", "CancelBackfill", "DeleteSchedule"),
+            (8, 1, 3, 2, 4, 1, 1),
+        )[0]
+        order: dict[str, Any] = {"type": kind, "schedule_id": schedule_id}
+        match kind:
+            case "PutSchedule":
+                order["definition"] = self._definition()
+            case "FireSchedule":
+                self._fired += 1
+                order["job_id"] = f"{schedule_id}-by-hand-{self._fired}"
+            case "StartBackfill":
+                more = {"concurrency": rng.choice((1, 2)), "newest_first": rng.random() < 0.5, "repeats_finished": rng.random() < 0.3}
+                order |= {"first_ms": 0, "end_ms": rng.choice((1_000, 5_000, 9_500)), **more}
+        return schedule_id, order
+
+    def _definition(self) -> dict[str, Any]:
+        rng = self._rng
+        strategy = {"type": "fixed-delay", "attempts": 20, "delay_ms": 100}
+        job = {"name": "scheduled", "vertices": [{"id": "v0", "python": "jobs:task"}], "restart_strategy": strategy}
+        return {
+            "interval": rng.choice(("1s", "1500ms", "3s")),
+            "jitter": rng.choice(("0s", "0s", "700ms")),
+            "overlap": rng.choice(("skip", "queue", "cancel", "allow")),
+            "catch_up": rng.choice(("last", "last", "all")),
+            "job": job,
+        }
+
+    def next_order_in_ms(self) -> float:
+        """Return how long these people wait."""
+        return 200 + self._rng.random() * 1_500
+
+
+@dataclass(slots=True)
+class _Known:
+    definition: ScheduleDefinition
+    next_ms: int | None
+    queued: list[int] = field(default_factory=list)
+    started: set[str] = field(default_factory=set)
+    """Its jobs that have not ended, those of back-fills aside."""
+    backfill_ms: int | None = None
+
+
+class ScheduleLedger:
+    """What the log says of instants."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+        self._fired: dict[str, tuple[str, int]] = {}
+        """For which instant of which schedule a job was started."""
+        self.instants = 0
+        """How many led to a job."""
+
+    def stored(self, event: e.ScheduleStored, _offset: int) -> None:
+        """Note a schedule or its new version."""
+        known = self._known.setdefault(event.schedule_id, _Known(event.definition, None))
+        known.definition, known.next_ms = event.definition, event.next_ms
+
+    def deleted(self, event: e.ScheduleDeleted, _offset: int) -> None:
+        """Forget a schedule."""
+        del self._known[event.schedule_id]
+
+    def resumed(self, event: e.ScheduleResumed, _offset: int) -> None:
+        """Note where a schedule goes on."""
+        self._known[event.schedule_id].next_ms = event.next_ms
+
+    def backfill_started(self, event: e.BackfillStarted, _offset: int) -> None:
+        """Note where a back-fill begins."""
+        self._known[event.schedule_id].backfill_ms = event.next_ms
+
+    def fired(self, event: e.ScheduleFired, offset: int) -> None:
+        """Check that the instant was to be decided, and that no other job stood in its way."""
+        known = self._take(event, event.origin, event.instant_ms, offset)
+        of_itself = event.origin in (InstantOrigin.DUE, InstantOrigin.QUEUED)
+        if of_itself and known.started and known.definition.overlap is not OverlapPolicy.ALLOW:
+            raise _violation(event, offset, f"a job is started while {min(known.started)} runs")
+        if event.origin is not InstantOrigin.BACKFILL:
+            known.started.add(event.job_id)
+        self._fired[event.job_id] = event.schedule_id, event.instant_ms
+        self.instants += 1
+
+    def queued(self, event: e.InstantQueued, offset: int) -> None:
+        """Check that the instant was to be decided."""
+        self._take(event, InstantOrigin.DUE, event.instant_ms, offset).queued.append(event.instant_ms)
+
+    def skipped(self, event: e.InstantsSkipped, offset: int) -> None:
+        """Check that the instants were to be decided."""
+        self._take(event, event.origin, event.last_ms, offset)
+
+    def submitted(self, event: e.JobSubmitted, offset: int) -> None:
+        """Check that a job of a schedule was started for an instant, by the same decision."""
+        if event.scheduled is not None and not event.rerun_of:
+            told = event.scheduled.schedule_id, event.scheduled.instant_ms
+            if self._fired.get(event.job_id) != told:
+                raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{offset} submits {event.job_id} for {told}, which did not fire")
+
+    def ended(self, event: e.JobResultStored, _offset: int) -> None:
+        """Note that a job does not run any more."""
+        for known in self._known.values():
+            known.started.discard(event.job_id)
+
+    def _take(self, event: e.InstantEvent, origin: InstantOrigin, last_ms: int, offset: int) -> _Known:
+        """Take an instant, or several up to the last one, from where it stands, and check the next one."""
+        known = self._known[event.schedule_id]
+        if origin is InstantOrigin.QUEUED:
+            if known.queued[:1] != [event.instant_ms]:
+                raise _violation(event, offset, f"it does not wait, or not first: {known.queued}")
+            known.queued.pop(0)
+        elif origin is InstantOrigin.BACKFILL:
+            if known.backfill_ms != event.instant_ms:
+                raise _violation(event, offset, f"the next one of the back-fill is {known.backfill_ms}")
+            known.backfill_ms = event.next_ms
+        elif origin is InstantOrigin.DUE:
+            if known.next_ms != event.instant_ms:
+                raise _violation(event, offset, f"the next one is {known.next_ms}")
+            interval_ms = known.definition.timing.interval_ms
+            if event.next_ms != last_ms - last_ms % interval_ms + interval_ms:
+                raise _violation(event, offset, f"it is followed by {event.next_ms}, with an interval of {interval_ms}")
+            known.next_ms = event.next_ms
+        return known
+
+
+def _violation(event: e.InstantEvent, offset: int, message: str) -> ViolationFound:
+    what = f"log@{offset} {type(event).__name__} {event.schedule_id} {event.instant_ms}"
+    return ViolationFound(Invariant.INSTANTS_ONCE, f"{what}: {message}")
