@@ -93,7 +93,7 @@ class StreamJob:
     @property
     def checkpoint_directory(self) -> Path:
         """Where Spark notes its batches; it goes with the job."""
-        return checkpoint_path(self._cluster.configuration.working_path, self._attempt_id(1))
+        return checkpoint_path(self._cluster.configuration.working_place, self._attempt_id(1))
 
     def status(self) -> JobStatus | None:
         """Return how it ended; None while it has not."""

@@ -7,15 +7,16 @@ the job's pipelined edges. Links are not followed (`processes/beneath.py`). Doin
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Final
 
+from eventflink.jobs.published import place_at
+from eventflink.jobs.stored_files import StoreFailed, remove_folder
 from eventflink.log.admin_connection import AdministrationError
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted, MasterInput
 from eventflink.model.job_graph_document import is_valid_job_id
+from eventflink.model.places import Place
 from eventflink.model.rehearsal import CLEAN_UP_NOTED
-from eventflink.processes.beneath import remove_below
 
 _logger = logging.getLogger(__name__)
 
@@ -25,30 +26,28 @@ GATHERING_S: Final = 0.5
 """For so long what an ended job leaves to be done waits for that of others: each outcome is a decision, and nobody waits for it."""
 
 
-def remove_intermediate_data(working_path: Path, job_id: str, kept: Iterable[str]) -> None:
+def remove_intermediate_data(working_place: Place, job_id: str, kept: Iterable[str]) -> None:
     """Remove all of a job's folder but the directories in `kept`; what tasks have put there leads nowhere else (L5).
 
     Raises:
         OSError: something could not be removed.
+        StoreFailed: the store refused, or did not answer.
         ValueError: the job id is not one, and would lead out of the working directory.
 
     """
     if not is_valid_job_id(job_id):
         raise ValueError(f"'{job_id}' is not a job id")
-    folder = working_path / job_id
-    keep = [Path(location.removeprefix("file://")) for location in kept]
-    if working_path.is_dir():
-        remove_below(working_path, job_id, [path.relative_to(folder).parts for path in keep if path.is_relative_to(folder)])
+    remove_folder(working_place, job_id, [place_at(location) for location in kept])
 
 
 class Cleaner:
     """Does the clean-ups of a term, one batch after the other."""
 
     def __init__(
-        self, working_path: Path, on_outcome: Callable[[MasterInput], None], remove_edges: Callable[[str, tuple[str, ...]], None]
+        self, working_place: Place, on_outcome: Callable[[MasterInput], None], remove_edges: Callable[[str, tuple[str, ...]], None]
     ) -> None:
         """Hand outcomes to `on_outcome`, in the event loop's thread; `remove_edges` takes a job and its edges, in another one."""
-        self._working_path = working_path
+        self._working_place = working_place
         self._remove_edges = remove_edges
         self._on_outcome = on_outcome
         self._waiting: dict[str, CleanUp] = {}
@@ -83,11 +82,11 @@ class Cleaner:
         done, failed = [], []
         for clean_up in batch:
             try:
-                remove_intermediate_data(self._working_path, clean_up.job_id, clean_up.kept)
+                remove_intermediate_data(self._working_place, clean_up.job_id, clean_up.kept)
                 if clean_up.edges:
                     self._remove_edges(clean_up.job_id, clean_up.edges)
                 done.append(clean_up.job_id)
-            except (OSError, ValueError, AdministrationError) as error:
+            except (OSError, ValueError, StoreFailed, AdministrationError) as error:
                 failed.append(CleanupFailed(clean_up.job_id, str(error)[:1024]))
         return done, failed
 

@@ -64,7 +64,7 @@ class Term:
         self._guardian = guardian
         self._appender = LogAppender(bootstrap, configuration.cluster_id, configuration.lease_timeout_ms)
         self._cleaner = (NotingCleaner if is_rehearsal else Cleaner)(
-            configuration.working_path, self._later, partial(remove_edges, bootstrap, configuration.cluster_id)
+            configuration.working_place, self._later, partial(remove_edges, bootstrap, configuration.cluster_id)
         )
         self._archiver = (NotingArchiver if is_rehearsal else Archiver)(archives.own, self._ask, self._later, archives.flink)
         self._supervisor = WorkerSupervisor(driver, self._later) if driver is not None else None

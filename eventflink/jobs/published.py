@@ -8,13 +8,12 @@ without what others said they wrote.
 
 import hashlib
 import json
-import os
 import socket
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from eventflink.jobs.stored_files import FileFacts, StoreFailed, count_rows, find_files, read_start, write_whole
 from eventflink.model.attempts import OutputLocation
+from eventflink.model.places import Place
 
 FILE_LIST: Final = "_eventflink_files.json"
 """Hidden from Spark by its first character."""
@@ -37,126 +36,128 @@ class ResultUnreadable(Exception):
     """What was published is not there, is not whole or is not Parquet; the message says what of it."""
 
 
-def write_file_list(output: str, directory: Path, written_rows: int) -> OutputLocation:
+def write_file_list(output: str, place: Place, written_rows: int) -> OutputLocation:
     """Write down which files an output consists of, and return what was written.
 
     Args:
         output: its name.
-        directory: where it is.
+        place: where it is.
         written_rows: how many rows Spark's executors say to have written.
 
     Raises:
         OutputNotWhole: there are other rows or none, so Spark has written to a file system that this process does not see; or the list
             cannot be written.
+        StoreFailed: the store refused, or did not answer.
 
     """
-    wrote = f"Spark wrote {written_rows} rows to {directory}, where host {socket.gethostname()} finds"
+    wrote = f"Spark wrote {written_rows} rows to {place}, where host {socket.gethostname()} finds"
     try:
-        paths = _data_files(directory)
+        found = find_files(place)
     except OSError as error:
         raise OutputNotWhole(f"{wrote} nothing ({error.strerror or error}): {MUST_BE_SHARED}") from error
     try:
-        found_rows = _count_rows(paths)
+        found_rows = count_rows([place / name for name in found])
     except (OSError, ValueError) as error:
         raise OutputNotWhole(f"{wrote} a file that cannot be read: {error}") from error
-    if found_rows != written_rows or not paths:
-        raise OutputNotWhole(f"{wrote} {found_rows} in {len(paths)} files: {MUST_BE_SHARED}")
-    sizes = {str(path.relative_to(directory)): path.stat().st_size for path in paths}
-    listed = json.dumps({"files": sizes}, ensure_ascii=False, sort_keys=True).encode()
+    if found_rows != written_rows or not found:
+        raise OutputNotWhole(f"{wrote} {found_rows} in {len(found)} files: {MUST_BE_SHARED}")
+    listed = json.dumps(_list_of(found), ensure_ascii=False, sort_keys=True).encode()
     if len(listed) > _MAX_LIST_BYTES:
-        raise OutputNotWhole(f"{directory} has {len(paths)} files, which no list of {_MAX_LIST_BYTES} bytes can name: coalesce its rows")
+        raise OutputNotWhole(f"{place} has {len(found)} files, which no list of {_MAX_LIST_BYTES} bytes can name: coalesce its rows")
     try:
-        temporary = directory / f"{FILE_LIST}.part"
-        temporary.write_bytes(listed)
-        temporary.replace(directory / FILE_LIST)
+        write_whole(place / FILE_LIST, listed)
     except OSError as error:
-        raise OutputNotWhole(f"the list of the files in {directory} cannot be written: {error}") from error
-    return OutputLocation(output, str(directory), found_rows, len(sizes), sum(sizes.values()), _digest_of(listed))
+        raise OutputNotWhole(f"the list of the files in {place} cannot be written: {error}") from error
+    return OutputLocation(output, str(place), found_rows, len(found), sum(facts.size for facts in found.values()), _digest_of(listed))
+
+
+def _list_of(found: dict[str, FileFacts]) -> dict[str, Any]:
+    """Return the list as it is written: what a store calls the contents stands beside the sizes."""
+    versions = {name: facts.version for name, facts in found.items() if facts.version}
+    return {"files": {name: facts.size for name, facts in found.items()}} | ({"versions": versions} if versions else {})
 
 
 def _digest_of(listed: bytes) -> str:
     return hashlib.blake2b(listed, digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def _count_rows(paths: Iterable[Path]) -> int:
-    """Return how many rows files of Parquet say at their ends to have; `ValueError` where one does not."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 - who looks at lists only does not wait for it
-
-    return sum(int(pq.read_metadata(path).num_rows) for path in paths)
-
-
-def directory_of(output: OutputLocation) -> Path:
+def place_of(output: OutputLocation) -> Place:
     """Return where the files of an output are."""
-    return Path(output.location.removeprefix("file://"))
+    return place_at(output.location)
+
+
+def place_at(location: str) -> Place:
+    """Return the place that a location in the log means."""
+    return Place(location.removeprefix("file://"))
 
 
 def find_damage(output: OutputLocation) -> str | None:
-    """Return what is wrong with an output that was published, or None where there is what the log says was written, and nothing else."""
-    directory = directory_of(output)
+    """Return what is wrong with an output that was published, or None where there is what the log says was written, and nothing else.
+
+    Raises:
+        StoreFailed: the store refused, or did not answer, so nobody knows.
+
+    """
+    place = place_of(output)
     try:
-        sizes = _read_list(output)
-        if more := [path for path in _data_files(directory) if str(path.relative_to(directory)) not in sizes]:
-            return f"{more[0]} was not written by the attempt that published the directory: remove it"
-        found_rows = _count_rows(directory / name for name in sizes)
+        listed, found = _read_list(output)
+        if more := [name for name in found if name not in listed]:
+            return f"{place / more[0]} was not written by the attempt that published the directory: remove it"
+        if all(facts.version for facts in listed.values()):
+            return None  # They are the very contents whose rows were counted.
+        found_rows = count_rows([place / name for name in listed])
     except _Damage as damage:
         return str(damage)
     except (OSError, ValueError) as error:
-        return f"{directory} cannot be read: {error}"
-    return None if found_rows == output.rows else f"{directory} has {found_rows} rows, and {output.rows} were written"
+        return f"{place} cannot be read: {error}"
+    return None if found_rows == output.rows else f"{place} has {found_rows} rows, and {output.rows} were written"
 
 
-def published_files(output: OutputLocation) -> list[Path]:
+def published_files(output: OutputLocation) -> list[Place]:
     """Return the files of an output that was published, in the order of their names, and no others that lie there.
 
     Raises:
-        ResultUnreadable: one of them is gone, or has another size than was written, or the list is another one.
+        ResultUnreadable: one of them is gone, or has another size than was written, or the list is another one; or its store does not say.
 
     """
-    directory = directory_of(output)
+    place = place_of(output)
     try:
-        return [directory / name for name in sorted(_read_list(output))]
+        return [place / name for name in sorted(_read_list(output)[0])]
     except _Damage as damage:
-        raise ResultUnreadable(f"{damage}: it was removed or changed, or is on another host than {socket.gethostname()}") from damage
+        here = "" if place.scheme else f", or is on another host than {socket.gethostname()}"
+        raise ResultUnreadable(f"{damage}: it was removed or changed{here}") from damage
+    except StoreFailed as error:
+        raise ResultUnreadable(str(error)) from error
     except (OSError, ValueError) as error:
-        raise ResultUnreadable(f"{directory} cannot be read: {error}") from error
+        raise ResultUnreadable(f"{place} cannot be read: {error}") from error
 
 
 class _Damage(Exception):
     """What is wrong with an output."""
 
 
-def _read_list(output: OutputLocation) -> dict[str, int]:
-    """Return the files of an output with their sizes; each of them exists."""
-    directory = directory_of(output)
-    if not directory.is_dir():
-        raise _Damage(f"{directory} is not there")
-    path = directory / FILE_LIST
-    if not path.is_file():
-        raise _Damage(f"{directory} has no list of its files")
-    with path.open("rb") as file_list:
-        listed = file_list.read(_MAX_LIST_BYTES + 1)
+def _read_list(output: OutputLocation) -> tuple[dict[str, FileFacts], dict[str, FileFacts]]:
+    """Return the files of an output as they were published, each of which is there as it was; and all that are there."""
+    place = place_of(output)
+    try:
+        found = find_files(place)
+    except FileNotFoundError:
+        raise _Damage(f"{place} is not there") from None
+    path = place / FILE_LIST
+    try:
+        listed = read_start(path, _MAX_LIST_BYTES + 1)
+    except FileNotFoundError:
+        raise _Damage(f"{place} has no list of its files" if found or not place.scheme else f"{place} is not there") from None
     if _digest_of(listed) != output.digest:
         raise _Damage(f"{path} is not the list of files that was written")
-    sizes: dict[str, int] = json.loads(listed)["files"]
-    for name, size in sizes.items():
-        file = directory / name
-        try:
-            found = file.stat().st_size
-        except FileNotFoundError:
-            raise _Damage(f"{file} is gone") from None
-        if found != size:
-            raise _Damage(f"{file} has {found} bytes, and had {size}")
-    return sizes
-
-
-def _data_files(directory: Path) -> list[Path]:
-    """Return the files that Spark reads: neither hidden ones, nor what is in hidden directories."""
-    found = []
-    for folder, names, files in os.walk(directory, onerror=_raise):
-        names[:] = [name for name in names if not name.startswith(("_", "."))]
-        found += [Path(folder) / name for name in files if not name.startswith(("_", "."))]
-    return sorted(found)
-
-
-def _raise(error: OSError) -> None:
-    raise error
+    document = json.loads(listed)
+    versions = document.get("versions", {})
+    published = {name: FileFacts(size, versions.get(name, "")) for name, size in document["files"].items()}
+    for name, facts in published.items():
+        if (now := found.get(name)) is None:
+            raise _Damage(f"{place / name} is gone")
+        if now.size != facts.size:
+            raise _Damage(f"{place / name} has {now.size} bytes, and had {facts.size}")
+        if now.version != facts.version:
+            raise _Damage(f"{place / name} is another object than was written")
+    return published, found

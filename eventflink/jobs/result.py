@@ -6,7 +6,6 @@ So what another attempt left, or whoever wrote to the directory later, is in no 
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +14,9 @@ import pyarrow.parquet as pq
 from eventflink.jobs.plain_rows import python_values
 from eventflink.jobs.published import ResultUnreadable, published_files
 from eventflink.jobs.shipping import read_parquet
+from eventflink.jobs.stored_files import StoreFailed, opened
 from eventflink.model.attempts import OutputLocation
+from eventflink.model.places import Place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,13 +58,15 @@ def read_result(locations: Iterable[OutputLocation], limit: int | None) -> pa.Ta
     count = 0
     for location in locations:
         before = count
-        for path in published_files(location):
+        for place in published_files(location):
             try:
-                for batch in _batches(path, None if limit is None else max(limit - count, 0)):
+                for batch in _batches(place, None if limit is None else max(limit - count, 0)):
                     tables.append(batch)
                     count += batch.num_rows
+            except StoreFailed as error:
+                raise ResultUnreadable(str(error)) from error
             except (OSError, pa.ArrowException) as error:
-                raise ResultUnreadable(f"{path} cannot be read: {error}") from error
+                raise ResultUnreadable(f"{place} cannot be read: {error}") from error
         if limit is not None and count >= limit and tables:
             break
         if count - before != location.rows:
@@ -76,9 +79,9 @@ def read_result(locations: Iterable[OutputLocation], limit: int | None) -> pa.Ta
         raise ResultUnreadable(f"the subtasks' results do not fit together: {error}") from error
 
 
-def _batches(path: Path, limit: int | None) -> Iterator[pa.Table]:
+def _batches(place: Place, limit: int | None) -> Iterator[pa.Table]:
     """Yield the first `limit` rows of a file; at least an empty table, for its schema."""
-    with pq.ParquetFile(path) as file:
+    with opened(place) as source, pq.ParquetFile(source) as file:
         yield pa.Table.from_batches([], file.schema_arrow)  # `empty_table` would load pandas.
         left = file.metadata.num_rows if limit is None else limit
         for batch in file.iter_batches(batch_size=max(1, min(left, 65_536))):

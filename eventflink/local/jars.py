@@ -1,4 +1,4 @@
-"""Brings sets of jars to this machine, once, into a cache: the broker's, and Spark's connector to Kafka.
+"""Brings sets of jars to this machine, once, into a cache: the broker's, Spark's connector to Kafka, what it has for S3.
 
 The resolver is Ivy, whose jar pyspark ships; it verifies checksums. It works with settings and a cache of its own, since a broken
 file in a user's Maven cache would break it. The rule: the directory of a set appears complete or not at all (it is fetched beside
@@ -49,6 +49,8 @@ class JarSet:
     megabytes: int
     provided: tuple[str, ...] = ()
     """Organisations whose jars are there already, where these will be used."""
+    alone: tuple[str, ...] = ()
+    """Artifacts of the dependencies that come without what they depend on themselves."""
 
     def path(self, cache: Path) -> Path:
         """Return where the jars are in a cache."""
@@ -143,7 +145,10 @@ def _fetch(jar_set: JarSet, java: Path, jars: Path, progress: Progress, timeout_
 
 def _module_of(jar_set: JarSet) -> str:
     """Return what Ivy is asked for."""
-    wanted = "".join(f'<dependency org="{org}" name="{name}" rev="{rev}" conf="all->default"/>' for org, name, rev in jar_set.dependencies)
+    wanted = ""
+    for organisation, name, version in jar_set.dependencies:
+        follows = "false" if name in jar_set.alone else "true"
+        wanted += f'<dependency org="{organisation}" name="{name}" rev="{version}" conf="all->default" transitive="{follows}"/>'
     wanted += "".join(f'<exclude org="{org}"/>' for org in jar_set.provided)
     return (
         f'<ivy-module version="2.0"><info organisation="eventflink" module="{jar_set.directory}"/>'

@@ -37,6 +37,7 @@ from eventflink.model.job_graph import (
     RestartStrategy,
 )
 from eventflink.model.metric_settings import MetricScope, scope_labels
+from eventflink.model.places import Place, is_url, parse_place
 from eventflink.model.resources import ResourceProfile, parse_extended_resources, profile_of
 from eventflink.model.statuses import JobStoreType, RestartStrategyType
 
@@ -45,8 +46,6 @@ class ConfigurationError(Exception):
     """The configuration is not usable; the message names the key and what is wrong with it."""
 
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""With one slash: a `Path` has no more of them."""
 _PATHS = (Path, Path | None)
 """The annotations of keys that are paths of this host; texts that may be URLs as well are `str`."""
 
@@ -67,7 +66,7 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
         """Refuse URLs where a path of this host is meant: as a path, `s3a://bucket` is a folder `s3a:` of the current directory."""
         if not isinstance(value, str | Path) or info.field_name is None:
             return value
-        if cls.model_fields[info.field_name].annotation in _PATHS and _URL.match(str(value)):
+        if cls.model_fields[info.field_name].annotation in _PATHS and is_url(str(value)):
             raise ValueError(f"'{value}' is a URL, and this is a path: name one that the host sees, such as where the storage is mounted")
         return value
 
@@ -216,9 +215,9 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
         return list(dict.fromkeys(absolute)) or ([self.archive_root] if self.archive_root else [])
 
     @property
-    def working_path(self) -> Path:
-        """Where the data sets of jobs are, absolute."""
-        return (self.working_directory or self.data_path / "jobs").expanduser().absolute()
+    def working_place(self) -> Place:
+        """Where the data sets of jobs are."""
+        return parse_place(self.working_directory or str(self.data_path / "jobs"))
 
     @property
     def pid_path(self) -> Path:
@@ -261,6 +260,7 @@ KEYS: dict[str, str] = {field.alias or name: name for name, field in Configurati
 PATH_KEYS = frozenset(
     {field.alias or name for name, field in Configuration.model_fields.items() if Path in (field.annotation, *get_args(field.annotation))}
     | {"execution.checkpointing.savepoint-dir", "jobmanager.archive.fs.dir", "historyserver.archive.fs.dir", "blob.storage.directory"}
+    | {"execution.working-directory"}
 )
 """Keys whose values are paths of this host, or may be."""
 

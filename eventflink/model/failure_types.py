@@ -36,7 +36,8 @@ _KINDS: Final = {
     **dict.fromkeys((SPARK_LOST, "SparkUnavailable"), FailureKind.SPARK),
     "StreamStopped": FailureKind.SPARK,
     **dict.fromkeys(
-        (HOST_TOO_SLOW, DISK_FULL, "CheckpointLost", "InputInvisible", "OutputsUnusable", "SecretUnavailable"), FailureKind.HOST
+        (HOST_TOO_SLOW, DISK_FULL, "CheckpointLost", "InputInvisible", "OutputsUnusable", "SecretUnavailable", "WorkingDirectoryUnfit"),
+        FailureKind.HOST,
     ),
     **dict.fromkeys(
         (
@@ -72,6 +73,7 @@ _KINDS: Final = {
             "KafkaException",
             "RegistryUnavailable",
             "SinkUnavailable",
+            "StoreFailed",
             "TlsUnusable",
             "Unknown",
         ),
@@ -92,6 +94,7 @@ _CANNOT_HEAL: Final = frozenset(
         "ParseException",
         "SyntaxError",
         "UnknownFunction",
+        "WorkingDirectoryUnfit",
     }
 )
 _MAY_COME: Final = ("[PATH_NOT_FOUND]", "[TABLE_OR_VIEW_NOT_FOUND]")

@@ -10,6 +10,10 @@ class StreamUnusable(Exception):
     """A source or sink of a stream cannot be used as it is declared."""
 
 
+class WorkingDirectoryUnfit(StreamUnusable):
+    """Checkpoints cannot be where the working directory of the cluster is."""
+
+
 class RegistryUnavailable(StreamUnusable):
     """A schema registry does not answer."""
 

@@ -98,7 +98,14 @@ class TaskExecutor:
         self._log_directory = log_directory
         self._noted_blob_server = ""
         runtime_directory = configuration.data_path / "run"
-        for directory in (log_directory, runtime_directory, configuration.working_path):
+        directories = [log_directory, runtime_directory]
+        if (place := configuration.working_place).scheme:
+            from eventflink.blob.fsspec_storage import check_url  # noqa: PLC0415 - fsspec only where it is needed
+
+            check_url(str(place), "execution.working-directory")
+        else:
+            directories.insert(0, place.path)
+        for directory in directories:
             directory.mkdir(parents=True, exist_ok=True)
         self._main_loop = MainLoop(settings, lambda: uuid.uuid4().hex)
         self._protocol = self._main_loop.protocol
@@ -114,7 +121,6 @@ class TaskExecutor:
         )
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
         self._writer = ReportsWriter(*ids, configuration.self_fence_timeout_ms, self._inbox, self._protocol)
-        directories = (configuration.working_path, log_directory, runtime_directory)
         self._disks = DiskWatch(directories, configuration.disk_min_free_bytes, self._tell_disk)
         self._spark = None if configuration.spark_remote else SparkWatch(runtime_directory, self._tell_spark_end)
         self._uploader = FileUploader(log_directory, settings.upload_limit, tls_files(configuration))

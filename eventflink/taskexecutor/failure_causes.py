@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from eventflink.blob import BlobError
 from eventflink.jobs.shipping import InputUnusable
+from eventflink.jobs.stored_files import StoreFailed
 from eventflink.model.attempts import FailureCause
 from eventflink.model.failure_types import DISK_FULL, HOST_TOO_SLOW, SPARK_LOST
 from eventflink.model.stack_traces import cut_stack_trace
@@ -79,7 +80,7 @@ class OutputUnusable(TaskUnusable):
     """A task returned something that is not an output, or did not return one that another vertex reads."""
 
 
-_EXPLAINED: Final = (TaskUnusable, InputUnusable, StreamUnusable, UnusableName, SparkUnavailable, BlobError)
+_EXPLAINED: Final = (TaskUnusable, InputUnusable, StreamUnusable, UnusableName, SparkUnavailable, BlobError, StoreFailed)
 """Errors whose message says it all: they are raised by this platform about the task, not by the task."""
 
 

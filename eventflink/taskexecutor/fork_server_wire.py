@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from eventflink.blob.tls import TlsFiles
+from eventflink.model.places import Place
 from eventflink.model.spark_pools import SHARED
 from eventflink.taskexecutor import process_events
 from eventflink.taskexecutor.message_lines import LineCodec, UnreadableLine
@@ -28,7 +29,8 @@ class ForkServerSettings:
     """Of the Kafka of the cluster, which streams read and write where they name no other."""
     replication_factor: int
     """Of the topics that streams make there."""
-    working_path: Path
+    working_place: Place
+    """Where data sets are."""
     log_directory: Path
     runtime_directory: Path
     spark_remote: str

@@ -1,8 +1,9 @@
 """Why a task failed through no fault of its own: what other subtasks published for it is gone or damaged.
 
 An input is checked when the task opens it, and all that it had opened once more when the task has written its outputs, or fails whatever
-way: what is lost meanwhile may be missing from what Spark has read. What Spark says it could not read is believed, as its own checksums
-find what a length does not tell. Runs in the process of the task.
+way: what is lost meanwhile may be missing from what Spark has read. What Spark says it could not read of a file is believed, as its own
+checksums find what a length does not tell; a store says itself whether an object is the one that was written. Runs in the process of the
+task.
 """
 
 import socket
@@ -11,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote
 
-from eventflink.jobs.published import MUST_BE_SHARED, directory_of, find_damage
+from eventflink.jobs.published import MUST_BE_SHARED, find_damage, place_of
 from eventflink.jobs.shipping import InputUnusable
+from eventflink.jobs.stored_files import StoreFailed
 from eventflink.model.attempts import FailureCause, LostInput, OutputLocation
 from eventflink.taskexecutor.failure_causes import MESSAGE_LIMIT, bounded, cause_of, text_of
 
@@ -50,6 +52,7 @@ class OpenedInputs:
 
         Raises:
             InputLost: something of it is gone or damaged.
+            StoreFailed: its store does not say.
 
         """
         self.inputs.append(opened)
@@ -60,6 +63,7 @@ class OpenedInputs:
 
         Raises:
             InputLost: something of it is gone or damaged.
+            StoreFailed: its store does not say.
 
         """
         _refuse_losses(self.inputs)
@@ -75,7 +79,10 @@ def failure_of(error: BaseException, vertex_id: str, opened: OpenedInputs) -> tu
     """Return why a task of the vertex failed, and what was lost of its inputs, if that is why."""
     cause = cause_of(error, vertex_id)
     said = unquote("\n".join(_texts_of(error)))
-    lost = {(each.input_name, index): what for each in opened.inputs for index, what in _lost_of(each, said)}
+    try:
+        lost = {(each.input_name, index): what for each in opened.inputs for index, what in _lost_of(each, said)}
+    except StoreFailed:  # What is there nobody knows, so nothing is written again.
+        return cause, ()
     if not lost:
         return cause, ()
     message = bounded(f"vertex '{vertex_id}': {_describe(lost)}", MESSAGE_LIMIT)
@@ -88,10 +95,10 @@ def _lost_of(opened: OpenedInput, said: str) -> Iterator[tuple[int, str]]:
     is_about_files = _UNREADABLE in said and _NOT_DAMAGED not in said
     for index, output in opened.outputs.items():
         damage = find_damage(output)
-        directory = directory_of(output)
-        if damage is None and is_about_files and f"{directory}/" in said:
+        place = place_of(output)
+        if damage is None and is_about_files and not place.scheme and f"{place}/" in said:
             unseen = f", which host {socket.gethostname()} sees whole: {MUST_BE_SHARED}" if _UNSEEN in said else ""
-            damage = f"Spark cannot read {directory}{unseen}"
+            damage = f"Spark cannot read {place}{unseen}"
         if damage is not None:
             yield index, damage
 

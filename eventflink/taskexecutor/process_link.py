@@ -86,7 +86,7 @@ class ProcessLink:
             cluster_id=configuration.cluster_id,
             bootstrap_servers=bootstrap,
             replication_factor=configuration.replication_factor,
-            working_path=configuration.working_path,
+            working_place=configuration.working_place,
             log_directory=log_directory,
             runtime_directory=runtime_directory,
             spark_remote=configuration.spark_remote,

@@ -9,8 +9,9 @@ import socket
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from eventflink.jobs.published import MUST_BE_SHARED, directory_of, published_files
+from eventflink.jobs.published import MUST_BE_SHARED, place_of, published_files
 from eventflink.jobs.shipping import InputUnusable, read_parquet
+from eventflink.model.places import Place
 from eventflink.taskexecutor.failure_causes import text_of
 from eventflink.taskexecutor.lost_inputs import OpenedInput
 
@@ -34,14 +35,14 @@ def check_seen_by_spark(spark: "SparkSession", opened: OpenedInput) -> None:
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     written = {str(path) for output in opened.outputs.values() for path in published_files(output)}
-    directories = sorted({str(directory_of(output)) for output in opened.outputs.values()})
+    directories = sorted({str(place_of(output)) for output in opened.outputs.values()})
     try:
         listed = read_parquet(spark, directories, columns="listed INT").inputFiles()  # With columns, none are read from a file.
     except AnalysisException as error:
         if _NOT_THERE not in text_of(error):
             raise
         listed = []
-    seen = {"/" + unquote(name).partition(":")[2].lstrip("/") for name in listed}
+    seen = {str(_place_of_uri(name)) for name in listed}
     if seen == written:
         return
     one = min(written ^ seen)
@@ -50,3 +51,9 @@ def check_seen_by_spark(spark: "SparkSession", opened: OpenedInput) -> None:
         f"input '{opened.input_name}' is not where Spark reads: its driver finds {len(seen & written)} of the {len(written)} files that "
         f"were written, and {len(seen - written)} others ({who}): {MUST_BE_SHARED}"
     )
+
+
+def _place_of_uri(uri: str) -> Place:
+    """Return the place that Spark calls so: a file of a host has one slash behind its scheme, or three."""
+    scheme, _, path = unquote(uri).partition(":")
+    return Place("/" + path.lstrip("/") if scheme == "file" else f"{scheme}:{path}")

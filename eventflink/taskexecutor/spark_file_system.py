@@ -1,8 +1,9 @@
-"""Hadoop's local file system as Spark has it here: one that starts no processes, and by which no file of a checkpoint is written twice.
+"""How Spark writes files here: to disks without starting processes, and no file of a checkpoint twice; to stores without renaming.
 
-Its source is `spark_files/NioLocalFileSystem.java`. The compiler among Spark's own jars makes a jar of it, once for each of its versions
-and Spark's, into the user's cache: neither a network nor a JDK is needed. The rule: the jar appears there complete or not at all. Where it
-cannot be made, Spark starts with Hadoop's own, which forks several times for each file.
+The sources are `NioLocalFileSystem.java` and `DirectParquetCommitter.java` in `spark_files`. The compiler among Spark's own jars makes a
+jar of them, once for each of their versions and Spark's, into the user's cache: neither a network nor a JDK is needed. The rule: the jar
+appears there complete or not at all. Where it cannot be made, Spark starts with Hadoop's own classes, of which one forks several times for
+each file, and the other renames what is in a store by copying.
 """
 
 import hashlib
@@ -20,19 +21,22 @@ from eventflink.local.java import JavaMissing, find_java
 logger = logging.getLogger(__name__)
 
 _SOURCES: Final = Path(__file__).parent / "spark_files"
-_SOURCE: Final = _SOURCES / "NioLocalFileSystem.java"
+_CLASSES: Final = (_SOURCES / "NioLocalFileSystem.java", _SOURCES / "DirectParquetCommitter.java")
 _CLASS: Final = "eventflink.NioLocalFileSystem"
+
+DIRECT_COMMITTER_SETTING: Final = "spark.eventflink.directCommitter"
+"""Of a Spark server that can write outputs to stores without renaming: by which class."""
 _COMPILE_TIMEOUT_S: Final = 60.0
 _PROBLEM_LINES: Final = 3
 
 
 def file_system_settings(spark_jars: Path) -> dict[str, str]:
-    """Return the settings with which Spark has the file system, compiling it first where that was not done; none where it fails.
+    """Return the settings with which Spark has both, compiling them first where that was not done; none where it fails.
 
     `spark_jars` is the directory of Spark's own jars.
     """
     version = importlib.metadata.version("pyspark")
-    jar = default_cache_directory() / f"spark-local-files-{version}-{hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:12]}.jar"
+    jar = default_cache_directory() / f"spark-files-{version}-{_digest_of_sources()}.jar"
     try:
         if not jar.is_file():
             _make(jar, spark_jars)
@@ -45,7 +49,12 @@ def file_system_settings(spark_jars: Path) -> dict[str, str]:
         "spark.driver.extraClassPath": str(jar),
         "spark.hadoop.fs.file.impl": _CLASS,
         "spark.hadoop.fs.AbstractFileSystem.file.impl": f"{_CLASS}$Context",
+        DIRECT_COMMITTER_SETTING: "eventflink.DirectParquetCommitter",
     }
+
+
+def _digest_of_sources() -> str:
+    return hashlib.sha256(b"".join(source.read_bytes() for source in _CLASSES)).hexdigest()[:12]
 
 
 def _make(jar: Path, spark_jars: Path) -> None:
@@ -55,7 +64,7 @@ def _make(jar: Path, spark_jars: Path) -> None:
         classes, made = Path(name) / "classes", Path(name) / jar.name
         classes.mkdir()
         compiler = ["org.codehaus.janino.SimpleCompiler", str(_SOURCES / "CompileForSpark.java"), "CompileForSpark"]
-        command = [str(find_java()), "-XX:TieredStopAtLevel=1", "-cp", str(spark_jars / "*"), *compiler, str(_SOURCE), str(classes)]
+        command = [str(find_java()), "-XX:TieredStopAtLevel=1", "-cp", str(spark_jars / "*"), *compiler, str(classes), *map(str, _CLASSES)]
         subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_COMPILE_TIMEOUT_S, check=True)
         with zipfile.ZipFile(made, "w") as archive:
             for path in sorted(classes.rglob("*.class")):

@@ -1,11 +1,13 @@
-"""What Spark has here besides itself: its connector to Kafka, which pyspark does not ship.
+"""What Spark has here besides itself: its connector to Kafka, and Hadoop's to S3 where data sets are there; pyspark ships neither.
 
-Its jars are fetched once, when a Spark server first starts on a machine. Where they cannot be had, Spark starts without it, and its
-configuration says why, so that a stream that needs it can say it.
+Their jars are fetched once, when a Spark server that has them first starts on a machine. Where the connector to Kafka cannot be had, Spark
+starts without it, and its configuration says why, so that a stream that needs it can say it. Without S3 no task could write there, so Spark
+does not start. The rule: no credentials are in a command line; S3's are found by AWS's own chain, in variables and files.
 """
 
 import importlib.metadata
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from eventflink.local.jars import SCALA_VERSION, JarSet, JarsUnavailable, default_cache_directory, ensure_jars
@@ -15,6 +17,35 @@ logger = logging.getLogger(__name__)
 
 PROBLEM_SETTING: Final = "spark.eventflink.kafkaConnectorMissing"
 """Of a Spark server that has no connector: why."""
+
+S3: Final = "s3a"
+"""What Hadoop calls the scheme of S3."""
+
+_HADOOP_VERSION: Final = "3.5.0"
+"""Of the Hadoop that pyspark ships."""
+_AWS_VERSION: Final = "2.35.4"
+"""Of the AWS client that this Hadoop was built with."""
+_AWS: Final = "software.amazon.awssdk"
+
+S3_CONNECTOR: Final = JarSet(
+    "Hadoop's connector to S3",
+    _HADOOP_VERSION,
+    "spark-s3-connector",
+    (
+        ("org.apache.hadoop", "hadoop-aws", _HADOOP_VERSION),
+        ("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1"),
+        # Hadoop names the bundle of all of Amazon's services, which is far larger: this is what it uses of it.
+        *[(_AWS, name, _AWS_VERSION) for name in ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")],
+    ),
+    jar_count=36,
+    megabytes=13,
+    provided=("io.netty", "org.slf4j", "commons-codec", "commons-logging", "org.apache.httpcomponents"),
+    alone=("hadoop-aws", "analyticsaccelerator-s3"),
+)
+_S3_PROVIDER: Final = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
+"""AWS's own chain, which is also that of the client in Python: variables, files in ~/.aws, roles."""
+_ANY_REGION: Final = "us-east-1"
+"""What stores that are not Amazon's are called in."""
 
 _FETCH_TIMEOUT_S: Final = 100.0
 """Who needs no connector waits for it as well, where packets to the network are dropped."""
@@ -44,9 +75,10 @@ def kafka_connector() -> JarSet:
     )
 
 
-def has_kafka_connector() -> bool:
-    """Tell whether this machine has it already."""
-    return kafka_connector().path(default_cache_directory()).is_dir()
+def has_connectors(scheme: str) -> bool:
+    """Tell whether this machine has all jars already that a Spark is to have whose data sets are in a store of that scheme."""
+    wanted = [kafka_connector(), *([S3_CONNECTOR] if scheme == S3 else [])]
+    return all(jar_set.path(default_cache_directory()).is_dir() for jar_set in wanted)
 
 
 def connector_settings() -> dict[str, str]:
@@ -59,3 +91,26 @@ def connector_settings() -> dict[str, str]:
         logger.warning("KafkaConnectorMissing %s", error)
         return {PROBLEM_SETTING: " ".join(str(error).split())[:_PROBLEM_LIMIT]}
     return {"spark.jars": ",".join(str(jar) for jar in sorted(directory.glob("*.jar")))}
+
+
+def store_settings(scheme: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings with which Spark has a store of that scheme, fetching what it needs where that is missing.
+
+    `environment` says where S3 is, as it says it to AWS's own clients. Other stores are the operator's to set up.
+
+    Raises:
+        JarsUnavailable, JavaMissing: the jars are not in the cache and cannot be fetched.
+
+    """
+    if scheme != S3:
+        return {}
+    directory = ensure_jars(S3_CONNECTOR, find_java(), progress=lambda line: logger.info("S3Connector %s", line))
+    settings = {
+        "spark.driver.extraClassPath": ":".join(str(jar) for jar in sorted(directory.glob("*.jar"))),
+        "spark.hadoop.fs.s3a.aws.credentials.provider": _S3_PROVIDER,
+    }
+    endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or (_ANY_REGION if endpoint else "")
+    if endpoint:
+        settings |= {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
+    return settings | ({"spark.hadoop.fs.s3a.endpoint.region": region} if region else {})

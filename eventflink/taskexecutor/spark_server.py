@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, Self
 from eventflink.processes.disk import find_fault
 from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
 from eventflink.processes.marked import MARK_VARIABLE
-from eventflink.taskexecutor.spark_jars import has_kafka_connector
+from eventflink.taskexecutor.spark_jars import has_connectors
 from eventflink.taskexecutor.spark_release import channel_target
 from eventflink.taskexecutor.task_environment import inherited
 
@@ -74,6 +74,9 @@ class SparkServerSettings:
     pool_idle_timeout_ms: int = 30_000
     """The same, of those that are no TaskExecutor's but of a pool."""
 
+    store_scheme: str = ""
+    """The kind of store that data sets are in, as Hadoop calls it; empty: they are in directories."""
+
     @classmethod
     def of(cls, configuration: "Configuration") -> Self:
         """Return how the configuration wants it."""
@@ -84,12 +87,13 @@ class SparkServerSettings:
             configuration.spark_start_timeout_ms,
             configuration.spark_answer_timeout_ms,
             pool_idle_timeout_ms=configuration.spark_pool_idle_timeout_ms,
+            store_scheme=configuration.working_place.scheme,
         )
 
     @property
     def start_timeout_s(self) -> float:
         """How long a start may take before it counts as failed, in seconds."""
-        fetching_s = PACKAGES_TIMEOUT_S if self.packages or not has_kafka_connector() else 0.0
+        fetching_s = PACKAGES_TIMEOUT_S if self.packages or not has_connectors(self.store_scheme) else 0.0
         return max(self.timeout_ms / 1000, fetching_s)
 
 
@@ -165,8 +169,8 @@ def ensure_server(runtime_directory: Path, settings: SparkServerSettings) -> str
 def supervisor_command(runtime_directory: Path, settings: SparkServerSettings) -> list[str]:
     """Return the command of the process that runs a server (`spark_supervisor.main`)."""
     command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor"]
-    command += [str(runtime_directory), settings.master, settings.memory, settings.packages, str(settings.ui_port)]
-    return [*command, str(settings.answer_timeout_ms), str(settings.idle_timeout_ms)]
+    command += [str(runtime_directory), settings.master, settings.memory, settings.packages, settings.store_scheme]
+    return [*command, str(settings.ui_port), str(settings.answer_timeout_ms), str(settings.idle_timeout_ms)]
 
 
 def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes]:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from eventflink.local.class_data import ClassData
-from eventflink.local.jars import IVY_SETTINGS_VARIABLE, default_cache_directory
+from eventflink.local.jars import IVY_SETTINGS_VARIABLE, JarsUnavailable, default_cache_directory
 from eventflink.local.java import JavaMissing
 from eventflink.model.resources import parse_memory_size
 from eventflink.model.spark_ends import heap_was_full
@@ -35,7 +35,7 @@ from eventflink.processes.left_behind import adopt_orphans, kill_left_behind, ru
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
 from eventflink.taskexecutor.spark_canary import SparkCanary
 from eventflink.taskexecutor.spark_file_system import file_system_settings
-from eventflink.taskexecutor.spark_jars import connector_settings
+from eventflink.taskexecutor.spark_jars import connector_settings, store_settings
 from eventflink.taskexecutor.spark_server import (
     ADDRESS_FILE,
     LEASE_FILE,
@@ -66,6 +66,7 @@ _SERVER_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _SUBMIT_CLASS: Final = "org.apache.spark.deploy.SparkSubmit"
 _CLASS_OF_A_FIRST_OPERATION: Final = "org/apache/spark/sql/connect/planner/SparkConnectPlanner"
 _HEAP: Final = "spark.driver.memory"
+_CLASS_PATH: Final = "spark.driver.extraClassPath"
 _LARGE_HEAP_BYTES: Final = 31 << 30
 """At about 32 GiB pointers take 64 bits, and a JVM refuses an archive that was made with others."""
 
@@ -115,9 +116,11 @@ _SPARK_CONFIGURATION: Final = {
 def main() -> int:
     """Supervise one server until it ends or is needed no more; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    runtime_directory, master, memory, packages, *numbers = sys.argv[1:]
+    runtime_directory, master, memory, packages, store_scheme, *numbers = sys.argv[1:]
     ui_port, answer_ms, idle_ms = map(int, numbers)
-    settings = SparkServerSettings(master, memory, packages, ui_port, answer_timeout_ms=answer_ms, idle_timeout_ms=idle_ms)
+    settings = SparkServerSettings(
+        master, memory, packages, ui_port, answer_timeout_ms=answer_ms, idle_timeout_ms=idle_ms, store_scheme=store_scheme
+    )
     return _run(Path(runtime_directory), settings)
 
 
@@ -145,7 +148,11 @@ def _run(runtime_directory: Path, settings: SparkServerSettings) -> int:
         return 1
     adopt_orphans()
     token = secrets.token_urlsafe(_TOKEN_BYTES)
-    server, class_data = _start_spark(runtime_directory, settings, java, token)
+    try:
+        server, class_data = _start_spark(runtime_directory, settings, java, token)
+    except (JarsUnavailable, JavaMissing) as error:
+        logger.error("SparkServerImpossible %s", error)  # noqa: TRY400 - the trace says nothing more
+        return 1
     try:
         return _Supervision(server, class_data, runtime_directory, settings, fetching, token).run()
     finally:
@@ -209,6 +216,10 @@ def _start_spark(
         | file_system_settings(home / "jars")
         | connector_settings()
     )
+    of_store = store_settings(settings.store_scheme, os.environ)
+    if jars := of_store.pop(_CLASS_PATH, ""):  # Among `spark.jars`, each Spark would copy them for its executors.
+        configuration[_CLASS_PATH] = ":".join(filter(None, [configuration.get(_CLASS_PATH, ""), jars]))
+    configuration |= of_store
     if settings.packages:
         configuration |= {"spark.jars.packages": settings.packages, "spark.jars.ivy": str(default_cache_directory() / "spark-packages")}
         if repositories := os.environ.get(IVY_SETTINGS_VARIABLE):

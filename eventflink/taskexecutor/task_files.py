@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from eventflink.model.attempts import AttemptId
+from eventflink.model.places import Place
 from eventflink.model.statuses import TaskFile
+from eventflink.streams.failures import WorkingDirectoryUnfit
 
 _DIRECTORY_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 """Every job id, and every name that a graph may give to a vertex or an output."""
@@ -39,23 +41,29 @@ def task_file_path(log_directory: Path, attempt: AttemptId, file: TaskFile) -> P
     return log_directory / job / f"{vertex}-{attempt.subtask_index}-{attempt.attempt}.{file.value.lower()}"
 
 
-def output_path(working_path: Path, attempt: AttemptId, output: str) -> Path:
-    """Return the directory of one output of the attempt.
+def output_place(working_place: Place, attempt: AttemptId, output: str) -> Place:
+    """Return the place of one output of the attempt.
 
     Raises:
         UnusableName: an id or the output's name cannot be part of a path.
 
     """
     job, vertex = _checked("job id", attempt.job_id), _checked("vertex id", attempt.vertex_id)
-    return working_path / job / vertex / _checked("output name", output) / str(attempt.subtask_index) / f"attempt-{attempt.attempt}"
+    return working_place / job / vertex / _checked("output name", output) / str(attempt.subtask_index) / f"attempt-{attempt.attempt}"
 
 
-def checkpoint_path(working_path: Path, attempt: AttemptId) -> Path:
+def checkpoint_path(working_place: Place, attempt: AttemptId) -> Path:
     """Return the directory of the checkpoints of the attempt's subtask: all its attempts have the same.
 
     Raises:
         UnusableName: an id cannot be part of a path.
+        WorkingDirectoryUnfit: data sets are in a store, where no checkpoints can be.
 
     """
+    if working_place.scheme:
+        raise WorkingDirectoryUnfit(
+            f"checkpoints of streams cannot be in {working_place} yet: for clusters with streams, execution.working-directory must be a "
+            "path that every TaskExecutor and its Spark see"
+        )
     job, vertex = _checked("job id", attempt.job_id), _checked("vertex id", attempt.vertex_id)
-    return working_path / job / vertex / f"checkpoint.{attempt.subtask_index}"  # No output has a dot in its name.
+    return working_place.path / job / vertex / f"checkpoint.{attempt.subtask_index}"  # No output has a dot in its name.

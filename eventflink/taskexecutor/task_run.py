@@ -6,6 +6,7 @@ to the TaskExecutor only when all of them are whole; whether they count is decid
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,20 +17,23 @@ from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.published import OutputNotWhole, write_file_list
 from eventflink.jobs.shipping import HashInput, HashInputs, Share, read_share
+from eventflink.jobs.stored_files import StoreFailed, say_refused
 from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator
 from eventflink.model.job_parameters import Value, values_of
+from eventflink.model.places import Place
 from eventflink.model.statuses import ShipStrategy, TaskType
-from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable
+from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable, text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.io_metrics import io_metrics_of
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
 from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized
 from eventflink.taskexecutor.seen_by_spark import check_seen_by_spark
+from eventflink.taskexecutor.spark_file_system import DIRECT_COMMITTER_SETTING
 from eventflink.taskexecutor.spark_pools import pool_of
 from eventflink.taskexecutor.sql_faults import explain
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
-from eventflink.taskexecutor.task_files import output_path
+from eventflink.taskexecutor.task_files import output_place
 from eventflink.taskexecutor.task_secrets import TaskSecrets
 from eventflink.taskexecutor.task_spark import TaskSpark
 
@@ -50,6 +54,10 @@ MAX_OUTPUT_NAMES_BYTES: Final = 128 * 1024
 
 _WHOLE_VARIANTS: Final = ("spark.sql.variant.inferShreddingSchema", "spark.sql.variant.writeShredding.enabled")
 """Spark divides a variant into columns of a schema that it guesses, which nobody but Spark puts together again."""
+
+_REFUSED: Final = re.compile(r"Caused by: java\.nio\.file\.AccessDeniedException: (?:.*S3Exception: )?(.{1,200})")
+"""What Hadoop says of a store that knows whose request it refuses."""
+_COMMITTER_OPTION: Final = "spark.sql.parquet.output.committer.class"
 
 Tell = Callable[[TaskEvent], None]
 
@@ -288,7 +296,7 @@ def _check_output(name: object, rows: object) -> None:
         raise OutputUnusable(f"output '{name}' has no columns, so it cannot be stored")
 
 
-def find_places(names: Iterable[str], attempt: AttemptId, working_path: Path) -> dict[str, Path]:
+def find_places(names: Iterable[str], attempt: AttemptId, working_place: Place) -> dict[str, Place]:
     """Return where each output goes.
 
     Raises:
@@ -296,7 +304,7 @@ def find_places(names: Iterable[str], attempt: AttemptId, working_path: Path) ->
         UnusableName: an id or the name of an output cannot be part of a path.
 
     """
-    places = {name: output_path(working_path, attempt, name) for name in names}
+    places = {name: output_place(working_place, attempt, name) for name in names}
     size = sum(len(name) + len(str(place).encode()) + _WRITTEN_BYTES for name, place in places.items())
     if size > MAX_OUTPUT_NAMES_BYTES:
         raise OutputUnusable(
@@ -306,7 +314,7 @@ def find_places(names: Iterable[str], attempt: AttemptId, working_path: Path) ->
 
 
 def _publish(outputs: Mapping[str, "DataFrame"], attempt: AttemptId, settings: ForkServerSettings) -> tuple[OutputLocation, ...]:
-    places = find_places(outputs, attempt, settings.working_path)
+    places = find_places(outputs, attempt, settings.working_place)
     published = []
     for name, rows in outputs.items():
         written_rows = _write(rows, places[name])
@@ -323,11 +331,12 @@ def _has_variant(kind: "DataType") -> bool:
     return '"variant"' in kind.json()
 
 
-def _write(rows: "DataFrame", place: Path) -> int:
+def _write(rows: "DataFrame", place: Place) -> int:
     """Have Spark write an output; return how many rows its executors say to have written, wherever their files are.
 
     Raises:
         OutputUnusable: Spark does not say it.
+        StoreFailed: the store refuses to take it.
 
     """
     from pyspark.sql import functions  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
@@ -336,7 +345,17 @@ def _write(rows: "DataFrame", place: Path) -> int:
         for setting in _WHOLE_VARIANTS:
             rows.sparkSession.conf.set(setting, "false")
     counted = rows.observe(_WRITTEN_ROWS, functions.count(functions.lit(1)).alias("rows"))
-    counted.write.mode("error").parquet(str(place))
+    writer = counted.write.mode("error")
+    if place.scheme and (committer := rows.sparkSession.conf.get(DIRECT_COMMITTER_SETTING, "")):
+        writer = writer.option(_COMMITTER_OPTION, committer)
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - likewise
+
+    try:
+        writer.parquet(str(place))
+    except PySparkException as error:
+        if place.scheme and (refused := _REFUSED.search(text_of(error))):
+            raise StoreFailed(say_refused(place, "written by Spark", refused[1])) from error
+        raise
     said = dict(counted.executionInfo.flows if counted.executionInfo is not None else ()).get(_WRITTEN_ROWS)
     if said is None:
         raise OutputUnusable(f"Spark wrote to {place}, and does not say how many rows: a proxy before it must pass on observed metrics")

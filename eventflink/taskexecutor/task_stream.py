@@ -117,7 +117,7 @@ class StreamTask:
         self.sources = stream.sources
         self._edges_in = edges_of(stream.sources, settings.cluster_id, attempt.job_id)
         self._edges_out = edges_of(stream.sinks, settings.cluster_id, attempt.job_id)
-        self._location = checkpoint_path(settings.working_path, attempt)
+        self._location = checkpoint_path(settings.working_place, attempt)
         self._first_batch_id = 0
         self._outputs: dict[str, DataFrame] = {}
         self._query: RunningQuery | None = None

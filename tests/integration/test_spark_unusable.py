@@ -74,7 +74,7 @@ def _reason(directory: Path) -> str:
 
 
 def test_a_spark_that_takes_longer_than_its_setting_says_is_refused_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_server, "has_kafka_connector", lambda: True)  # To fetch it may take longer.
+    monkeypatch.setattr(spark_server, "has_connectors", lambda _: True)  # To fetch it may take longer.
     with SparkLease(tmp_path):
         with pytest.raises(SparkUnavailable, match=r"Spark did not start within 0\.5 s \(spark\.local\.start-timeout\)"):
             ensure_server(tmp_path, SparkServerSettings("local[1]", "512m", timeout_ms=500))

@@ -21,7 +21,7 @@ from eventflink.taskexecutor.kafka_links import Inbox
 from eventflink.taskexecutor.process_events import LaunchTask
 from eventflink.taskexecutor.process_link import ProcessLink
 from eventflink.taskexecutor.protocol import MainLoop, TaskExecutorProtocol
-from eventflink.taskexecutor.task_files import output_path, task_file_path
+from eventflink.taskexecutor.task_files import output_place, task_file_path
 from tests.support.hand import NOWHERE
 from tests.support.task_host import Archives
 from tests.unit.test_taskexecutor_protocol import SETTINGS
@@ -53,7 +53,7 @@ class Executor:
         self.inbox = Inbox()
         settings = {"taskmanager.id": "tm", "data.directory": str(directory), "spark.remote": spark} | further
         configuration = build_configuration(settings, "test")
-        self.working_path = configuration.working_path
+        self.working_place = configuration.working_place
         guardian = GuardianLink(NOWHERE, "nowhere", "tm", directory / "guardian.log", FileLock(directory / "lock", 15.0))
         protocol: TaskExecutorProtocol = MainLoop(SETTINGS, lambda: "i1").protocol
         self.link = ProcessLink(configuration, "127.0.0.1:9", directory, directory / "run", self.inbox, protocol, guardian)
@@ -82,7 +82,7 @@ class Executor:
         return task_file_path(self.directory, attempt, TaskFile.STDOUT).read_text("utf-8")
 
     def count(self, attempt: AttemptId) -> int:
-        return int(pq.read_table(output_path(self.working_path, attempt, "default")).num_rows)
+        return int(pq.read_table(output_place(self.working_place, attempt, "default").path).num_rows)
 
 
 @pytest.fixture

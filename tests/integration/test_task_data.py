@@ -53,7 +53,7 @@ def test_what_is_no_data_frame_is_refused_by_its_type(host: Host, task: str, wha
 def test_outputs_go_to_a_place_of_the_attempt_and_the_empty_one_keeps_its_schema(host: Host) -> None:
     job = uuid.uuid4().hex
     outputs = {o.output: o for o in host.finish("two_outputs", job_id=job, attempt=3)}
-    place = host.settings.working_path / job / "vertex"
+    place = host.settings.working_place.path / job / "vertex"
     assert {n: o.location for n, o in outputs.items()} == {n: str(place / n / "0" / "attempt-3") for n in ("even", "none")}
     assert [(outputs[n].rows, outputs[n].files > 0) for n in ("even", "none")] == [(5, True), (0, True)]
     assert sorted(read_result([outputs["even"]], 99).column("id").to_pylist()) == [0, 2, 4, 6, 8]
@@ -187,7 +187,7 @@ def test_a_file_that_is_gone_while_a_task_reads_fails_the_task_although_it_has_a
 def test_rows_that_an_executor_wrote_elsewhere_are_missed(host: Host) -> None:
     """Spark's driver commits what it finds, and says that the write was a success."""
     job = uuid.uuid4().hex
-    place = host.settings.working_path / job / "vertex" / "default" / "0" / "attempt-1"
+    place = host.settings.working_place.path / job / "vertex" / "default" / "0" / "attempt-1"
     failure_type, message, _ = host.fail("written_elsewhere", job_id=job, parameters={"place": str(place)})
     assert (place / "_SUCCESS").exists()
     assert failure_type == "OutputUnusable"
@@ -229,7 +229,7 @@ def test_what_is_written_to_another_disk_is_not_published(elsewhere: Host) -> No
     failure_type, message, _ = elsewhere.fail("two_outputs")
     assert failure_type == "OutputUnusable"
     assert message.startswith(
-        f"vertex 'vertex': output 'even' cannot be published: Spark wrote 5 rows to {elsewhere.settings.working_path}/"
+        f"vertex 'vertex': output 'even' cannot be published: Spark wrote 5 rows to {elsewhere.settings.working_place.path}/"
     )
     assert f"where host {socket.gethostname()} finds nothing (No such file or directory): every TaskExecutor, and the driver" in message
 
@@ -252,7 +252,7 @@ def test_a_task_reads_nothing_where_spark_sees_other_files_than_were_written(
 ) -> None:
     """It would compute with the rows that Spark finds, and be wrong without a word."""
     name = uuid.uuid4().hex
-    place, of_spark = elsewhere.settings.working_path / name, elsewhere.directory / "of spark" / name
+    place, of_spark = elsewhere.settings.working_place.path / name, elsewhere.directory / "of spark" / name
     locations = []
     for index, output in enumerate(host.make_numbers(300, 2)):
         for copy in (place, of_spark):

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from eventflink.model.attempts import AttemptId, IOMetrics
+from eventflink.model.places import Place
 from eventflink.model.statuses import TaskFile
 from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
 from eventflink.taskexecutor.fork_server_wire import encode_line
@@ -359,7 +360,7 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
         cluster_id="test",
         bootstrap_servers="127.0.0.1:9",
         replication_factor=1,
-        working_path=tmp_path,
+        working_place=Place(str(tmp_path)),
         log_directory=tmp_path,
         runtime_directory=tmp_path / "run",
         spark_remote="",
@@ -441,12 +442,13 @@ def test_a_waiting_process_that_dies_is_replaced(host: Host) -> None:
 OWNER = """
 import sys, time
 from pathlib import Path
+from eventflink.model.places import Place
 from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
 from eventflink.taskexecutor.fork_server_wire import decode_line
 from eventflink.taskexecutor.spark_server import SparkServerSettings
 d = Path(sys.argv[1])
 settings = ForkServerSettings(cluster_id="test", bootstrap_servers="", replication_factor=1,
-    working_path=d, log_directory=d, runtime_directory=d, spark_remote="",
+    working_place=Place(str(d)), log_directory=d, runtime_directory=d, spark_remote="",
     spark_server=SparkServerSettings("local", "1g"), kill_timeout_ms=500, with_spark=True, warm_processes=2)
 server = ForkServer(settings, lambda event: None)
 server.start()

@@ -19,6 +19,7 @@ import psutil
 from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.jobs.result import read_result
 from eventflink.model.attempts import AttemptId, OutputLocation
+from eventflink.model.places import Place
 from eventflink.model.statuses import TaskType
 from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
 from eventflink.taskexecutor.process_events import (
@@ -181,7 +182,7 @@ class Host:
             cluster_id="test",
             bootstrap_servers="127.0.0.1:9",
             replication_factor=1,
-            working_path=directory / "jobs",
+            working_place=Place(str(directory / "jobs")),
             log_directory=directory / "logs",
             runtime_directory=directory / "run",
             spark_remote=spark_remote,

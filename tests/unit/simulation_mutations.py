@@ -87,6 +87,7 @@ from eventflink.master.slot_manager import SlotManager
 from eventflink.master.state import ClusterState
 from eventflink.model import kafka_settings, secret_references
 from eventflink.model.attempts import AttemptId
+from eventflink.model.places import Place
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FollowUpType, InstantOrigin, Role
 from eventflink.snapshots import snapshot as snapshot_module
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable
@@ -683,11 +684,11 @@ def forgotten_attempts_are_new(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P17", "all attempts of a subtask write to the same place")
 def attempts_share_a_place(patch: pytest.MonkeyPatch) -> None:
-    def shared(working_path: Path, attempt: AttemptId, output: str) -> Path:
-        return output_path(working_path, attempt._replace(attempt=1), output)
+    def shared(working_place: Place, attempt: AttemptId, output: str) -> Place:
+        return output_place(working_place, attempt._replace(attempt=1), output)
 
-    output_path = task_files.output_path
-    patch.setattr(task_files, "output_path", shared)
+    output_place = task_files.output_place
+    patch.setattr(task_files, "output_place", shared)
 
 
 # -- snapshots, versions, time -----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from eventflink.entrypoint.cleaning import Cleaner, remove_intermediate_data
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupsCompleted, MasterInput
+from eventflink.model.places import Place
 
 
 def test_clean_ups_of_jobs_that_end_soon_after_each_other_have_one_outcome(tmp_path: Path) -> None:
@@ -25,7 +26,7 @@ def test_clean_ups_of_jobs_that_end_soon_after_each_other_have_one_outcome(tmp_p
             outcomes.append(outcome)
             has_outcome.set()
 
-        cleaner = Cleaner(tmp_path, note, lambda *_: None)
+        cleaner = Cleaner(Place(str(tmp_path)), note, lambda *_: None)
         task = asyncio.create_task(cleaner.run())
         cleaner.submit(CleanUp("first", ()))
         for _ in range(10):
@@ -58,7 +59,7 @@ def test_clean_up_removes_nothing_behind_a_link_wherever_a_task_has_put_it(tmp_p
     before = files_of(victim)
     (working / link).parent.mkdir(parents=True)
     (working / link).symlink_to(victim)
-    remove_intermediate_data(working, "job", [f"file://{working / place}" for place in kept])
+    remove_intermediate_data(Place(str(working)), "job", [f"file://{working / place}" for place in kept])
     assert files_of(victim) == before
     assert (working / link).is_symlink() == bool(kept)
     assert (working / "job").exists() == bool(kept)
@@ -78,7 +79,7 @@ def test_a_directory_that_becomes_a_link_while_it_is_emptied_leads_nowhere(tmp_p
 
     monkeypatch.setattr(os, "open", replace_and_open)
     with pytest.raises(OSError, match="Not a directory"):  # What is at the job's name by now is no directory; the next try removes it.
-        remove_intermediate_data(working, "job", ())
+        remove_intermediate_data(Place(str(working)), "job", ())
     assert files_of(victim) == ["inner/precious"]
 
 
@@ -97,7 +98,7 @@ def test_a_directory_that_is_moved_away_while_it_is_emptied_takes_the_clean_up_n
 
     monkeypatch.setattr(os, "unlink", move_and_unlink)
     with pytest.raises(OSError, match="was moved while it was removed"):
-        remove_intermediate_data(working, "job", ())
+        remove_intermediate_data(Place(str(working)), "job", ())
     assert (victim / "precious").exists()
 
 
@@ -119,10 +120,10 @@ def test_clean_up_keeps_results_and_removes_what_lies_beside_them_however_deep(d
         here = inner
     os.close(here)
     kept = [f"file://{tmp_path}/job/a/out/0/attempt-1", f"{tmp_path}/job/c/out/0/attempt-1", "/elsewhere/rows"]
-    remove_intermediate_data(tmp_path, "job", kept)
+    remove_intermediate_data(Place(str(tmp_path)), "job", kept)
     assert files_of(tmp_path) == ["job/a/out/0/attempt-1/rows", "other/rows"]
     assert not (tmp_path / "job" / "b").exists()
-    remove_intermediate_data(tmp_path, "job", ())
-    remove_intermediate_data(tmp_path, "job", ())
+    remove_intermediate_data(Place(str(tmp_path)), "job", ())
+    remove_intermediate_data(Place(str(tmp_path)), "job", ())
     assert files_of(tmp_path) == ["other/rows"]
     assert not (tmp_path / "job").exists()

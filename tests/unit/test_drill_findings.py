@@ -30,6 +30,7 @@ from eventflink.gateways.reads import KnownMaster
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupsCompleted, MasterInput
 from eventflink.model.attempts import SubtaskId
+from eventflink.model.places import Place
 from eventflink.model.statuses import DrillStepType, ExecutionState, Role
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, vertex
 
@@ -244,7 +245,7 @@ def test_a_rehearsing_cleaner_says_that_all_is_done_and_touches_nothing(cleaner:
 
     async def clean() -> list[MasterInput]:
         outcomes: list[MasterInput] = []
-        one = cleaner(tmp_path, outcomes.append, lambda *_: None)
+        one = cleaner(Place(str(tmp_path)), outcomes.append, lambda *_: None)
         task = asyncio.create_task(one.run())
         one.submit(CleanUp("job", ()))
         async with asyncio.timeout(10):

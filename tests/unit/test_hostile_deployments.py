@@ -10,6 +10,7 @@ from eventflink.events.effects import DeploymentEnvelope
 from eventflink.events.inputs import SlotOfferRefusal, TaskStateReport
 from eventflink.events.topics import MAX_INBOUND_BYTES
 from eventflink.model.attempts import AttemptId, OutputLocation
+from eventflink.model.places import Place
 from eventflink.model.statuses import ExecutionState
 from eventflink.taskexecutor.failure_causes import OutputUnusable, UnknownFunction
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
@@ -41,7 +42,7 @@ def test_an_archive_whose_name_is_no_digest_is_neither_asked_for_nor_stored(dige
         cluster_id="test",
         bootstrap_servers="127.0.0.1:9",
         replication_factor=1,
-        working_path=tmp_path / "work",
+        working_place=Place(str(tmp_path / "work")),
         log_directory=tmp_path / "logs",
         runtime_directory=tmp_path / "runtime",
         spark_remote="",
@@ -58,13 +59,13 @@ def test_an_archive_whose_name_is_no_digest_is_neither_asked_for_nor_stored(dige
 @pytest.mark.parametrize("name", ["", "..", "../../x", "/x", "a/b", "a\0b", "x" * 129])
 def test_an_output_cannot_be_put_outside_of_its_attempt(name: str, tmp_path: Path) -> None:
     with pytest.raises(UnusableName):
-        find_places([name], ATTEMPT, tmp_path)
+        find_places([name], ATTEMPT, Place(str(tmp_path)))
 
 
 def test_more_outputs_than_one_report_can_name_fail_the_task_before_anything_is_written(tmp_path: Path) -> None:
     """The master would refuse the record, and wait for the end of the task for ever."""
     with pytest.raises(OutputUnusable, match="it returned 5000 outputs, whose names and places have"):
-        find_places([f"output-{number}" for number in range(5_000)], ATTEMPT, tmp_path)
+        find_places([f"output-{number}" for number in range(5_000)], ATTEMPT, Place(str(tmp_path)))
     assert not list(tmp_path.iterdir())
 
 

@@ -9,6 +9,7 @@ import pytest
 from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.jobs.published import write_file_list
 from eventflink.model.attempts import IOMetrics, OutputLocation
+from eventflink.model.places import Place
 from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.io_metrics import io_metrics_of
 
@@ -18,7 +19,7 @@ def publish(place: Path, *files: int) -> OutputLocation:
     place.mkdir()
     for number, rows in enumerate(files):
         pq.write_table(pa.table({"n": list(range(rows))}), place / f"part-{number}.parquet")
-    return write_file_list("default", place, sum(files))
+    return write_file_list("default", Place(str(place)), sum(files))
 
 
 def bytes_of(*places: OutputLocation) -> int:

@@ -13,6 +13,7 @@ import pytest
 
 from eventflink.jobs.published import FILE_LIST, OutputNotWhole, find_damage, write_file_list
 from eventflink.model.attempts import LostInput, OutputLocation
+from eventflink.model.places import Place
 from eventflink.taskexecutor.lost_inputs import MAX_LOST_INPUTS, InputLost, OpenedInput, OpenedInputs, failure_of
 
 
@@ -23,7 +24,7 @@ def _publish(directory: Path, *rows: int) -> OutputLocation:
         pq.write_table(pa.table({"n": list(range(count))}), directory / f"part-{number}.parquet")
         (directory / f".part-{number}.parquet.crc").write_bytes(b"crc")
     (directory / "_SUCCESS").touch()
-    return write_file_list("default", directory, sum(rows))
+    return write_file_list("default", Place(str(directory)), sum(rows))
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def test_an_output_of_which_this_host_sees_other_rows_than_spark_wrote_cannot_be
     for number, count in enumerate(rows):
         pq.write_table(pa.table({"n": list(range(count))}), place / f"part-{number}.parquet")
     with pytest.raises(OutputNotWhole) as raised:
-        write_file_list("default", place, 5)
+        write_file_list("default", Place(str(place)), 5)
     found = f"Spark wrote 5 rows to {place}, where host {socket.gethostname()} finds {sum(rows)} in {len(rows)} files: "
     assert str(raised.value).startswith(found)
     assert "must see the same execution.working-directory" in str(raised.value)
@@ -112,19 +113,19 @@ def test_no_rows_are_in_a_file_as_well(tmp_path: Path) -> None:
     """Spark writes one for the columns alone: where there is none, it is elsewhere."""
     (tmp_path / "none").mkdir()
     with pytest.raises(OutputNotWhole, match="finds 0 in 0 files"):
-        write_file_list("default", tmp_path / "none", 0)
+        write_file_list("default", Place(str(tmp_path / "none")), 0)
     assert _publish(tmp_path / "empty", 0).rows == 0
 
 
 def test_an_output_that_this_host_does_not_see_cannot_be_published(tmp_path: Path) -> None:
     with pytest.raises(OutputNotWhole, match=r"Spark wrote 7 rows to .*, where host .* finds nothing \(No such file or directory\)"):
-        write_file_list("default", tmp_path / "elsewhere", 7)
+        write_file_list("default", Place(str(tmp_path / "elsewhere")), 7)
 
 
 def test_an_output_with_a_file_that_cannot_be_read_cannot_be_published(tmp_path: Path) -> None:
     (tmp_path / "part-0.parquet").write_bytes(b"no Parquet")
     with pytest.raises(OutputNotWhole, match="finds a file that cannot be read: "):
-        write_file_list("default", tmp_path, 7)
+        write_file_list("default", Place(str(tmp_path)), 7)
 
 
 def test_a_lost_input_is_refused_when_it_is_opened(output: OutputLocation) -> None:

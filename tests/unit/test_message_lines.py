@@ -9,6 +9,7 @@ import pytest
 
 from eventflink.blob.tls import TlsFiles
 from eventflink.model.attempts import FailureCause, LostInput, OutputLocation
+from eventflink.model.places import Place
 from eventflink.processes.guardian_process import LINE_LIMIT_BYTES
 from eventflink.taskexecutor import guardian_messages
 from eventflink.taskexecutor.fork_server_wire import (
@@ -51,7 +52,7 @@ SETTINGS = ForkServerSettings(
     cluster_id="test",
     bootstrap_servers="127.0.0.1:9",
     replication_factor=1,
-    working_path=Path("/work"),
+    working_place=Place("/work"),
     log_directory=Path("logs"),
     runtime_directory=Path("run"),
     spark_remote="",

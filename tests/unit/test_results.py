@@ -15,8 +15,9 @@ from eventflink.gateways.results import ExecutionGraphInfo, read_as
 from eventflink.jobs.published import ResultUnreadable, write_file_list
 from eventflink.jobs.result import JobOutput, read_result
 from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
+from eventflink.model.places import Place
 from eventflink.model.statuses import ExecutionState
-from eventflink.taskexecutor.task_files import output_path
+from eventflink.taskexecutor.task_files import output_place
 from eventflink.views.jobs_and_cluster import job_view
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, reports_of, state_report, vertex
 
@@ -25,7 +26,7 @@ def publish(place: Path, **columns: list[int]) -> OutputLocation:
     place.mkdir(parents=True)
     pq.write_table(pa.table(columns), place / "part-0.parquet")
     (place / "_SUCCESS").touch()
-    return write_file_list("default", place, len(columns["n"]))
+    return write_file_list("default", Place(str(place)), len(columns["n"]))
 
 
 def job_of(cluster: ScriptedCluster) -> ExecutionGraphInfo:
@@ -92,7 +93,7 @@ def test_only_what_the_attempt_left_that_finished_is_the_result(tmp_path: Path) 
     cluster = ScriptedCluster()
     cluster.register("tm", slots=4)
     [first] = deployments(cluster.submit(graph(vertex("a"), restart_strategy=fixed_delay(1, 0))))
-    places = [publish(output_path(tmp_path, AttemptId("job", "a", 0, n), "default"), n=[n]) for n in (1, 2)]
+    places = [publish(output_place(Place(str(tmp_path)), AttemptId("job", "a", 0, n), "default").path, n=[n]) for n in (1, 2)]
     with pytest.raises(ResultNotThere, match="is RUNNING; only a finished job has a result"):
         find_output(job_of(cluster))
     cluster.report(first, ExecutionState.FAILED, cause=FailureCause("TaskManagerLost", "it is gone", ""))

@@ -9,6 +9,7 @@ from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext, TaskInputs
 from eventflink.jobs.shipping import InputUnusable, Share, key_groups_of
 from eventflink.model.attempts import AttemptId
+from eventflink.model.places import Place
 from eventflink.model.statuses import TaskFile
 from eventflink.taskexecutor.failure_causes import MESSAGE_LIMIT, STACK_TRACE_LIMIT, UnknownFunction, bounded, cause_of
 from eventflink.taskexecutor.fork_server_wire import LineBuffer, decode_line, encode_line
@@ -16,7 +17,7 @@ from eventflink.taskexecutor.message_lines import UnreadableLine
 from eventflink.taskexecutor.process_events import EndTask, Failed, Finished, Killed, TaskProcessEnded
 from eventflink.taskexecutor.spark_release import channel_target
 from eventflink.taskexecutor.task_code import resolve_function
-from eventflink.taskexecutor.task_files import UnusableName, output_path, task_file_path
+from eventflink.taskexecutor.task_files import UnusableName, output_place, task_file_path
 from eventflink.taskexecutor.task_spark import session_address
 
 ATTEMPT = AttemptId("job", "vertex", 1, 2)
@@ -39,15 +40,15 @@ def test_groups_are_shared_out_evenly() -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "a\0b", "a" * 129, "-a"])
 def test_no_name_leads_out_of_its_directory(name: str, tmp_path: Path) -> None:
     with pytest.raises(UnusableName, match=r"output name .* cannot name a directory"):
-        output_path(tmp_path, ATTEMPT, name)
+        output_place(Place(str(tmp_path)), ATTEMPT, name)
     with pytest.raises(UnusableName, match=r"job id .* cannot name a directory"):
-        output_path(tmp_path, ATTEMPT._replace(job_id=name), "default")
+        output_place(Place(str(tmp_path)), ATTEMPT._replace(job_id=name), "default")
     with pytest.raises(UnusableName, match=r"vertex id .* cannot name a directory"):
         task_file_path(tmp_path, ATTEMPT._replace(vertex_id=name), TaskFile.LOG)
 
 
 def test_each_attempt_has_places_of_its_own(tmp_path: Path) -> None:
-    assert output_path(tmp_path, ATTEMPT, "default") == tmp_path / "job/vertex/default/1/attempt-2"
+    assert output_place(Place(str(tmp_path)), ATTEMPT, "default") == Place(str(tmp_path / "job/vertex/default/1/attempt-2"))
     assert task_file_path(tmp_path, ATTEMPT, TaskFile.STDERR) == tmp_path / "job/vertex-1-2.stderr"
 
 

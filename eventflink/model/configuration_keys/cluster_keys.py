@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 from eventflink.model.cluster_secret import checked_reference
 from eventflink.model.configuration_keys.keys import Keys
 from eventflink.model.kafka_settings import checked_settings
+from eventflink.model.places import parse_place
 from eventflink.model.secret_values import DEFAULT_KEYS, check_keys
 
 
@@ -80,10 +81,11 @@ class ClusterKeys(Keys):
         alias="drills.rehearsal",
         description="Set by `drill --rehearsal` for masters on a copy of the log: clean-ups are only noted.",
     )
-    working_directory: Path | None = Field(
-        None,
+    working_directory: str = Field(
+        "",
         alias="execution.working-directory",
-        description="Data sets of jobs; every TaskExecutor and its Spark must see it. Default: below data.directory.",
+        description="Data sets of jobs: a path that every TaskExecutor and its Spark see, or a URL such as s3a://bucket/prefix, where "
+        "streams cannot run yet. Default: below data.directory.",
     )
     shutdown_timeout_ms: int = Field(
         30_000,
@@ -119,6 +121,13 @@ class ClusterKeys(Keys):
     @classmethod
     def _check_cluster_secret(cls, value: str) -> str:
         return checked_reference(value)
+
+    @field_validator("working_directory")
+    @classmethod
+    def _check_working_directory(cls, value: str) -> str:
+        if value:
+            parse_place(value)
+        return value
 
     @field_validator("redaction_keys")
     @classmethod

@@ -3,7 +3,7 @@ import org.codehaus.janino.Compiler;
 
 /** Compiles for the JVM what Spark is given as source, with the compiler among Spark's jars: a Java runtime alone has none. */
 public class CompileForSpark {
-    /** Compile SOURCE against this JVM's class path into DIRECTORY. */
+    /** Compile SOURCES against this JVM's class path into DIRECTORY, which comes first. */
     public static void main(String[] arguments) throws Exception {
         String[] names = System.getProperty("java.class.path").split(File.pathSeparator);
         File[] jars = new File[names.length];
@@ -12,7 +12,11 @@ public class CompileForSpark {
         }
         Compiler compiler = new Compiler();
         compiler.setClassPath(jars);
-        compiler.setDestinationDirectory(new File(arguments[1]), false);
-        compiler.compile(new File[] {new File(arguments[0])});
+        compiler.setDestinationDirectory(new File(arguments[0]), false);
+        File[] sources = new File[arguments.length - 1];
+        for (int i = 0; i < sources.length; i++) {
+            sources[i] = new File(arguments[i + 1]);
+        }
+        compiler.compile(sources);
     }
 }

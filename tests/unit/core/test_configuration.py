@@ -78,7 +78,7 @@ def test_a_path_that_is_a_url_is_refused_by_its_key(key: str, url: str | Path) -
 
 @pytest.mark.parametrize("path", ["/with:colon/jobs", "relative/s3a:/jobs", "~/jobs", "c:/jobs", "a b"])
 def test_what_is_no_url_is_a_path(path: str) -> None:
-    assert build_configuration({"execution.working-directory": path}, "f").working_path == Path(path).expanduser().absolute()
+    assert build_configuration({"execution.working-directory": path}, "f").working_place.path == Path(path).expanduser().absolute()
 
 
 @pytest.mark.parametrize(

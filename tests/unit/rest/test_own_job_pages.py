@@ -16,6 +16,7 @@ from eventflink.jobs.published import write_file_list
 from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause, IOMetrics
+from eventflink.model.places import Place
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.model.stream_progress import StreamOutputProgress, StreamSourceProgress
 from eventflink.views.archive import archive_view
@@ -154,7 +155,7 @@ def test_the_first_rows_of_a_result_are_read_where_the_log_says(tmp_path: Path) 
         (tmp_path / str(index)).mkdir()
         rows = {"name": names, "count": [1, 2**60, -1], "ratio": [0.5, float("nan"), None], "many": [[1], [], None]}
         pq.write_table(pa.table(rows), tmp_path / str(index) / "part.parquet")
-    left = [write_file_list("default", tmp_path / str(index), 3) for index in range(2)]
+    left = [write_file_list("default", Place(str(tmp_path / str(index))), 3) for index in range(2)]
     cluster = ScriptedCluster()
     cluster.register("tm", slots=4)
     for number, task in enumerate(deployments(cluster.submit(graph(vertex("a", 2))))):

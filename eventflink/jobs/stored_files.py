@@ -1,0 +1,246 @@
+"""The files of outputs, in a directory of this host or below a prefix of an object store: found, read, written whole, removed.
+
+What a file is for is not known here. A store is spoken to by fsspec, whose drivers and credentials are each store's own. The rule it keeps:
+a store that does not answer, or refuses, is told apart from a file that is gone: `StoreFailed` says nothing about what is there.
+"""
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from eventflink.model.places import Place
+from eventflink.processes.beneath import remove_below
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+_PATIENCE_S: Final = 60.0
+"""How long a store may do nothing of what it is asked before that counts as a failure."""
+_FIRST_PAUSE_S: Final = 0.5
+_LONGEST_PAUSE_S: Final = 8.0
+_WITHOUT_CREDENTIALS: Final = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError")
+"""Errors of S3's client that no second try mends."""
+_ASKED_AT_ONCE: Final = 16
+_S3_KEY: Final = "AWS_ACCESS_KEY_ID"
+_SHOWN: Final = 500
+
+
+class StoreFailed(Exception):
+    """A store refused what it was asked, or did not answer in time; the message names the place, whose key it was, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What is known of a file without reading it."""
+
+    size: int
+    version: str = ""
+    """What the store calls the content that it has now; empty: it has no such word, or the file is in a directory."""
+
+
+def find_files(place: Place) -> dict[str, FileFacts]:
+    """Return the files that Spark reads there, by their names below it: neither hidden ones, nor what is in hidden folders.
+
+    Raises:
+        OSError: the directory cannot be read, or is not there; of a store, there is no such bucket.
+        StoreFailed: the store does not say.
+
+    """
+    if place.scheme:
+        return dict(sorted(_find_objects(place).items()))
+    found = {}
+    for folder, names, files in os.walk(place.path, onerror=_raise):
+        names[:] = [name for name in names if not name.startswith(("_", "."))]
+        for name in files:
+            if not name.startswith(("_", ".")):
+                path = os.path.join(folder, name)  # noqa: PTH118 - for each file of an output; a `Path` takes ten times as long
+                found[os.path.relpath(path, place.text)] = FileFacts(os.stat(path).st_size)  # noqa: PTH116 - likewise
+    return dict(sorted(found.items()))
+
+
+def _find_objects(place: Place) -> dict[str, FileFacts]:
+    def find(fs: Any, root: str) -> dict[str, FileFacts]:
+        found = {}
+        for name, entry in fs.find(root, detail=True).items():
+            below = str(name).removeprefix(root).lstrip("/")
+            if below and entry.get("type") != "directory" and not any(part.startswith(("_", ".")) for part in below.split("/")):
+                found[below] = FileFacts(int(entry.get("size") or 0), str(entry.get("ETag") or entry.get("etag") or ""))
+        return found
+
+    return _ask(place, "list", find)
+
+
+def read_start(place: Place, limit: int) -> bytes:
+    """Return at most the first `limit` bytes of a file.
+
+    Raises:
+        OSError: there is none, or it cannot be read.
+        StoreFailed: the store does not hand it out.
+
+    """
+    if place.scheme:
+        return bytes(_ask(place, "read", lambda fs, path: fs.cat_file(path, start=0, end=limit)))
+    with place.path.open("rb") as file:
+        return file.read(limit)
+
+
+def write_whole(place: Place, data: bytes) -> None:
+    """Write a small file, which appears with all that is in it.
+
+    Raises:
+        OSError: it cannot be written.
+        StoreFailed: the store does not take it.
+
+    """
+    if place.scheme:
+        _ask(place, "write", lambda fs, path: fs.pipe_file(path, data))
+        return
+    temporary = place.path.with_name(f"{place.path.name}.part")
+    temporary.write_bytes(data)
+    temporary.replace(place.path)
+
+
+@contextmanager
+def opened(place: Place) -> Iterator[Any]:
+    """Yield what `pyarrow.parquet` opens: the path, or a file of the store that is read piece by piece.
+
+    Raises:
+        OSError: it cannot be read.
+        StoreFailed: the store does not hand it out.
+
+    """
+    if not place.scheme:
+        yield place.path
+        return
+    with _ask(place, "read", lambda fs, path: fs.open(path, "rb")) as file:
+        try:
+            yield file
+        except (OSError, ValueError):
+            raise
+        except Exception as error:
+            raise StoreFailed(_say(place, "read", error)) from error
+
+
+def count_rows(places: Collection[Place]) -> int:
+    """Return how many rows files of Parquet say at their ends to have.
+
+    Raises:
+        OSError, ValueError: one cannot be read, or is no Parquet.
+        StoreFailed: the store does not hand one out.
+
+    """
+    if any(place.scheme for place in places):
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - a directory is read in one thread
+
+        with ThreadPoolExecutor(min(len(places), _ASKED_AT_ONCE)) as threads:
+            return sum(threads.map(_rows_of, places))
+    return sum(map(_rows_of, places))
+
+
+def _rows_of(place: Place) -> int:
+    import pyarrow.parquet as pq  # noqa: PLC0415 - who looks at lists only does not wait for it
+
+    with opened(place) as source:
+        return int(pq.read_metadata(source).num_rows)
+
+
+def remove_folder(root: Place, name: str, kept: Collection[Place]) -> None:
+    """Remove what is below a folder of `root`, and the folder, but the places in `kept` and what leads there; links lead nowhere else.
+
+    Raises:
+        OSError: something could not be removed.
+        StoreFailed: the store refused, or did not answer.
+
+    """
+    folder = root / name
+    below = [inner for place in kept if (inner := place.name_below(folder)) is not None]
+    if root.scheme:
+        _ask(folder, "remove", lambda fs, path: _remove_objects(fs, path, [f"{path}/{inner}" for inner in below]))
+    elif root.path.is_dir():
+        remove_below(root.path, name, [tuple(part for part in inner.split("/") if part) for inner in below])
+
+
+def _remove_objects(fs: Any, folder: str, kept: Collection[str]) -> None:
+    """Remove, and look: what a store would not remove of many objects at once, its driver does not say."""
+
+    def find() -> list[str]:
+        with contextlib.suppress(FileNotFoundError):
+            # Some stores call a folder that is empty one of the files in it.
+            return [name for name in fs.find(folder) if name != folder and not any(name.startswith(f"{each}/") for each in kept)]
+        return []
+
+    if not (found := find()):
+        return
+    if kept:
+        fs.rm(found)
+    else:
+        fs.rm(folder, recursive=True)
+    fs.invalidate_cache()
+    if left := find():
+        raise PermissionError(f"{len(left)} of {len(found)} objects are still there after they were removed, such as {left[0]}")
+
+
+def _ask(place: Place, what: str, operation: Callable[[Any, str], R]) -> R:
+    """Ask a store for something that may be repeated without harm, until it does it.
+
+    Raises:
+        FileNotFoundError: there is no such object or bucket.
+        StoreFailed: it refused, or did not do it in time.
+
+    """
+    deadline, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
+    while True:
+        try:
+            return operation(*_file_system(place))
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # each driver has errors of its own, and some derive from nothing else
+            if _is_final(error) or time.monotonic() + pause_s > deadline:
+                raise StoreFailed(_say(place, what, error)) from error
+            logger.warning("StoreAskedAgain place=%s error=%s", place, type(error).__name__)
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _file_system(place: Place) -> tuple[Any, str]:
+    from fsspec.core import url_to_fs  # noqa: PLC0415 - who has directories does not wait for it
+
+    fs, path = url_to_fs(place.text, use_listings_cache=False)
+    fs.invalidate_cache()  # Others write as well: what a listing said before counts for nothing.
+    return fs, str(path).rstrip("/")
+
+
+def _is_final(error: Exception) -> bool:
+    return isinstance(error, PermissionError | ImportError | TypeError) or type(error).__name__ in _WITHOUT_CREDENTIALS
+
+
+def _say(place: Place, what: str, error: Exception) -> str:
+    said = f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}"
+    if _is_final(error):
+        return say_refused(place, _DONE[what], said)
+    return f"{place} could not be {_DONE[what]}: {said} (execution.working-directory)"
+
+
+def say_refused(place: Place, done: str, said: str) -> str:
+    """Return what is told of something that a store did not let be done, and of what it said."""
+    refused = f"{place} could not be {done}: {said}"
+    if place.scheme != "s3a":
+        return f"{refused} (execution.working-directory)"
+    who = f"of access key {key}" if (key := os.environ.get(_S3_KEY)) else "that AWS's client found"
+    return (
+        f"{refused}: the credentials {who} must be allowed to read, write, list and delete below execution.working-directory; those of "
+        "tasks are in variables that taskmanager.task.environment names, such as AWS_*, or in ~/.aws"
+    )
+
+
+_DONE: Final = {"list": "listed", "read": "read", "write": "written", "remove": "removed"}
+
+
+def _raise(error: OSError) -> None:
+    raise error

@@ -1,0 +1,152 @@
+"""A place is a path of this host or a URL of a store: neither is ever taken for the other, and what is below it stays below it."""
+
+from pathlib import Path
+
+import pytest
+
+from eventflink.jobs import stored_files
+from eventflink.jobs.published import FILE_LIST, find_damage, write_file_list
+from eventflink.jobs.stored_files import StoreFailed, find_files, opened, read_start, remove_folder, write_whole
+from eventflink.model.attempts import AttemptId, OutputLocation
+from eventflink.model.configuration import ConfigurationError, build_configuration
+from eventflink.model.places import Place, is_url, parse_place
+from eventflink.streams.failures import WorkingDirectoryUnfit
+from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs, failure_of
+from eventflink.taskexecutor.task_files import checkpoint_path
+
+KEY = "execution.working-directory"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("s3://bucket/a b/jobs/", "s3a://bucket/a b/jobs"),
+        ("S3A://bucket", "s3a://bucket"),
+        ("s3a://bucket//jobs//of", "s3a://bucket/jobs/of"),
+        ("gs://bucket/jobs", "gs://bucket/jobs"),
+        ("hdfs://name:9000/jobs", "hdfs://name:9000/jobs"),
+        ("abfss://container@account.dfs.core.windows.net/jobs", "abfss://container@account.dfs.core.windows.net/jobs"),
+        ("file:///with%20space/jobs", "/with space/jobs"),
+        ("/with:colon/jobs", "/with:colon/jobs"),
+    ],
+)
+def test_a_place_has_the_name_that_spark_has_for_it(text: str, place: str) -> None:
+    found = build_configuration({KEY: text}, "f").working_place
+    assert str(found) == place
+    assert bool(found.scheme) == is_url(place)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ftp://host/jobs",
+        "memory://jobs",
+        "s3a:/bucket/jobs",
+        "s3a://",
+        "s3a:///jobs",
+        "s3a://key:secret@bucket/jobs",
+        "s3a://bucket/a/../b",
+        "s3a://bucket/jobs?version=1",
+        "zip::s3://bucket/jobs",
+        "https://bucket.s3.amazonaws.com/jobs",
+    ],
+)
+def test_a_url_of_another_kind_is_refused_by_the_key(text: str) -> None:
+    """As a path it would be a folder of the current directory, which only this host has."""
+    with pytest.raises(ConfigurationError, match=rf"^f: {KEY}: .*invalid place: ") as caught:
+        build_configuration({KEY: text}, "f")
+    assert "secret" not in str(caught.value)
+
+
+def test_no_url_has_a_path() -> None:
+    with pytest.raises(ValueError, match="is a URL, and no path"):
+        _ = parse_place("s3a://bucket/jobs").path
+    with pytest.raises(WorkingDirectoryUnfit, match=f"cannot be in s3a://bucket/jobs yet: .*, {KEY} must be a path"):
+        checkpoint_path(parse_place("s3a://bucket/jobs"), AttemptId("job", "vertex", 0, 1))
+
+
+def test_what_is_below_a_place_begins_with_its_whole_name() -> None:
+    assert (Place("s3a://b/jobs") / "job" / "x").name_below(Place("s3a://b/jobs")) == "job/x"
+    assert Place("s3a://b/jobs-2/x").name_below(Place("s3a://b/jobs")) is None
+
+
+@pytest.fixture(params=["directory", "store"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """A directory, and a store that lives in this process."""
+    return Place(str(tmp_path / "root")) if request.param == "directory" else Place(f"memory://{tmp_path.name}/root")
+
+
+def _write(place: Place, data: bytes = b"x") -> None:
+    if not place.scheme:
+        place.path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(place, data)
+
+
+def test_files_are_found_read_and_removed_in_directories_and_stores(root: Place) -> None:
+    job = root / "job"
+    for name in ("b/part-1", "b/part-0", "b/_list", "b/.crc", "b/_temporary/part-2", "a/part-0"):
+        _write(job / name, b"four")
+    _write(root / "job-2" / "part-0")
+    assert {name: facts.size for name, facts in find_files(job).items()} == {"a/part-0": 4, "b/part-0": 4, "b/part-1": 4}
+    assert read_start(job / "b" / "_list", 3) == b"fou"
+    with pytest.raises(FileNotFoundError):
+        read_start(job / "none", 3)
+    remove_folder(root, "job", [job / "b"])
+    assert list(find_files(root)) == ["job-2/part-0", "job/b/part-0", "job/b/part-1"]
+    for _ in range(2):
+        remove_folder(root, "job", [])
+        assert list(find_files(root)) == ["job-2/part-0"]
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> OutputLocation:
+    """An output in a store."""
+    import pyarrow as pa  # noqa: PLC0415 - two of these tests need it
+    import pyarrow.parquet as pq  # noqa: PLC0415 - likewise
+
+    pq.write_table(pa.table({"n": [1, 2, 3]}), tmp_path / "rows.parquet")
+    place = Place(f"memory://{tmp_path.name}/output")
+    write_whole(place / "part-0.parquet", (tmp_path / "rows.parquet").read_bytes())
+    return write_file_list("default", place, 3)
+
+
+def test_an_output_in_a_store_is_published_and_its_losses_are_found(output: OutputLocation) -> None:
+    place = Place(output.location)
+    assert find_damage(output) is None
+    with opened(place / "part-0.parquet") as file:
+        assert file.read(4) == b"PAR1"
+    _write(place / "part-1.parquet")
+    assert (find_damage(output) or "").startswith(f"{place}/part-1.parquet was not written by the attempt")
+    write_whole(place / "part-0.parquet", b"PAR1")
+    assert "part-0.parquet has 4 bytes, and had " in (find_damage(output) or "")
+    write_whole(place / FILE_LIST, b"{}")
+    assert (find_damage(output) or "").endswith("is not the list of files that was written")
+
+
+def test_what_a_store_does_not_say_is_no_loss(output: OutputLocation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a store that is away for long would have everything written again that is there."""
+
+    def is_away(*_: object) -> None:
+        raise ConnectionError("nobody answers")
+
+    opened_inputs = OpenedInputs([OpenedInput("rows", {0: output})])
+    monkeypatch.setattr(stored_files, "_PATIENCE_S", 0.6)
+    monkeypatch.setattr(stored_files, "_file_system", is_away)
+    with pytest.raises(StoreFailed, match=rf"/output could not be listed: ConnectionError: nobody answers \({KEY}\)$") as raised:
+        opened_inputs.check_again()
+    cause, lost = failure_of(raised.value, "v", opened_inputs)
+    assert (cause.failure_type, lost) == ("StoreFailed", ())
+
+
+def test_a_refusal_is_not_asked_again_and_names_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def refuse(place: Place) -> None:
+        asked.append(place)
+        raise PermissionError("Access Denied")
+
+    monkeypatch.setattr(stored_files, "_file_system", refuse)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIA1")
+    with pytest.raises(StoreFailed, match=f"^s3a://bucket/x could not be read: PermissionError: Access Denied: .* key AKIA1 .*{KEY}"):
+        read_start(Place("s3a://bucket/x"), 1)
+    assert len(asked) == 1
