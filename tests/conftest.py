@@ -55,15 +55,21 @@ def bootstrap(request: pytest.FixtureRequest, shared_directory: Path) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Spark Connect server, for the tests that are not about how one is started, shared, ended and found ill."""
+def spark_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The runtime directory of a Spark Connect server, for the tests that are not about how one is started, shared, ended and found ill."""
     directory = tmp_path_factory.mktemp("spark")
     with SparkLease(directory):
         # A host that stands still for minutes under a whole run of tests makes no Spark ill.
-        remote = ensure_server(directory, SparkServerSettings("local[2]", "1g", answer_timeout_ms=3_600_000))
+        ensure_server(directory, SparkServerSettings("local[2]", "1g", answer_timeout_ms=3_600_000))
         _shared_sparks.append(directory)
-        yield remote
+        yield directory
         _shared_sparks.remove(directory)
+
+
+@pytest.fixture(scope="session")
+def spark(spark_directory: Path) -> str:
+    """The address of that server."""
+    return (spark_directory / ADDRESS_FILE).read_text(encoding="utf-8").strip()
 
 
 _shared_sparks: list[Path] = []

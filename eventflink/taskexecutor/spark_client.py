@@ -4,6 +4,7 @@ A task that finds them loaded saves a second or so; one that needs none of them 
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,10 +25,12 @@ _PACKAGES: Final = frozenset(name.partition(".")[0] for name in _MODULES)
 
 
 def load_client() -> None:
-    """Load what a task that uses Spark needs."""
+    """Load what a task that uses Spark needs; processes that are forked afterwards draw random numbers of their own."""
     with without_notebooks():
         for module in _MODULES:
             importlib.import_module(module)
+    # Python does this for its own; that of numpy, which pandas loads, would go on in each process where it stood in this one.
+    os.register_at_fork(after_in_child=importlib.import_module("numpy").random.seed)
 
 
 @contextmanager

@@ -45,14 +45,13 @@ from eventflink.taskexecutor.spark_server import (
     SparkServerSettings,
 )
 from eventflink.taskexecutor.spark_watch import note_end
-from eventflink.taskexecutor.spark_worker import spark_python_script
+from eventflink.taskexecutor.spark_worker import TOKEN_VARIABLE, spark_python_script
 
 logger = logging.getLogger(__name__)
 
 _POLL_S: Final = 0.1
 _END_TIMEOUT_S: Final = 0.4
 _TOKEN_BYTES: Final = 32
-_TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of the variable
 _STACKS_S: Final = 1.0
 _OUT_OF_MEMORY_STATUS: Final = 3
 """The exit status of a JVM that ExitOnOutOfMemoryError ends."""
@@ -236,7 +235,7 @@ def _start_spark(
     environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_MODE"):  # They are for clients of Spark, not for its server.
         environment.pop(name, None)
-    environment[_TOKEN_VARIABLE] = token
+    environment[TOKEN_VARIABLE] = token
     server = subprocess.Popen(
         [*command, "spark-internal"],
         cwd=directory,

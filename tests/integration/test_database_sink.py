@@ -27,6 +27,7 @@ from eventflink.streams.savepoint import read_savepoint
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import database_tasks
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.spark_work import sink_workers
 from tests.support.topics import create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -314,7 +315,7 @@ def test_a_stream_into_a_database_counts_each_record_once_though_its_sinks_proce
     fed = 0
     for _ in range(3):
         if fed:
-            [worker] = sink_processes()
+            [worker] = sink_workers(psutil.Process().children(recursive=True))
             worker.kill()
             worker.wait(TIMEOUT_S)
         feed(cluster.bootstrap, topic, [{"key": f"k{number % 7}", "number": number} for number in range(fed, fed + 300)])
@@ -381,16 +382,3 @@ def test_what_is_fed_all_the_time_is_in_the_database_once_though_three_jobs_stop
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
         gateway.cancel_job(job_id)
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
-
-
-def sink_processes() -> list[psutil.Process]:
-    """Return the processes in which Spark, which this process has started, calls sinks."""
-    return [each for each in psutil.Process().children(recursive=True) if "foreach_batch_worker" in command_line(each)]
-
-
-def command_line(process: psutil.Process) -> str:
-    """Return how a process was started; nothing of one that has ended."""
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""

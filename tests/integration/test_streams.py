@@ -30,6 +30,7 @@ from eventflink.streams.query import start_query
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, descendants, running_cluster, wait_until
+from tests.support.spark_work import sink_workers
 from tests.support.topics import CommittedReader, create_topic, feed
 
 pytestmark = pytest.mark.slow(first=True)
@@ -188,7 +189,7 @@ def test_a_task_that_is_killed_in_the_middle_is_followed_and_nothing_is_lost_or_
 def test_the_process_that_writes_the_sink_is_killed(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     running_copy.feed()
     time.sleep(0.1)
-    [sink] = cluster.spark_processes("foreach_batch_worker")
+    [sink] = sink_workers(cluster.spark_processes())
     sink.kill()
     running_copy.feed()
     running_copy.check()
@@ -381,7 +382,7 @@ def test_the_outputs_of_one_stream_have_each_record_once_whatever_is_killed(clus
     check(300)
     feed(cluster.bootstrap, source, records(300, 600))
     time.sleep(0.1)
-    [sink] = cluster.spark_processes("foreach_batch_worker")
+    [sink] = sink_workers(cluster.spark_processes())
     sink.kill()
     check(600)
     wait_until(lambda: started(cluster, job_id, 2), "the next attempt", SPARK_TIMEOUT_S)  # The batch may have been committed before.

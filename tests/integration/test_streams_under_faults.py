@@ -28,6 +28,7 @@ from eventflink.master.execution_graph import Subtask
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, descendants, has_open, wait_until
+from tests.support.spark_work import sink_workers
 from tests.support.topics import CommittedReader, create_topic, feed
 
 SOAK_SEED = int(os.environ.get("SOAK_SEED", "0"))
@@ -297,7 +298,7 @@ class World:
         return _kill([process for process in descendants(self.cluster.processes["tm"]) if has_open(process, log)])
 
     def kill_a_sink(self) -> bool:
-        workers = self.cluster.spark_processes("foreach_batch_worker")
+        workers = sink_workers(self.cluster.spark_processes())
         return bool(workers) and _kill([self.random.choice(workers)])
 
     def kill_spark(self) -> bool:

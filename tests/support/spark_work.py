@@ -1,17 +1,18 @@
 """Whether a Spark server computes: whether threads of its executor want a processor, however few of them a busy machine gives it.
 
-And sessions of servers that end.
+And sessions of servers that end, and the processes that Spark has beside it.
 """
 
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 from pyspark.sql.connect.session import SparkSession
 
+from eventflink.taskexecutor.spark_worker import FORKS_MODULE
 from tests.support.running_cluster import wait_until
 
 _THREADS = "Executor task l"
@@ -62,3 +63,20 @@ def find_spark(directory: Path) -> psutil.Process:
     commands = [(p, " ".join(p.info["cmdline"] or ())) for p in javas]
     (server,) = [p for p, command in commands if "SparkConnectServer" in command and str(directory) in command]
     return server
+
+
+def sink_workers(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Those of the processes in which Spark calls sinks: each was forked by the fork server of its Spark."""
+    return [each for each in processes if _is_of_forks(each) and (parent := _parent_of(each)) is not None and _is_of_forks(parent)]
+
+
+def _is_of_forks(process: psutil.Process) -> bool:
+    with suppress(psutil.Error):
+        return FORKS_MODULE in process.cmdline()
+    return False
+
+
+def _parent_of(process: psutil.Process) -> psutil.Process | None:
+    with suppress(psutil.Error):
+        return process.parent()
+    return None
