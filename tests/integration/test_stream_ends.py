@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from eventflink.events.log_events import CheckpointAcknowledged, TaskFailed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -19,7 +19,7 @@ from eventflink.model.statuses import JobStatus
 from eventflink.model.stream_progress import StreamProgress
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
-from tests.support.topics import CommittedReader, create_topic, feed
+from tests.support.topics import CommittedReader, add_partitions, create_topic, feed
 
 pytestmark = pytest.mark.slow
 
@@ -341,12 +341,8 @@ def test_partitions_that_are_added_while_a_stream_runs_are_read(cluster: Running
     stream = vertex(source_of(source), json_sink(target), parallelism=parallelism, stream={"trigger": {"processing_time_ms": 0}})
     job_id = run(cluster, stream)
     committed(cluster, target, 100)
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.create_partitions([NewPartitions(source, 5)])[source].result(30)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
-    for partition in range(5):
-        producer.produce(source, b'{"number": %d}' % (100 + partition), partition=partition)
-    producer.flush(30)
+    add_partitions(cluster.bootstrap, source, 5)
+    feed(cluster.bootstrap, source, [{"number": number} for number in range(100, 105)], range(5))
     rows = committed(cluster, target, 105)
     assert sorted(row["number"] for row in rows) == list(range(105))
     assert [e for e in cluster.events_of(job_id) if isinstance(e, TaskFailed)] == []

@@ -1,15 +1,18 @@
 """Topics of tests: made, fed with records, and read as whoever reads committed records sees them."""
 
+import itertools
 import json
 import time
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 TIMEOUT_S = 60.0
+PARTITION_UA = -1
+"""What librdkafka calls the partition that a record finds for itself."""
 
 
 def create_topic(bootstrap: str, partitions: int = 2) -> str:
@@ -21,13 +24,33 @@ def create_topic(bootstrap: str, partitions: int = 2) -> str:
     return name
 
 
-def feed(bootstrap: str, topic: str, records: Iterable[dict[str, Any] | bytes]) -> None:
-    """Append records, each to a partition of its own choice: a dict as JSON."""
+def add_partitions(bootstrap: str, topic: str, count: int) -> None:
+    """Let a topic have so many partitions; return when the broker tells of them all, which may be later than it says that it is done."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(TIMEOUT_S)
+    deadline = time.monotonic() + TIMEOUT_S
+    while len(admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions) != count:
+        assert time.monotonic() < deadline, f"topic {topic} does not have {count} partitions within {TIMEOUT_S} s"
+        time.sleep(0.05)
+
+
+def feed(
+    bootstrap: str, topic: str, records: Iterable[dict[str, Any] | bytes], partitions: Iterable[int] = itertools.repeat(PARTITION_UA)
+) -> None:
+    """Append records, each to the partition that is named beside it, or to one of its own choice: a dict as JSON."""
     # Otherwise all that is appended within ten milliseconds goes to one partition, and whoever reads another has nothing.
     producer = Producer({"bootstrap.servers": bootstrap, "sticky.partitioning.linger.ms": 0, "enable.idempotence": True})
-    for record in records:
-        producer.produce(topic, record if isinstance(record, bytes) else json.dumps(record).encode())
+    lost: list[str] = []
+
+    def note(error: KafkaError | None, record: Message) -> None:
+        if error is not None:
+            lost.append(f"a record for partition {record.partition()}: {error}")
+
+    for record, partition in zip(records, partitions):  # noqa: B905 - there are as many partitions as are wanted
+        value = record if isinstance(record, bytes) else json.dumps(record).encode()
+        producer.produce(topic, value, partition=partition, on_delivery=note)
     assert producer.flush(TIMEOUT_S) == 0
+    assert lost == []
 
 
 class CommittedReader:
