@@ -69,7 +69,7 @@ class SparkServerSettings:
     """How long a start may take that has nothing to fetch."""
     answer_timeout_ms: int = 60_000
     """How long it may answer no trivial query before it is ended."""
-    idle_timeout_ms: int = 1_000
+    idle_timeout_ms: int = 5_000
     """How long it outlives the last lease, which leaves who comes next, such as a TaskExecutor that is started again, a warm Spark."""
     pool_idle_timeout_ms: int = 30_000
     """The same, of those that are no TaskExecutor's but of a pool."""

@@ -62,6 +62,7 @@ logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream
 sys.exit(run_task_executor(build_configuration(json.loads(sys.argv[1]), "test"), sys.argv[2]))
 """
 TASKS = "task_executor_tasks"
+NOWHERE = "sc://127.0.0.1:9"
 T = TypeVar("T", bound=TaskManagerReport)
 
 
@@ -91,7 +92,7 @@ class Blobs:
 class Cell:
     """One TaskExecutor's process, and the master's ends of its topics."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, directory: Path) -> None:
+    def __init__(self, bootstrap: str, cluster_id: str, directory: Path, **further: str) -> None:
         ensure_topics(bootstrap, cluster_id)
         self.bootstrap, self.cluster_id, self.directory = bootstrap, cluster_id, directory
         self.blobs = Blobs(directory / "blobs")
@@ -113,7 +114,7 @@ class Cell:
             "data.directory": str(directory / "data"),
             "heartbeat.interval": 400,
         }
-        configuration |= {"taskmanager.self-fence-timeout": 1200, "taskmanager.kill-timeout": 500}
+        configuration |= {"taskmanager.self-fence-timeout": 1200, "taskmanager.kill-timeout": 500, "spark.start-early": "false"} | further
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
         command = [sys.executable, "-c", LAUNCHER, json.dumps(configuration), bootstrap]
         self.process = subprocess.Popen(command, stderr=self.log, env=environment, start_new_session=True)
@@ -277,7 +278,7 @@ def test_a_life_from_registration_to_disconnection(cell: Cell) -> None:
     cell.run(attempt(5), "sleep")
     cell.epoch = 2
     cell.effect(LeaderChanged("m2", cell.blobs.address, cell.partitions))
-    report = cell.wait_for_report(SlotReport, lambda r: bool(r.attempts))
+    report = cell.wait_for_report(SlotReport, lambda r: any(each.attempt == 5 for each in r.attempts))
     assert [s.allocation_id for s in report.slots] == [f"allocation-{attempt(5)}", None]
     assert [(a.attempt, a.execution_state) for a in report.attempts] == [(5, ExecutionState.RUNNING)]
     cell.effect(TaskCancellation(*attempt(5), "by a leader of the past"), epoch=1)
@@ -390,10 +391,18 @@ def test_a_killed_guardian_is_replaced_and_the_new_one_knows_everything(cell: Ce
     assert cell.wait_for_report(TaskManagerDeath, timeout_s=120).instance_id == cell.instance_id
 
 
+@pytest.fixture
+def early(bootstrap: str, cluster_id: str, tmp_path: Path) -> Iterator[Cell]:
+    """One that loads Spark's client at once, and no Spark with it."""
+    running = Cell(bootstrap, cluster_id, tmp_path, **{"spark.start-early": "true", "spark.remote": NOWHERE})
+    yield running
+    running.stop()
+
+
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_killed_fork_server_fails_all_attempts_and_is_replaced(cell: Cell, which: int) -> None:
+def test_a_killed_fork_server_fails_all_attempts_and_is_replaced(early: Cell, which: int) -> None:
     """Whichever of the two it is: the tasks of the other one end as well, and it is ready again when both have loaded."""
-    cell.register()
+    cell = early.register()
     cell.wait_for_report(SlotReport, lambda r: r.ready, 60)
     cell.run(attempt(1), "sleep")
     task = psutil.Process(find_task(cell, attempt(1)))

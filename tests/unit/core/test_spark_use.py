@@ -1,7 +1,8 @@
 """Which tasks are expected to use Spark."""
 
 from eventflink.events.effects import TaskDeployment, TaskInput
-from eventflink.model.statuses import ShipStrategy, TaskType
+from eventflink.model.job_graph import StreamDefinition
+from eventflink.model.statuses import ShipStrategy, StreamTrigger, TaskType
 from eventflink.taskexecutor.spark_use import MAX_REMEMBERED, SparkUse, code_of
 from tests.support.cluster import output_at
 from tests.unit.test_taskexecutor_protocol import A, deployment
@@ -14,12 +15,13 @@ def python_task(task: str = "module:function", archives: tuple[str, ...] = ("dig
 
 
 def test_what_is_defined_by_dataframes_uses_spark_whatever_is_remembered() -> None:
-    statement, reader, writer = python_task("SELECT 1"), python_task(), python_task()
+    statement, stream, reader, writer = python_task("SELECT 1"), python_task(), python_task(), python_task()
     statement.task_type = TaskType.SQL
+    stream.stream = StreamDefinition(sources=(), sinks=(), trigger=StreamTrigger.PROCESSING_TIME)
     reader.inputs = (TaskInput("rows", ShipStrategy.REBALANCE, (), (output_at("/somewhere"),)),)
     writer.outputs = ("default",)
     use = SparkUse()
-    for each in (statement, reader, writer):
+    for each in (statement, stream, reader, writer):
         use.note(code_of(each), used=False)
         assert use.is_expected(code_of(each), by_default=False)
 
