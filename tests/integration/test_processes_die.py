@@ -4,14 +4,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from eventflink.events.log_events import TaskManagerLost
 from eventflink.log.replay import new_fold, replay
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster, descendants, is_alive, kill_9, running_cluster, wait_until
-from tests.support.spark_work import wait_until_it_computes, wait_until_it_rests
 
 pytestmark = pytest.mark.slow
 
@@ -144,38 +142,6 @@ def test_a_second_master_waits_and_leads_when_the_first_is_killed(cluster: Runni
     gate.with_name("gate.go").touch()
     job = cluster.wait_for_status(job_id, JobStatus.FINISHED)
     assert [s.attempt for s in job.execution_graph.subtasks()] == [1]
-
-
-def test_spark_s_work_ends_with_the_task_executor_that_asked_for_it(cluster: RunningCluster, tmp_path: Path) -> None:
-    """After kill -9 of a TaskExecutor, no operation of it keeps Spark busy."""
-    cluster.start_task_executor("tm-keeps-spark", slots=1)
-    cluster.start_task_executor("tm-a", slots=1)
-    gate = tmp_path / "gate"
-    job_id = cluster.run_task("endless_query", parallelism=2, path=str(gate))
-    victims = [process_of(gate, subtask) for subtask in (0, 1)]
-    spark = wait_until(lambda: next((p for p in psutil.process_iter() if is_spark_of(p, cluster)), None), "Spark")
-    wait_until_it_computes(spark)
-    for victim in victims:
-        kill_9(victim)  # The one of the TaskExecutor that stays is released by it, the other one ends with its job.
-    cluster.wait_for_status(job_id, JobStatus.FAILED)
-    wait_until_it_rests(spark)
-
-    job_id = cluster.run_task("endless_query", path=str(tmp_path / "second"))
-    process_of(tmp_path / "second")
-    cluster.wait_for_running(job_id)
-    wait_until_it_computes(spark)
-    job = cluster.job(job_id)
-    (subtask,) = job.execution_graph.subtasks()
-    cluster.kill(subtask.executions[0].task_manager_id)
-    wait_until_it_rests(spark)
-
-
-def is_spark_of(process: psutil.Process, cluster: RunningCluster) -> bool:
-    try:
-        line = " ".join(process.cmdline())
-    except psutil.Error:
-        return False
-    return "SparkConnectServer" in line and str(cluster.directory) in line
 
 
 def test_two_jobs_with_the_same_module_name_do_not_see_each_other_s_code(cluster: RunningCluster, tmp_path: Path) -> None:

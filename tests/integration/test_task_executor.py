@@ -469,7 +469,7 @@ def test_one_id_is_one_task_executor(cell: Cell) -> None:
     assert cell.process.poll() is None
 
 
-def test_the_guardian_ends_what_the_dead_task_executors_tasks_left_on_spark(cell: Cell, tmp_path: Path) -> None:
+def test_what_a_dead_task_and_a_dead_task_executor_left_on_spark_is_ended(cell: Cell, tmp_path: Path) -> None:
     """No operation is left on a server that others use, too: this test holds a lease of it, as another TaskExecutor would."""
     with SparkLease(tmp_path / "data" / "run"):
         cell.register()
@@ -478,8 +478,15 @@ def test_the_guardian_ends_what_the_dead_task_executors_tasks_left_on_spark(cell
         guardian = cell.child("taskexecutor.guardian")
         spark = find_spark(tmp_path)
         wait_until_it_computes(spark)
+        os.kill(find_task(cell, attempt(1)), signal.SIGKILL)
+        cell.wait_for_state(attempt(1), ExecutionState.FAILED)
+        wait_until_it_rests(spark)  # It is the TaskExecutor that releases what a task of its own has left.
+        (tmp_path / "begun").unlink()
+        cell.run(attempt(2), "query", parameters={"file": str(tmp_path / "begun")})
+        cell.wait_for((tmp_path / "begun").exists, 90)
+        wait_until_it_computes(spark)
         family = [psutil.Process(cell.process.pid), *cell.fork_servers()]
-        family += [child for server in cell.fork_servers() for child in server.children()]
+        family += [child for server in cell.fork_servers() for child in server.children() if child not in spark.parents()]
         killed_at = time.monotonic()
         cell.process.kill()
         cell.process.wait(120)
@@ -492,17 +499,3 @@ def test_the_guardian_ends_what_the_dead_task_executors_tasks_left_on_spark(cell
         assert find_server(tmp_path / "data" / "run") is not None
         wait_until_it_rests(spark)
     wait_until_gone([spark], 60)
-
-
-def test_a_spark_that_somebody_kills_is_told_with_the_reason(cell: Cell, tmp_path: Path) -> None:
-    cell.register()
-    cell.run(attempt(1), "query", parameters={"file": str(tmp_path / "begun")})
-    cell.wait_for((tmp_path / "begun").exists, 90)
-    find_spark(tmp_path).kill()
-    report = cell.wait_for_report(SlotReport, lambda told: told.spark_end is not None, timeout_s=60)
-    assert report.spark_end is not None
-    assert report.spark_end.reason == "it was ended from outside, by signal 9 (Killed)"
-    failed = cell.wait_for_report(TaskStateReport, lambda told: told.cause is not None, timeout_s=60)
-    assert failed.cause is not None
-    assert failed.cause.failure_type == "SparkLost"
-    assert report.spark_end.reason in failed.cause.message
