@@ -29,7 +29,8 @@ class LocalCluster:
 
     def __init__(self, directory: Path, *options: str, task_executors: int = 0) -> None:
         self.directory = directory
-        self.options = ["-D", f"data.directory={directory / 'data'}", "-D", "broker.port=0", *options]
+        keys = (f"data.directory={directory / 'data'}", "broker.port=0", "spark.start-early=false")  # No task here uses Spark.
+        self.options = [*(word for key in keys for word in ("-D", key)), *options]
         self.output = directory / "up.txt"
         with self.output.open("w") as output:
             self.process = subprocess.Popen(

@@ -13,7 +13,7 @@ PROGRAM = [sys.executable, "-m", "eventflink.cli"]
 
 
 def test_up_ends_with_the_exit_code_of_the_cluster_that_is_shut_down(tmp_path: Path) -> None:
-    options = ["-D", f"data.directory={tmp_path / 'data'}", "-D", "broker.port=0"]
+    options = ["-D", f"data.directory={tmp_path / 'data'}", "-D", "broker.port=0", "-D", "spark.start-early=false"]
     output = tmp_path / "up.txt"
     told = tmp_path / "up.json"
     with output.open("w") as stream, told.open("w") as document:

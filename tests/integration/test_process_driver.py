@@ -41,7 +41,12 @@ class Host(Provider):
 @pytest.fixture
 def provider(bootstrap: str, cluster_id: str, tmp_path: Path) -> Host:
     ensure_topics(bootstrap, cluster_id)
-    values = {"data.directory": str(tmp_path / "data"), "bootstrap.servers": bootstrap, "cluster.id": cluster_id}
+    values = {
+        "data.directory": str(tmp_path / "data"),
+        "bootstrap.servers": bootstrap,
+        "cluster.id": cluster_id,
+        "spark.start-early": "false",
+    }
     options = [part for key, value in values.items() for part in ("-D", f"{key}={value}")]
     return Host(load_configuration(None, values), [*PROGRAM, *options])
 

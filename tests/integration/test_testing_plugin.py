@@ -38,7 +38,7 @@ COUNT = 100
 
 @pytest.fixture(scope="session")
 def eventflink_settings() -> MiniClusterSettings:
-    return MiniClusterSettings(masters=2, slots=2)
+    return MiniClusterSettings(masters=2, slots=2, configuration={"spark.start-early": "false"})
 
 
 @pytest.fixture(scope="module", autouse=True)

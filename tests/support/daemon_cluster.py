@@ -28,7 +28,7 @@ class DaemonCluster:
         self.conf = directory / "conf"
         self.conf.mkdir()
         # Patient, for a machine on which everything else is tested, too.
-        keys = {"data.directory": self.data, "cluster.start-timeout": 180_000, **keys}
+        keys = {"data.directory": self.data, "cluster.start-timeout": 180_000, "spark.start-early": "false", **keys}
         (self.conf / "eventflink.yaml").write_text("".join(f"{key}: {json.dumps(str(value))}\n" for key, value in keys.items()))
         self.name(masters, workers)
 
