@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
+from eventflink.documents.checkpoints import CheckpointsAsOf
 from eventflink.documents.cluster import Cluster
 from eventflink.documents.failures import JobExceptions
 from eventflink.documents.jobs import JobList
@@ -61,9 +62,9 @@ def ask_exceptions(session: Session, job_id: str, limit: int) -> tuple[JobExcept
     return parse(JobExceptions, answer), answer["log_offset"]
 
 
-def ask_checkpoints(session: Session, job_id: str) -> View:
+def ask_checkpoints(session: Session, job_id: str) -> CheckpointsAsOf:
     """Return the checkpoints of a job, and where its streams stood, also of one that has left the memory."""
-    return _ask(session, f"/jobs/{job_id}/checkpoints")
+    return parse(CheckpointsAsOf, _ask(session, f"/jobs/{job_id}/checkpoints"))
 
 
 def ask_past_cluster(session: Session, place: str) -> Cluster:

@@ -55,6 +55,13 @@ def _converter_of_document(cls: Any) -> Callable[[Any], dict[str, Any]]:
     return convert
 
 
+def part_of(cls: type[T], document: Any) -> T:
+    """Return what a document has of the fields of another class."""
+    make: Any = cls
+    part: T = make(**{each.name: getattr(document, each.name) for each in fields(make)})
+    return part
+
+
 @cache
 def _adapter(cls: Any) -> "TypeAdapter[Any]":
     from pydantic import TypeAdapter  # noqa: PLC0415 - a tenth of a second, which a command that prints what it got does not wait for

@@ -265,7 +265,7 @@ def _tell_subtask(
     add(c.STREAM_STATE_ROWS, progress.state_rows, *labels)
     add(c.STREAM_STATE_BYTES, progress.state_bytes, *labels)
     add(c.STREAM_LATE_ROWS, progress.late_rows_dropped, *labels)
-    add(c.STREAM_BACK_PRESSURE, back_pressure_view(stream, progress)["ratio"], *labels)
+    add(c.STREAM_BACK_PRESSURE, back_pressure_view(stream, progress).ratio, *labels)
     add(c.STREAM_WATERMARK_STANDS, progress.watermark_stands_ms / 1000, *labels)
     for output in progress.outputs:
         if output.rows_written >= 0:

@@ -6,13 +6,14 @@ An archive holds what the views of the job showed at its end, so that an answer 
 
 from collections.abc import Callable
 
+from eventflink.documents.checkpoints import JobCheckpoints
 from eventflink.documents.failures import JobExceptions
 from eventflink.documents.jobs import JobStanding
 from eventflink.documents.plain import parse, plain
 from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import JobStatus
 from eventflink.views import queries
-from eventflink.views.checkpoints import checkpoints_view, no_checkpoints
+from eventflink.views.checkpoints import checkpoints_view
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.job_document import document_later
 from eventflink.views.jobs_and_cluster import job_view
@@ -37,15 +38,16 @@ def archive_later(fold: Fold, job_id: str) -> Callable[[], View]:
         "job": job,
         "result": queries.job_result(fold, job_id),
         "exceptions": plain(exceptions_view(known, MAX_EXCEPTIONS)),
-        "checkpoints": checkpoints_view(known),
+        "checkpoints": plain(checkpoints_view(known)),
     }
     document = document_later(fold, known.job_id)
     return lambda: {**told, "document": document()}
 
 
 def archived_job(archive: View) -> View:
-    """Return what `job_view` showed; in archives of older versions it did not say whether there were streams."""
-    return {"has_streams": archived_checkpoints(archive)["settings"] is not None, **archive["job"]}
+    """Return what `job_view` showed."""
+    job: View = archive["job"]
+    return job
 
 
 def archived_status(archive: View) -> JobStanding:
@@ -69,8 +71,6 @@ def archived_exceptions(archive: View, limit: int) -> JobExceptions:
     return parse(JobExceptions, {**view, "exceptions": shown, "truncated": view["total"] > len(shown)})
 
 
-def archived_checkpoints(archive: View) -> View:
-    """Return what `checkpoints_view` showed; archives of versions without streams have none."""
-    job = archive["job"]
-    view: View = archive.get("checkpoints") or no_checkpoints(job["job_id"], job["name"], job["status"])
-    return view
+def archived_checkpoints(archive: View) -> JobCheckpoints:
+    """Return what `checkpoints_view` showed."""
+    return parse(JobCheckpoints, archive["checkpoints"])

@@ -12,6 +12,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
+from eventflink.documents.checkpoints import (
+    CheckpointRow,
+    JobCheckpoints,
+    NewestCheckpoints,
+    StreamOfSubtask,
+)
 from eventflink.documents.failures import JobExceptions
 from eventflink.documents.plain import plain
 from eventflink.model.statuses import CheckpointStatus, ExecutionState, JobStatus
@@ -87,7 +93,7 @@ def archive_at(archive: View, at: str) -> View:
         "job": shown | stands | {"status_since": since, "status_times": {each: time for time, each in entered}},
         "result": archive["result"] | stands | _NO_RESULT | {"accumulators": _counted(shown)},
         "exceptions": plain(replace(exceptions, status=status)),
-        "checkpoints": _checkpoints_at(archived_checkpoints(archive), at) | stands,
+        "checkpoints": plain(replace(_checkpoints_at(archived_checkpoints(archive), at), status=status)),
     }
 
 
@@ -117,10 +123,10 @@ def _of_failures(archive: View) -> Iterator[Change]:
 
 
 def _of_checkpoints(archive: View) -> Iterator[Change]:
-    for each in archived_checkpoints(archive)["history"]:
-        done = each["status"] == CheckpointStatus.COMPLETED
-        what, kind = ("savepoint", ChangeKind.SAVEPOINT) if each["savepoint"] else ("checkpoint", ChangeKind.CHECKPOINT)
-        yield Change(_end_of(each), f"{what} {each['checkpoint_id']} {'is complete' if done else 'failed'}", kind if done else None)
+    for each in archived_checkpoints(archive).history:
+        done = each.status is CheckpointStatus.COMPLETED
+        what, kind = ("savepoint", ChangeKind.SAVEPOINT) if each.savepoint else ("checkpoint", ChangeKind.CHECKPOINT)
+        yield Change(_end_of(each), f"{what} {each.checkpoint_id} {'is complete' if done else 'failed'}", kind if done else None)
 
 
 def _statuses(archive: View) -> list[tuple[str, JobStatus]]:
@@ -221,42 +227,44 @@ def _last_failures(exceptions: JobExceptions) -> dict[tuple[str, int], Any]:
     return found
 
 
-def _checkpoints_at(view: View, at: str) -> View:
-    history = [each for each in view["history"] if _end_of(each) <= at]
-    later = Counter(each["status"] for each in view["history"] if _end_of(each) > at)
-    running = int(view["pending"] is not None)
-    counts = view["counts"] | {"in_progress": 0, "triggered": view["counts"]["triggered"] - later.total() - running}
-    for name, status in (("completed", CheckpointStatus.COMPLETED), ("failed", CheckpointStatus.FAILED)):
-        counts[name] -= later[status]
-    complete = [each for each in history if each["status"] == CheckpointStatus.COMPLETED]
-    newest = {
-        "completed": complete,
-        "savepoint": [each for each in complete if each["savepoint"]],
-        "failed": [each for each in history if each["status"] == CheckpointStatus.FAILED],
-    }
-    latest = {name: next(iter(those), None) or _if_there(view["latest"][name], at) for name, those in newest.items()}
-    restored = view["latest"]["restored"]
-    latest["restored"] = restored if restored is not None and restored["at"] <= at else None
-    there = {each["checkpoint_id"] for each in history}
-    subtasks = [_stream_at(row, at) for row in view["subtasks"]]
-    retained = [number for number in view["retained"] if number in there]
-    return view | {"counts": counts, "latest": latest, "pending": None, "retained": retained, "history": history, "subtasks": subtasks}
+def _checkpoints_at(view: JobCheckpoints, at: str) -> JobCheckpoints:
+    history = [each for each in view.history if _end_of(each) <= at]
+    later = Counter(each.status for each in view.history if _end_of(each) > at)
+    counts = replace(
+        view.counts,
+        in_progress=0,
+        triggered=view.counts.triggered - later.total() - int(view.pending is not None),
+        completed=view.counts.completed - later[CheckpointStatus.COMPLETED],
+        failed=view.counts.failed - later[CheckpointStatus.FAILED],
+    )
+    complete = [each for each in history if each.status is CheckpointStatus.COMPLETED]
+    failed = [each for each in history if each.status is CheckpointStatus.FAILED]
+    known, restored = view.latest, view.latest.restored
+    latest = NewestCheckpoints(
+        completed=next(iter(complete), None) or _if_there(known.completed, at),
+        savepoint=next((each for each in complete if each.savepoint), None) or _if_there(known.savepoint, at),
+        failed=next(iter(failed), None) or _if_there(known.failed, at),
+        restored=restored if restored is not None and restored.at <= at else None,
+    )
+    there = {each.checkpoint_id for each in history}
+    subtasks = [_stream_at(row, at) for row in view.subtasks]
+    retained = [number for number in view.retained if number in there]
+    return replace(view, counts=counts, latest=latest, pending=None, retained=retained, history=history, subtasks=subtasks)
 
 
-def _if_there(checkpoint: View | None, at: str) -> View | None:
+def _if_there(checkpoint: CheckpointRow | None, at: str) -> CheckpointRow | None:
     return checkpoint if checkpoint is not None and _end_of(checkpoint) <= at else None
 
 
-def _stream_at(row: View, at: str) -> View:
-    shown = dict(row)
-    for name in ("start", "answer"):
-        if row[name] is not None and row[name]["at"] > at:
-            shown[name] = None
-    return shown if shown["answer"] is not None else shown | {"back_pressure": None}
+def _stream_at(row: StreamOfSubtask, at: str) -> StreamOfSubtask:
+    start = row.start if row.start is not None and row.start.at <= at else None
+    if row.answer is not None and row.answer.at <= at:
+        return replace(row, start=start)
+    return replace(row, start=start, answer=None, back_pressure=None)
 
 
-def _end_of(checkpoint: View) -> str:
-    ended = datetime.fromisoformat(checkpoint["triggered_at"]) + timedelta(milliseconds=checkpoint["duration_ms"])
+def _end_of(checkpoint: CheckpointRow) -> str:
+    ended = datetime.fromisoformat(checkpoint.triggered_at) + timedelta(milliseconds=checkpoint.duration_ms)
     return ended.isoformat(timespec="milliseconds")
 
 

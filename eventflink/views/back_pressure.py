@@ -16,20 +16,20 @@ back-pressure.
 
 from typing import Final
 
+from eventflink.documents.checkpoints import BackPressure
 from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.statuses import BackPressureLevel, StreamTrigger
 from eventflink.model.stream_progress import NO_BATCH, StreamProgress
-from eventflink.views.plain import View
 from eventflink.views.standing_streams import why_it_stands
 
 LOW_ABOVE: Final = 0.1
 HIGH_ABOVE: Final = 0.5
 
 
-def back_pressure_view(stream: StreamDefinition, progress: StreamProgress) -> View:
+def back_pressure_view(stream: StreamDefinition, progress: StreamProgress) -> BackPressure:
     """Return the level, the ratio and the reason of one subtask."""
     ratio = back_pressure_ratio(stream, progress)
-    return {"level": level_of(ratio), "ratio": round(ratio, 3), "reason": _reason_of(stream, progress)}
+    return BackPressure(level=level_of(ratio), ratio=round(ratio, 3), reason=_reason_of(stream, progress))
 
 
 def back_pressure_ratio(stream: StreamDefinition, progress: StreamProgress) -> float:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from eventflink.documents.checkpoints import BackPressure
 from eventflink.model.job_graph import StreamDefinition, StreamSink
 from eventflink.model.statuses import BackPressureLevel, StreamConnector, StreamTrigger
 from eventflink.model.stream_progress import StreamProgress, StreamSourceProgress
@@ -41,22 +42,22 @@ def sources(*behind: int) -> tuple[StreamSourceProgress, ...]:
 )
 def test_the_level_is_that_of_the_worst_part_and_says_which(interval_ms: int, said: dict[str, Any], ratio: float, reason: str) -> None:
     view = back_pressure_view(stream(interval_ms), StreamProgress(batch_id=3, **said))
-    assert (view["level"], view["ratio"]) == (level_of(ratio), ratio)
-    assert reason in view["reason"]
+    assert (view.level, view.ratio) == (level_of(ratio), ratio)
+    assert reason in view.reason
 
 
 def test_a_stream_in_real_time_is_judged_by_what_it_leaves_alone() -> None:
     real_time = stream(5_000, StreamTrigger.REAL_TIME)
     progress = StreamProgress(batch_id=3, batch_duration_ms=9_000, slowest_phase="addBatch", slowest_phase_ms=8_000)
-    assert back_pressure_view(real_time, progress) == {"level": BackPressureLevel.OK, "ratio": 0.0, "reason": "it keeps up"}
+    assert back_pressure_view(real_time, progress) == BackPressure(level=BackPressureLevel.OK, ratio=0.0, reason="it keeps up")
     behind = StreamProgress(batch_id=3, batch_duration_ms=5_100, sources=sources(29), input_rows=71)
-    assert back_pressure_view(real_time, behind)["reason"] == "29 records behind, after a batch of 71"
-    assert back_pressure_view(real_time, behind)["level"] is BackPressureLevel.LOW
+    assert back_pressure_view(real_time, behind).reason == "29 records behind, after a batch of 71"
+    assert back_pressure_view(real_time, behind).level is BackPressureLevel.LOW
 
 
 def test_the_slowest_phase_of_the_batch_is_named_with_its_share() -> None:
     progress = StreamProgress(batch_id=3, batch_duration_ms=1_000, slowest_phase="addBatch", slowest_phase_ms=610)
-    assert back_pressure_view(stream(500), progress)["reason"].endswith("500 ms; addBatch takes 61 % of the batch")
+    assert back_pressure_view(stream(500), progress).reason.endswith("500 ms; addBatch takes 61 % of the batch")
 
 
 @pytest.mark.parametrize(
@@ -69,5 +70,5 @@ def test_the_bounds_of_the_levels_are_flinks(ratio: float, level: str) -> None:
 
 def test_a_bounded_stream_and_one_without_a_batch_are_ok() -> None:
     behind = StreamProgress(batch_id=3, sources=sources(10**6))
-    assert back_pressure_view(stream(trigger=StreamTrigger.AVAILABLE_NOW), behind)["level"] is BackPressureLevel.OK
-    assert back_pressure_view(stream(), StreamProgress(batch_id=-1, sources=sources(5)))["reason"] == "no batch has been committed yet"
+    assert back_pressure_view(stream(trigger=StreamTrigger.AVAILABLE_NOW), behind).level is BackPressureLevel.OK
+    assert back_pressure_view(stream(), StreamProgress(batch_id=-1, sources=sources(5))).reason == "no batch has been committed yet"

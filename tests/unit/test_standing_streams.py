@@ -47,7 +47,7 @@ def definition(sources: int = 1) -> StreamDefinition:
 def test_it_says_where_the_watermark_stands_since_when_and_what_stays(sources: int, said: dict[str, Any], reason: str) -> None:
     progress = StreamProgress(batch_id=3, **said)
     assert why_it_stands(definition(sources), progress) == reason
-    assert back_pressure_view(definition(sources), progress)["reason"] == ("it keeps up" if not reason else f"it keeps up; {reason}")
+    assert back_pressure_view(definition(sources), progress).reason == ("it keeps up" if not reason else f"it keeps up; {reason}")
 
 
 GROWS: dict[str, Any] = {"state_grows_ms": 2 * GROWS_MS, "state_grown_rows": 41_000, "state_rows": 42_000, "state_bytes": 9_000_000}
@@ -91,7 +91,7 @@ def test_an_output_that_never_gets_a_row_is_told(more: dict[str, Any], reason: s
 
 
 def test_rows_that_were_dropped_are_counted_in_the_reason() -> None:
-    said = back_pressure_view(definition(), StreamProgress(batch_id=3, late_rows_dropped=4_100))["reason"]
+    said = back_pressure_view(definition(), StreamProgress(batch_id=3, late_rows_dropped=4_100)).reason
     assert said == "it keeps up; 4,100 rows came behind the watermark and were dropped"
 
 

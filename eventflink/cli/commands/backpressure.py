@@ -1,6 +1,6 @@
 """`eventflink backpressure`: which streams of a job do not keep up, how far, and why."""
 
-from typing import Final
+from typing import Any, Final
 
 import click
 from rich.table import Table
@@ -11,7 +11,8 @@ from eventflink.cli.drawing import styled
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_checkpoints
-from eventflink.views.plain import View
+from eventflink.documents.checkpoints import JobCheckpoints, StreamOfSubtask
+from eventflink.documents.plain import plain
 
 _STYLES: Final = {"OK": "green", "LOW": "yellow", "HIGH": "red"}
 
@@ -23,22 +24,23 @@ _STYLES: Final = {"OK": "green", "LOW": "yellow", "HIGH": "red"}
 def backpressure(session: Session, job_id: str, *, as_json: bool) -> int:
     """Show how far the streams of the job JOB_ID do not keep up, as of the last checkpoint, and why."""
     answer = ask_checkpoints(session, job_id)
-    rows = [_row(subtask) for subtask in answer["subtasks"]]
+    rows = [_row(subtask) for subtask in answer.subtasks]
     if as_json:
-        session.print_json({"job_id": answer["job_id"], "status": answer["status"], "subtasks": rows, "log_offset": answer["log_offset"]})
+        session.print_json({"job_id": answer.job_id, "status": answer.status, "subtasks": rows, "log_offset": answer.log_offset})
     else:
         _print(session, answer, rows)
     return ExitCode.OK
 
 
-def _row(subtask: View) -> View:
+def _row(subtask: StreamOfSubtask) -> dict[str, Any]:
     unknown = {"level": None, "ratio": None, "reason": "no checkpoint has asked it yet"}
-    return {"task": subtask["task"], "at": (subtask["answer"] or {}).get("at"), **(subtask["back_pressure"] or unknown)}
+    known = plain(subtask.back_pressure) if subtask.back_pressure is not None else unknown
+    return {"task": subtask.task, "at": subtask.answer.at if subtask.answer is not None else None, **known}
 
 
-def _print(session: Session, answer: View, rows: list[View]) -> None:
-    session.out.print(Text.assemble(f"{answer['name']} ({answer['job_id']}) ", styled(answer["status"])))
-    if answer["settings"] is None:
+def _print(session: Session, answer: JobCheckpoints, rows: list[dict[str, Any]]) -> None:
+    session.out.print(Text.assemble(f"{answer.name} ({answer.job_id}) ", styled(answer.status)))
+    if answer.settings is None:
         session.out.print(Text("the job has no streams, so it has no back-pressure", style="dim"))
         return
     table = Table()

@@ -89,8 +89,8 @@ def _answers(archive: View) -> Iterator[tuple[str, Answer]]:
             yield f"/vertices/{vertex_id}{path}", of_vertex(reads, vertex_id)
         for subtask in vertex["subtasks"]:
             yield from _answers_of_subtask(reads, vertex_id, subtask)
-    for row in archived_checkpoints(archive)["history"]:
-        number = row["checkpoint_id"]
+    for row in archived_checkpoints(archive).history:
+        number = row.checkpoint_id
         yield f"/checkpoints/details/{number}", checkpoints.checkpoint_details(reads, number)
         for vertex in job["vertices"]:
             path = f"/checkpoints/details/{number}/subtasks/{vertex['vertex_id']}"

@@ -6,10 +6,9 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
-from eventflink.rest.flink.progress import answers_of
+from eventflink.rest.flink.progress import AnsweredSubtask, answers_of
 from eventflink.rest.flink.shapes import Shape, epoch_ms
 from eventflink.views.back_pressure import level_of
-from eventflink.views.plain import View
 
 NOT_MEASURED: Final = "deprecated"
 """Flink's word for a vertex that has no measurement."""
@@ -50,13 +49,13 @@ async def back_pressure(reads: JobReadsOfRequest, vertexid: str) -> JobVertexBac
     rows = answers_of(checkpoints, vertex["vertex_id"])
     if not rows:
         return JobVertexBackPressureInfo(status=NOT_MEASURED)
-    level = level_of(max(row["back_pressure"]["ratio"] for row in rows)).lower()
-    end = max(epoch_ms(row["answer"]["at"]) for row in rows)
+    level = level_of(max(row.back_pressure.ratio for row in rows)).lower()
+    end = max(epoch_ms(row.answer.at) for row in rows)
     subtasks = [_of_subtask(row) for row in rows]
     return JobVertexBackPressureInfo(status="ok", level=level, deprecated_level=level, end_timestamp=end, subtasks=subtasks)
 
 
-def _of_subtask(row: View) -> SubtaskBackPressureInfo:
-    measured = row["back_pressure"]
-    level = measured["level"].lower()
-    return SubtaskBackPressureInfo(subtask=row["subtask_index"], level=level, deprecated_level=level, ratio=measured["ratio"])
+def _of_subtask(row: AnsweredSubtask) -> SubtaskBackPressureInfo:
+    measured = row.back_pressure
+    level = measured.level.lower()
+    return SubtaskBackPressureInfo(subtask=row.subtask_index, level=level, deprecated_level=level, ratio=measured.ratio)

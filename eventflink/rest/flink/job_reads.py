@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from fastapi import Depends
 
+from eventflink.documents.checkpoints import JobCheckpoints
 from eventflink.documents.failures import JobExceptions
 from eventflink.documents.jobs import JobStanding
 from eventflink.leadership.fold import Fold
@@ -60,20 +61,18 @@ class JobReads:
         read = await self._reads.job(compute, lambda archive: {"name": archived_job(archive)["name"], "result": archived_result(archive)})
         return read["name"], read["result"]
 
-    async def job_and_checkpoints(self) -> tuple[View, View]:
+    async def job_and_checkpoints(self) -> tuple[View, JobCheckpoints]:
         """Return what `job_view` and `checkpoints_view` show, both of one offset."""
 
-        def compute(fold: Fold) -> View:
-            job = _job(fold, self.job_id)
-            return {"job": job, "checkpoints": checkpoints_view(fold.master.dispatcher.jobs[self.job_id])}
+        def compute(fold: Fold) -> tuple[View, JobCheckpoints]:
+            return _job(fold, self.job_id), checkpoints_view(fold.master.dispatcher.jobs[self.job_id])
 
-        read = await self._reads.job(compute, lambda archive: {"job": archived_job(archive), "checkpoints": archived_checkpoints(archive)})
-        return read["job"], read["checkpoints"]
+        return await self._reads.job(compute, lambda archive: (archived_job(archive), archived_checkpoints(archive)))
 
-    async def checkpoints(self) -> View:
+    async def checkpoints(self) -> JobCheckpoints:
         """Return what `checkpoints_view` shows."""
 
-        def compute(fold: Fold) -> View:
+        def compute(fold: Fold) -> JobCheckpoints:
             _require(fold, self.job_id)
             return checkpoints_view(fold.master.dispatcher.jobs[self.job_id])
 
@@ -84,7 +83,7 @@ class JobReads:
         job = await self.job()
         return job, vertex_of(job, vertex_id)
 
-    async def vertex_and_checkpoints(self, vertex_id: str) -> tuple[View, View]:
+    async def vertex_and_checkpoints(self, vertex_id: str) -> tuple[View, JobCheckpoints]:
         """Return a vertex as `job_view` shows it, and the checkpoints of its job."""
         job, checkpoints = await self.job_and_checkpoints()
         return vertex_of(job, vertex_id), checkpoints

@@ -13,6 +13,7 @@ from http import HTTPStatus
 from fastapi import APIRouter
 from pydantic import Field
 
+from eventflink.documents.checkpoints import CheckpointRow
 from eventflink.gateways.request_channel import Accepted
 from eventflink.model.statuses import CheckpointStatus, SavepointMode
 from eventflink.rest.commanding import Commands, CommandsOfRequest
@@ -30,7 +31,6 @@ from eventflink.rest.flink.asynchronous import (
 )
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReads, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape
-from eventflink.views.plain import View
 
 router = APIRouter(prefix=ONE_JOB)
 
@@ -134,15 +134,15 @@ async def trigger_checkpoint(jobid: str, commands: CommandsOfRequest, body: Chec
 async def savepoint_status(triggerid: str, reads: JobReadsOfRequest) -> SavepointStatus:
     """Return what became of a savepoint: one that is complete is so before its job has ended."""
     found = await _find(reads, triggerid, is_savepoint=True)
-    done = SavepointInfo(location=found["savepoint"]["path"])
-    return SavepointStatus(status=_status_of(found), operation=_failure_of(found) or (done if _is_complete(found) else None))
+    done = SavepointInfo(location=found.savepoint.path) if found.savepoint is not None and _is_complete(found) else None
+    return SavepointStatus(status=_status_of(found), operation=_failure_of(found) or done)
 
 
 @router.get("/checkpoints/{triggerid}")
 async def checkpoint_status(triggerid: str, reads: JobReadsOfRequest) -> CheckpointTriggerStatus:
     """Return what became of a checkpoint."""
     found = await _find(reads, triggerid, is_savepoint=False)
-    done = CheckpointInfo(checkpoint_id=found["checkpoint_id"])
+    done = CheckpointInfo(checkpoint_id=found.checkpoint_id)
     return CheckpointTriggerStatus(status=_status_of(found), operation=_failure_of(found) or (done if _is_complete(found) else None))
 
 
@@ -162,27 +162,26 @@ async def _trigger(commands: Commands, job_id: str, trigger_id: str | None, ask:
     return TriggerResponse(request_id=accepted.request_id)
 
 
-async def _find(reads: JobReads, trigger_id: str, *, is_savepoint: bool) -> View:
+async def _find(reads: JobReads, trigger_id: str, *, is_savepoint: bool) -> CheckpointRow:
     """Return the checkpoint that a trigger led to; raises 404."""
     view = await reads.checkpoints()
-    for row in (view["pending"], *view["history"], *view["latest"].values()):
-        if row is not None and row.get("request_id") == trigger_id and (row["savepoint"] is not None) == is_savepoint:
-            found: View = row
-            return found
+    for row in (view.pending, *view.history, view.latest.completed, view.latest.savepoint, view.latest.failed):
+        if row is not None and row.request_id == trigger_id and (row.savepoint is not None) == is_savepoint:
+            return row
     what = "savepoint" if is_savepoint else "checkpoint"
     raise not_found(f"job '{reads.job_id}' has no {what} of the trigger '{trigger_id[:128]}', or has it no longer")
 
 
-def _status_of(row: View) -> QueueStatus:
-    return IN_PROGRESS if row["status"] == CheckpointStatus.IN_PROGRESS else COMPLETED
+def _status_of(row: CheckpointRow) -> QueueStatus:
+    return IN_PROGRESS if row.status == CheckpointStatus.IN_PROGRESS else COMPLETED
 
 
-def _is_complete(row: View) -> bool:
-    return bool(row["status"] == CheckpointStatus.COMPLETED)
+def _is_complete(row: CheckpointRow) -> bool:
+    return row.status is CheckpointStatus.COMPLETED
 
 
-def _failure_of(row: View) -> FailedOperation | None:
-    if row["status"] != CheckpointStatus.FAILED:
+def _failure_of(row: CheckpointRow) -> FailedOperation | None:
+    if row.status is not CheckpointStatus.FAILED:
         return None
-    what = row["reason"].lower().replace("_", " ")
-    return FailedOperation(failure_cause=failure_cause("CheckpointFailed", f"{what}: {row['message']}"))
+    what = (row.reason or "").lower().replace("_", " ")
+    return FailedOperation(failure_cause=failure_cause("CheckpointFailed", f"{what}: {row.message}"))

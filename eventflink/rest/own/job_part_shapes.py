@@ -6,7 +6,6 @@ from pydantic import Field
 
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import JobStatus
-from eventflink.rest.own.checkpoint_shapes import Checkpoint, CheckpointsSummary
 from eventflink.rest.own.moments import OwnShape
 from eventflink.rest.own.one_job_shapes import AccumulatorOfTask, AttemptOfSubtask
 
@@ -36,16 +35,6 @@ class BarsPage(OwnShape):
     total: int
     vertices: list[BarsOfVertex]
     bars: list[Bar]
-
-
-class CheckpointsPage(CheckpointsSummary):
-    """The checkpoints of a job."""
-
-    job_id: str
-    name: str
-    status: JobStatus
-    history: list[Checkpoint]
-    """The newest that have ended, the newest first."""
 
 
 class DocumentPage(OwnShape):

@@ -5,9 +5,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from eventflink.documents.checkpoints import CheckpointsPage
 from eventflink.documents.failures import ExceptionsPage
 from eventflink.model.attempts import OutputLocation
-from eventflink.rest.own.job_part_shapes import BarsPage, CheckpointsPage, DocumentPage, ResultPage, ResultRows
+from eventflink.rest.own.job_part_shapes import BarsPage, DocumentPage, ResultPage, ResultRows
 from eventflink.rest.own.moments import Moment, PagesOfRequest
 from eventflink.rest.own.one_job import PREFIX, JobId, with_arguments
 from eventflink.rest.own.windows import MAX_LIMIT, First, Limit

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from pydantic import Field
 
+from eventflink.documents.checkpoints import CheckpointsSummary, StreamOfSubtask, WorstBackPressure
 from eventflink.documents.failures import RootFailure
 from eventflink.documents.jobs import JobRow
 from eventflink.documents.waits import Wait
@@ -18,14 +19,7 @@ from eventflink.model.statuses import (
     ShipStrategy,
     TaskType,
 )
-from eventflink.rest.own.checkpoint_shapes import BackPressure, CheckpointsSummary, StreamOfSubtask
 from eventflink.rest.own.moments import OwnShape
-
-
-class WorstBackPressure(BackPressure):
-    """The back-pressure of the subtask of a vertex that keeps up least."""
-
-    subtask_index: int
 
 
 class ReuseOfVertex(OwnShape):

@@ -136,5 +136,5 @@ def _written_by_stream(job: JobMaster, vertex: ExecutionVertex, name: str) -> Wr
     answers = [words.get((vertex.vertex.vertex_id, index)) for index in range(vertex.parallelism)]
     outputs = [output_view(each) for answer in answers if answer is not None for each in answer.progress.outputs if each.name == name]
     known = len(outputs) == vertex.parallelism
-    rows = sum_of_known(output["rows_written"] for output in outputs) if known else None
-    return rows, max((output["written_at"] for output in outputs if output["written_at"]), default=None)
+    rows = sum_of_known(output.rows_written for output in outputs) if known else None
+    return rows, max((output.written_at for output in outputs if output.written_at), default=None)

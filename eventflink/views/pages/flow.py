@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from eventflink.documents.checkpoints import BackPressure, OutputOfStream, StreamOfSubtask, WorstBackPressure
 from eventflink.master.checkpoints import Acknowledgement
 from eventflink.master.execution_graph import ExecutionVertex, SubtaskKey
 from eventflink.model.stream_progress import NO_WATERMARK
 from eventflink.views.back_pressure import back_pressure_ratio, back_pressure_view
 from eventflink.views.checkpoints import output_view
-from eventflink.views.plain import View, iso_time, sum_of_known
+from eventflink.views.plain import View, fields_of, iso_time, sum_of_known
 
 NOT_KNOWN: Final = dict.fromkeys(
     ("back_pressure", "busy", "watermark", "lag", "records_per_second", "rows_written", "written_at", "flow_at")
@@ -38,17 +39,17 @@ class _Sums:
                 self.records_behind = (self.records_behind or 0) + behind
         self.records_per_second += records_per_second
 
-    def add_outputs(self, outputs: Iterable[View]) -> None:
-        """Count what outputs have got, as `checkpoints_view` shows them."""
+    def add_outputs(self, outputs: Iterable[OutputOfStream]) -> None:
+        """Count what outputs have got."""
         for output in outputs:
-            self.written_at = max(filter(None, (self.written_at, output["written_at"])), default=None)
-            self.rows_written.append(output["rows_written"])
+            self.written_at = max(filter(None, (self.written_at, output.written_at)), default=None)
+            self.rows_written.append(output.rows_written)
 
-    def view(self, back_pressure: View, subtask_index: int, watermark: str | None, at: str | None) -> View:
+    def view(self, back_pressure: BackPressure, subtask_index: int, watermark: str | None, at: str | None) -> View:
         """Return the flow of the vertex; the back-pressure is that of its subtask that keeps up least."""
         return {
             **NOT_KNOWN,
-            "back_pressure": back_pressure | {"subtask_index": subtask_index},
+            "back_pressure": WorstBackPressure(**fields_of(back_pressure), subtask_index=subtask_index),
             "watermark": watermark,
             "lag": self.records_behind,
             "records_per_second": self.records_per_second,
@@ -82,15 +83,17 @@ def flow_of(vertex: ExecutionVertex, last_words: Mapping[SubtaskKey, Acknowledge
     return sums.view(shown, worst, iso_time(max(0, watermark_ms)), iso_time(at_ms))
 
 
-def archived_flow(vertex_id: str, subtasks: Iterable[View]) -> View:
+def archived_flow(vertex_id: str, subtasks: Iterable[StreamOfSubtask]) -> View:
     """Return the same of an ended job, from the subtasks that `checkpoints_view` shows: the first 1,000 of its streams."""
-    answered = [row for row in subtasks if row["vertex_id"] == vertex_id and row["answer"] is not None]
-    if not answered:
+    mine = [row for row in subtasks if row.vertex_id == vertex_id]
+    answers = [row.answer for row in mine if row.answer is not None]
+    pressures = [(row.back_pressure, row.subtask_index) for row in mine if row.back_pressure is not None]
+    if not answers or not pressures:
         return NOT_KNOWN
-    sums, answers = _Sums(), [row["answer"] for row in answered]
+    sums = _Sums()
     for answer in answers:
-        sums.add([source["records_behind"] for source in answer["sources"]], answer["input_rows_per_second"])
-        sums.add_outputs(answer["outputs"])
-    worst = max(answered, key=lambda row: row["back_pressure"]["ratio"])
-    watermark = min((answer["watermark"] for answer in answers if answer["watermark"] is not None), default=None)
-    return sums.view(worst["back_pressure"], worst["subtask_index"], watermark, max(answer["at"] for answer in answers))
+        sums.add([source.records_behind for source in answer.sources], answer.input_rows_per_second)
+        sums.add_outputs(answer.outputs)
+    worst, index = max(pressures, key=lambda each: each[0].ratio)
+    watermark = min((answer.watermark for answer in answers if answer.watermark is not None), default=None)
+    return sums.view(worst, index, watermark, max(answer.at for answer in answers))

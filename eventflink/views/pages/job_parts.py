@@ -7,11 +7,13 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
+from eventflink.documents.checkpoints import CheckpointsPage
 from eventflink.documents.failures import ExceptionsPage, FailureOfJob, JobExceptions, RootFailure
+from eventflink.documents.plain import part_of
 from eventflink.leadership.fold import Fold
 from eventflink.model.failure_types import kind_of
 from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job, archived_result
-from eventflink.views.checkpoints import checkpoint_history, checkpoints_summary
+from eventflink.views.checkpoints import checkpoints_page_of
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.failures import failure_sentence
 from eventflink.views.jobs_and_cluster import JobNotFound
@@ -38,19 +40,14 @@ def with_words(exception: FailureOfJob) -> RootFailure:
     return RootFailure(**fields_of(exception), kind=kind_of(exception.cause), sentence=failure_sentence(exception))
 
 
-def checkpoints_page(fold: Fold, job_id: str) -> View:
+def checkpoints_page(fold: Fold, job_id: str) -> CheckpointsPage:
     """Return the checkpoints of a job, without its subtasks: these have their progress with them. Raises `JobNotFound`."""
-    job = job_of(fold, job_id)
-    return _without_subtasks(checkpoints_summary(job) | {"history": checkpoint_history(job)})
+    return checkpoints_page_of(job_of(fold, job_id))
 
 
-def archived_checkpoints_page(archive: View) -> View:
+def archived_checkpoints_page(archive: View) -> CheckpointsPage:
     """Return the same from the archive of a job."""
-    return _without_subtasks(archived_checkpoints(archive))
-
-
-def _without_subtasks(checkpoints: View) -> View:
-    return {name: value for name, value in checkpoints.items() if name not in ("subtasks", "subtasks_total")}
+    return part_of(CheckpointsPage, archived_checkpoints(archive))
 
 
 def archived_document(archive: View) -> View:

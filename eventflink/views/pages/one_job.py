@@ -6,6 +6,8 @@ Of a job that has left the memory the same page is made of its archive.
 from collections.abc import Sequence
 from typing import Final
 
+from eventflink.documents.checkpoints import CheckpointsSummary
+from eventflink.documents.plain import part_of
 from eventflink.leadership.fold import Fold
 from eventflink.master.execution_graph import ExecutionVertex
 from eventflink.model.attempts import FailureCause
@@ -21,7 +23,6 @@ from eventflink.views.queries import job_of
 from eventflink.views.vertex_waits import VertexWaits
 
 MAX_WAITS: Final = 100
-_NOT_IN_SUMMARY: Final = ("job_id", "name", "status", "history", "subtasks", "subtasks_total")
 
 
 def job_page(fold: Fold, job_id: str) -> View:
@@ -42,8 +43,8 @@ def archived_job_page(archive: View) -> View:
     """Return the page of a job from its archive."""
     job, checkpoints = archived_job(archive), archived_checkpoints(archive)
     view = dict(job)
-    answered = checkpoints["subtasks"]
-    streams = {row["vertex_id"] for row in answered}
+    answered = checkpoints.subtasks
+    streams = {row.vertex_id for row in answered}
     view["vertices"] = [
         _vertex(
             {"stream": vertex["vertex_id"] in streams} | _without_subtasks(vertex),
@@ -67,9 +68,9 @@ def _vertex(row: View, flow: View) -> View:
     return row | {"tasks_ended": ended} | flow | over
 
 
-def _page(view: View, checkpoints: View) -> View:
-    view["stream"] = checkpoints["settings"] is not None
-    view["checkpoints"] = {name: value for name, value in checkpoints.items() if name not in _NOT_IN_SUMMARY}
+def _page(view: View, checkpoints: CheckpointsSummary) -> View:
+    view["stream"] = checkpoints.settings is not None
+    view["checkpoints"] = part_of(CheckpointsSummary, checkpoints)
     view["edges"] = [{**edge, "pipelined": edge.get("pipeline") is not None} for edge in view["edges"]]
     view["exceptions"] = [with_words(exception) for exception in view["exceptions"]]
     view["sentence"] = job_sentence(view)
@@ -113,13 +114,9 @@ def _tasks(tasks: int) -> str:
 
 def _saved(job: View) -> str:
     """Return with which savepoint a job was stopped; empty: with none."""
-    latest = job["checkpoints"]["latest"]["savepoint"]
-    saved = latest["savepoint"] if latest is not None else None
-    return (
-        f"; it was stopped with the savepoint {saved['path']}"
-        if saved and saved["mode"] in (SavepointMode.STOP, SavepointMode.DRAIN)
-        else ""
-    )
+    latest = job["checkpoints"].latest.savepoint
+    saved = latest.savepoint if latest is not None else None
+    return f"; it was stopped with the savepoint {saved.path}" if saved and saved.mode in (SavepointMode.STOP, SavepointMode.DRAIN) else ""
 
 
 def _work_of(vertex: ExecutionVertex) -> View:
@@ -156,10 +153,10 @@ def _flow(job: View) -> str:
     known = [vertex for vertex in streams if vertex["back_pressure"] is not None]
     if not known:
         return " Whether it keeps up is known with the first checkpoint."
-    least = max(known, key=lambda vertex: vertex["back_pressure"]["ratio"])
+    least = max(known, key=lambda vertex: vertex["back_pressure"].ratio)
     pressure, at = least["back_pressure"], least["flow_at"]
-    if pressure["level"] != BackPressureLevel.OK:
-        return f" '{least['vertex_id']}' does not keep up, as of {at}: {pressure['reason']}."
+    if pressure.level is not BackPressureLevel.OK:
+        return f" '{least['vertex_id']}' does not keep up, as of {at}: {pressure.reason}."
     behind = "" if least["lag"] is None else f", {least['lag']:,} are behind"
     return f" It keeps up, as of {at}: {least['records_per_second']:,.0f} records come in a second{behind}.{_written(known)}"
 

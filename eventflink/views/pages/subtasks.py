@@ -89,7 +89,7 @@ def archived_subtasks_page(archive: View, vertex_id: str, states: Collection[str
     """Return the same from the archive of a job; raises `VertexNotFound`."""
     job = archived_job(archive)
     subtasks = archived_vertex(archive, vertex_id)["subtasks"]
-    progress = {row["subtask_index"]: row for row in archived_checkpoints(archive)["subtasks"] if row["vertex_id"] == vertex_id}
+    progress = {row.subtask_index: row for row in archived_checkpoints(archive).subtasks if row.vertex_id == vertex_id}
     matching = [subtask for subtask in subtasks if not states or subtask["state"] in states]
     shown = _window(matching, sort, first, limit, lambda subtask: trouble_of(ExecutionState(subtask["state"]), subtask["attempt"]))
     never = {"wait": None, "waits_since": None}

@@ -208,8 +208,8 @@ def test_the_request_that_asked_for_one_tells_what_became_of_it_whoever_leads(cl
     restore_fold(document_of(cluster.fold), fold)
     for job in (cluster.job("job"), fold.master.dispatcher.jobs["job"]):
         view = checkpoints_view(job)
-        shown = [view["pending"], *view["history"]]
-        assert [(each["request_id"], each["status"]) for each in shown] == [
+        shown = [view.pending, *view.history]
+        assert [(each.request_id, each.status) for each in shown if each is not None] == [
             ("third", CheckpointStatus.IN_PROGRESS),
             ("second", CheckpointStatus.COMPLETED),
             ("first", CheckpointStatus.FAILED),

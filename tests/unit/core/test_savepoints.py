@@ -101,8 +101,12 @@ def test_a_job_that_goes_on_is_told_nothing_more_and_the_savepoint_is_not_subsum
     assert [checkpoint.checkpoint_id for checkpoint in checkpoints.completed] == [3]
     assert checkpoints.latest_savepoint is not None
     assert checkpoints.latest_savepoint.checkpoint_id == 1
-    latest = checkpoints_view(cluster.job("job"))["latest"]
-    assert (latest["completed"]["savepoint"], latest["savepoint"]["savepoint"]["path"].startswith(TARGET)) == (None, True)
+    latest = checkpoints_view(cluster.job("job")).latest
+    assert latest.completed is not None
+    assert latest.completed.savepoint is None
+    assert latest.savepoint is not None
+    assert latest.savepoint.savepoint is not None
+    assert latest.savepoint.savepoint.path.startswith(TARGET)
 
 
 @pytest.mark.parametrize("mode", [SavepointMode.STOP, SavepointMode.DRAIN])

@@ -11,9 +11,6 @@ from eventflink.model.statuses import ExecutionState
 from eventflink.rest.flink.attempts import AttemptTimes, aggregate_state, standing_of
 from eventflink.rest.flink.io_metrics import statistics_of
 from eventflink.rest.flink.java_throwables import serialized_accumulator
-from eventflink.rest.flink.job_details import job_details_of
-from eventflink.views.archive import archived_job
-from eventflink.views.jobs_and_cluster import job_view
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, state_report, vertex
 from tests.support.rest_client import rest_client
 
@@ -102,20 +99,6 @@ def test_attempts_have_the_times_of_the_log() -> None:
         over = client.get("/jobs/job").json()
     assert (row["duration"], row["timestamps"]["SCHEDULED"], row["timestamps"]["FINISHED"]) == (7, start + 540, start + 547)
     assert (over["vertices"][0]["end-time"], over["end-time"], over["timestamps"]["FINISHED"]) == (start + 547,) * 3
-
-
-def test_what_the_archive_of_an_older_version_does_not_know_is_not_told(client: TestClient, cluster: ScriptedCluster) -> None:
-    now = client.get("/jobs/job").json()
-    job = job_view(cluster.fold, "job")
-    del job["status_times"]
-    for subtask in job["vertices"][0]["subtasks"]:
-        subtask["attempts"] = [{"attempt": 1, "task_manager_id": "tm1", "instance_id": "tm1-1"}]
-    del job["has_streams"]
-    told = job_details_of(archived_job({"job": job}))
-    assert told.job_type == now["job-type"] == "BATCH"
-    assert not told.vertices[0].metrics.write_records_complete
-    assert set(told.timestamps.values()) == {0}
-    assert (told.vertices[0].start_time, told.vertices[0].duration, told.duration) == (-1, -1, now["duration"])
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_a_stream_says_whether_it_keeps_up_while_it_runs_and_where_its_savepoint
     cluster.acknowledge(*stopped, batch_id=200, sources=sources, **rates)
     cluster.report(task, ExecutionState.FINISHED)
     page = job_page(cluster.fold, "job")
-    path = page["checkpoints"]["latest"]["savepoint"]["savepoint"]["path"]
+    path = plain(page["checkpoints"])["latest"]["savepoint"]["savepoint"]["path"]
     assert page["sentence"] == f"Its task has finished; it was stopped with the savepoint {path}."
     assert page["vertices"][0]["back_pressure"] is None, "what has ended keeps nobody waiting"
 
