@@ -13,7 +13,6 @@ from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
 from eventflink.views.jobs_and_cluster import cluster_view, job_row
-from eventflink.views.plain import View
 
 MAX_ROWS: Final = 1_000
 """How many rows a difference has where nobody says otherwise."""
@@ -30,7 +29,7 @@ class Moment:
     log_offset: int
     at: str | None
     """The time of the last decision."""
-    things: dict[str, dict[str, View]]
+    things: dict[str, dict[str, dict[str, Any]]]
 
 
 def moment_of(fold: Fold) -> Moment:
@@ -48,7 +47,7 @@ def moment_of(fold: Fold) -> Moment:
     return Moment(fold.last_offset, view.last_decision_at, things)
 
 
-def _values_of(job: JobMaster) -> View:
+def _values_of(job: JobMaster) -> dict[str, Any]:
     row, checkpoints = job_row(job, 0), job.checkpoints
     return {
         "name": row.name,
@@ -61,12 +60,12 @@ def _values_of(job: JobMaster) -> View:
     }
 
 
-def difference_of(before: Fold, after: Fold, max_rows: int = MAX_ROWS) -> View:
+def difference_of(before: Fold, after: Fold, max_rows: int = MAX_ROWS) -> dict[str, Any]:
     """Return what differs between the states of two folds of one log, as `difference_between` does."""
     return difference_between(moment_of(before), moment_of(after), max_rows)
 
 
-def difference_between(before: Moment, after: Moment, max_rows: int = MAX_ROWS) -> View:
+def difference_between(before: Moment, after: Moment, max_rows: int = MAX_ROWS) -> dict[str, Any]:
     """Return what differs between two moments.
 
     `before` and `after` have `log_offset` and `at`, `head` is a sentence, and `rows` are the first `max_rows` of `total` differences: what
@@ -83,7 +82,7 @@ def difference_between(before: Moment, after: Moment, max_rows: int = MAX_ROWS) 
     }
 
 
-def _rows(before: Moment, after: Moment) -> Iterator[View]:
+def _rows(before: Moment, after: Moment) -> Iterator[dict[str, Any]]:
     for thing in _TITLES:
         was, now = before.things[thing], after.things[thing]
         for name in [*was, *(name for name in now if name not in was)]:
@@ -96,11 +95,11 @@ def _rows(before: Moment, after: Moment) -> Iterator[View]:
                 yield from (_row(thing, name, each, old, new) for each in shared)
 
 
-def _shown(values: View) -> Iterator[str]:
+def _shown(values: dict[str, Any]) -> Iterator[str]:
     return (each for each in values if each != "name")
 
 
-def _row(thing: str, name: str, what: str, old: View | None, new: View | None) -> View:
+def _row(thing: str, name: str, what: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
     change = "new" if old is None else "gone" if new is None else "changed"
     known = new or old or {}
     called = " ".join(part for part in (_TITLES[thing], name, f"'{known['name']}'" if known.get("name") else "") if part)
@@ -118,7 +117,7 @@ def _said(value: Any) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _head(before: Moment, after: Moment, rows: list[View]) -> str:
+def _head(before: Moment, after: Moment, rows: list[dict[str, Any]]) -> str:
     """Return in one sentence how much differs, from what to what."""
     span = f"from {_place(before)} to {_place(after)}"
     if not rows:
@@ -140,7 +139,7 @@ def _head(before: Moment, after: Moment, rows: list[View]) -> str:
     return f"{_count(len(rows), 'difference')} {span}{': ' if known else ''}{known}"
 
 
-def _restarts(before: Moment, job_id: str, values: View) -> int:
+def _restarts(before: Moment, job_id: str, values: dict[str, Any]) -> int:
     """Return how often a job was restarted since, as far as it is still known."""
     known = int(before.things["job"].get(job_id, {}).get("restarts", 0))
     return max(0, int(values.get("restarts", known)) - known)

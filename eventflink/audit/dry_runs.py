@@ -1,9 +1,10 @@
 """A dry run as plain values: what a request would lead to, event by event, in a sentence, and as a difference of two states."""
 
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
 from eventflink.audit.difference import difference_between, moment_of
+from eventflink.documents.one_job import WouldBeReused
 from eventflink.events.inputs import FencedJobCommand, JobSubmission, Request, RerunJob
 from eventflink.events.log_events import FollowUpDecided, JobReuseDecided, LogEvent, RequestRejected
 from eventflink.events.wording import details_of, subject_of
@@ -11,7 +12,7 @@ from eventflink.leadership.dry_run import dry_run
 from eventflink.leadership.fold import Fold
 from eventflink.model.reuse import VertexReuse
 from eventflink.views.jobs_and_cluster import reuse_view
-from eventflink.views.plain import View
+from eventflink.views.plain import fields_of
 
 MAX_EVENTS: Final = 200
 MAX_DIFFERENCES: Final = 100
@@ -30,7 +31,7 @@ _TOLD: Final = {
 """What is said of an outcome, by the events that there are of it."""
 
 
-def dry_run_view(fold: Fold, request: Request) -> View:
+def dry_run_view(fold: Fold, request: Request) -> dict[str, Any]:
     """Return what a request would lead to; `fold` is of no use afterwards.
 
     `accepted`, and if not, the `refusal` with `code` and `message`; a `sentence`; the first events as `type`, `subject` and `details`, with
@@ -53,7 +54,7 @@ def dry_run_view(fold: Fold, request: Request) -> View:
         "events": [_event_view(event) for event in told[:MAX_EVENTS]],
         "events_total": len(told),
         "is_whole": outcome.is_whole,
-        "reuse": [{"vertex_id": each.vertex_id, **reuse_view(each, rerun_of)} for each in _reuse_among(told)],
+        "reuse": [WouldBeReused(vertex_id=each.vertex_id, **fields_of(reuse_view(each, rerun_of))) for each in _reuse_among(told)],
         "differences": difference_between(before, moment_of(fold), MAX_DIFFERENCES),
         "leader_id": leader_id,
         "job_master_id": job_master_id,
@@ -64,7 +65,7 @@ def _reuse_among(events: list[LogEvent]) -> tuple[VertexReuse, ...]:
     return next((event.vertices for event in events if isinstance(event, JobReuseDecided)), ())
 
 
-def _event_view(event: LogEvent) -> View:
+def _event_view(event: LogEvent) -> dict[str, Any]:
     return {"type": type(event).__name__, "subject": subject_of(event), "details": details_of(event)}
 
 

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from eventflink.audit import NothingKnown
 from eventflink.audit.entries import Entry
@@ -17,7 +17,6 @@ from eventflink.events import log_events as e
 from eventflink.events.wording import details_of, iso_time, subject_of
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.model.texts import printable
-from eventflink.views.plain import View
 
 KEPT_OLDEST: Final = 100
 KEPT_NEWEST: Final = 400
@@ -57,7 +56,7 @@ class _Line:
         if name and (name in self.names or len(self.names) < _SHOWN_NAMES):
             self.names[name] += 1
 
-    def view(self) -> View:
+    def view(self) -> dict[str, Any]:
         """Return the line as plain values; `text` is for people."""
         return {
             "kind": self.kind,
@@ -207,7 +206,7 @@ class Story:
         else:
             self._newest.append(line)
 
-    def view(self) -> View:
+    def view(self) -> dict[str, Any]:
         """Return the story as plain values: what the job is, and its `lines`, of which `omitted` in the middle are left out."""
         lines = [*self._oldest, *self._newest]
         return {
@@ -239,7 +238,7 @@ _MILESTONES: Final[dict[type[e.LogEvent], tuple[str, str]]] = {
 """Events that are a line of their own, whatever they come with: the kind of the line, and how it begins."""
 
 
-def story_of(entries: Iterable[Entry], text: str) -> View:
+def story_of(entries: Iterable[Entry], text: str) -> dict[str, Any]:
     """Return the story of the job with the id `text`, or the only one whose id begins so; `entries` are those of the log, in order.
 
     It has the `log_offset` of the last entry.

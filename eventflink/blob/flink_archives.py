@@ -11,7 +11,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from eventflink.blob.job_archives import MAX_ARCHIVE_BYTES
 from eventflink.blob.storage import Storage
@@ -20,7 +20,15 @@ _FLINK_JOB_ID: Final = re.compile(r"[0-9a-f]{32}")
 """Flink's history server passes over a file with another name."""
 
 
-Render = Callable[[dict[str, Any]], Iterable[tuple[str, str]]]
+class OfJob(Protocol):
+    """An archive: that of which job it is, is all that is asked of it here."""
+
+    @property
+    def job_id(self) -> str:
+        """The job."""
+
+
+Render = Callable[[Any], Iterable[tuple[str, str]]]
 """Yields what Flink's REST API answers about a job, each path with its JSON, from our archive of the job."""
 
 
@@ -32,7 +40,7 @@ class FlinkArchives:
         self._storage = storage
         self._render = render
 
-    def write(self, archive: dict[str, Any]) -> str | None:
+    def write(self, archive: OfJob) -> str | None:
         """Write the archive of a job, replacing one that is there; return where, or None if Flink has no such job ids.
 
         Raises:
@@ -40,7 +48,7 @@ class FlinkArchives:
             ValueError: it is longer than an archive may be.
 
         """
-        job_id = archive["job_id"]
+        job_id = archive.job_id
         if not _FLINK_JOB_ID.fullmatch(job_id):
             return None
         self._storage.prepare()

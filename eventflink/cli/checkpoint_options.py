@@ -4,8 +4,8 @@ from typing import Final
 
 import click
 
+from eventflink.documents.checkpoints import CompletedCheckpoint
 from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S
-from eventflink.gateways.results import CompletedCheckpoint
 
 timeout_option: Final = click.option(
     "--timeout",

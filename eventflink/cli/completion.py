@@ -67,7 +67,7 @@ def complete_vertices(context: click.Context, _parameter: click.Parameter, incom
     def ask(session: "Session") -> list[CompletionItem]:
         from eventflink.cli.state import ask_job  # noqa: PLC0415 - the shell asks for other things as well
 
-        names = [vertex["vertex_id"] for vertex in ask_job(session, str(job_id))["vertices"]]
+        names = [vertex.vertex_id for vertex in ask_job(session, str(job_id)).vertices]
         return [CompletionItem(name) for name in names if name.startswith(incomplete)][:_MAX_OFFERED]
 
     return _ask_quietly(context, ask) if job_id else []

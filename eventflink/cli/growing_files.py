@@ -16,6 +16,7 @@ from eventflink.blob.client import get_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.session import Session
 from eventflink.cli.state import ask_job
+from eventflink.documents.one_job import JobInfo
 from eventflink.gateways.async_gateways import AsyncResourceManagerGateway
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
@@ -23,7 +24,6 @@ from eventflink.model.attempts import AttemptId
 from eventflink.model.backoff import Backoff
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, TaskFile
 from eventflink.session.cluster_session import actor_name
-from eventflink.views.plain import View
 
 MAX_FILES: Final = 64
 """How many tasks are followed at once."""
@@ -37,7 +37,7 @@ _MAX_LINE_BYTES: Final = 64 * 1024
 _LEFT_OUT: Final = re.compile(rb"\[(\d{1,18}) bytes before this are left out\]\n")
 """How a TaskExecutor begins a file of which it sends the end."""
 
-Select = Callable[[View], Sequence[AttemptId]]
+Select = Callable[[JobInfo], Sequence[AttemptId]]
 """Returns, of a job's view, the attempts whose files are wanted; raises CommandFailed where there are none such, or too many."""
 
 
@@ -101,7 +101,7 @@ class Followed:
                     has_more = False
                 else:
                     answered_at = time.monotonic()
-                    if job["status"] in TERMINAL_JOB_STATUSES:
+                    if job.status in TERMINAL_JOB_STATUSES:
                         break
                 if has_more:
                     pauses.reset()

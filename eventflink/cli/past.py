@@ -13,6 +13,7 @@ from eventflink.audit.filters import Place
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
 from eventflink.documents.cluster import Cluster
+from eventflink.documents.one_job import ExecutionGraphInfo
 from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.gateways.folding import folding_log
 from eventflink.leadership.acceptance import is_grant
@@ -20,7 +21,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.log.replay import collecting_rarely, log_bounds, read_log
 from eventflink.snapshots.loading import load_fold
 from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, job_view
-from eventflink.views.plain import View
+from eventflink.views.plain import fields_of
 
 T = TypeVar("T")
 
@@ -75,12 +76,12 @@ def cluster_at(session: Session, text: str) -> Cluster:
     return view
 
 
-def job_at(session: Session, job_id: str, text: str) -> View:
+def job_at(session: Session, job_id: str, text: str) -> ExecutionGraphInfo:
     """Return a job as it was at the place that a text names; raises as `cluster_at`, and CommandFailed where there was no such job."""
 
-    def compute(fold: Fold) -> View | JobNotFound:
+    def compute(fold: Fold) -> ExecutionGraphInfo | JobNotFound:
         try:
-            return {**job_view(fold, job_id), "log_offset": fold.last_offset}
+            return ExecutionGraphInfo(**fields_of(job_view(fold, job_id)), log_offset=fold.last_offset)
         except JobNotFound as error:
             return error
 

@@ -16,13 +16,13 @@ from eventflink.documents.checkpoints import CheckpointsAsOf
 from eventflink.documents.cluster import Cluster
 from eventflink.documents.failures import JobExceptions
 from eventflink.documents.jobs import JobList
+from eventflink.documents.one_job import ExecutionGraphInfo
 from eventflink.documents.plain import parse
 from eventflink.documents.schedules import ScheduleDetails, ScheduleList
 from eventflink.gateways import rest_process
 from eventflink.gateways.rest_process import NothingThere
 from eventflink.gateways.state_reads import Sources, StateReads, perform_rest, sources_of
 from eventflink.gateways.steps import AskRest, FoldLog, Parameters, Step, drive
-from eventflink.views.plain import View
 
 _TIMEOUT_S: Final = 30.0
 """How long Kafka may take to give the log."""
@@ -50,10 +50,10 @@ def ask_schedule(session: Session, schedule_id: str) -> tuple[ScheduleDetails, i
     return parse(ScheduleDetails, answer["schedule"]), answer["log_offset"]
 
 
-def ask_job(session: Session, job_id: str) -> View:
-    """Return a job as `job_view` shows it, also one that has left the memory."""
+def ask_job(session: Session, job_id: str) -> ExecutionGraphInfo:
+    """Return a job, also one that has left the memory."""
     answer = _ask(session, f"/jobs/{job_id}")
-    return {**answer["job"], "log_offset": answer["log_offset"]}
+    return parse(ExecutionGraphInfo, {**answer["job"], "log_offset": answer["log_offset"]})
 
 
 def ask_exceptions(session: Session, job_id: str, limit: int) -> tuple[JobExceptions, int]:
@@ -73,18 +73,18 @@ def ask_past_cluster(session: Session, place: str) -> Cluster:
     return cluster
 
 
-def ask_past_job(session: Session, job_id: str, place: str) -> View:
+def ask_past_job(session: Session, job_id: str, place: str) -> ExecutionGraphInfo:
     """Return a job as it was at a place in the log; raises as `ask_past_cluster` does."""
-    job: View = _past().job_at(session, job_id, place)
+    job: ExecutionGraphInfo = _past().job_at(session, job_id, place)
     return job
 
 
-def read_page(session: Session, path: str, parameters: Parameters) -> View | None:
+def read_page(session: Session, path: str, parameters: Parameters) -> dict[str, Any] | None:
     """Return a page of the REST process as it is now: its `body`, and the `offset` that it reflects; None: nobody gives it."""
     return rest_process.read_page(_sources(session).find_rest(), path, parameters)
 
 
-def _ask(session: Session, path: str, parameters: Parameters | None = None) -> View:
+def _ask(session: Session, path: str, parameters: Parameters | None = None) -> dict[str, Any]:
     sources = _sources(session)
 
     def perform(step: Step) -> Any:

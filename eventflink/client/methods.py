@@ -13,6 +13,12 @@ from eventflink.blob.tls import TlsFiles
 from eventflink.client.live import Live
 from eventflink.client.options import EventOptions, SubmitOptions
 from eventflink.client.pictures import ClusterView, JobView
+from eventflink.documents.checkpoints import CheckpointsAsOf, CompletedCheckpoint
+from eventflink.documents.cluster import ClusterOverview
+from eventflink.documents.failures import FailureOfJob
+from eventflink.documents.jobs import JobRow
+from eventflink.documents.one_job import ExecutionGraphInfo, JobResult
+from eventflink.documents.task_managers import CountedTaskManager
 from eventflink.events.inputs import (
     CancelJob,
     DismissJobFailure,
@@ -25,7 +31,6 @@ from eventflink.events.inputs import (
     TriggerCheckpoint,
     TriggerSavepoint,
 )
-from eventflink.gateways import results as r
 from eventflink.gateways.code import ship_code
 from eventflink.gateways.dispatcher_gateway import new_job_id
 from eventflink.gateways.errors import JobNotTerminated
@@ -68,17 +73,17 @@ class ClusterMethods(ScheduleMethods):
         return ClusterView(self.cluster_id, overview, (yield from self._jobs((), SHOWN_JOBS)))
 
     @method
-    def overview(self) -> Steps[r.ClusterOverview]:
+    def overview(self) -> Steps[ClusterOverview]:
         """Return how many TaskManagers, slots and jobs there are."""
         return self._cluster_overview()
 
     @method
-    def jobs(self, status: Collection[JobStatus] = (), *, limit: int = 100) -> Steps[tuple[r.JobDetails, ...]]:
+    def jobs(self, status: Collection[JobStatus] = (), *, limit: int = 100) -> Steps[list[JobRow]]:
         """Return the newest `limit` (1 to 1,000) jobs that have one of these statuses (none given: any), the newest last."""
         return (yield from self._jobs(status, limit)).jobs
 
     @method
-    def task_managers(self) -> Steps[tuple[r.TaskManagerInfo, ...]]:
+    def task_managers(self) -> Steps[list[CountedTaskManager]]:
         """Return every registered TaskManager."""
         return self._task_managers()
 
@@ -124,7 +129,7 @@ class JobMethods(Gateway):
         return JobView((yield from self._job(self.job_id)))
 
     @method
-    def details(self) -> Steps[r.ExecutionGraphInfo]:
+    def details(self) -> Steps[ExecutionGraphInfo]:
         """Return the whole job: vertices, subtasks, attempts, edges."""
         return self._job(self.job_id)
 
@@ -134,7 +139,7 @@ class JobMethods(Gateway):
         return (yield from self._job_standing(self.job_id)).status
 
     @method
-    def wait(self, timeout_s: float = DEFAULT_RESULT_TIMEOUT_S) -> Steps[r.JobResult]:
+    def wait(self, timeout_s: float = DEFAULT_RESULT_TIMEOUT_S) -> Steps[JobResult]:
         """Wait for the job's end, whichever it is, over any failovers; raises `JobNotTerminated` when the time is over."""
         return self._job_result(self.job_id, timeout_s)
 
@@ -172,14 +177,14 @@ class JobMethods(Gateway):
             yield Pause(_WATCH_S)
 
     @method
-    def exceptions(self) -> Steps[list[dict[str, Any]]]:
+    def exceptions(self) -> Steps[list[FailureOfJob]]:
         """Return the failures, the newest first, with what each led to."""
         return self._exceptions(self.job_id)
 
     @method
-    def checkpoints(self) -> Steps[dict[str, Any]]:
-        """Return the checkpoints of the job's streams, as `eventflink checkpoints --json` shows them."""
-        return self._read_job(self.job_id, "/checkpoints")
+    def checkpoints(self) -> Steps[CheckpointsAsOf]:
+        """Return the checkpoints of the job's streams, and where each of these stood at the last one."""
+        return self._checkpoints(self.job_id)
 
     @method
     def cancel(self) -> Steps[Accepted]:
@@ -221,7 +226,7 @@ class JobMethods(Gateway):
         return ask(RescaleJob(job_id=self.job_id, vertex_id=vertex_id, parallelism=parallelism, actor=self.actor))
 
     @method
-    def checkpoint(self, *, timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S) -> Steps[r.CompletedCheckpoint]:
+    def checkpoint(self, *, timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S) -> Steps[CompletedCheckpoint]:
         """Take a checkpoint of the job's streams now and return it once it is complete. Raises `CheckpointFailed`."""
         return self._checkpoint(TriggerCheckpoint(job_id=self.job_id, **header(actor=self.actor)), timeout_s)
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
-from eventflink.gateways.results import ClusterOverview, ExecutionGraphInfo, MultipleJobsDetails, VertexInfo
+from eventflink.documents.cluster import ClusterOverview
+from eventflink.documents.jobs import JobList
+from eventflink.documents.one_job import ExecutionGraphInfo, VertexInfo
 from eventflink.model.statuses import ExecutionState, JobStatus
 
 MAX_DRAWN: Final = 60
@@ -52,7 +54,7 @@ class JobView:
         states: Counter[ExecutionState] = Counter()
         for vertex in job.vertices:
             states.update(vertex.states)
-        rows = [(v.name or v.vertex_id, v.parallelism, _describe(v.states)) for v in job.vertices[:MAX_ROWS]]
+        rows = [(v.name, v.parallelism, _describe(v.states)) for v in job.vertices[:MAX_ROWS]]
         drawn = _graph(job) if len(job.vertices) <= MAX_DRAWN else ""
         table = _table(("vertex", "parallelism", "subtasks"), rows, len(job.vertices))
         return _fragment(
@@ -66,7 +68,7 @@ class ClusterView:
 
     cluster_id: str
     overview: ClusterOverview
-    newest: MultipleJobsDetails
+    newest: JobList
 
     def __repr__(self) -> str:
         o = self.overview
@@ -167,7 +169,7 @@ def _edge(source: tuple[int, int], target: tuple[int, int], ship: str) -> str:
 
 
 def _node(vertex: VertexInfo, x: int, y: int) -> str:
-    name = vertex.name or vertex.vertex_id
+    name = vertex.name
     total = sum(vertex.states.values()) or 1
     parts, left = [], x + 8.0
     for state, count in sorted(vertex.states.items()):

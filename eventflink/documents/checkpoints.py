@@ -93,10 +93,29 @@ class BackPressure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorstBackPressure(BackPressure):
-    """The back-pressure of the subtask of a vertex that keeps up least."""
+class BackPressureOfSubtask(BackPressure):
+    """The back-pressure of a subtask of a vertex."""
 
     subtask_index: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubtaskBackPressure(BackPressureOfSubtask):
+    """The back-pressure of a subtask, and when it was asked."""
+
+    at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorBackPressureStats:
+    """How far a stream does not keep up: as far as its worst subtask."""
+
+    job_id: str
+    vertex_id: str
+    level: BackPressureLevel | None
+    """null: no subtask has been asked yet."""
+    subtasks: list[SubtaskBackPressure]
+    log_offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,3 +223,17 @@ class CheckpointsAsOf(JobCheckpoints):
 
     epoch: int
     log_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedCheckpoint:
+    """A checkpoint that is complete."""
+
+    job_id: str
+    checkpoint_id: int
+    duration_ms: int
+    state_rows: int
+    """In the state stores of all streams."""
+    state_bytes: int
+    savepoint_path: str = ""
+    """The directory of the savepoint that it is; empty: it is none."""

@@ -159,3 +159,11 @@ class Overview:
     """The fencing token of the Dispatcher and the ResourceManager."""
     leading_master_id: str
     blob_address: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOverview(Overview):
+    """How many there are of everything, and the record of the log that this reflects."""
+
+    epoch: int
+    log_offset: int

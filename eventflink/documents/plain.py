@@ -16,6 +16,12 @@ T = TypeVar("T")
 UNTOLD: Final = {"untold": True}
 """The metadata of a field that is None where there is nothing to tell, and left out of plain values then."""
 
+
+def written_as(name: str) -> dict[str, str]:
+    """Return the metadata of a field that has another name in plain values: one that Python does not allow."""
+    return {"alias": name}  # pydantic's word for it.
+
+
 _AS_THEY_ARE: Final[set[type]] = {str, int, float, bool, type(None)}
 """The classes whose values are plain; the enumerations that are texts join them when one is met."""
 
@@ -41,15 +47,15 @@ def _converter(cls: Any) -> Callable[[Any], Any]:
 
 
 def _converter_of_document(cls: Any) -> Callable[[Any], dict[str, Any]]:
-    names = tuple(each.name for each in fields(cls))
+    names = tuple((each.name, each.metadata.get("alias", each.name)) for each in fields(cls))
     left_out = frozenset(each.name for each in fields(cls) if each.metadata == UNTOLD)
 
     def convert(document: Any) -> dict[str, Any]:
         found = {}
-        for name in names:
+        for name, written in names:
             value = getattr(document, name)
             if value is not None or name not in left_out:
-                found[name] = value if type(value) in _AS_THEY_ARE else plain(value)
+                found[written] = value if type(value) in _AS_THEY_ARE else plain(value)
         return found
 
     return convert

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from eventflink.blob.tls import tls_files
+from eventflink.documents.one_job import JobResult
 from eventflink.gateways.application import ApplicationGateway
 from eventflink.gateways.errors import ClusterShuttingDown
-from eventflink.gateways.results import JobResult
 from eventflink.gateways.state_reads import sources_of
 from eventflink.model.configuration import load_configuration
 from eventflink.model.job_graph_document import parse_job_graph

@@ -17,6 +17,8 @@ from typing import Final, TypeVar, TypeVarTuple
 from eventflink.blob import BlobError
 from eventflink.blob.flink_archives import FlinkArchives
 from eventflink.blob.job_archives import ArchiveFile, JobArchives, render_archive
+from eventflink.documents.one_job import JobArchive
+from eventflink.documents.plain import plain
 from eventflink.entrypoint.cleaning import GATHERING_S
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.reads import Answered, Read, ReadRefused
@@ -24,7 +26,6 @@ from eventflink.master.effects import ArchiveJob
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, MasterInput, WrittenArchive
 from eventflink.model.rehearsal import ARCHIVE_NOTED
 from eventflink.views.archive import archive_later
-from eventflink.views.plain import View
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -47,7 +48,7 @@ COPY_DELAY_S: Final = 1.0
 class _Collected:
     """What makes the archives of the jobs that were read at once, and how many of the jobs were looked at."""
 
-    archives: dict[str, Callable[[], View]]
+    archives: dict[str, Callable[[], JobArchive]]
     taken: int
 
 
@@ -142,7 +143,7 @@ class Archiver:
         collected: _Collected = found.value
         return collected
 
-    async def _write(self, make: Callable[[], View]) -> ArchiveFile | str:
+    async def _write(self, make: Callable[[], JobArchive]) -> ArchiveFile | str:
         """Make one archive and write it, in threads; return why it could not be written otherwise."""
         try:
             archive = await self._in_thread(make)
@@ -157,14 +158,14 @@ class Archiver:
             await self._copy(self._flink_archives, archive)
         return written
 
-    async def _copy(self, flink_archives: FlinkArchives, archive: View) -> None:
+    async def _copy(self, flink_archives: FlinkArchives, archive: JobArchive) -> None:
         """Write the copy of an archive in Flink's format, or say why that cannot be."""
         for attempt in range(1, COPY_ATTEMPTS + 1):
             try:
                 await self._in_thread(flink_archives.write, archive)
             except Exception as error:  # noqa: BLE001 - whatever a copy fails of, no job and no leadership ends for it
                 why = f"it was not written within {WRITE_TIMEOUT_S:g} s" if isinstance(error, TimeoutError) else error
-                _logger.warning("FlinkArchiveFailed job=%s attempt=%d of=%d error=%s", archive["job_id"], attempt, COPY_ATTEMPTS, why)
+                _logger.warning("FlinkArchiveFailed job=%s attempt=%d of=%d error=%s", archive.job_id, attempt, COPY_ATTEMPTS, why)
             else:
                 return
             if attempt < COPY_ATTEMPTS:
@@ -173,21 +174,21 @@ class Archiver:
     async def _in_thread(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
         return await asyncio.wait_for(asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments), WRITE_TIMEOUT_S)
 
-    def _write_now(self, archive: View) -> ArchiveFile:
+    def _write_now(self, archive: JobArchive) -> ArchiveFile:
         if self._archives is None:
             raise ValueError("this master has no archive directory")
-        return self._archives.write(archive)
+        return self._archives.write(plain(archive))
 
 
 class NotingArchiver(Archiver):
     """Only notes what it would write, and says that it is done: of a master that rehearses on a copy of another cluster's log."""
 
-    def _write_now(self, archive: View) -> ArchiveFile:
-        document, digest = render_archive(archive)
-        _logger.info("%s job=%s bytes=%d", ARCHIVE_NOTED, archive["job_id"], len(document))
+    def _write_now(self, archive: JobArchive) -> ArchiveFile:
+        document, digest = render_archive(plain(archive))
+        _logger.info("%s job=%s bytes=%d", ARCHIVE_NOTED, archive.job_id, len(document))
         return ArchiveFile("", digest, len(document))
 
-    async def _copy(self, _flink_archives: FlinkArchives, _archive: View) -> None:
+    async def _copy(self, _flink_archives: FlinkArchives, _archive: JobArchive) -> None:
         pass
 
 

@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from eventflink.blob.tls import TlsFiles
+from eventflink.documents.one_job import JobResult
 from eventflink.gateways.code import ship_code
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.gateways.results import JobResult
 from eventflink.gateways.state_reads import NO_SOURCES, Sources
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters, parse_job_graph

@@ -6,8 +6,13 @@ to any master. So a change of leader in between shows only as time. For many com
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Unpack
+from typing import Final, Unpack
 
+from eventflink.documents.checkpoints import CompletedCheckpoint, OperatorBackPressureStats, SubtaskBackPressure
+from eventflink.documents.cluster import ClusterOverview
+from eventflink.documents.failures import FailureOfJob
+from eventflink.documents.jobs import JobList, JobStatuses
+from eventflink.documents.one_job import ExecutionGraphInfo, JobResult
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.inputs import (
     CancelJob,
@@ -23,7 +28,6 @@ from eventflink.events.inputs import (
     TriggerCheckpoint,
     TriggerSavepoint,
 )
-from eventflink.gateways import results as r
 from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
 from eventflink.gateways.errors import RequestRefused
 from eventflink.gateways.gateway import (
@@ -33,6 +37,7 @@ from eventflink.gateways.gateway import (
     RequestOptions,
     header,
     method,
+    read_as,
 )
 from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
@@ -194,7 +199,7 @@ class DispatcherMethods(ScheduleMethods):
     @method
     def trigger_checkpoint(
         self, job_id: str, timeout_s: float = DEFAULT_CHECKPOINT_TIMEOUT_S, **options: Unpack[CommandOptions]
-    ) -> Steps[r.CompletedCheckpoint]:
+    ) -> Steps[CompletedCheckpoint]:
         """Take a checkpoint of a job's streams now, and wait until it is complete; raises as the JobMaster's method does."""
         return self._checkpoint(TriggerCheckpoint(job_id=job_id, **header(**options)), timeout_s)
 
@@ -207,7 +212,7 @@ class DispatcherMethods(ScheduleMethods):
         *,
         cancel_job: bool = False,
         **options: Unpack[CommandOptions],
-    ) -> Steps[r.CompletedCheckpoint]:
+    ) -> Steps[CompletedCheckpoint]:
         """Take a savepoint, and wait until it is complete; with `cancel_job` nothing is read after it, and the job is cancelled then.
 
         Raises:
@@ -229,7 +234,7 @@ class DispatcherMethods(ScheduleMethods):
         *,
         drain: bool = False,
         **options: Unpack[CommandOptions],
-    ) -> Steps[r.CompletedCheckpoint]:
+    ) -> Steps[CompletedCheckpoint]:
         """Take a savepoint after which nothing is read, and wait until it is complete; then the streams of the job finish.
 
         With `drain` what the sources have by then is read first. Raises as `trigger_savepoint` does.
@@ -254,16 +259,16 @@ class DispatcherMethods(ScheduleMethods):
     def list_jobs(self) -> Steps[dict[str, JobStatus]]:
         """Return the ids of all jobs, running and retained, and where each stands; the newest last (of more than 100,000 those)."""
         answer = yield from self._reads.read("/job-statuses")
-        return r.read_as(dict[str, JobStatus], dict(answer["jobs"]))
+        return dict(read_as(JobStatuses, answer).jobs)
 
     @method
-    def request_job(self, job_id: str) -> Steps[r.ExecutionGraphInfo]:
+    def request_job(self, job_id: str) -> Steps[ExecutionGraphInfo]:
         """Return a whole job; raises `UnknownJob`."""
         return self._job(job_id)
 
     @method
-    def request_job_exceptions(self, job_id: str) -> Steps[list[dict[str, Any]]]:
-        """Return the failures of a job, the newest first, as `eventflink exceptions --json` shows them; raises `UnknownJob`."""
+    def request_job_exceptions(self, job_id: str) -> Steps[list[FailureOfJob]]:
+        """Return the failures of a job, the newest first; raises `UnknownJob`."""
         return self._exceptions(job_id)
 
     @method
@@ -272,19 +277,17 @@ class DispatcherMethods(ScheduleMethods):
         return (yield from self._job_standing(job_id)).status
 
     @method
-    def request_job_result(self, job_id: str, *, timeout_s: float = DEFAULT_RESULT_TIMEOUT_S) -> Steps[r.JobResult]:
+    def request_job_result(self, job_id: str, *, timeout_s: float = DEFAULT_RESULT_TIMEOUT_S) -> Steps[JobResult]:
         """Wait for a job's end, over any failovers; raises `UnknownJob`, and `JobNotTerminated` after `timeout_s`."""
         return self._job_result(job_id, timeout_s)
 
     @method
-    def request_multiple_job_details(
-        self, statuses: Collection[JobStatus] = (), *, limit: int = DEFAULT_JOBS
-    ) -> Steps[r.MultipleJobsDetails]:
+    def request_multiple_job_details(self, statuses: Collection[JobStatus] = (), *, limit: int = DEFAULT_JOBS) -> Steps[JobList]:
         """Return the newest `limit` (1 to 1,000) jobs that have one of these statuses; none given: any. `QuestionInvalid`: a bad limit."""
         return self._jobs(statuses, limit)
 
     @method
-    def request_cluster_overview(self) -> Steps[r.ClusterOverview]:
+    def request_cluster_overview(self) -> Steps[ClusterOverview]:
         """Return how many TaskManagers, slots and jobs there are."""
         return self._cluster_overview()
 
@@ -318,7 +321,7 @@ class DispatcherMethods(ScheduleMethods):
         return self._task_manager_metric_addresses()
 
     @method
-    def request_operator_back_pressure_stats(self, job_id: str, vertex_id: str) -> Steps[r.OperatorBackPressureStats]:
+    def request_operator_back_pressure_stats(self, job_id: str, vertex_id: str) -> Steps[OperatorBackPressureStats]:
         """Return how far a stream does not keep up, as of the last checkpoint that asked its subtasks.
 
         Raises:
@@ -326,18 +329,17 @@ class DispatcherMethods(ScheduleMethods):
             RequestRefused: with the code `UnknownVertex`: the job has no stream of that name.
 
         """
-        answer = yield from self._read_job(job_id, "/checkpoints")
-        rows = [row for row in answer["subtasks"] if row["vertex_id"] == vertex_id]
-        if answer["job_id"] != job_id or not rows:
+        answer = yield from self._checkpoints(job_id)
+        rows = [row for row in answer.subtasks if row.vertex_id == vertex_id]
+        if answer.job_id != job_id or not rows:
             raise RequestRefused("UnknownVertex", f"stream not found: '{vertex_id[:128]}' in job '{job_id}'")
         subtasks = [
-            {"subtask_index": row["subtask_index"], "at": row["answer"]["at"], **row["back_pressure"]}
+            SubtaskBackPressure(subtask_index=row.subtask_index, at=row.answer.at, level=said.level, ratio=said.ratio, reason=said.reason)
             for row in rows
-            if row["back_pressure"]
+            if row.answer is not None and (said := row.back_pressure) is not None
         ]
-        level = max(subtasks, key=lambda each: each["ratio"])["level"] if subtasks else None
-        place = {"job_id": job_id, "vertex_id": vertex_id, "log_offset": answer["log_offset"]}
-        return r.read_as(r.OperatorBackPressureStats, {**place, "level": level, "subtasks": subtasks})
+        level = max(subtasks, key=lambda each: each.ratio).level if subtasks else None
+        return OperatorBackPressureStats(job_id=job_id, vertex_id=vertex_id, level=level, subtasks=subtasks, log_offset=answer.log_offset)
 
 
 class DispatcherGateway(DispatcherMethods, BlockingGateway):

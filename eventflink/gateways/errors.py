@@ -159,3 +159,7 @@ _REFUSALS: Final[dict[str, type[RequestRefused]]] = {
 def refusal_of(code: str, message: str, log_offset: int = -1) -> RequestRefused:
     """Return the error for a refusal: of the type that has the code's name, where there is one."""
     return _REFUSALS.get(code, RequestRefused)(code, message, log_offset)
+
+
+class AnswerUnreadable(GatewayError):
+    """A REST process answered with what this version of the gateways does not understand."""

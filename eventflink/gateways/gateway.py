@@ -4,18 +4,33 @@ A method is a generator of steps (`steps.py`) under `@method`. In a `BlockingGat
 `AsyncGateway` it is to be awaited. Type checkers see both signatures, with the parameters as they are written.
 """
 
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypedDict, TypeVar, cast, overload
 
+from eventflink.documents.checkpoints import CheckpointsAsOf, CompletedCheckpoint
+from eventflink.documents.cluster import ClusterOverview
+from eventflink.documents.failures import FailureOfJob, JobExceptions
+from eventflink.documents.jobs import JobList, JobStanding
+from eventflink.documents.one_job import ExecutionGraphInfo, JobResult
+from eventflink.documents.plain import parse, part_of
+from eventflink.documents.task_managers import AllocatedTaskManager, CountedTaskManager, CountedTaskManagers
 from eventflink.events.inputs import Command, TriggerCheckpoint, TriggerSavepoint
 from eventflink.events.log_events import CheckpointAborted
-from eventflink.gateways import results as r
-from eventflink.gateways.errors import CheckpointFailed, FileNotAvailable, JobNotTerminated, RequestTimedOut, UnknownJob, UnknownTaskManager
+from eventflink.gateways.errors import (
+    AnswerUnreadable,
+    CheckpointFailed,
+    FileNotAvailable,
+    JobNotTerminated,
+    RequestTimedOut,
+    UnknownJob,
+    UnknownTaskManager,
+)
 from eventflink.gateways.rest_process import NothingThere
 from eventflink.gateways.state_reads import StateReads
 from eventflink.gateways.steps import AwaitCheckpoint, AwaitUpload, Parameters, Steps, ask
 from eventflink.model.configuration import ID_PATTERN
+from eventflink.model.document_faults import describe_fault
 from eventflink.model.job_graph_document import is_valid_job_id
 from eventflink.model.statuses import JobStatus
 
@@ -94,6 +109,22 @@ def header(*, actor: str = "", request_id: str = "", fencing_token: str = "") ->
     return {"actor": actor, "request_id": request_id, "leader_id": fencing_token}
 
 
+def read_as(cls: type[T], answer: Mapping[str, Any]) -> T:
+    """Return a part of an answer as the document that it is.
+
+    Raises:
+        AnswerUnreadable: it does not fit the document; the message says where.
+
+    """
+    try:
+        return parse(cls, answer)
+    except ValueError as error:
+        faults: Any = error  # pydantic's, which is loaded only by who reads an answer.
+        first = faults.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise AnswerUnreadable(f"invalid {cls.__name__} in the answer: {place}: {describe_fault(first)}") from error
+
+
 class Gateway:
     """Steps that more than one gateway takes."""
 
@@ -108,18 +139,18 @@ class Gateway:
         except NothingThere as error:
             raise UnknownJob("UnknownJob", str(error)) from error
 
-    def _job(self, job_id: str) -> Steps[r.ExecutionGraphInfo]:
+    def _job(self, job_id: str) -> Steps[ExecutionGraphInfo]:
         answer = yield from self._read_job(job_id)
-        job = r.read_as(r.ExecutionGraphInfo, {**answer["job"], "log_offset": answer["log_offset"]})
+        job = read_as(ExecutionGraphInfo, {**answer["job"], "log_offset": answer["log_offset"]})
         if job.job_id != job_id:
             raise UnknownJob("UnknownJob", f"job not found: '{job_id}'; the id of job '{job.job_id}' only begins with it")
         return job
 
-    def _job_standing(self, job_id: str) -> Steps[r.JobStanding]:
+    def _job_standing(self, job_id: str) -> Steps[JobStanding]:
         answer = yield from self._read_job(job_id, "/status")
-        return r.read_as(r.JobStanding, answer["job"])
+        return read_as(JobStanding, answer["job"])
 
-    def _job_result(self, job_id: str, timeout_s: float) -> Steps[r.JobResult]:
+    def _job_result(self, job_id: str, timeout_s: float) -> Steps[JobResult]:
         """Wait for a job's end, over any failovers."""
         clock = self._reads.clock
         deadline = clock() + timeout_s
@@ -128,40 +159,40 @@ class Gateway:
             answer = yield from self._read_job(job_id, "/result", {"wait_ms": max(1, round(wait_s * 1000))}, wait_s=wait_s)
             result = answer["result"]
             if result["is_terminal"]:
-                return r.read_as(r.JobResult, {**result, "log_offset": answer["log_offset"]})
+                return read_as(JobResult, {**result, "log_offset": answer["log_offset"]})
             if clock() >= deadline:
                 raise JobNotTerminated(f"job '{job_id}' is {result['status']}: it has not ended within {timeout_s:g} s, and still runs")
 
-    def _exceptions(self, job_id: str) -> Steps[list[dict[str, Any]]]:
-        failures: list[dict[str, Any]] = (yield from self._read_job(job_id, "/exceptions"))["exceptions"]
-        return failures
+    def _exceptions(self, job_id: str) -> Steps[list[FailureOfJob]]:
+        return read_as(JobExceptions, (yield from self._read_job(job_id, "/exceptions"))).exceptions
 
-    def _jobs(self, statuses: Collection[JobStatus], limit: int) -> Steps[r.MultipleJobsDetails]:
-        answer = yield from self._reads.read("/jobs", {"status": [str(status) for status in statuses], "limit": limit})
-        return r.read_as(r.MultipleJobsDetails, answer)
+    def _checkpoints(self, job_id: str) -> Steps[CheckpointsAsOf]:
+        return read_as(CheckpointsAsOf, (yield from self._read_job(job_id, "/checkpoints")))
 
-    def _cluster_overview(self) -> Steps[r.ClusterOverview]:
+    def _jobs(self, statuses: Collection[JobStatus], limit: int) -> Steps[JobList]:
+        return read_as(JobList, (yield from self._reads.read("/jobs", {"status": [str(status) for status in statuses], "limit": limit})))
+
+    def _cluster_overview(self) -> Steps[ClusterOverview]:
         answer = yield from self._reads.read("/overview")
-        return r.read_as(r.ClusterOverview, {**answer["overview"], "log_offset": answer["log_offset"], "epoch": answer["epoch"]})
+        return read_as(ClusterOverview, {**answer["overview"], "log_offset": answer["log_offset"], "epoch": answer["epoch"]})
 
-    def _task_managers(self) -> Steps[tuple[r.TaskManagerInfo, ...]]:
-        answer = yield from self._reads.read("/taskmanagers")
-        return tuple([r.read_as(r.TaskManagerInfo, row) for row in answer["task_managers"]])
+    def _task_managers(self) -> Steps[list[CountedTaskManager]]:
+        return read_as(CountedTaskManagers, (yield from self._reads.read("/taskmanagers"))).task_managers
 
-    def _task_manager(self, task_manager_id: str) -> Steps[r.TaskManagerDetails]:
+    def _task_manager(self, task_manager_id: str) -> Steps[AllocatedTaskManager]:
         if not ID_PATTERN.fullmatch(task_manager_id):
             raise UnknownTaskManager("UnknownTaskManager", f"TaskManager not found: '{task_manager_id[:128]}' is not a valid id")
         try:
             answer = yield from self._reads.read(f"/taskmanagers/{task_manager_id}")
         except NothingThere as error:
             raise UnknownTaskManager("UnknownTaskManager", str(error)) from error
-        return r.read_as(r.TaskManagerDetails, {**answer["task_manager"], "log_offset": answer["log_offset"]})
+        return read_as(AllocatedTaskManager, answer["task_manager"])
 
     def _task_manager_metric_addresses(self) -> Steps[dict[str, str]]:
-        rows = (yield from self._reads.read("/taskmanagers"))["task_managers"]
-        return {row["task_manager_id"]: row["metrics_address"] for row in rows if row.get("metrics_address")}
+        rows = yield from self._task_managers()
+        return {row.task_manager_id: row.metrics_address for row in rows if row.metrics_address}
 
-    def _checkpoint(self, command: TriggerCheckpoint | TriggerSavepoint, timeout_s: float) -> Steps[r.CompletedCheckpoint]:
+    def _checkpoint(self, command: TriggerCheckpoint | TriggerSavepoint, timeout_s: float) -> Steps[CompletedCheckpoint]:
         """Have a checkpoint or a savepoint taken; wait until it is complete."""
         accepted = yield from ask(command)
         ended = yield AwaitCheckpoint(accepted, timeout_s)
@@ -170,9 +201,7 @@ class Gateway:
         if isinstance(ended, CheckpointAborted):
             what = ended.reason.lower().replace("_", " ")
             raise CheckpointFailed(f"checkpoint {ended.checkpoint_id} of '{ended.job_id}' failed ({what}): {ended.message}")
-        return r.CompletedCheckpoint(
-            ended.job_id, ended.checkpoint_id, ended.duration_ms, ended.state_rows, ended.state_bytes, ended.savepoint_path
-        )
+        return part_of(CompletedCheckpoint, ended)
 
     def _upload(self, command: Command, timeout_s: float) -> Steps[str]:
         """Have a file uploaded; wait for its blob key."""

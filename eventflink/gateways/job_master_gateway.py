@@ -2,11 +2,12 @@
 
 from typing import Unpack
 
+from eventflink.documents.checkpoints import CompletedCheckpoint
+from eventflink.documents.one_job import ExecutionGraphInfo
 from eventflink.events.inputs import CancelJob, RescaleJob, SuspendJob, TriggerCheckpoint, TriggerSavepoint
 from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
 from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, Gateway, RequestOptions, method
 from eventflink.gateways.request_channel import Accepted
-from eventflink.gateways.results import CompletedCheckpoint, ExecutionGraphInfo
 from eventflink.gateways.steps import Steps, ask, tell
 from eventflink.model.statuses import JobStatus, SavepointMode
 

@@ -3,13 +3,13 @@
 Only a finished job has a result: before that, a restart may still take back what a subtask left.
 """
 
+from eventflink.documents.one_job import JobInfo
 from eventflink.gateways.errors import ResultNotNamed, ResultNotThere
-from eventflink.gateways.results import ExecutionGraphInfo
 from eventflink.jobs.result import JobOutput
 from eventflink.model.statuses import JobStatus
 
 
-def find_output(job: ExecutionGraphInfo, vertex_id: str | None = None, output: str = "default") -> JobOutput:
+def find_output(job: JobInfo, vertex_id: str | None = None, output: str = "default") -> JobOutput:
     """Return an output of a vertex; None: of the only vertex whose output no edge reads.
 
     Raises:

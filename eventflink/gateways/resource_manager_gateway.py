@@ -2,8 +2,9 @@
 
 from typing import Unpack
 
+from eventflink.documents.cluster import ClusterOverview
+from eventflink.documents.task_managers import AllocatedTaskManager, CountedTaskManager
 from eventflink.events.inputs import BlockTaskManager, RequestFileUpload, RequestTaskManagerFileUpload, UnblockTaskManager
-from eventflink.gateways import results as r
 from eventflink.gateways.blocking import BlockingGateway
 from eventflink.gateways.gateway import DEFAULT_UPLOAD_TIMEOUT_S, CommandOptions, Gateway, header, method
 from eventflink.gateways.request_channel import Accepted
@@ -16,23 +17,19 @@ class ResourceManagerMethods(Gateway):
     """Requests to one cluster's ResourceManager; errors and fencing tokens are those of the Dispatcher's methods."""
 
     @method
-    def request_task_manager_info(self) -> Steps[tuple[r.TaskManagerInfo, ...]]:
+    def request_task_manager_info(self) -> Steps[list[CountedTaskManager]]:
         """Return every registered TaskManager."""
         return self._task_managers()
 
     @method
-    def request_task_manager_details_info(self, task_manager_id: str) -> Steps[r.TaskManagerDetails]:
+    def request_task_manager_details_info(self, task_manager_id: str) -> Steps[AllocatedTaskManager]:
         """Return one TaskManager with its slots; raises `UnknownTaskManager`."""
         return self._task_manager(task_manager_id)
 
     @method
-    def request_resource_overview(self) -> Steps[r.ResourceOverview]:
+    def request_resource_overview(self) -> Steps[ClusterOverview]:
         """Return how many TaskManagers and slots there are."""
-        return self._overview()
-
-    def _overview(self) -> Steps[r.ResourceOverview]:
-        answer = yield from self._reads.read("/overview")
-        return r.read_as(r.ResourceOverview, {**answer["overview"], "log_offset": answer["log_offset"]})
+        return self._cluster_overview()
 
     @method
     def block_task_manager(
@@ -130,7 +127,7 @@ class ResourceManagerMethods(Gateway):
     @method
     def get_number_registered_slots(self) -> Steps[int]:
         """Return how many slots there are."""
-        return (yield from self._overview()).slots
+        return (yield from self._cluster_overview()).slots
 
     @method
     def get_number_registered_slots_of(self, task_manager_id: str) -> Steps[int]:
@@ -140,7 +137,7 @@ class ResourceManagerMethods(Gateway):
     @method
     def get_number_free_slots(self) -> Steps[int]:
         """Return how many slots are free."""
-        return (yield from self._overview()).slots_free
+        return (yield from self._cluster_overview()).slots_free
 
     @method
     def get_number_free_slots_of(self, task_manager_id: str) -> Steps[int]:
@@ -150,12 +147,12 @@ class ResourceManagerMethods(Gateway):
     @method
     def get_number_pending_slot_requests(self) -> Steps[int]:
         """Return how many attempts wait for a slot."""
-        return (yield from self._overview()).slot_requests
+        return (yield from self._cluster_overview()).slot_requests
 
     @method
     def get_number_pending_task_manager_slots(self) -> Steps[int]:
         """Return how many slots were asked of the resource driver and have not registered."""
-        return (yield from self._overview()).slots_pending
+        return (yield from self._cluster_overview()).slots_pending
 
 
 class ResourceManagerGateway(ResourceManagerMethods, BlockingGateway):

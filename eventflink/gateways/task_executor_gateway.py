@@ -5,11 +5,11 @@ It is asked by the masters, over the log: a caller needs no way to its host, and
 
 from typing import Unpack
 
+from eventflink.documents.task_managers import AllocatedTaskManager
 from eventflink.events.inputs import RequestFileUpload
 from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
 from eventflink.gateways.errors import FileNotAvailable
 from eventflink.gateways.gateway import DEFAULT_UPLOAD_TIMEOUT_S, CommandOptions, Gateway, header, method
-from eventflink.gateways.results import TaskManagerDetails
 from eventflink.gateways.steps import Steps
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
@@ -21,7 +21,7 @@ class TaskExecutorMethods(Gateway):
     task_manager_id: str
 
     @method
-    def request_slot_report(self) -> Steps[TaskManagerDetails]:
+    def request_slot_report(self) -> Steps[AllocatedTaskManager]:
         """Return its slots as the SlotManager has them; raises `UnknownTaskManager`."""
         return self._task_manager(self.task_manager_id)
 

@@ -8,19 +8,20 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from eventflink.blob.job_archives import JobArchives
+from eventflink.documents.one_job import JobArchive
 from eventflink.documents.plain import plain
 from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import JobStatus
 from eventflink.reader.archives.reading import read_archived
 from eventflink.views import queries
-from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job, archived_result, archived_status
+from eventflink.views.archive import archived_exceptions, archived_status
 from eventflink.views.checkpoints import checkpoints_view
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, find_job, job_view, jobs_view
-from eventflink.views.plain import MAX_EXCEPTIONS, View
+from eventflink.views.plain import MAX_EXCEPTIONS
 from eventflink.views.queries import MAX_LISTED_JOBS
 from eventflink.views.schedules import schedule_view, schedules_view
 
@@ -44,7 +45,7 @@ class Question:
 
     compute: Callable[[Fold], object]
     """Returns a document, or documents by name. Raises `JobNotFound` and `SubjectNotFound`."""
-    from_archive: Callable[[View], object] | None = None
+    from_archive: Callable[[JobArchive], object] | None = None
     """Makes the same answer of the archive of a job that has left the memory; None: it is not about one job."""
     wait_s: float = 0.0
     """How long a job's end is waited for; 0: the answer is given at once."""
@@ -56,7 +57,7 @@ class Question:
 class Found:
     """An answer, or which job is to be looked for in the archives."""
 
-    view: View
+    view: dict[str, Any]
     log_offset: int
     epoch: int
     missing: JobNotFound | None = None
@@ -90,7 +91,7 @@ def look_up(question: Question, fold: Fold) -> Found:
         return Found({}, fold.last_offset, fold.acceptance.epoch, missing)
 
 
-def answer_of(question: Question, found: Found, archives: JobArchives | None) -> View:
+def answer_of(question: Question, found: Found, archives: JobArchives | None) -> dict[str, Any]:
     """Return the whole answer; blocks where it is in an archive, and raises as `read_archived` does."""
     view = found.view
     if found.missing is not None and question.from_archive is not None:
@@ -122,16 +123,14 @@ def _of_a_job(job_id: str, part: str, given: dict[str, str | int | Sequence[str]
             limit = _number(given, "limit", MAX_EXCEPTIONS, MAX_EXCEPTIONS)
             return Question(lambda fold: exceptions_view(find_job(fold, job_id), limit), partial(archived_exceptions, limit=limit))
         case "/checkpoints":
-            return Question(lambda fold: checkpoints_view(find_job(fold, job_id)), archived_checkpoints)
+            return Question(lambda fold: checkpoints_view(find_job(fold, job_id)), lambda archive: archive.checkpoints)
         case "/status":
             return Question(lambda fold: {"job": queries.job_status(fold, job_id)}, lambda archive: {"job": archived_status(archive)})
         case "/result":
             wait_s = _number(given, "wait_ms", 0, MAX_WAIT_MS, least=0) / 1000
-            return Question(
-                lambda fold: {"result": queries.job_result(fold, job_id)}, lambda archive: {"result": archived_result(archive)}, wait_s
-            )
+            return Question(lambda fold: {"result": queries.job_result(fold, job_id)}, lambda archive: {"result": archive.result}, wait_s)
         case _:
-            return Question(lambda fold: {"job": job_view(fold, job_id)}, lambda archive: {"job": archived_job(archive)})
+            return Question(lambda fold: {"job": job_view(fold, job_id)}, lambda archive: {"job": archive.job})
 
 
 _OF_THE_CLUSTER: Final[dict[str, Callable[[Fold], object]]] = {

@@ -11,7 +11,6 @@ from typing import Any, Final
 from eventflink.leadership.fold import Fold
 from eventflink.reader.observed_state import Position
 from eventflink.views.moment import moment_view
-from eventflink.views.plain import View
 
 MAX_ENTRIES: Final = 256
 MAX_BYTES: Final = 32 * 1024 * 1024
@@ -54,7 +53,7 @@ class StateCache:
         while len(self._entries) > MAX_ENTRIES or self._bytes > MAX_BYTES:
             self._bytes -= self._entries.popitem(last=False)[1][1]
 
-    def page(self, fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
+    def page(self, fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
         """Return what `moment_view` makes of the state, computed or remembered; raises what `compute` raises. Arguments are hashable."""
         position, key = (fold.last_offset, fold.running_hash), (compute, arguments)
         known = self.get(position, key)

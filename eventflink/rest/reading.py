@@ -14,13 +14,13 @@ from fastapi import Depends, Header, Request, Response
 
 from eventflink.blob import BlobError
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
+from eventflink.documents.one_job import JobArchive
 from eventflink.leadership.fold import Fold
 from eventflink.reader.archives.reading import read_archived
 from eventflink.rest.answers import look, note_state
 from eventflink.rest.errors import RestError, not_found
 from eventflink.rest.services import Services
 from eventflink.views.jobs_and_cluster import JobNotFound
-from eventflink.views.plain import View
 from eventflink.views.queries import SubjectNotFound
 
 OFFSET_HEADER: Final = "X-Eventflink-Offset"
@@ -48,7 +48,7 @@ class Reads(Protocol):
     async def state(self, compute: Callable[[Fold], T]) -> T:
         """Return what `compute` makes of the state."""
 
-    async def job(self, compute: Callable[[Fold], T], from_archive: Callable[[View], T]) -> T:
+    async def job(self, compute: Callable[[Fold], T], from_archive: Callable[[JobArchive], T]) -> T:
         """Return what `compute` makes of a job in the state, or `from_archive` of its archive."""
 
 
@@ -87,7 +87,7 @@ class StateReads:
             raise not_found(str(reading.value))
         return reading.value
 
-    async def job(self, compute: Callable[[Fold], T], from_archive: Callable[[View], T]) -> T:
+    async def job(self, compute: Callable[[Fold], T], from_archive: Callable[[JobArchive], T]) -> T:
         """Return what `compute` makes of a job in the state, or `from_archive` of its archive.
 
         Raises:
@@ -109,7 +109,7 @@ class StateReads:
         return from_archive(await read_archive(self._services.archives, found))
 
 
-async def read_archive(archives: JobArchives | None, missing: JobNotFound) -> View:
+async def read_archive(archives: JobArchives | None, missing: JobNotFound) -> JobArchive:
     """Return the archive of a job that has left the memory.
 
     Raises:

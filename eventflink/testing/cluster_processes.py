@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
+from eventflink.documents.one_job import SubtaskInfo
 from eventflink.gateways.errors import ClusterUnreachable, GatewayError
 from eventflink.gateways.following import MasterNotFollowing, wait_until_it_follows
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
-from eventflink.gateways.results import SubtaskInfo
 from eventflink.model.attempts import AttemptId
 from eventflink.model.configuration import load_configuration
 from eventflink.model.statuses import TaskFile

@@ -10,10 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, Self
 
+from eventflink.documents.checkpoints import CompletedCheckpoint
+from eventflink.documents.failures import FailureOfJob
+from eventflink.documents.one_job import ExecutionGraphInfo, SubtaskInfo
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterUnreachable, RequestRefused, RequestTimedOut
 from eventflink.gateways.outputs import find_output
-from eventflink.gateways.results import CompletedCheckpoint, ExecutionGraphInfo, SubtaskInfo
 from eventflink.jobs.plain_rows import python_rows
 from eventflink.model.stack_traces import cut_stack_trace
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
@@ -81,8 +83,8 @@ class JobHandle:
         """Return the whole job: vertices, subtasks, attempts, restarts, as the Python gateway gives it."""
         return self._cluster.gateway.request_job(self.job_id)
 
-    def exceptions(self) -> list[dict[str, Any]]:
-        """Return the failures, the newest first, with what each led to, as `eventflink exceptions --json` shows them."""
+    def exceptions(self) -> list[FailureOfJob]:
+        """Return the failures, the newest first, with what each led to."""
         return self._cluster.gateway.request_job_exceptions(self.job_id)
 
     def result(
@@ -252,8 +254,8 @@ class JobHandle:
         if job.cause is not None:
             lines.append(f"cause: {job.cause.failure_type}: {job.cause.message}")
         for failure in failures:
-            cause = failure["cause"]
-            lines.append(f"{failure['task']} failed at {failure['at']}: {cause['failure_type']}: {cause['message']}")
-            trace = cut_stack_trace((cause["stack_trace"] or "").strip(), lambda text: text.count("\n") < _SHOWN_TRACE_LINES)
+            cause = failure.cause
+            lines.append(f"{failure.task} failed at {failure.at}: {cause.failure_type}: {cause.message}")
+            trace = cut_stack_trace((cause.stack_trace or "").strip(), lambda text: text.count("\n") < _SHOWN_TRACE_LINES)
             lines += [f"    {line}" for line in trace.splitlines()[-_SHOWN_TRACE_LINES:]]
         return "\n".join([*lines, self._cluster.describe()])

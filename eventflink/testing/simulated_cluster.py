@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final, Literal, Self
 
-from eventflink.documents.plain import plain
+from eventflink.documents.failures import FailureOfJob
+from eventflink.documents.one_job import JobInfo, SubtaskInfo
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.inputs import CancelJob, JobSubmission
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import refusal_of
-from eventflink.gateways.results import ExecutionGraphInfo, SubtaskInfo, read_as
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.master.settings import MasterSettings
@@ -222,15 +222,14 @@ class SimulatedJob:
         """Whether the job has finished, failed or been cancelled."""
         return self.status in TERMINAL_JOB_STATUSES
 
-    def details(self) -> ExecutionGraphInfo:
+    def details(self) -> JobInfo:
         """Return the whole job, as the Python gateway gives it."""
         fold = self._cluster.fold
-        return read_as(ExecutionGraphInfo, {**job_view(fold, self.job_id), "log_offset": fold.last_offset})
+        return job_view(fold, self.job_id)
 
-    def exceptions(self) -> list[dict[str, Any]]:
+    def exceptions(self) -> list[FailureOfJob]:
         """Return the failures, the newest first, with what each led to."""
-        failures: list[dict[str, Any]] = plain(exceptions_view(self._job, _MAX_EXCEPTIONS).exceptions)
-        return failures
+        return exceptions_view(self._job, _MAX_EXCEPTIONS).exceptions
 
     def attempts(self) -> dict[str, list[int]]:
         """Return in which attempt each subtask is, by vertex."""
@@ -246,7 +245,7 @@ class SimulatedJob:
         wanted = JobStatus(status)
         self._cluster.run_until(lambda: self.status is wanted or self.has_ended, f"job {self.job_id} {wanted}", timeout_ms)
         if self.status is not wanted:
-            failed = "; ".join(f"{f['task']}: {f['cause']['failure_type']}: {f['cause']['message']}" for f in self.exceptions()[:3])
+            failed = "; ".join(f"{f.task}: {f.cause.failure_type}: {f.cause.message}" for f in self.exceptions()[:3])
             raise Unexpected(f"job {self.job_id} is {self.status}, and was to be {wanted}; {failed or 'nothing has failed'}")
         return self
 

@@ -19,11 +19,11 @@ from eventflink.documents.checkpoints import (
     StreamOfSubtask,
 )
 from eventflink.documents.failures import JobExceptions
-from eventflink.documents.plain import plain
+from eventflink.documents.one_job import AccumulatorInfo, AttemptInfo, JobArchive, JobInfo, JobOutcome, SubtaskInfo
+from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import CheckpointStatus, ExecutionState, JobStatus
 from eventflink.views.accumulators import added_up
-from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job
-from eventflink.views.plain import MAX_EXCEPTIONS, View, reaction_of
+from eventflink.views.plain import reaction_of
 
 _STAGES: Final = (
     ("ended_at", None),
@@ -68,142 +68,155 @@ class Change:
     kind: ChangeKind | None = None
 
 
-def changes_of(archive: View) -> list[Change]:
+def changes_of(archive: JobArchive) -> list[Change]:
     """Return what happened to a job, in order; the first is its submission."""
-    job = archived_job(archive)
-    found = [Change(job["submitted_at"], "submitted"), *_of_attempts(job), *_of_failures(archive), *_of_checkpoints(archive)]
+    job, ended_at = archive.job, archive.job.ended_at or ""
+    found = [Change(job.submitted_at, "submitted"), *_of_attempts(job), *_of_failures(archive), *_of_checkpoints(archive)]
     for at, status in _statuses(archive):
-        found.append(Change(at, f"the job is {status}", ChangeKind.STOP if at == job["ended_at"] and status == job["status"] else None))
-    first, last = job["submitted_at"], job["ended_at"]
-    return sorted((change for change in found if first <= change.at <= last), key=lambda change: change.at)
+        found.append(Change(at, f"the job is {status}", ChangeKind.STOP if at == ended_at and status is job.status else None))
+    return sorted((change for change in found if job.submitted_at <= change.at <= ended_at), key=lambda change: change.at)
 
 
-def archive_at(archive: View, at: str) -> View:
+def archive_at(archive: JobArchive, at: str) -> JobArchive:
     """Return the archive as it would have been at a moment: from the end on it is what it is."""
-    job = archived_job(archive)
-    if at >= job["ended_at"]:
+    job = archive.job
+    if at >= (job.ended_at or ""):
         return archive
-    exceptions = _exceptions_at(archived_exceptions(archive, MAX_EXCEPTIONS), at)
-    entered = [entry for entry in [(job["submitted_at"], JobStatus.INITIALIZING), *_statuses(archive)] if entry[0] <= at]
+    exceptions = _exceptions_at(archive.exceptions, at)
+    entered = [entry for entry in [(job.submitted_at, JobStatus.INITIALIZING), *_statuses(archive)] if entry[0] <= at]
     since, status = entered[-1]
-    stands = {"status": status}
     shown = _job_at(job, exceptions, at, cancels=status in {JobStatus.CANCELLING, JobStatus.FAILING})
-    return {
-        **archive,
-        "job": shown | stands | {"status_since": since, "status_times": {each: time for time, each in entered}},
-        "result": archive["result"] | stands | _NO_RESULT | {"accumulators": _counted(shown)},
-        "exceptions": plain(replace(exceptions, status=status)),
-        "checkpoints": plain(replace(_checkpoints_at(archived_checkpoints(archive), at), status=status)),
-    }
+    counted = _counted(shown)
+    return replace(
+        archive,
+        job=replace(shown, status=status, status_since=since, status_times={each: time for time, each in entered}),
+        result=JobOutcome(
+            job_id=job.job_id,
+            status=status,
+            is_terminal=False,
+            submitted_at=job.submitted_at,
+            ended_at=None,
+            net_run_time_ms=None,
+            cause=None,
+            accumulators=counted,
+        ),
+        exceptions=replace(exceptions, status=status),
+        checkpoints=replace(_checkpoints_at(archive.checkpoints, at), status=status),
+    )
 
 
-_NO_RESULT: Final = {"is_terminal": False, "ended_at": None, "net_run_time_ms": None, "cause": None}
-
-
-def _counted(job: View) -> list[View]:
+def _counted(job: JobInfo) -> list[AccumulatorInfo]:
     """Return what the tasks that had ended have counted."""
-    rows = (row["attempts"][-1] for vertex in job["vertices"] for row in vertex["subtasks"] if row["attempts"])
-    return added_up(attempt.get("accumulators", []) for attempt in rows)
+    return added_up(row.attempts[-1].accumulators for vertex in job.vertices for row in vertex.subtasks if row.attempts)
 
 
-def _of_attempts(job: View) -> Iterator[Change]:
-    for vertex in job["vertices"]:
-        for subtask in vertex["subtasks"]:
-            for attempt in subtask.get("attempts", ()):
-                for stage, state in _STAGES:
-                    if attempt[stage] is not None:
-                        name = f"{vertex['vertex_id']}[{subtask['subtask_index']}]#{attempt['attempt']}"
-                        yield Change(attempt[stage], f"{name} is {state or attempt['state']}")
+def _stages_of(attempt: AttemptInfo) -> Iterator[tuple[str, ExecutionState]]:
+    """Yield when an attempt came how far, the last first."""
+    for stage, state in _STAGES:
+        if (at := getattr(attempt, stage)) is not None:
+            yield at, state or attempt.state
 
 
-def _of_failures(archive: View) -> Iterator[Change]:
-    for each in archived_exceptions(archive, MAX_EXCEPTIONS).exceptions:
+def _of_attempts(job: JobInfo) -> Iterator[Change]:
+    for vertex in job.vertices:
+        for subtask in vertex.subtasks:
+            for attempt in subtask.attempts:
+                for at, state in _stages_of(attempt):
+                    yield Change(at, f"{vertex.vertex_id}[{subtask.subtask_index}]#{attempt.attempt} is {state}")
+
+
+def _of_failures(archive: JobArchive) -> Iterator[Change]:
+    for each in archive.exceptions.exceptions:
         led_to = reaction_of(each)
         yield Change(each.at, f"{each.task} failed{f': {led_to}' if led_to else ''}", ChangeKind.FAILURE)
 
 
-def _of_checkpoints(archive: View) -> Iterator[Change]:
-    for each in archived_checkpoints(archive).history:
+def _of_checkpoints(archive: JobArchive) -> Iterator[Change]:
+    for each in archive.checkpoints.history:
         done = each.status is CheckpointStatus.COMPLETED
         what, kind = ("savepoint", ChangeKind.SAVEPOINT) if each.savepoint else ("checkpoint", ChangeKind.CHECKPOINT)
         yield Change(_end_of(each), f"{what} {each.checkpoint_id} {'is complete' if done else 'failed'}", kind if done else None)
 
 
-def _statuses(archive: View) -> list[tuple[str, JobStatus]]:
+def _statuses(archive: JobArchive) -> list[tuple[str, JobStatus]]:
     """Return when a job entered which status, in order.
 
     An archive has when it entered each of them the last time. Earlier restarts are those of its failures, and each was over when one of
     the tasks that it was for had its next attempt.
     """
-    job = archived_job(archive)
-    entered = {(at, JobStatus(status)) for status, at in job.get("status_times", {}).items() if at is not None}
+    job = archive.job
+    entered = {(at, status) for status, at in job.status_times.items() if at is not None}
     scheduled = {
-        f"{vertex['vertex_id']}[{subtask['subtask_index']}]": [a["scheduled_at"] for a in subtask.get("attempts", ()) if a["scheduled_at"]]
-        for vertex in job["vertices"]
-        for subtask in vertex["subtasks"]
+        f"{vertex.vertex_id}[{subtask.subtask_index}]": [each.scheduled_at for each in subtask.attempts if each.scheduled_at]
+        for vertex in job.vertices
+        for subtask in vertex.subtasks
     }
     if begun := min((times[0] for times in scheduled.values() if times), default=None):
         entered.add((begun, JobStatus.RUNNING))
-    for each in archived_exceptions(archive, MAX_EXCEPTIONS).exceptions:
+    for each in archive.exceptions.exceptions:
         if restart := each.restart:
             entered.add((each.at, JobStatus.RESTARTING))
             again = [at for task in restart.tasks for at in scheduled.get(task, ()) if at > each.at]
             entered |= {(min(again), JobStatus.RUNNING)} if again else set()
-    entered.add((job["ended_at"], JobStatus(job["status"])))
+    entered.add((job.ended_at or "", job.status))
     return sorted(entered, key=lambda entry: (entry[0], _ORDER.index(entry[1])))
 
 
-def _job_at(job: View, exceptions: JobExceptions, at: str, *, cancels: bool) -> View:
+def _job_at(job: JobInfo, exceptions: JobExceptions, at: str, *, cancels: bool) -> JobInfo:
     failed = _last_failures(exceptions)
     vertices = []
-    for vertex in job["vertices"]:
-        rows = [_subtask_at(row, at, cancels=cancels) | _failure(failed, vertex, row) for row in vertex["subtasks"]]
-        vertices.append(vertex | {"subtasks": rows, "states": dict(Counter(row["state"] for row in rows))})
-    states = Counter(row["state"] for vertex in vertices for row in vertex["subtasks"])
-    return job | {
-        "vertices": vertices,
-        "tasks_by_state": dict(states),
-        "tasks_finished": states[ExecutionState.FINISHED],
-        "restarts": exceptions.restarts,
-        "ended_at": None,
-        "duration_ms": _ms_between(job["submitted_at"], at),
-        "slot_requests": [],
-        "slot_requirements": [],
-        "cause": None,
-        "exceptions": plain(exceptions.exceptions[: len(job["exceptions"])]),
-        "exceptions_total": exceptions.total,
-    }
+    for vertex in job.vertices:
+        rows = [_subtask_at(row, at, failed.get((vertex.vertex_id, row.subtask_index)), cancels=cancels) for row in vertex.subtasks]
+        vertices.append(replace(vertex, subtasks=rows, states=dict(Counter(row.state for row in rows))))
+    states = Counter(row.state for vertex in vertices for row in vertex.subtasks)
+    return replace(
+        job,
+        vertices=vertices,
+        tasks_by_state=dict(states),
+        tasks_finished=states[ExecutionState.FINISHED],
+        restarts=exceptions.restarts,
+        ended_at=None,
+        duration_ms=_ms_between(job.submitted_at, at),
+        slot_requests=[],
+        slot_requirements=[],
+        cause=None,
+        exceptions=exceptions.exceptions[: len(job.exceptions)],
+        exceptions_total=exceptions.total,
+    )
 
 
-def _failure(failed: dict[tuple[str, int], Any], vertex: View, subtask: View) -> View:
-    return {"last_failure": failed.get((vertex["vertex_id"], subtask["subtask_index"]))}
+def _subtask_at(subtask: SubtaskInfo, at: str, failure: FailureCause | None, *, cancels: bool) -> SubtaskInfo:
+    known = subtask.attempts
+    attempts = [_attempt_at(each, at, cancels=cancels) for each in known if any(entered <= at for entered, _ in _stages_of(each))]
+    last = attempts[-1] if attempts else None
+    number = last.attempt if last is not None else known[0].attempt if known else subtask.attempt
+    state = last.state if last is not None else ExecutionState.CREATED
+    return replace(
+        subtask,
+        attempt=number,
+        state=state,
+        task_manager_id=last.task_manager_id if last is not None else None,
+        restart_at=None,
+        attempts=attempts,
+        outputs=subtask.outputs if state is ExecutionState.FINISHED and number == subtask.attempt else {},
+        last_failure=failure,
+    )
 
 
-def _subtask_at(subtask: View, at: str, *, cancels: bool) -> View:
-    known = subtask.get("attempts", [])
-    there = [each for each in known if any(each[stage] is not None and each[stage] <= at for stage, _ in _STAGES)]
-    attempts = [_attempt_at(each, at, cancels=cancels) for each in there]
-    last = attempts[-1] if attempts else {"state": ExecutionState.CREATED, "task_manager_id": None}
-    number = last.get("attempt", known[0]["attempt"] if known else subtask["attempt"])
-    left = last["state"] == ExecutionState.FINISHED and number == subtask["attempt"]
-    return subtask | {
-        "attempt": number,
-        "state": last["state"],
-        "task_manager_id": last["task_manager_id"],
-        "restart_at": None,
-        "attempts": attempts,
-        "outputs": subtask["outputs"] if left else {},
-    }
-
-
-def _attempt_at(attempt: View, at: str, *, cancels: bool) -> View:
-    times = {stage: attempt[stage] if attempt[stage] is not None and attempt[stage] <= at else None for stage, _ in _STAGES}
-    state = next(state or attempt["state"] for stage, state in _STAGES if times[stage] is not None)
-    if cancels and times["ended_at"] is None and times["deployed_at"] is not None:
-        state = ExecutionState.CANCELING  # A job that is to end has told all of its tasks in the same decision.
-    there = {} if times["deployed_at"] or times["ended_at"] else {"task_manager_id": None, "instance_id": None}
-    counted: View = {} if times["ended_at"] else {"io": None, "accumulators": []}
-    return attempt | times | {"state": state} | there | counted
+def _attempt_at(attempt: AttemptInfo, at: str, *, cancels: bool) -> AttemptInfo:
+    times: dict[str, Any] = {}
+    for stage, _ in _STAGES:
+        entered = getattr(attempt, stage)
+        times[stage] = entered if entered is not None and entered <= at else None
+    shown = replace(attempt, **times)
+    state = next(state for _, state in _stages_of(shown))
+    if shown.ended_at is None:
+        # A job that is to end has told all of its tasks in the same decision.
+        state = ExecutionState.CANCELING if cancels and shown.deployed_at is not None else state
+        shown = replace(shown, io=None, accumulators=[])
+        if shown.deployed_at is None:
+            shown = replace(shown, task_manager_id=None, instance_id=None)
+    return replace(shown, state=state)
 
 
 def _exceptions_at(view: JobExceptions, at: str) -> JobExceptions:
@@ -218,12 +231,12 @@ def _exceptions_at(view: JobExceptions, at: str) -> JobExceptions:
     return replace(view, exceptions=shown, total=total, truncated=total > len(shown), restarts=restarts)
 
 
-def _last_failures(exceptions: JobExceptions) -> dict[tuple[str, int], Any]:
+def _last_failures(exceptions: JobExceptions) -> dict[tuple[str, int], FailureCause]:
     """Return the cause of the newest failure of each subtask."""
-    found: dict[tuple[str, int], Any] = {}
+    found: dict[tuple[str, int], FailureCause] = {}
     for root in exceptions.exceptions:
         for each in (root, *root.concurrent):
-            found.setdefault((each.vertex_id, each.subtask_index), plain(each.cause))
+            found.setdefault((each.vertex_id, each.subtask_index), each.cause)
     return found
 
 

@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from eventflink.documents.one_job import DocumentPage
 from eventflink.leadership.fold import Fold
 from eventflink.model.job_graph_document import to_document
 from eventflink.model.secret_references import reference_name
 from eventflink.model.secret_values import HIDDEN, is_hidden, key_below, without_secrets
-from eventflink.views.plain import View, iso_time
+from eventflink.views.plain import iso_time
 from eventflink.views.queries import job_of
 
 _ADDRESS: Final = re.compile(r"(?<=\w)://\S+")
@@ -31,17 +32,19 @@ _IN_JSON: Final = "_json"
 """How a key of an event ends whose text is a document of its own."""
 
 
-def document_view(fold: Fold, job_id: str) -> View:
+def document_view(fold: Fold, job_id: str) -> DocumentPage:
     """Return the document of a job, who submitted it and when; raises `JobNotFound`."""
     return document_later(fold, job_id)()
 
 
-def document_later(fold: Fold, job_id: str) -> Callable[[], View]:
+def document_later(fold: Fold, job_id: str) -> Callable[[], DocumentPage]:
     """Return what makes that view, in any thread: nothing changes a graph, and to search a large one for secrets takes a while."""
     job = job_of(fold, job_id)
     graph = job.execution_graph.graph
-    told = {"job_id": job_id, "graph_digest": job.graph_digest, "actor": job.actor, "submitted_at": iso_time(job.submitted_at_ms)}
-    return lambda: {**told, "document": shown(to_document(graph))}
+    graph_digest, actor, submitted_at = job.graph_digest, job.actor, iso_time(job.submitted_at_ms)
+    return lambda: DocumentPage(
+        job_id=job_id, graph_digest=graph_digest, actor=actor, submitted_at=submitted_at, document=shown(to_document(graph))
+    )
 
 
 def shown(value: Any, key: str = "") -> Any:

@@ -1,18 +1,26 @@
-"""The accepted state as queries show it: plain values, ready for JSON, that tables are then drawn from.
+"""The accepted state as queries show it: documents, from which tables are then drawn.
 
 A view is computed at once and shares nothing with the state, which keeps changing. Times are ISO 8601 in UTC; durations are
 milliseconds of the log's time, so that two readers see the same.
 """
 
-import dataclasses
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from eventflink.documents.cluster import Cluster, LogPosition, PendingWorker, Shutdown, Workers
+from eventflink.documents.failures import FailureOfJob
 from eventflink.documents.jobs import JobList, JobRow
-from eventflink.documents.plain import plain
+from eventflink.documents.one_job import (
+    AttemptInfo,
+    JobInfo,
+    ReuseOfVertex,
+    SlotRequirement,
+    SubtaskInfo,
+    VertexInfo,
+    WaitingRequests,
+)
 from eventflink.documents.task_managers import BlockedTaskManager, TaskManagerRow
 from eventflink.leadership.fold import Fold
 from eventflink.master import workers
@@ -28,7 +36,7 @@ from eventflink.views.accumulators import accumulators_view
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.failures import run_again_by
 from eventflink.views.pages.parked import parked_rows
-from eventflink.views.plain import View, iso_time
+from eventflink.views.plain import iso_time
 
 MAX_SHOWN_EXCEPTIONS: Final = 3
 """With a job; `exceptions_view` shows the others."""
@@ -116,52 +124,56 @@ def jobs_view(fold: Fold, statuses: Collection[str], limit: int) -> JobList:
     return JobList(jobs=[job_row(job, fold.last_decided_at_ms) for job in jobs[-limit:]], total=len(jobs))
 
 
-def job_view(fold: Fold, job_id: str) -> View:
+def job_view(fold: Fold, job_id: str) -> JobInfo:
     """Return one job with its vertices and tasks, and what it waits for; raises as `find_job` does."""
-    job = find_job(fold, job_id)
-    view, slots = job_head(fold, job), fold.master.slot_manager
-    view["exceptions"] = plain(view["exceptions"])
-    vertices = job.execution_graph.vertices.values()
-    view["vertices"] = [vertex_row(v, job, slots) | {"subtasks": [subtask_view(s, job) for s in v.subtasks]} for v in vertices]
-    return view
+    job, slots = find_job(fold, job_id), fold.master.slot_manager
+    graph = job.execution_graph
+    vertices = [
+        VertexInfo(**vertex_fields(each, job, slots), subtasks=[subtask_view(subtask, job) for subtask in each.subtasks])
+        for each in graph.vertices.values()
+    ]
+    return JobInfo(**head_fields(fold, job), exceptions=newest_exceptions(job), edges=list(graph.graph.edges), vertices=vertices)
 
 
-def job_head(fold: Fold, job: JobMaster) -> View:
-    """Return what `job_view` shows of a job beside its vertices."""
-    view = row_fields(job, fold.last_decided_at_ms)
-    view["run_again_by"] = run_again_by(fold.master.dispatcher.jobs.values()).get(job.job_id)
-    view["status_times"] = {status: iso_time(at_ms) for status, at_ms in job.status_times_ms.items()}
-    view["slot_requests"] = _slot_requests_view(fold.master.slot_manager, job.job_id)
-    view["slot_requirements"] = slot_requirements_view(fold.master.slot_manager, job)
-    view["cause"] = dataclasses.asdict(job.cause) if job.cause else None
-    view["job_master_id"] = job.job_master_id
-    view["graph_digest"] = job.graph_digest
-    view["parameters"] = shown_values(job.execution_graph.graph.parameters)
-    view["restart_strategy"] = dataclasses.asdict(job.restarts.strategy) if job.restarts.strategy else None
-    view["failover_strategy"] = job.restarts.failover_strategy
-    shown = exceptions_view(job, MAX_SHOWN_EXCEPTIONS)
-    view["exceptions"], view["exceptions_total"] = shown.exceptions, shown.total
-    view["edges"] = [dataclasses.asdict(edge) for edge in job.execution_graph.graph.edges]
-    view["reactive"] = job.reactive
-    view["outputs_kept_until"] = iso_time(fold.master.dispatcher.kept.get(job.job_id, 0))
-    return view
+def newest_exceptions(job: JobMaster) -> list[FailureOfJob]:
+    """Return the failures that are shown with a job."""
+    return exceptions_view(job, MAX_SHOWN_EXCEPTIONS).exceptions
 
 
-def _slot_requests_view(slots: SlotManager, job_id: str) -> list[View]:
+def head_fields(fold: Fold, job: JobMaster) -> dict[str, Any]:
+    """Return the fields of `JobHead` by name, for the documents that say more of one."""
+    return row_fields(job, fold.last_decided_at_ms) | {
+        "run_again_by": run_again_by(fold.master.dispatcher.jobs.values()).get(job.job_id),
+        "status_times": {status: iso_time(at_ms) for status, at_ms in job.status_times_ms.items()},
+        "cause": job.cause,
+        "slot_requests": _waiting_requests(fold.master.slot_manager, job.job_id),
+        "slot_requirements": slot_requirements_view(fold.master.slot_manager, job),
+        "restart_strategy": job.restarts.strategy,
+        "failover_strategy": job.restarts.failover_strategy,
+        "reactive": job.reactive,
+        "outputs_kept_until": iso_time(fold.master.dispatcher.kept.get(job.job_id, 0)),
+        "job_master_id": job.job_master_id,
+        "graph_digest": job.graph_digest,
+        "parameters": shown_values(job.execution_graph.graph.parameters),
+        "exceptions_total": job.exceptions.root_count,
+    }
+
+
+def _waiting_requests(slots: SlotManager, job_id: str) -> list[WaitingRequests]:
     """Return the slot requests of a job that wait, by what they ask for, with the reason that it was told."""
     return [
-        {
-            "resources": str(profile) if profile is not None else None,
-            "requests": slots.get_number_pending_slot_requests_of(job_id, profile),
-            "reason": slots.deferrals.reason_of(job_id, profile),
-            "why": slots.describe_wait(profile),
-        }
+        WaitingRequests(
+            resources=str(profile) if profile is not None else None,
+            requests=slots.get_number_pending_slot_requests_of(job_id, profile),
+            reason=slots.deferrals.reason_of(job_id, profile),
+            why=slots.describe_wait(profile),
+        )
         for profile in sorted(slots.queues.profiles_of(job_id), key=str)
     ]
 
 
-def vertex_row(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -> View:
-    """Return what `job_view` shows of a vertex beside its subtasks."""
+def vertex_fields(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -> dict[str, Any]:
+    """Return the fields of `VertexOfJob` by name, for the documents that say more of one."""
     vertex_id, stream = vertex.vertex.vertex_id, vertex.vertex.stream
     return {
         "vertex_id": vertex_id,
@@ -178,28 +190,28 @@ def vertex_row(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -> V
     }
 
 
-def reuse_view(reuse: VertexReuse, job_id: str) -> View:
+def reuse_view(reuse: VertexReuse, job_id: str) -> ReuseOfVertex:
     """Return whether a vertex is reused from the job that runs again, and why."""
-    return {"is_reused": reuse.is_reused, "reason": reuse.reason, "why": reuse.in_words(job_id)}
+    return ReuseOfVertex(is_reused=reuse.is_reused, reason=reuse.reason, why=reuse.in_words(job_id))
 
 
-def subtask_view(subtask: Subtask, job: JobMaster) -> View:
+def subtask_view(subtask: Subtask, job: JobMaster) -> SubtaskInfo:
     """Return a subtask with the attempts that are remembered."""
     execution = subtask.execution
-    return {
-        "subtask_index": subtask.subtask_index,
-        "attempt": subtask.attempt,
-        "state": subtask.state,
-        "task_manager_id": (execution.task_manager_id if execution is not None else "") or None,
-        "restart_at": iso_time(job.restarts.due.get(subtask.key, 0)),
-        "attempts": [attempt_view(each, subtask.state) for each in subtask.executions],
-        "outputs": {o.output: dataclasses.asdict(o) for o in subtask.outputs},
-        "last_failure": dataclasses.asdict(subtask.last_failure) if subtask.last_failure else None,
-    }
+    return SubtaskInfo(
+        subtask_index=subtask.subtask_index,
+        attempt=subtask.attempt,
+        state=subtask.state,
+        task_manager_id=(execution.task_manager_id if execution is not None else "") or None,
+        restart_at=iso_time(job.restarts.due.get(subtask.key, 0)),
+        attempts=[AttemptInfo(**attempt_fields(each, subtask.state)) for each in subtask.executions],
+        outputs={each.output: each for each in subtask.outputs},
+        last_failure=subtask.last_failure,
+    )
 
 
-def attempt_view(execution: Execution, state: ExecutionState) -> View:
-    """Return an attempt that has left CREATED: where it ran, and when it came how far; `state` is where it stands if it lives."""
+def attempt_fields(execution: Execution, state: ExecutionState) -> dict[str, Any]:
+    """Return the fields of `AttemptInfo` by name, of one that has left CREATED; `state` is where it stands if it lives."""
     return {
         "attempt": execution.attempt,
         "state": execution.end_state or state,
@@ -209,7 +221,7 @@ def attempt_view(execution: Execution, state: ExecutionState) -> View:
         "deployed_at": iso_time(execution.deployed_at_ms),
         "running_at": iso_time(execution.running_at_ms),
         "ended_at": iso_time(execution.ended_at_ms),
-        "io": dataclasses.asdict(execution.io) if execution.io is not None else None,
+        "io": execution.io,
         "accumulators": accumulators_view(execution.accumulators),
         "reused_from": execution.reused_from or None,
     }
@@ -322,7 +334,7 @@ class _Counts:
     requested: int = 0
 
 
-def slot_requirements_view(slots: SlotManager, job: JobMaster) -> list[View]:
+def slot_requirements_view(slots: SlotManager, job: JobMaster) -> list[SlotRequirement]:
     """Return how many slots a job requires, holds and waits for, by slot sharing group and by what they have to have.
 
     It is computed when somebody asks; Flink's JobMaster declares the same to its ResourceManager, which here needs no telling. What is
@@ -342,13 +354,13 @@ def slot_requirements_view(slots: SlotManager, job: JobMaster) -> list[View]:
         elif subtask.allocation_id in slots.allocations:
             counts.held.add(subtask.allocation_id)
     return [
-        {
-            "slot_sharing_group": group or None,
-            "resources": profile or None,
-            "required": max(counts.by_vertex.values()) if group else sum(counts.by_vertex.values()),
-            "held": len(counts.held),
-            "requested": counts.requested,
-        }
+        SlotRequirement(
+            slot_sharing_group=group or None,
+            resources=profile or None,
+            required=max(counts.by_vertex.values()) if group else sum(counts.by_vertex.values()),
+            held=len(counts.held),
+            requested=counts.requested,
+        )
         for (group, profile), counts in sorted(found.items())
     ]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from eventflink.leadership.fold import Fold
-from eventflink.views.plain import View, iso_time
+from eventflink.views.plain import iso_time
 
 
-def moment_view(fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
+def moment_view(fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
     """Return what `compute(fold, *arguments)` makes of the state, and of which record the state is; raises what `compute` raises."""
     return {
         "offset": fold.last_offset,

@@ -12,8 +12,6 @@ from eventflink.model.texts import printable
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-View = dict[str, Any]
-
 MAX_EXCEPTIONS: Final = 1_000
 """How many failures of a job are shown at once, at most."""
 
@@ -25,9 +23,9 @@ def iso_time(at_ms: int) -> str | None:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds") if at_ms else None
 
 
-def fields_of(record: "DataclassInstance") -> View:
-    """Return the fields of a record that holds plain values: what `dataclasses.asdict` returns, in a tenth of its time."""
-    return {each.name: getattr(record, each.name) for each in fields(record)}
+def fields_of(record: "DataclassInstance", cls: "type[DataclassInstance] | None" = None) -> dict[str, Any]:
+    """Return the fields of a record by name, or those alone that a class has which it is one of."""
+    return {each.name: getattr(record, each.name) for each in fields(cls or record)}
 
 
 def reaction_of(exception: FailureOfJob) -> str:

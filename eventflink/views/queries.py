@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from eventflink.documents.cluster import Overview
 from eventflink.documents.jobs import JobStanding, JobStatuses
+from eventflink.documents.one_job import JobOutcome
 from eventflink.documents.task_managers import AllocatedTaskManager, CountedTaskManager, CountedTaskManagers, SlotInfo
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
 from eventflink.views.accumulators import accumulators_of
 from eventflink.views.jobs_and_cluster import not_in_memory
-from eventflink.views.plain import View, iso_time
+from eventflink.views.plain import iso_time
 from eventflink.views.spark_ends import spark_end_view
 
 MAX_LISTED_JOBS: Final = 100_000
@@ -78,26 +79,23 @@ def job_status(fold: Fold, job_id: str) -> JobStanding:
     return JobStanding(job_id=job_id, status=job.status, status_since=since, job_master_id=job.job_master_id)
 
 
-def job_result(fold: Fold, job_id: str) -> View:
+def job_result(fold: Fold, job_id: str) -> JobOutcome:
     """Return how a job ended, also if it is no longer in memory, or that it has not (`is_terminal`); raises `JobNotFound`.
 
     What its tasks have counted is in its archive then, and None here.
     """
     job = fold.master.dispatcher.forgotten.get(job_id) or job_of(fold, job_id)
     is_terminal = job.status in TERMINAL_JOB_STATUSES
-    cause = job.cause if is_terminal else None
-    return {
-        "job_id": job_id,
-        "status": job.status,
-        "is_terminal": is_terminal,
-        "submitted_at": iso_time(job.submitted_at_ms),
-        "ended_at": iso_time(job.ended_at_ms),
-        "net_run_time_ms": job.ended_at_ms - job.submitted_at_ms if is_terminal else None,
-        "cause": None
-        if cause is None
-        else {"failure_type": cause.failure_type, "message": cause.message, "stack_trace": cause.stack_trace},
-        "accumulators": accumulators_of(job.execution_graph.subtasks()) if isinstance(job, JobMaster) else None,
-    }
+    return JobOutcome(
+        job_id=job_id,
+        status=job.status,
+        is_terminal=is_terminal,
+        submitted_at=iso_time(job.submitted_at_ms),
+        ended_at=iso_time(job.ended_at_ms),
+        net_run_time_ms=job.ended_at_ms - job.submitted_at_ms if is_terminal else None,
+        cause=job.cause if is_terminal else None,
+        accumulators=accumulators_of(job.execution_graph.subtasks()) if isinstance(job, JobMaster) else None,
+    )
 
 
 def task_manager(fold: Fold, task_manager_id: str) -> AllocatedTaskManager:

@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from eventflink.documents.checkpoints import CompletedCheckpoint
 from eventflink.events.log_events import StreamStarted
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import CheckpointFailed, RequestRefused
-from eventflink.gateways.results import CompletedCheckpoint
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.model.job_graph import StreamSource
 from eventflink.model.pipelined_edges import edge_topic

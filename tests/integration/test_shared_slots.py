@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from eventflink.cli.main import cli
+from eventflink.documents.one_job import SlotRequirement
 from eventflink.events.log_events import SlotFreed, SlotShared, SlotShareReturned, TaskFailed, TaskManagerReportReconciled
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
-from eventflink.gateways.results import SlotRequirement
 from eventflink.log.administration import delete_topics
 from eventflink.model.statuses import ExecutionState, JobStatus, SlotState
 from tests.support.running_cluster import RunningCluster, is_alive, kill_9, wait_until
@@ -60,7 +60,7 @@ def test_two_vertices_of_a_group_run_in_the_only_slot_at_the_same_time(cluster: 
     assert {attempt.vertex_id for attempt in slot.attempts} == {"left", "right"}
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as dispatcher:
         info = dispatcher.request_job(job_id)
-    assert info.slot_requirements == (SlotRequirement("pair", None, required=1, held=1, requested=0),)
+    assert info.slot_requirements == [SlotRequirement(slot_sharing_group="pair", resources=None, required=1, held=1, requested=0)]
     assert [vertex.slot_sharing_group for vertex in info.vertices] == ["pair", "pair"]
     shown = _run(cluster, "status", job_id)
     assert "slots of the slot sharing group 'pair': 1 required, 1 held" in shown

@@ -94,7 +94,7 @@ def test_a_failed_job_says_why_with_the_lines_of_its_code(eventflink_cluster: Mi
     job = eventflink_cluster.submit(graph, code=[user_tasks])
     with pytest.raises(Unexpected, match=r"(?s)is FAILED, and was to be FINISHED.*task\[0\]#1 failed.*LookupError.*raise LookupError"):
         job.wait()
-    assert [failure["cause"]["failure_type"] for failure in job.exceptions()] == ["LookupError"]
+    assert [failure.cause.failure_type for failure in job.exceptions()] == ["LookupError"]
 
 
 def test_a_wait_that_is_too_short_says_how_the_job_stands(waiting: Waiting) -> None:
@@ -280,7 +280,7 @@ def test_a_task_that_dies_runs_again(eventflink_cluster: MiniCluster, waiting: W
     assert eventflink_cluster.crash("task", job=waiting.job, subtask=1).startswith("task task[1]#1 (process ")
     waiting.job.wait_until_running()
     assert waiting.finish() == [1, 2]
-    assert [failure["cause"]["failure_type"] for failure in waiting.job.exceptions()] == ["TaskProcessDied"]
+    assert [failure.cause.failure_type for failure in waiting.job.exceptions()] == ["TaskProcessDied"]
 
 
 def test_tasks_of_a_task_executor_that_dies_run_again_on_the_new_one(eventflink_cluster: MiniCluster, waiting: Waiting) -> None:

@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from fastapi.testclient import TestClient
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
+from eventflink.documents.one_job import JobArchive
+from eventflink.documents.plain import plain
 from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
 from eventflink.reader.archives.index import ArchiveIndex
@@ -24,7 +27,6 @@ from eventflink.rest.archived.application import build_history_application
 from eventflink.rest.archived.reads import ArchiveReader
 from eventflink.rest.flink.job_lists import JobDetails, job_details
 from eventflink.views.archive import archive_view
-from eventflink.views.plain import View
 from tests.support.ended_jobs import FAILED, STREAMS, ended_cluster
 from tests.support.recorded_cluster import recorded
 from tests.support.rest_server import hosted
@@ -32,12 +34,11 @@ from tests.support.rest_server import hosted
 REFRESH_MS = 10_000
 
 
-def put(root: Path | str, cluster_id: str, archive: View, *, later_s: int = 0, **changes: Any) -> Path:
+def put(root: Path | str, cluster_id: str, archive: JobArchive, *, later_s: int = 0, **changes: Any) -> Path:
     """Write an archive as a master of that cluster does, `later_s` after others, and with changes to its job."""
-    job = {**archive["job"], **changes}
-    changed = {**archive, "job_id": job["job_id"], "job": job}
-    JobArchives(open_storage(f"{root}/{cluster_id}"), 0).write(changed)
-    path = Path(f"{root}/{cluster_id}/{job['job_id']}.json")
+    job = replace(archive.job, **changes)
+    JobArchives(open_storage(f"{root}/{cluster_id}"), 0).write(plain(replace(archive, job_id=job.job_id, job=job)))
+    path = Path(f"{root}/{cluster_id}/{job.job_id}.json")
     if path.exists():
         os.utime(path, (1_800_000_000 + later_s, 1_800_000_000 + later_s))
     return path

@@ -1,10 +1,12 @@
 """What a task counts is a sum of one kind under a name, within bounds, and attempts whose results count are added up."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from eventflink.documents.one_job import AccumulatorInfo
 from eventflink.jobs.accumulators import AccumulatorUnusable, TaskAccumulators
 from eventflink.model.attempts import (
     MAX_ACCUMULATOR_NAME_LENGTH,
@@ -75,10 +77,7 @@ def test_a_name_has_one_kind_and_a_task_so_many_names() -> None:
 
 
 def test_sums_of_several_attempts_are_by_name_and_type() -> None:
-    row = {"name": "n", "type": "LongCounter", "value": 2**62}
-    real = {"name": "n", "type": "DoubleCounter", "value": 0.5}
-    assert added_up([[row, real], [], [row, {**row, "name": "a", "value": -1}]]) == [
-        {"name": "a", "type": "LongCounter", "value": -1},
-        real,
-        {**row, "value": 2**63},
-    ]
+    row = AccumulatorInfo(name="n", type="LongCounter", value=2**62)
+    real = AccumulatorInfo(name="n", type="DoubleCounter", value=0.5)
+    less = AccumulatorInfo(name="a", type="LongCounter", value=-1)
+    assert added_up([[row, real], [], [row, less]]) == [less, real, replace(row, value=2**63)]

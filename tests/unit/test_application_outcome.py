@@ -5,14 +5,25 @@ from typing import Any
 
 import pytest
 
+from eventflink.documents.one_job import JobResult
 from eventflink.entrypoint.application_main import Application, Outcome, outcome_of, run_application
 from eventflink.gateways.application import ApplicationGateway, application_job_id
-from eventflink.gateways.results import Cause, JobResult
+from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ApplicationStatus, JobStatus
 
 
 def _result(job_id: str, status: JobStatus, message: str = "") -> JobResult:
-    return JobResult(job_id, status, 1, Cause("LookupError", message) if message else None, 1)
+    return JobResult(
+        job_id=job_id,
+        status=status,
+        is_terminal=True,
+        submitted_at=None,
+        ended_at=None,
+        net_run_time_ms=1,
+        cause=FailureCause("LookupError", message) if message else None,
+        accumulators=None,
+        log_offset=1,
+    )
 
 
 def _application(**more: Any) -> Application:

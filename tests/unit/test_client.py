@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -14,20 +15,23 @@ from eventflink.client.cluster import Cluster, Job
 from eventflink.client.connecting import ClusterNotNamed
 from eventflink.client.methods import ClusterMethods, JobMethods
 from eventflink.client.pictures import MAX_DRAWN, ClusterView, JobView
+from eventflink.documents.cluster import ClusterOverview
+from eventflink.documents.one_job import ExecutionGraphInfo
 from eventflink.documents.plain import plain
 from eventflink.gateways.errors import NoLeader
-from eventflink.gateways.results import ClusterOverview, ExecutionGraphInfo, MultipleJobsDetails, read_as
 from eventflink.gateways.steps import FoldLog
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.views.jobs_and_cluster import job_view, jobs_view
+from eventflink.views.plain import fields_of
+from eventflink.views.queries import overview as counts
 from tests.support.cluster import ScriptedCluster, deployments, graph, vertex
 
 HOSTILE = "<img src=x onerror=alert(1)>&\"'"
 
 
 def job_of(cluster: ScriptedCluster) -> JobView:
-    return JobView(read_as(ExecutionGraphInfo, {**job_view(cluster.fold, "job"), "log_offset": 7}))
+    return JobView(ExecutionGraphInfo(**fields_of(job_view(cluster.fold, "job")), log_offset=7))
 
 
 def html_of(view: Any) -> ET.Element:
@@ -64,10 +68,10 @@ def test_a_job_is_shown_with_its_graph_and_its_progress() -> None:
 def test_names_are_text_and_never_markup() -> None:
     scripted = submitted(name=HOSTILE)
     shown = job_of(scripted)._repr_html_()
-    listed = read_as(MultipleJobsDetails, {**plain(jobs_view(scripted.fold, (), 10)), "log_offset": 7})
-    overview = ClusterOverview(1, 4, 2, 0, {JobStatus.RUNNING: 1}, 1, "l", HOSTILE, "h:1", 1, 7)
+    listed = jobs_view(scripted.fold, (), 10)
+    overview = ClusterOverview(**fields_of(replace(counts(scripted.fold), leading_master_id=HOSTILE)), epoch=1, log_offset=7)
     cluster = ClusterView(HOSTILE, overview, listed)
-    assert repr(cluster) == f"<cluster {HOSTILE}: 1 TaskManagers, 2 of 4 slots free, 1 RUNNING>"
+    assert repr(cluster) == f"<cluster {HOSTILE}: 1 TaskManagers, 3 of 4 slots free, 1 RUNNING>"
     for fragment in (shown, cluster._repr_html_()):
         assert "<img" not in fragment
         assert HOSTILE in "".join(ET.fromstring(fragment).itertext())
@@ -143,7 +147,7 @@ def test_a_job_that_is_watched_says_each_change_once(monkeypatch: pytest.MonkeyP
 
     def perform(step: object) -> Any:
         if isinstance(step, FoldLog):
-            return {"job": job_view(scripted.fold, "job"), "log_offset": 7}
+            return {"job": plain(job_view(scripted.fold, "job")), "log_offset": 7}
         passed.append(step)
         if len(passed) == 2:
             scripted.report(task, ExecutionState.FINISHED)

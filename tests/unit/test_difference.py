@@ -2,12 +2,12 @@
 
 import itertools
 import json
+from typing import Any
 
 import pytest
 
 from eventflink.audit.difference import Moment, difference_between, difference_of, moment_of
 from eventflink.model.statuses import ExecutionState
-from eventflink.views.plain import View
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, new_fold, replay, vertex
 from tests.support.scenarios import eventful_cluster
 
@@ -23,7 +23,7 @@ def eventful() -> list[Moment]:
     return moments
 
 
-def rows(difference: View, thing: str) -> dict[tuple[str | None, str], tuple[str, object, object]]:
+def rows(difference: dict[str, Any], thing: str) -> dict[tuple[str | None, str], tuple[str, object, object]]:
     return {(row["id"], row["field"]): (row["change"], row["before"], row["after"]) for row in difference["rows"] if row["thing"] == thing}
 
 

@@ -9,8 +9,10 @@ from typing import Any, assert_type
 
 import pytest
 
+from eventflink.documents.checkpoints import CompletedCheckpoint
+from eventflink.documents.plain import plain
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import LeaderHeartbeat, Resignation
+from eventflink.events.effects import CheckpointOrder, LeaderHeartbeat, Resignation
 from eventflink.events.inputs import RescaleJob, TriggerCheckpoint, TriggerSavepoint
 from eventflink.events.log_events import CheckpointAborted, CheckpointCompleted
 from eventflink.gateways import errors
@@ -18,6 +20,7 @@ from eventflink.gateways.async_gateways import AsyncConnection, AsyncDispatcherG
 from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
 from eventflink.gateways.dispatcher_gateway import DispatcherMethods
 from eventflink.gateways.errors import (
+    AnswerUnreadable,
     ArchiveUnusable,
     CheckpointFailed,
     ClusterUnreachable,
@@ -36,11 +39,13 @@ from eventflink.gateways.leader import ALONE_HEARTBEATS, FIRST_LOOK_S, MAX_LOOK_
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway, ResourceManagerMethods
 from eventflink.gateways.rest_process import NothingThere, QuestionInvalid, RestProcess, RestSilent, answer_in
-from eventflink.gateways.results import AnswerUnreadable, CompletedCheckpoint
 from eventflink.gateways.state_reads import ASK_AGAIN_S, Sources, StateReads
 from eventflink.gateways.steps import Ask, AskRest, AwaitCheckpoint, FoldLog, ListenForLeader, Pause, Step, Tell
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
 from eventflink.model.statuses import BackPressureLevel, CheckpointFailureReason, JobStatus, SavepointMode
+from eventflink.model.stream_progress import StreamSourceProgress
+from eventflink.views.checkpoints import checkpoints_view
+from tests.support.cluster import ScriptedCluster, deployments, graph, orders, stream
 
 LEADERSHIP = PayloadCodec("LeadershipEnvelope")
 HEARTBEAT = LeaderHeartbeat(epoch=3, leader_id="leader-3", master_id="m", blob_address="h:1", log_offset=5)
@@ -218,7 +223,7 @@ def test_a_leader_that_was_deposed_and_goes_on_beside_its_successor_is_none() ->
 
 
 def test_a_rest_process_is_asked_first_and_the_log_is_folded_where_there_is_none() -> None:
-    answer = {"jobs": [["j", "RUNNING"]]}
+    answer = {"jobs": [["j", "RUNNING"]], "total": 1}
     for rest, kinds in ((REST, [AskRest, AskRest]), (None, [FoldLog, FoldLog])):
         world = World(rest=rest, answer=lambda _step: answer)
         dispatcher = world.dispatcher()
@@ -229,7 +234,7 @@ def test_a_rest_process_is_asked_first_and_the_log_is_folded_where_there_is_none
 
 def test_a_rest_process_that_is_silent_is_asked_again_after_a_while_only() -> None:
     def answer(step: AskRest | FoldLog) -> dict[str, Any]:
-        return silent(step) if isinstance(step, AskRest) and world.now_s < ASK_AGAIN_S else {"jobs": []}
+        return silent(step) if isinstance(step, AskRest) and world.now_s < ASK_AGAIN_S else {"jobs": [], "total": 0}
 
     world = World(rest=REST, answer=answer)
     dispatcher = world.dispatcher()
@@ -240,7 +245,7 @@ def test_a_rest_process_that_is_silent_is_asked_again_after_a_while_only() -> No
 
 
 def test_a_rest_process_that_comes_later_is_found() -> None:
-    world = World(answer=lambda _step: {"jobs": []})
+    world = World(answer=lambda _step: {"jobs": [], "total": 0})
     dispatcher = world.dispatcher()
     dispatcher.list_jobs()
     world.rest, world.now_s = REST, ASK_AGAIN_S
@@ -306,8 +311,11 @@ FAILED = {
     "job_id": "j",
     "is_terminal": True,
     "status": "FAILED",
+    "submitted_at": None,
+    "ended_at": None,
     "net_run_time_ms": 1500,
     "cause": {"failure_type": "ValueError", "message": "no"},
+    "accumulators": [],
 }
 
 
@@ -363,7 +371,7 @@ def test_a_refusal_has_the_type_of_its_code() -> None:
         assert type(refusal_of(name, "no")) is getattr(errors, name)
 
 
-STANDING = {"job_id": "j", "status": "RUNNING", "job_master_id": "j-1"}
+STANDING = {"job_id": "j", "status": "RUNNING", "status_since": None, "job_master_id": "j-1"}
 METHODS = (DispatcherMethods, ResourceManagerMethods, JobMasterMethods, TaskExecutorMethods)
 
 
@@ -403,7 +411,7 @@ def test_type_checkers_know_what_a_method_returns_and_what_awaiting_it_gives() -
 
 def test_a_method_takes_the_same_steps_in_a_thread_and_in_an_event_loop() -> None:
     def answer(step: AskRest | FoldLog) -> dict[str, Any]:
-        return silent(step) if isinstance(step, AskRest) else {"jobs": [["j", "RUNNING"]], "job": STANDING}
+        return silent(step) if isinstance(step, AskRest) else {"jobs": [["j", "RUNNING"]], "total": 1, "job": STANDING}
 
     worlds = [World(rest=REST, answer=answer, heartbeats=iter((None, HEARTBEAT))) for _ in range(2)]
     dispatcher = worlds[0].dispatcher()
@@ -451,7 +459,9 @@ def test_a_job_master_is_asked_under_its_own_token_which_is_found_once() -> None
 def test_a_checkpoint_is_waited_for_until_it_is_complete_or_has_failed() -> None:
     world = World(answer=lambda _step: {"job": STANDING}, checkpoint=CheckpointCompleted("j", 7, 40, 5, 50))
     job_master = JobMasterGateway("nowhere", "c", "j", connection=VirtualConnection(world))
-    assert job_master.trigger_checkpoint(3.0, actor="me") == CompletedCheckpoint("j", 7, 40, 5, 50)
+    assert job_master.trigger_checkpoint(3.0, actor="me") == CompletedCheckpoint(
+        job_id="j", checkpoint_id=7, duration_ms=40, state_rows=5, state_bytes=50
+    )
     assert (world.sent[-1].job_master_id, world.sent[-1].actor) == (STANDING["job_master_id"], "me")
     assert [step.timeout_s for step in world.of(AwaitCheckpoint)] == [3.0]
     world.checkpoint = CheckpointAborted("j", 8, CheckpointFailureReason.EXPIRED, "not answered within 5 ms by s[0]#1")
@@ -504,13 +514,19 @@ def test_what_is_only_requested_is_not_waited_for() -> None:
 
 
 def test_back_pressure_is_that_of_the_streams_worst_subtask() -> None:
-    at = "2027-01-15T08:00:00.000+00:00"
-    rows = [
-        {"vertex_id": "s", "subtask_index": n, "answer": {"at": at}, "back_pressure": {"level": level, "ratio": ratio, "reason": "why"}}
-        for n, (level, ratio) in enumerate((("LOW", 0.3), ("HIGH", 0.9)))
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    tasks = deployments(cluster.submit(graph(stream("s", 2), stream("young"), checkpointing={"interval_ms": 1_000}), job_id="j"))
+    for task in tasks:
+        cluster.start_stream(task)
+    asked = [
+        each for each in orders(cluster.pass_time(1_000)) if isinstance(each.payload, CheckpointOrder) and each.payload.vertex_id == "s"
     ]
-    rows += [{"vertex_id": name, "subtask_index": 2, "answer": None, "back_pressure": None} for name in ("s", "young")]
-    world = World(answer=lambda _step: {"job_id": "j", "subtasks": rows, "log_offset": 9})
+    for number, order in enumerate(asked):
+        source = StreamSourceProgress(name="numbers", end_offset="", records_behind=(3, 9)[number])
+        cluster.acknowledge(order, batch_id=1, sources=(source,), input_rows=(7, 1)[number])
+    answer = {**plain(checkpoints_view(cluster.job("j"))), "epoch": 1, "log_offset": 9}
+    world = World(answer=lambda _step: answer)
     stats = world.dispatcher().request_operator_back_pressure_stats("j", "s")
     assert (stats.level, [each.ratio for each in stats.subtasks], stats.log_offset) == (BackPressureLevel.HIGH, [0.3, 0.9], 9)
     assert world.dispatcher().request_operator_back_pressure_stats("j", "young").level is None

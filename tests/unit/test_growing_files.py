@@ -9,10 +9,10 @@ from eventflink.cli import growing_files
 from eventflink.cli.commands.logs import attempts_of, find_attempt
 from eventflink.cli.failures import CommandFailed
 from eventflink.cli.growing_files import MAX_FILES, GrowingFile, prefixed
+from eventflink.documents.one_job import JobInfo
 from eventflink.model.attempts import AttemptId
 from eventflink.taskexecutor import file_uploader
 from eventflink.views.jobs_and_cluster import job_view
-from eventflink.views.plain import View
 from tests.support.cluster import ScriptedCluster, graph, replay, vertex
 
 
@@ -56,14 +56,14 @@ def test_each_line_stands_behind_the_name_of_its_task() -> None:
 
 
 @pytest.fixture(scope="module")
-def job() -> View:
+def job() -> JobInfo:
     cluster = ScriptedCluster()
     cluster.register("tm1", slots=3)
     cluster.submit(graph(vertex("a", 2), vertex("b", 4), edges=[("a", "b", "hash")]), job_id="job")
     return job_view(replay(cluster.log), "job")
 
 
-def test_tasks_that_run_are_followed_and_the_newest_attempt_is_meant(job: View) -> None:
+def test_tasks_that_run_are_followed_and_the_newest_attempt_is_meant(job: JobInfo) -> None:
     a0, a1 = (AttemptId("job", "a", index, 1) for index in (0, 1))
     assert attempts_of(job, None, None) == attempts_of(job, "a", None) == [a0, a1]
     assert attempts_of(job, "a", 1) == [a1]
@@ -73,7 +73,7 @@ def test_tasks_that_run_are_followed_and_the_newest_attempt_is_meant(job: View) 
 
 
 @pytest.mark.parametrize(("name", "index", "said"), [("c", None, "has no task c; it has a[0..1], b[0..3]"), ("a", 2, "has no task a[2]")])
-def test_a_task_that_is_not_there_is_told_with_those_that_are(job: View, name: str, index: int | None, said: str) -> None:
+def test_a_task_that_is_not_there_is_told_with_those_that_are(job: JobInfo, name: str, index: int | None, said: str) -> None:
     with pytest.raises(CommandFailed) as told:
         attempts_of(job, name, index)
     assert said in str(told.value)

@@ -1,6 +1,7 @@
 """The life of a job is told in its order and as a whole: who asked, what its tasks did, what failed and why, who led, how it ended."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,6 @@ from eventflink.audit.history import story_of
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState
-from eventflink.views.plain import View
 from tests.support.asked_log import entries_of, storied_cluster
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, vertex
 from tests.support.scenarios import eventful_cluster
@@ -25,7 +25,7 @@ def eventful() -> ScriptedCluster:
     return eventful_cluster()
 
 
-def texts(story: View, *kinds: str) -> list[str]:
+def texts(story: dict[str, Any], *kinds: str) -> list[str]:
     return [line["text"] for line in story["lines"] if not kinds or line["kind"] in kinds]
 
 

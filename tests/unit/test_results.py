@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from eventflink.documents.one_job import JobInfo
 from eventflink.gateways.errors import ResultNotNamed, ResultNotThere
 from eventflink.gateways.outputs import find_output
-from eventflink.gateways.results import ExecutionGraphInfo, read_as
 from eventflink.jobs.published import ResultUnreadable, write_file_list
 from eventflink.jobs.result import JobOutput, read_result
 from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
@@ -29,8 +29,8 @@ def publish(place: Path, **columns: list[int]) -> OutputLocation:
     return write_file_list("default", Place(str(place)), len(columns["n"]))
 
 
-def job_of(cluster: ScriptedCluster) -> ExecutionGraphInfo:
-    return read_as(ExecutionGraphInfo, {**job_view(cluster.fold, "job"), "log_offset": 1})
+def job_of(cluster: ScriptedCluster) -> JobInfo:
+    return job_view(cluster.fold, "job")
 
 
 def test_a_result_is_read_in_order_and_only_as_far_as_asked(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_failures_restart_what_the_strategy_says_and_no_more(eventflink_simulate
     with pytest.raises(Unexpected, match=r"is FAILED, and was to be FINISHED; orders\[1\]#3: ValueError: bad row 3"):
         job.wait()
     assert all(later - earlier >= 500 for earlier, later in pairwise(failed_at_ms))
-    assert [failure["task"] for failure in job.exceptions()] == ["orders[1]#3", "orders[1]#2", "orders[1]#1"]
+    assert [failure.task for failure in job.exceptions()] == ["orders[1]#3", "orders[1]#2", "orders[1]#1"]
 
 
 def test_crashes_cost_a_job_only_what_died(eventflink_simulated_cluster: SimulatedCluster) -> None:
@@ -56,7 +56,7 @@ def test_crashes_cost_a_job_only_what_died(eventflink_simulated_cluster: Simulat
     cluster.crash("task", job=job, vertex="totals")
     assert job.wait().attempts() == {"orders": [1, 1], "totals": [2]}
     assert job.details().restarts == 1
-    assert job.exceptions()[0]["cause"]["failure_type"] == "TaskProcessDied"
+    assert job.exceptions()[0].cause.failure_type == "TaskProcessDied"
 
 
 def test_the_tasks_of_a_task_executor_that_dies_run_again(eventflink_simulated_cluster: SimulatedCluster) -> None:

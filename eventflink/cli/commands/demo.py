@@ -36,7 +36,6 @@ from eventflink.gateways.folding import read_fold
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.kafka_clients import make_producer
 from eventflink.gateways.outputs import find_output
-from eventflink.gateways.results import ExecutionGraphInfo, read_as
 from eventflink.jobs.archive import build_archive
 from eventflink.jobs.plain_rows import python_rows
 from eventflink.log.administration import AdministrationError, delete_topics
@@ -111,7 +110,7 @@ def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
         progress = wait_for_end(session, job_id, follower, timeout_s=_TIMEOUT_S, quiet=as_json, hint=hint)
     say(progress.describe_result())
     fold = read_fold(cluster.bootstrap, session.cluster_id)
-    job = read_as(ExecutionGraphInfo, {**job_view(fold, job_id), "log_offset": fold.last_offset})
+    job = job_view(fold, job_id)
     rows = find_output(job).to_arrow(_RESULT_ROWS) if job.status is JobStatus.FINISHED else None
     if not as_json:
         session.out.print(_read_timeline(session, cluster, job_id).draw())

@@ -1,6 +1,7 @@
 """`eventflink history`: the life of a job as a story, from the log."""
 
 from datetime import datetime
+from typing import Any
 
 import click
 from rich.table import Table
@@ -18,7 +19,6 @@ from eventflink.cli.state import ask_job
 from eventflink.gateways.errors import ArchiveUnusable
 from eventflink.log.replay import new_fold
 from eventflink.snapshots.loading import LogTrimmed, load_fold
-from eventflink.views.plain import View
 
 _STYLES = {
     "failed": "red",
@@ -58,16 +58,16 @@ def _begin(session: Session, log: KafkaLog, job_id: str) -> tuple[str, Judge, in
     """
     try:
         job = ask_job(session, job_id)
-        before_ms = round(datetime.fromisoformat(job["submitted_at"]).timestamp() * 1000)
+        before_ms = round(datetime.fromisoformat(job.submitted_at).timestamp() * 1000)
         fold = load_fold(session.bootstrap, session.cluster_id, wanted=lambda manifest: manifest.last_decided_at_ms < before_ms)
     except (CommandFailed, ArchiveUnusable, LogTrimmed):
         first_offset, _ = log.bounds()
         remark_on_beginning(session, first_offset)
         return job_id, judge_for(first_offset, new_fold(cluster_id=session.cluster_id)), first_offset
-    return job["job_id"], FoldJudge(fold), fold.last_offset + 1
+    return job.job_id, FoldJudge(fold), fold.last_offset + 1
 
 
-def _print(session: Session, story: View) -> None:
+def _print(session: Session, story: dict[str, Any]) -> None:
     head = f"{story['name']} ({story['job_id']}) "
     session.out.print(
         Text.assemble(head, styled(story["status"]), f", {story['restarts']} restarts, as of log offset {story['log_offset']}")

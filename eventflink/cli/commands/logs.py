@@ -7,7 +7,6 @@ key; so that this command needs no way to the TaskExecutor's host.
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -19,12 +18,12 @@ from eventflink.cli.growing_files import MAX_FILES, Followed, prefixed
 from eventflink.cli.printer import write_file
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_job
+from eventflink.documents.one_job import JobInfo, SubtaskInfo
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import TaskFile
 from eventflink.session.cluster_session import actor_name
-from eventflink.views.plain import View
 
 
 @click.command()
@@ -71,7 +70,7 @@ def logs(
 
 
 def _follow(session: Session, job_id: str, vertex_id: str | None, subtask: int | None, file: TaskFile, timeout_s: float) -> None:
-    def select(job: View) -> Sequence[AttemptId]:
+    def select(job: JobInfo) -> Sequence[AttemptId]:
         return attempts_of(job, vertex_id, subtask)
 
     def write(attempt: AttemptId, lines: list[bytes]) -> None:
@@ -81,7 +80,7 @@ def _follow(session: Session, job_id: str, vertex_id: str | None, subtask: int |
         asyncio.run(Followed(session, job_id, file, select, write, timeout_s).follow())
 
 
-def find_attempt(job: View, vertex_id: str, subtask_index: int, attempt: int | None) -> AttemptId:
+def find_attempt(job: JobInfo, vertex_id: str, subtask_index: int, attempt: int | None) -> AttemptId:
     """Return the attempt of a job's view that is meant; the newest, where none is given.
 
     Raises:
@@ -89,22 +88,22 @@ def find_attempt(job: View, vertex_id: str, subtask_index: int, attempt: int | N
 
     """
     found = _subtasks(job, vertex_id, subtask_index)
-    return AttemptId(job["job_id"], vertex_id, subtask_index, attempt or found[0]["attempt"])
+    return AttemptId(job.job_id, vertex_id, subtask_index, attempt or found[0].attempt)
 
 
-def attempts_of(job: View, vertex_id: str | None, subtask_index: int | None) -> list[AttemptId]:
+def attempts_of(job: JobInfo, vertex_id: str | None, subtask_index: int | None) -> list[AttemptId]:
     """Return the newest attempts that were deployed: of one subtask, of a vertex, or of all vertices of a job's view.
 
     Raises:
         CommandFailed: there is no such vertex or subtask, or more of them than can be followed.
 
     """
-    names = [vertex_id] if vertex_id is not None else [vertex["vertex_id"] for vertex in job["vertices"]]
+    names = [vertex_id] if vertex_id is not None else [vertex.vertex_id for vertex in job.vertices]
     found = [
-        AttemptId(job["job_id"], name, subtask["subtask_index"], subtask["attempt"])
+        AttemptId(job.job_id, name, subtask.subtask_index, subtask.attempt)
         for name in names
         for subtask in _subtasks(job, name, subtask_index)
-        if subtask["task_manager_id"]
+        if subtask.task_manager_id
     ]
     if len(found) > MAX_FILES:
         raise CommandFailed(
@@ -113,11 +112,11 @@ def attempts_of(job: View, vertex_id: str | None, subtask_index: int | None) -> 
     return found
 
 
-def _subtasks(job: View, vertex_id: str, subtask_index: int | None) -> list[dict[str, Any]]:
-    vertices = {vertex["vertex_id"]: vertex["subtasks"] for vertex in job["vertices"]}
-    found = [each for each in vertices.get(vertex_id, ()) if subtask_index in (None, each["subtask_index"])]
+def _subtasks(job: JobInfo, vertex_id: str, subtask_index: int | None) -> list[SubtaskInfo]:
+    vertices = {vertex.vertex_id: vertex.subtasks for vertex in job.vertices}
+    found = [each for each in vertices.get(vertex_id, ()) if subtask_index in (None, each.subtask_index)]
     if not found:
         has = ", ".join(f"{name}[0..{len(subtasks) - 1}]" for name, subtasks in vertices.items())
         task = vertex_id if subtask_index is None else f"{vertex_id}[{subtask_index}]"
-        raise CommandFailed(ExitCode.NEGATIVE, f"job {job['job_id']} has no task {task}; it has {has}")
+        raise CommandFailed(ExitCode.NEGATIVE, f"job {job.job_id} has no task {task}; it has {has}")
     return found

@@ -10,7 +10,6 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_job
 from eventflink.gateways.outputs import find_output
-from eventflink.gateways.results import ExecutionGraphInfo, read_as
 from eventflink.jobs.plain_rows import python_columns, python_rows
 from eventflink.model.plain_values import cell_text
 
@@ -26,7 +25,7 @@ from eventflink.model.plain_values import cell_text
 @pass_session
 def result(session: Session, job_id: str, vertex: str | None, output: str, limit: int, *, as_json: bool) -> int:
     """Show the rows that the job JOB_ID left."""
-    found = find_output(read_as(ExecutionGraphInfo, ask_job(session, job_id)), vertex, output)
+    found = find_output(ask_job(session, job_id), vertex, output)
     with session.working("reading the rows"):
         table = found.to_arrow(limit)
     if as_json:

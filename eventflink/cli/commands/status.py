@@ -10,11 +10,10 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster, ask_job, ask_past_cluster, ask_past_job
 from eventflink.documents.cluster import Cluster
-from eventflink.documents.failures import FailureOfJob
-from eventflink.documents.plain import parse
+from eventflink.documents.one_job import JobInfo, SlotRequirement, VertexInfo
 from eventflink.model.plain_values import json_text
 from eventflink.model.stack_traces import user_location
-from eventflink.views.plain import View, reaction_of
+from eventflink.views.plain import reaction_of
 
 
 @click.command()
@@ -39,28 +38,28 @@ def status(session: Session, job_id: str | None, place: str | None, *, as_json: 
     return ExitCode.OK
 
 
-def _print_job(session: Session, view: View, *, is_past: bool) -> None:
-    told_ms = view["duration_ms"]
-    seconds = told_ms / 1000 if is_past else seconds_until_now(told_ms, view["submitted_at"], view["ended_at"])
-    duration = f" {seconds:.3f} s, by {view['actor'] or '?'}"
-    more = [f"runs {view['rerun_of']} again"] if view.get("rerun_of") else []
-    more += [f"run again by {view['run_again_by']}"] if view.get("run_again_by") else []
-    more += ["its failure is dismissed"] if view.get("failure_is_dismissed") else []
+def _print_job(session: Session, view: JobInfo, *, is_past: bool) -> None:
+    told_ms = view.duration_ms
+    seconds = told_ms / 1000 if is_past else seconds_until_now(told_ms, view.submitted_at, view.ended_at)
+    duration = f" {seconds:.3f} s, by {view.actor or '?'}"
+    more = [f"runs {view.rerun_of} again"] if view.rerun_of else []
+    more += [f"run again by {view.run_again_by}"] if view.run_again_by else []
+    more += ["its failure is dismissed"] if view.failure_is_dismissed else []
     said = ", ".join([duration, *more])
-    session.out.print(Text.assemble(f"{view['name']} ({view['job_id']}) ", styled(view["status"]), said))
-    if view["parameters"]:
-        values = [f"{name}={value if isinstance(value, str) else json_text(value)}" for name, value in view["parameters"].items()]
+    session.out.print(Text.assemble(f"{view.name} ({view.job_id}) ", styled(view.status), said))
+    if view.parameters:
+        values = [f"{name}={value if isinstance(value, str) else json_text(value)}" for name, value in view.parameters.items()]
         session.out.print(Text(f"parameters: {', '.join(values)}"))
-    if view["cause"]:
-        session.out.print(Text(f"{view['cause']['failure_type']}: {view['cause']['message']}", style="red"))
-    for kind in view["slot_requirements"]:
+    if view.cause:
+        session.out.print(Text(f"{view.cause.failure_type}: {view.cause.message}", style="red"))
+    for kind in view.slot_requirements:
         session.out.print(Text(_describe_requirement(kind)))
-    for waiting in view["slot_requests"]:
-        asks = f" that ask for {waiting['resources']}" if waiting["resources"] else ""
-        session.out.print(Text(f"{waiting['requests']} slot requests{asks} wait: {waiting['why']}", style="yellow"))
+    for waiting in view.slot_requests:
+        asks = f" that ask for {waiting.resources}" if waiting.resources else ""
+        session.out.print(Text(f"{waiting.requests} slot requests{asks} wait: {waiting.why}", style="yellow"))
     _print_reuse(session, view)
     _print_parallelism(session, view)
-    for exception in parse(list[FailureOfJob], view["exceptions"]):
+    for exception in view.exceptions:
         cause = exception.cause
         message = cause.message.partition("\n")[0]
         place = f" ({found})" if (found := user_location(cause.stack_trace or "")) else ""
@@ -70,54 +69,54 @@ def _print_job(session: Session, view: View, *, is_past: bool) -> None:
                 style="yellow",
             )
         )
-    if more := view["exceptions_total"] - len(view["exceptions"]):
-        session.out.print(Text(f"{more} older failures: 'eventflink exceptions {view['job_id']}'", style="dim"))
-    has_groups = any(vertex["slot_sharing_group"] for vertex in view["vertices"])
+    if older := view.exceptions_total - len(view.exceptions):
+        session.out.print(Text(f"{older} older failures: 'eventflink exceptions {view.job_id}'", style="dim"))
+    has_groups = any(vertex.slot_sharing_group for vertex in view.vertices)
     table = Table()
     for heading in ("vertex", *(["group"] if has_groups else []), "subtask", "attempt", "state", "TaskManager", "last failure"):
         table.add_column(heading, justify="right" if heading in ("subtask", "attempt") else "left")
-    for vertex in view["vertices"]:
-        for subtask in vertex["subtasks"]:
-            failure = subtask["last_failure"]
+    for vertex in view.vertices:
+        for subtask in vertex.subtasks:
+            failure = subtask.last_failure
             table.add_row(
-                Text(vertex["name"]),
-                *([Text(vertex["slot_sharing_group"] or "")] if has_groups else []),
-                str(subtask["subtask_index"]),
-                str(subtask["attempt"]),
-                styled(subtask["state"]),
-                Text(subtask["task_manager_id"] or ""),
-                Text(f"{failure['failure_type']}: {failure['message'].splitlines()[0] if failure['message'] else ''}" if failure else ""),
+                Text(vertex.name),
+                *([Text(vertex.slot_sharing_group or "")] if has_groups else []),
+                str(subtask.subtask_index),
+                str(subtask.attempt),
+                styled(subtask.state),
+                Text(subtask.task_manager_id or ""),
+                Text(f"{failure.failure_type}: {failure.message.splitlines()[0] if failure.message else ''}" if failure else ""),
             )
     session.out.print(table)
 
 
-def _print_reuse(session: Session, view: View) -> None:
+def _print_reuse(session: Session, view: JobInfo) -> None:
     """Say until when outputs are kept, and of each vertex of a job that runs another one again whether it is reused, and why."""
-    if view.get("outputs_kept_until"):
-        session.out.print(Text(f"its outputs are kept until {view['outputs_kept_until']}, for 'eventflink rerun {view['job_id']}'"))
-    for vertex in view["vertices"]:
-        if (reuse := vertex.get("reuse")) is not None:
-            session.out.print(Text(f"{vertex['vertex_id']} {'is reused' if reuse['is_reused'] else 'runs'}: {reuse['why']}"))
+    if view.outputs_kept_until:
+        session.out.print(Text(f"its outputs are kept until {view.outputs_kept_until}, for 'eventflink rerun {view.job_id}'"))
+    for vertex in view.vertices:
+        if (reuse := vertex.reuse) is not None:
+            session.out.print(Text(f"{vertex.vertex_id} {'is reused' if reuse.is_reused else 'runs'}: {reuse.why}"))
 
 
-def _print_parallelism(session: Session, view: View) -> None:
+def _print_parallelism(session: Session, view: JobInfo) -> None:
     """Say of each vertex that has another parallelism than it wants, or waits, which and why."""
-    for vertex in view["vertices"]:
-        if vertex["parallelism_note"] or vertex["parallelism"] != vertex["wanted_parallelism"]:
-            session.out.print(Text(f"{vertex['vertex_id']}: {_describe_parallelism(vertex)}", style="yellow"))
+    for vertex in view.vertices:
+        if vertex.parallelism_note or vertex.parallelism != vertex.wanted_parallelism:
+            session.out.print(Text(f"{vertex.vertex_id}: {_describe_parallelism(vertex)}", style="yellow"))
 
 
-def _describe_requirement(kind: View) -> str:
-    of_group = f" of the slot sharing group '{kind['slot_sharing_group']}'" if kind["slot_sharing_group"] else ""
-    with_room = f" with room for {kind['resources']}" if kind["resources"] else ""
-    waiting = f", {kind['requested']} tasks wait" if kind["requested"] else ""
-    return f"slots{of_group}{with_room}: {kind['required']} required, {kind['held']} held{waiting}"
+def _describe_requirement(kind: SlotRequirement) -> str:
+    of_group = f" of the slot sharing group '{kind.slot_sharing_group}'" if kind.slot_sharing_group else ""
+    with_room = f" with room for {kind.resources}" if kind.resources else ""
+    waiting = f", {kind.requested} tasks wait" if kind.requested else ""
+    return f"slots{of_group}{with_room}: {kind.required} required, {kind.held} held{waiting}"
 
 
-def _describe_parallelism(vertex: View) -> str:
+def _describe_parallelism(vertex: VertexInfo) -> str:
     """Return the parallelism of a vertex beside the one that it wants, and why it has another: `2 of 4 (waiting for slots: …)`."""
-    note = f" ({vertex['parallelism_note']})" if vertex["parallelism_note"] else ""
-    return f"parallelism {vertex['parallelism']} of {vertex['wanted_parallelism']}{note}"
+    note = f" ({vertex.parallelism_note})" if vertex.parallelism_note else ""
+    return f"parallelism {vertex.parallelism} of {vertex.wanted_parallelism}{note}"
 
 
 def _print_cluster(session: Session, cluster: Cluster) -> None:

@@ -5,6 +5,7 @@ Files travel as those of tasks do: an order to the TaskExecutor, an upload to th
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 from rich.table import Table
@@ -22,7 +23,6 @@ from eventflink.gateways.leader import find_leader
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.model.statuses import TaskManagerFile
 from eventflink.session.cluster_session import actor_name
-from eventflink.views.plain import View
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 _TIMEOUT = click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=30.0, show_default=True, help="Seconds to wait.")
@@ -116,7 +116,7 @@ def logs(
     return ExitCode.OK
 
 
-def draw_logs(listed: list[View]) -> Table:
+def draw_logs(listed: list[dict[str, Any]]) -> Table:
     """Return a list of logs as a table."""
     table = Table()
     for heading in ("log", "bytes", "last written"):

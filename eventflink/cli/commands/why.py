@@ -17,7 +17,6 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import read_page
 from eventflink.model.texts import printable
-from eventflink.views.plain import View
 
 _NO_FACTS: Final = frozenset({"type", "id", "state", "cause", "waits", "chain", "omitted", "log_offset"})
 
@@ -45,7 +44,7 @@ def why(session: Session, subject: str, *, as_json: bool) -> int:
     return ExitCode.OK
 
 
-def _read_log(session: Session, subject: str) -> View:
+def _read_log(session: Session, subject: str) -> dict[str, Any]:
     from eventflink.audit.explanation import explain_why, explanation_view
     from eventflink.cli.log_questions import reading_log
     from eventflink.log.replay import new_fold
@@ -54,7 +53,7 @@ def _read_log(session: Session, subject: str) -> View:
         return explanation_view(explain_why(log, subject, new_fold(cluster_id=session.cluster_id)))
 
 
-def _print(session: Session, view: View) -> None:
+def _print(session: Session, view: dict[str, Any]) -> None:
     out = session.out
     out.print(Text.assemble(f"{view['type']} ", (printable(view["id"]), "bold"), " is ", (view["state"], "bold")))
     known = {name: value for name, value in view.items() if name not in _NO_FACTS and value not in (None, {}, "")}
@@ -72,7 +71,7 @@ def _say(value: Any) -> str:
     return ", ".join(f"{name} {each}" for name, each in value.items()).join("()") if isinstance(value, dict) else str(value)
 
 
-def _chain_table(view: View) -> Table:
+def _chain_table(view: dict[str, Any]) -> Table:
     caption = f"as of log offset {view['log_offset']}"
     if view["omitted"]:
         caption += f"; {view['omitted']} decisions in the middle are not shown ('eventflink events' has all)"

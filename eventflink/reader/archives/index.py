@@ -19,9 +19,9 @@ from eventflink.blob import BlobError
 from eventflink.blob.job_archives import MAX_ARCHIVE_BYTES, ArchiveDamaged, ArchiveMissing, parse_archive
 from eventflink.blob.storage import INCOMING, Storage, StoredFile
 from eventflink.documents.jobs import JobRow
+from eventflink.documents.one_job import JobArchive
 from eventflink.documents.plain import parse
-from eventflink.views.archive import archived_job
-from eventflink.views.plain import View
+from eventflink.reader.archives.reading import archive_of
 
 MAX_CACHE_BYTES: Final = 8 * 1024 * 1024
 """Of archives as they lie there: in memory they take several times as much."""
@@ -91,13 +91,13 @@ class ArchiveIndex(Generic[Row]):
     """The archives in some directories. `refresh` and `read` block, each for threads; `refresh` runs once at a time."""
 
     def __init__(self, places: Sequence[Storage], retained: int, row_of: Callable[[JobRow], Row]) -> None:
-        """Take the directories, how many archives of each are known, the newest, and what makes a row of a job as `archived_job` has it."""
+        """Take the directories, how many archives of each are known, the newest, and what makes a row of a job."""
         self._places = places
         self._retained = retained
         self._row_of = row_of
         self._unreachable: dict[int, str] = {}
         self._is_closed = threading.Event()
-        self._cache: OrderedDict[tuple[Key, int | None], tuple[View, int]] = OrderedDict()
+        self._cache: OrderedDict[tuple[Key, int | None], tuple[JobArchive, int]] = OrderedDict()
         self._cached_bytes = 0
         self._lock = threading.Lock()
         self.known: Known[Row] = Known({}, (), {}, {}, is_whole=False)
@@ -121,7 +121,7 @@ class ArchiveIndex(Generic[Row]):
         """Return where an archive is, for people."""
         return f"{self._places[job.place].location}/{job.name}"
 
-    def read(self, job: ArchivedJob[Row]) -> View:
+    def read(self, job: ArchivedJob[Row]) -> JobArchive:
         """Return an archive, verified.
 
         Raises:
@@ -135,10 +135,11 @@ class ArchiveIndex(Generic[Row]):
             if key in self._cache:
                 self._cache.move_to_end(key)
                 return self._cache[key][0]
-        archive, length = self._read(job.place, job.name, job.job_id)
+        document, length = self._read(job.place, job.name, job.job_id)
+        archive = archive_of(document, self.location_of(job))
         if job.modified_ms is not None:
             with self._lock:
-                self._cached_bytes += length - self._cache.pop(key, ({}, 0))[1]
+                self._cached_bytes += length - (self._cache.pop(key)[1] if key in self._cache else 0)
                 self._cache[key] = archive, length
                 while self._cache and self._cached_bytes > MAX_CACHE_BYTES:
                     self._cached_bytes -= self._cache.popitem(last=False)[1][1]
@@ -201,8 +202,8 @@ class ArchiveIndex(Generic[Row]):
         job_id = file_name.removesuffix(".json")
         location = f"{self._places[number].location}/{name}"
         try:
-            archive, _ = self._read(number, name, job_id)
-            job = parse(JobRow, archived_job(archive))
+            document, _ = self._read(number, name, job_id)
+            job = parse(JobRow, document["job"])
             ended_ms, row = round(datetime.fromisoformat(job.ended_at or "").timestamp() * 1000), self._row_of(job)
         except ArchiveMissing:
             return

@@ -9,8 +9,8 @@ from itertools import groupby, pairwise
 from typing import Any, Final
 
 from eventflink.audit.filters import Place
+from eventflink.documents.one_job import JobArchive
 from eventflink.views.archive_moments import Change, ChangeKind, changes_of
-from eventflink.views.plain import View
 
 MAX_MARKS: Final = 500
 MAX_LABEL: Final = 200
@@ -24,13 +24,13 @@ class LifeHasNoSuchMoment(Exception):
 class Life:
     """The moments of one job."""
 
-    def __init__(self, archive: View) -> None:
+    def __init__(self, archive: JobArchive) -> None:
         """Take an archive."""
         changes = [(at, list(those)) for at, those in groupby(changes_of(archive), key=lambda change: change.at)]
         self.times = [at for at, _ in changes]
         self._times_ms = [_ms(at) for at in self.times]
         self._changes = [those for _, those in changes]
-        self._job_id = archive["job_id"]
+        self._job_id = archive.job_id
 
     @property
     def last(self) -> int:
@@ -52,13 +52,13 @@ class Life:
             return place.offset
         return max(0, bisect_right(self._times_ms, place.at_ms or 0) - 1)
 
-    def bounds(self) -> View:
+    def bounds(self) -> dict[str, Any]:
         """Return from where to where it goes."""
         first = {"first_offset": 0, "first_at": self.times[0], "states_from": 0}
         last = {"last_offset": self.last, "last_at": self.times[-1], "indexed_to": self.last, "indexed_to_at": self.times[-1]}
         return first | last | {"topic_id": "", "history": {"answers": True, "reason": "", "restarts": 0, "bytes": None}}
 
-    def histogram(self, first: Place | None, until: Place | None, buckets: int) -> View:
+    def histogram(self, first: Place | None, until: Place | None, buckets: int) -> dict[str, Any]:
         """Return how much changed in each of some stretches of time, equally long, and what there is to mark; both ends are included."""
         start = 0 if first is None else self.moment_at(first)
         end = max(start + 1, self.moment_at(until) + 1)
@@ -79,7 +79,7 @@ class Life:
             "marks_total": len(marked),
         }
 
-    def _bucket(self, start: int, from_ms: int, end: int, until_ms: int) -> View:
+    def _bucket(self, start: int, from_ms: int, end: int, until_ms: int) -> dict[str, Any]:
         changes = [change for those in self._changes[start:end] for change in those]
         return {
             "from_offset": start,
@@ -91,11 +91,11 @@ class Life:
             "rejected": 0,
         }
 
-    def _mark(self, number: int, change: Change) -> View:
+    def _mark(self, number: int, change: Change) -> dict[str, Any]:
         label = change.label[:MAX_LABEL]
         return {"offset": number, "at": change.at, "kind": change.kind, "label": label, "job_id": self._job_id, "count": 1}
 
-    def steps(self, number: int) -> View:
+    def steps(self, number: int) -> dict[str, Any]:
         """Return the moments before and after one."""
         before, after = (number - 1 if number > 0 else None), (number + 1 if number < self.last else None)
         return {
@@ -107,7 +107,7 @@ class Life:
             "unchanged_until_at": None if after is None else self.times[after],
         }
 
-    def position(self, number: int) -> View:
+    def position(self, number: int) -> dict[str, Any]:
         """Return what a moment is."""
         return {"offset": number, "decided_at": self.times[number], "label": self.label(number)}
 
@@ -124,9 +124,9 @@ class Lives:
 
     def __init__(self) -> None:
         """Hold none."""
-        self._kept: tuple[tuple[View, Life], ...] = ()
+        self._kept: tuple[tuple[JobArchive, Life], ...] = ()
 
-    def of(self, archive: View) -> Life:
+    def of(self, archive: JobArchive) -> Life:
         """Return the life of an archive, which nobody changes; known again is the same object."""
         for known, life in self._kept:
             if known is archive:
@@ -144,6 +144,6 @@ def _iso(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-def moment_of(number: int, life: Life, body: Any, *, live: bool) -> View:
+def moment_of(number: int, life: Life, body: Any, *, live: bool) -> dict[str, Any]:
     """Return the fields of a `Moment`: nobody leads in an archive."""
     return {"offset": number, "decided_at": life.times[number], "epoch": 0, "leader_id": "", "master_id": "", "live": live, "body": body}

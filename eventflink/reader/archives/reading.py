@@ -3,13 +3,26 @@
 The rule: an archive that is not what the log says it is is never an answer.
 """
 
-from eventflink.blob.job_archives import ArchiveMissing, JobArchives
+from typing import Any, Final
+
+from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
+from eventflink.documents.one_job import JobArchive
+from eventflink.documents.plain import parse
 from eventflink.model.job_graph_document import is_valid_job_id
 from eventflink.views.jobs_and_cluster import JobNotFound
-from eventflink.views.plain import View
+
+MAX_REASON: Final = 200
 
 
-def read_archived(archives: JobArchives | None, missing: JobNotFound) -> View:
+def archive_of(document: dict[str, Any], location: str) -> JobArchive:
+    """Return an archive from the document that was written; raises `ArchiveDamaged` where it is another version's."""
+    try:
+        return parse(JobArchive, document)
+    except ValueError as error:
+        raise ArchiveDamaged(f"the archive {location} does not read as one of this version: {str(error)[:MAX_REASON]}") from error
+
+
+def read_archived(archives: JobArchives | None, missing: JobNotFound) -> JobArchive:
     """Return the archive of a job that has left the memory; blocks.
 
     Args:
@@ -25,9 +38,9 @@ def read_archived(archives: JobArchives | None, missing: JobNotFound) -> View:
     if archives is None or missing.archive_digest == "" or not is_valid_job_id(missing.job_id):
         raise missing
     try:
-        archive: View = archives.read(missing.job_id, missing.archive_digest or "")
+        document = archives.read(missing.job_id, missing.archive_digest or "")
     except ArchiveMissing as error:
         if missing.archive_digest is None:
             raise missing from error
         raise ArchiveMissing(f"{error}, though it was written") from error
-    return archive
+    return archive_of(document, f"of job '{missing.job_id}'")

@@ -5,7 +5,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from eventflink.audit.entries import Entry
 from eventflink.audit.filters import Place
@@ -18,7 +18,6 @@ from eventflink.reader.past.links import threads_of
 from eventflink.reader.past.log_book import LogBook
 from eventflink.reader.past.log_index import INDEX_BITS
 from eventflink.views.job_document import shown
-from eventflink.views.plain import View
 
 MAX_SHOWN_EVENTS: Final = 1_000
 """Of one decision."""
@@ -49,14 +48,14 @@ class EventsWanted:
     """The event, as offset and index, behind which to go on in that order."""
 
 
-def events(book: LogBook, wanted: EventsWanted) -> View:
+def events(book: LogBook, wanted: EventsWanted) -> dict[str, Any]:
     """Return a page of events; `next` is the event behind which the next page begins, as `OFFSET.INDEX`, None at the end."""
     start, end = book.range_of(wanted.first, wanted.last)
     first, behind = start << INDEX_BITS, end << INDEX_BITS
     if wanted.cursor is not None:
         place = (wanted.cursor[0] << INDEX_BITS) + wanted.cursor[1]
         first, behind = (first, min(behind, place)) if wanted.newest_first else (max(first, place + 1), behind)
-    rows: list[View] = []
+    rows: list[dict[str, Any]] = []
     last: int | None = None
     entry: Entry | None = None
     hidden = [book.index.by_type.get(name, ()) for name in wanted.without]
@@ -119,7 +118,7 @@ def _holds(places: Sequence[int], place: int) -> bool:
     return number < len(places) and places[number] == place
 
 
-def event_row(entry: Entry, index: int) -> View:
+def event_row(entry: Entry, index: int) -> dict[str, Any]:
     """Return an event in words, with where it stands."""
     decision = entry.decision
     event = decision.events[index]
@@ -137,11 +136,11 @@ def event_row(entry: Entry, index: int) -> View:
     }
 
 
-def _in_words(event: LogEvent) -> View:
+def _in_words(event: LogEvent) -> dict[str, Any]:
     return {"type": type(event).__name__, "subject": printable(subject_of(event)), "details": printable(details_of(event))}
 
 
-def decision(book: LogBook, offset: int) -> View:
+def decision(book: LogBook, offset: int) -> dict[str, Any]:
     """Return one decision: what it answers, what it says, which decisions it continues and which continue it."""
     book.check(offset)
     entry = book.entry(offset)
@@ -167,14 +166,14 @@ def decision(book: LogBook, offset: int) -> View:
     }
 
 
-def _cause(cause: Cause) -> View:
-    place: View = dict.fromkeys(("topic", "partition", "offset", "last_offset"))
+def _cause(cause: Cause) -> dict[str, Any]:
+    place: dict[str, Any] = dict.fromkeys(("topic", "partition", "offset", "last_offset"))
     if isinstance(cause, InputCause):
         place = {"topic": cause.topic, "partition": cause.partition, "offset": cause.first_offset, "last_offset": cause.last_offset}
     return {"sentence": describe_cause(cause), **place}
 
 
-def _link(book: LogBook, entry: Entry, offset: int) -> View:
+def _link(book: LogBook, entry: Entry, offset: int) -> dict[str, Any]:
     other = book.entry(offset)
     said = list(islice(_on_same_threads(entry, other), _SAID_OF_A_LINK + 1)) or list(other.decision.events[: _SAID_OF_A_LINK + 1])
     more = " …" if len(said) > _SAID_OF_A_LINK else ""

@@ -7,14 +7,14 @@ subtasks that have answered it; nothing is made up between two of them.
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from eventflink.audit.entries import Entry
 from eventflink.events.log_events import CheckpointAcknowledged
 from eventflink.model.stream_progress import StreamProgress
 from eventflink.reader.past.log_book import LogBook
 from eventflink.reader.past.log_index import INDEX_BITS
-from eventflink.views.plain import View, iso_time, sum_of_known
+from eventflink.views.plain import iso_time, sum_of_known
 
 MAX_READ: Final = 2_000
 """How many answers of subtasks are read for one job; a job whose checkpoints have more has no curves."""
@@ -30,7 +30,7 @@ class _Point:
     at_ms: int
     answers: list[StreamProgress] = field(default_factory=list)
 
-    def view(self) -> View:
+    def view(self) -> dict[str, Any]:
         """Return the sums; null: unknown."""
         answers = self.answers
         behind = [source.records_behind for answer in answers for source in answer.sources if source.records_behind >= 0]
@@ -50,10 +50,10 @@ class _Point:
         }
 
 
-def flow_curves(book: LogBook, offset: int, job_id: str, points: int) -> View:
+def flow_curves(book: LogBook, offset: int, job_id: str, points: int) -> dict[str, Any]:
     """Return for each stream of a job how it flowed at up to so many checkpoints, the oldest first, up to a record."""
     answers = _places(book.index.by_job.get(job_id, ()), book.index.by_type.get(CheckpointAcknowledged.__name__, ()), offset)
-    curves: dict[str, list[View]] = {}
+    curves: dict[str, list[dict[str, Any]]] = {}
     for checkpoint in _checkpoints(_Answers(book, answers), points):
         of_checkpoint: dict[str, _Point] = {}
         for entry, event in checkpoint:

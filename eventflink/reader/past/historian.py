@@ -22,7 +22,6 @@ from eventflink.reader.past.port import HistoryRefused, Refusal
 from eventflink.reader.state_cache import StateCache
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.moment import moment_view
-from eventflink.views.plain import View
 from eventflink.views.queries import SubjectNotFound
 
 
@@ -47,12 +46,12 @@ class Historian:
             raise HistoryRefused(Refusal.INVALID, f"unknown question: '{question}'")
         return getattr(self, question)(*arguments)
 
-    def page(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
+    def page(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
         """Return what `compute(fold, *arguments)` makes of the state at a place; of the newest it is remembered until there is a newer."""
         fold = self.book.state_at(self.book.offset_of(place))
         return _moment(self._newest.page if fold is self.book.fold else moment_view, fold, compute, arguments)
 
-    def spend(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
+    def spend(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
         """Return the same of a state that `compute` may change, and whose master decides with the cluster's settings."""
         fold = self.book.copy_of_state_at(self.book.offset_of(place), self._settings)
         try:
@@ -60,45 +59,45 @@ class Historian:
         finally:
             release_fold(fold)
 
-    def bounds(self) -> View:
+    def bounds(self) -> dict[str, Any]:
         """Return from where to where the log is known."""
         return {"topic_id": self._topic_id, **time_line.bounds(self.book)}
 
-    def histogram(self, first: Place | None, last: Place | None, buckets: int) -> View:
+    def histogram(self, first: Place | None, last: Place | None, buckets: int) -> dict[str, Any]:
         """Return how much was decided when, who led, and what is marked."""
         return self._as_of(None, time_line.histogram(self.book, first, last, buckets))
 
-    def position(self, place: Place | None) -> View:
+    def position(self, place: Place | None) -> dict[str, Any]:
         """Return which record a place is."""
         offset = self.book.offset_of(place)
         return self._as_of(offset, time_line.position(self.book, offset))
 
-    def steps(self, place: Place | None, job_id: str | None, task_manager_id: str | None) -> View:
+    def steps(self, place: Place | None, job_id: str | None, task_manager_id: str | None) -> dict[str, Any]:
         """Return the records before and after a place that concern something."""
         offset = self.book.offset_of(place)
         return self._as_of(offset, time_line.steps(self.book, offset, job_id, task_manager_id))
 
-    def flow(self, place: Place | None, job_id: str, points: int) -> View:
+    def flow(self, place: Place | None, job_id: str, points: int) -> dict[str, Any]:
         """Return how the streams of a job have flowed up to a place."""
         offset = self.book.offset_of(place)
         return self._as_of(offset, flow_curves(self.book, offset, job_id, points))
 
-    def events(self, wanted: EventsWanted) -> View:
+    def events(self, wanted: EventsWanted) -> dict[str, Any]:
         """Return a page of events."""
         return self._as_of(None, decisions.events(self.book, wanted))
 
-    def decision(self, offset: int) -> View:
+    def decision(self, offset: int) -> dict[str, Any]:
         """Return one decision, what led to it and what it led to."""
         return self._as_of(offset, decisions.decision(self.book, offset))
 
-    def diff(self, before: Place | None, after: Place | None, max_rows: int) -> View:
+    def diff(self, before: Place | None, after: Place | None, max_rows: int) -> dict[str, Any]:
         """Return what differs between the states at two places."""
         # Taken one after the other: a state is ours until the next question only.
         moment = moment_of(self.book.state_at(self.book.offset_of(before)))
         offset = self.book.offset_of(after)
         return self._as_of(offset, difference_between(moment, moment_of(self.book.state_at(offset)), max_rows))
 
-    def why(self, place: Place | None, text: str) -> View:
+    def why(self, place: Place | None, text: str) -> dict[str, Any]:
         """Return what an id named at a place, what that was, and why."""
         offset = self.book.offset_of(place)
         try:
@@ -107,12 +106,12 @@ class Historian:
             raise HistoryRefused(Refusal.NOT_FOUND, str(error)) from error
         return self._as_of(offset, explanation_view(explanation))
 
-    def masters(self, place: Place | None) -> View:
+    def masters(self, place: Place | None) -> dict[str, Any]:
         """Return who led up to a place: the masters, and their leaderships."""
         offset = self.book.offset_of(place)
         return self._as_of(offset, time_line.masters(self.book, offset))
 
-    def _as_of(self, offset: int | None, body: View) -> View:
+    def _as_of(self, offset: int | None, body: dict[str, Any]) -> dict[str, Any]:
         """Return what the index says, with the record that it is about; None: the last one."""
         offset = self.book.last_offset if offset is None else offset
         led = self.book.index.leadership_at(offset)
@@ -131,7 +130,7 @@ QUESTIONS: Final = frozenset(
 )
 
 
-def _moment(view: Callable[..., View], fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
+def _moment(view: Callable[..., dict[str, Any]], fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
     try:
         return view(fold, compute, arguments)
     except (JobNotFound, SubjectNotFound) as error:

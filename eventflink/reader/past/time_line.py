@@ -11,7 +11,7 @@ from eventflink.audit.filters import Place
 from eventflink.events.wording import describe
 from eventflink.reader.past.log_book import LogBook
 from eventflink.reader.past.log_index import INDEX_BITS, Leadership, MarkKind, count_between, places_between
-from eventflink.views.plain import View, iso_time
+from eventflink.views.plain import iso_time
 
 MAX_MARKS: Final = 500
 MAX_LEADERSHIPS: Final = 1_000
@@ -19,7 +19,7 @@ MAX_LEADERSHIPS: Final = 1_000
 _INDEX: Final = (1 << INDEX_BITS) - 1
 
 
-def bounds(book: LogBook) -> View:
+def bounds(book: LogBook) -> dict[str, Any]:
     """Return from where to where the log is known, and from where on its states are."""
     known = book.last_offset >= book.first_offset
     return {
@@ -33,7 +33,7 @@ def bounds(book: LogBook) -> View:
     }
 
 
-def histogram(book: LogBook, first: Place | None, last: Place | None, buckets: int) -> View:
+def histogram(book: LogBook, first: Place | None, last: Place | None, buckets: int) -> dict[str, Any]:
     """Return how much was decided in each of some stretches of time, equally long, and what there is to mark in the whole.
 
     Where a record is the end of something, it is the one after its last.
@@ -69,9 +69,9 @@ def histogram(book: LogBook, first: Place | None, last: Place | None, buckets: i
     }
 
 
-def _empty(book: LogBook, offset: int) -> View:
+def _empty(book: LogBook, offset: int) -> dict[str, Any]:
     at = book.time(min(max(offset, book.first_offset), book.last_offset)) if book.last_offset >= book.first_offset else None
-    nothing: View = {"buckets": [], "leaderships": [], "leaderships_total": 0, "marks": [], "marks_total": 0}
+    nothing: dict[str, Any] = {"buckets": [], "leaderships": [], "leaderships_total": 0, "marks": [], "marks_total": 0}
     return {"from": offset, "until": offset, "from_at": at, "until_at": at, **nothing}
 
 
@@ -108,14 +108,14 @@ def _marked(book: LogBook, start: int, end: int) -> tuple[list[tuple[MarkKind, i
     return sorted(found, key=lambda each: each[1]), total
 
 
-def _mark(book: LogBook, kind: MarkKind, place: int, count: int) -> View:
+def _mark(book: LogBook, kind: MarkKind, place: int, count: int) -> dict[str, Any]:
     offset = place >> INDEX_BITS
     event = book.entry(offset).decision.events[place & _INDEX]
     job_id = getattr(event, "job_id", None)
     return {"offset": offset, "at": book.time(offset), "kind": str(kind), "label": describe(event), "job_id": job_id, "count": count}
 
 
-def leaderships_between(book: LogBook, start: int, end: int) -> list[View]:
+def leaderships_between(book: LogBook, start: int, end: int) -> list[dict[str, Any]]:
     """Return who led in a part of the log, oldest first, each whole."""
     return [_leadership(book, one, after) for one, after in _with_next(book.index.leaderships) if _is_within(one, after, start, end)]
 
@@ -128,7 +128,7 @@ def _is_within(one: Leadership, after: Leadership | None, start: int, end: int) 
     return one.from_offset < end and (after is None or after.from_offset > start)
 
 
-def _leadership(book: LogBook, one: Leadership, after: Leadership | None) -> View:
+def _leadership(book: LogBook, one: Leadership, after: Leadership | None) -> dict[str, Any]:
     end = after.from_offset if after is not None else book.last_offset + 1
     return {
         "epoch": one.epoch,
@@ -144,10 +144,10 @@ def _leadership(book: LogBook, one: Leadership, after: Leadership | None) -> Vie
     }
 
 
-def masters(book: LogBook, offset: int) -> View:
+def masters(book: LogBook, offset: int) -> dict[str, Any]:
     """Return who led up to a record: the masters, the one that leads last, and their leaderships, oldest first."""
     leaderships = leaderships_between(book, book.first_offset, offset + 1)
-    by_id: dict[str, View] = {}
+    by_id: dict[str, dict[str, Any]] = {}
     for each in leaderships:
         until = min(offset + 1, each["until_offset"] or offset + 1)
         known = by_id.pop(each["master_id"] or "", {"leaderships": 0, "decisions": 0})
@@ -169,7 +169,7 @@ def masters(book: LogBook, offset: int) -> View:
     }
 
 
-def position(book: LogBook, offset: int) -> View:
+def position(book: LogBook, offset: int) -> dict[str, Any]:
     """Return what a record says first."""
     return {"offset": offset, "decided_at": book.time(offset), "label": _label(book, offset)}
 
@@ -178,7 +178,7 @@ def _label(book: LogBook, offset: int, place: int = 0) -> str:
     return describe(book.entry(offset).decision.events[place & _INDEX])
 
 
-def steps(book: LogBook, offset: int, job_id: str | None, task_manager_id: str | None) -> View:
+def steps(book: LogBook, offset: int, job_id: str | None, task_manager_id: str | None) -> dict[str, Any]:
     """Return the records before and after one that count and concern a job or a TaskManager, or anything.
 
     `unchanged_since_at` is when the last such record up to `offset` was decided, and `unchanged_until_at` when the next one was.

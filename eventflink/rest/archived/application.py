@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
+from eventflink.documents.plain import plain
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.reader.archives.index import ArchivedJob, Known
 from eventflink.rest.access.guard import Admission
@@ -163,7 +164,7 @@ async def archive(reader: ReaderOfRequest, clusterid: str, jobid: str) -> Respon
     """Return an archive as it is: more than Flink's answers tell of the job."""
     found = await reader.read(jobid, clusterid)
     # In a thread, as it may be long; and as Python writes it, for nothing in it has to be converted.
-    return Response(await asyncio.to_thread(lambda: json.dumps(found, ensure_ascii=False).encode()), media_type="application/json")
+    return Response(await asyncio.to_thread(lambda: json.dumps(plain(found), ensure_ascii=False).encode()), media_type="application/json")
 
 
 def _listed(known: Known[JobDetails], cluster_id: str | None) -> list[JobDetails]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 
+from eventflink.documents.one_job import JobArchive
 from eventflink.reader.archives.life import Life, LifeHasNoSuchMoment, moment_of
 from eventflink.rest.archived.reads import ArchiveReader, ReaderOfRequest
 from eventflink.rest.errors import not_found
@@ -18,7 +19,6 @@ from eventflink.rest.own.moments import AtText, Moment, parse_place
 from eventflink.rest.own.one_job import PREFIX, JobId
 from eventflink.views.archive_moments import archive_at
 from eventflink.views.jobs_and_cluster import JobNotFound
-from eventflink.views.plain import View
 
 router = APIRouter(prefix=f"{PREFIX}/life")
 
@@ -35,7 +35,7 @@ class ArchivedPages:
         self._cluster_id = cluster
         self._place = parse_place("at", at)
 
-    async def page(self, _compute: Callable[..., Any], *_arguments: Any, from_archive: Callable[[View], Any]) -> Moment[Any]:
+    async def page(self, _compute: Callable[..., Any], *_arguments: Any, from_archive: Callable[[JobArchive], Any]) -> Moment[Any]:
         """Return what `from_archive` makes of the archive as it would have been.
 
         Raises:
@@ -44,14 +44,14 @@ class ArchivedPages:
         """
         return await self._made(lambda archive, life, number: from_archive(archive_at(archive, life.times[number])))
 
-    async def told(self, make: Callable[[Life, int], View]) -> Moment[Any]:
+    async def told(self, make: Callable[[Life, int], Any]) -> Moment[Any]:
         """Return what is made of the life of the job and the number of the moment; raises as `page` does."""
         return await self._made(lambda _, life, number: make(life, number))
 
-    async def _made(self, make: Callable[[View, Life, int], Any]) -> Moment[Any]:
+    async def _made(self, make: Callable[[JobArchive, Life, int], Any]) -> Moment[Any]:
         archive = await self._reader.read(self._job_id, self._cluster_id)
 
-        def made() -> View:
+        def made() -> dict[str, Any]:
             life = self._reader.lives.of(archive)
             number = life.moment_at(self._place)
             return moment_of(number, life, make(archive, life, number), live=self._place is None)

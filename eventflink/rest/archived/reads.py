@@ -13,12 +13,12 @@ from fastapi import Depends, Request
 
 from eventflink.blob import BlobError
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing
+from eventflink.documents.one_job import JobArchive
 from eventflink.leadership.fold import Fold
 from eventflink.reader.archives.index import ArchivedJob, ArchiveIndex
 from eventflink.reader.archives.life import Lives
 from eventflink.rest.errors import RestError, not_found
 from eventflink.rest.flink.job_lists import JobDetails
-from eventflink.views.plain import View
 
 READ_TIMEOUT_S: Final = 10.0
 MAX_READS: Final = 4
@@ -51,7 +51,7 @@ class ArchiveReader:
             raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"{message}, or it is not known yet: {missing}")
         raise not_found(message)
 
-    async def read(self, job_id: str, cluster_id: str | None) -> View:
+    async def read(self, job_id: str, cluster_id: str | None) -> JobArchive:
         """Return the archive of a job.
 
         Raises:
@@ -84,7 +84,7 @@ class ArchivedReads:
         """Refuse; raises `RestError` 404."""
         raise not_found("a history server shows archives, and no cluster")
 
-    async def job(self, _compute: Callable[[Fold], T], from_archive: Callable[[View], T]) -> T:
+    async def job(self, _compute: Callable[[Fold], T], from_archive: Callable[[JobArchive], T]) -> T:
         """Return what `from_archive` makes of the archive; raises as `ArchiveReader.read` does."""
         return from_archive(await self._reader.read(self._job_id, self._cluster_id))
 

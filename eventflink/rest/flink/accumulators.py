@@ -10,13 +10,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
+from eventflink.documents.one_job import AccumulatorInfo, SubtaskInfo
 from eventflink.rest.flink.attempts import UNASSIGNED
 from eventflink.rest.flink.java_throwables import serialized_accumulator
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape
 from eventflink.rest.flink.subtasks import attempt_of, current_attempt_of, number_of
 from eventflink.views.accumulators import added_up
-from eventflink.views.plain import View
 
 router = APIRouter(prefix=ONE_JOB)
 
@@ -81,7 +81,7 @@ async def of_job(
 ) -> JobAccumulatorsInfo:
     """Return the accumulators of a job."""
     job = await reads.job()
-    rows = _of_subtasks(subtask for vertex in job["vertices"] for subtask in vertex["subtasks"])
+    rows = _of_subtasks(subtask for vertex in job.vertices for subtask in vertex.subtasks)
     return JobAccumulatorsInfo(user_task_accumulators=_infos(rows), serialized=serialized(rows) if include_serialized else {})
 
 
@@ -89,15 +89,15 @@ async def of_job(
 async def of_vertex(reads: JobReadsOfRequest, vertexid: str) -> JobVertexAccumulatorsInfo:
     """Return the accumulators of a vertex."""
     _, vertex = await reads.vertex(vertexid)
-    return JobVertexAccumulatorsInfo(id=vertex["vertex_id"], user_accumulators=_infos(_of_subtasks(vertex["subtasks"])))
+    return JobVertexAccumulatorsInfo(id=vertex.vertex_id, user_accumulators=_infos(_of_subtasks(vertex.subtasks)))
 
 
 @router.get("/vertices/{vertexid}/subtasks/accumulators")
 async def of_subtasks(reads: JobReadsOfRequest, vertexid: str) -> SubtasksAllAccumulatorsInfo:
     """Return the accumulators of all subtasks of a vertex."""
     _, vertex = await reads.vertex(vertexid)
-    subtasks = [_of_subtask(subtask) for subtask in vertex["subtasks"]]
-    return SubtasksAllAccumulatorsInfo(id=vertex["vertex_id"], parallelism=vertex["parallelism"], subtasks=subtasks)
+    subtasks = [_of_subtask(subtask) for subtask in vertex.subtasks]
+    return SubtasksAllAccumulatorsInfo(id=vertex.vertex_id, parallelism=vertex.parallelism, subtasks=subtasks)
 
 
 @router.get("/vertices/{vertexid}/subtasks/{subtaskindex}/attempts/{attempt}/accumulators")
@@ -106,31 +106,27 @@ async def of_attempt(reads: JobReadsOfRequest, vertexid: str, subtaskindex: int,
     _, subtask = await reads.subtask(vertexid, subtaskindex)
     row = attempt_of(subtask, attempt)
     name = f"{reads.job_id}_{vertexid}_{subtaskindex}_{attempt}"
-    return SubtaskExecutionAttemptAccumulatorsInfo(subtask=subtaskindex, attempt=attempt, id=name, user_accumulators=_infos(_of_row(row)))
-
-
-def serialized(rows: Iterable[View]) -> dict[str, str]:
-    """Return accumulators by name as Flink's Java clients read them, in base 64."""
-    return {row["name"]: base64.b64encode(serialized_accumulator(row["value"])).decode() for row in rows}
-
-
-def _of_subtask(subtask: View) -> SubtaskAccumulatorsInfo:
-    row = current_attempt_of(subtask)
-    place = subtask["task_manager_id"] or UNASSIGNED
-    return SubtaskAccumulatorsInfo(
-        subtask=subtask["subtask_index"], attempt=number_of(row), endpoint=place, user_accumulators=_infos(_of_row(row))
+    return SubtaskExecutionAttemptAccumulatorsInfo(
+        subtask=subtaskindex, attempt=attempt, id=name, user_accumulators=_infos(row.accumulators)
     )
 
 
-def _of_subtasks(subtasks: Iterable[View]) -> list[View]:
-    return added_up(_of_row(current_attempt_of(subtask)) for subtask in subtasks)
+def serialized(counted: Iterable[AccumulatorInfo]) -> dict[str, str]:
+    """Return accumulators by name as Flink's Java clients read them, in base 64."""
+    return {each.name: base64.b64encode(serialized_accumulator(each.value)).decode() for each in counted}
 
 
-def _of_row(row: View) -> list[View]:
-    """Return what an attempt has counted; the archives of older versions do not know."""
-    counted: list[View] = row.get("accumulators") or []
-    return counted
+def _of_subtask(subtask: SubtaskInfo) -> SubtaskAccumulatorsInfo:
+    row = current_attempt_of(subtask)
+    place = subtask.task_manager_id or UNASSIGNED
+    return SubtaskAccumulatorsInfo(
+        subtask=subtask.subtask_index, attempt=number_of(row), endpoint=place, user_accumulators=_infos(row.accumulators)
+    )
 
 
-def _infos(rows: Iterable[View]) -> Accumulators:
-    return [UserAccumulator(name=row["name"], type=row["type"], value=str(row["value"])) for row in rows]
+def _of_subtasks(subtasks: Iterable[SubtaskInfo]) -> list[AccumulatorInfo]:
+    return added_up(current_attempt_of(subtask).accumulators for subtask in subtasks)
+
+
+def _infos(counted: Iterable[AccumulatorInfo]) -> Accumulators:
+    return [UserAccumulator(name=each.name, type=each.type, value=str(each.value)) for each in counted]

@@ -13,7 +13,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from eventflink.documents.jobs import JobRow
-from eventflink.documents.plain import parse
+from eventflink.documents.plain import part_of
 from eventflink.model.statuses import JobStatus
 from eventflink.rest.commanding import CommandsOfRequest
 from eventflink.rest.flink.job_commands import cancel_job
@@ -103,11 +103,11 @@ async def applications_overview(reads: ReadsOfRequest) -> MultipleApplicationsDe
 async def application_details(applicationid: str, reads: ReadsOfRequest) -> ApplicationDetailsInfo:
     """Return a job as an application."""
     job = await JobReads(applicationid, reads).job()
-    details = job_details(parse(JobRow, job))
+    details = job_details(part_of(JobRow, job))
     row = _row(details)
     timestamps = dict.fromkeys(_STATES, 0) | {"CREATED": row.start_time, _RUNNING: row.start_time}
     if row.status != _RUNNING:
-        timestamps[row.status] = epoch_ms(job["status_since"], 0)
+        timestamps[row.status] = epoch_ms(job.status_since, 0)
     return ApplicationDetailsInfo(**row.model_dump(), timestamps=timestamps, jobs=[details])
 
 
@@ -122,12 +122,10 @@ async def application_exceptions(applicationid: str, reads: ReadsOfRequest) -> A
     """Return why a job failed."""
     job = await JobReads(applicationid, reads).job()
     entries = []
-    if (cause := job["cause"]) is not None:
-        trace = cause["stack_trace"] or f"{cause['failure_type']}: {cause['message']}"
-        at_ms = epoch_ms(job["status_since"], 0)
-        entries.append(
-            ApplicationExceptionInfo(exception_name=cause["failure_type"], stacktrace=trace, timestamp=at_ms, job_id=job["job_id"])
-        )
+    if (cause := job.cause) is not None:
+        trace = cause.stack_trace or f"{cause.failure_type}: {cause.message}"
+        at_ms = epoch_ms(job.status_since, 0)
+        entries.append(ApplicationExceptionInfo(exception_name=cause.failure_type, stacktrace=trace, timestamp=at_ms, job_id=job.job_id))
     return ApplicationExceptionsInfoWithHistory(exception_history=ApplicationExceptionHistory(entries=entries))
 
 

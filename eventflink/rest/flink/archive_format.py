@@ -8,15 +8,15 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Final, TypeVar
 
 from eventflink.documents.jobs import JobRow
-from eventflink.documents.plain import parse
+from eventflink.documents.one_job import JobArchive, SubtaskInfo
+from eventflink.documents.plain import part_of
 from eventflink.leadership.fold import Fold
 from eventflink.rest.errors import RestError
 from eventflink.rest.flink import accumulators, checkpoints, exceptions, jobs, subtasks, vertices
 from eventflink.rest.flink.job_lists import MultipleJobsDetails, job_details
 from eventflink.rest.flink.job_reads import JobReads
 from eventflink.rest.flink.shapes import Shape
-from eventflink.views.archive import archived_checkpoints, archived_job
-from eventflink.views.plain import MAX_EXCEPTIONS, View
+from eventflink.views.plain import MAX_EXCEPTIONS
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ _OF_VERTEX: Final[dict[str, Callable[[JobReads, str], Answer]]] = {
 class ArchiveReads:
     """The reads of a job from its archive, which is there already."""
 
-    def __init__(self, archive: View) -> None:
+    def __init__(self, archive: JobArchive) -> None:
         """Take the archive."""
         self._archive = archive
 
@@ -50,21 +50,21 @@ class ArchiveReads:
         """Refuse: there is no cluster."""
         raise TypeError(f"{compute} is about a cluster, and an archive is of a job")
 
-    async def job(self, compute: Callable[[Fold], T], from_archive: Callable[[View], T]) -> T:  # noqa: ARG002 - as all reads
+    async def job(self, compute: Callable[[Fold], T], from_archive: Callable[[JobArchive], T]) -> T:  # noqa: ARG002 - as all reads
         """Return what the archive says."""
         return from_archive(self._archive)
 
 
-def flink_archive(archive: View) -> Iterator[tuple[str, str]]:
+def flink_archive(archive: JobArchive) -> Iterator[tuple[str, str]]:
     """Yield the paths that Flink archives, and their JSON, from our archive of a job."""
-    job = archived_job(archive)
-    yield "/jobs/overview", MultipleJobsDetails(jobs=[job_details(parse(JobRow, job))]).model_dump_json(by_alias=True)
+    job = archive.job
+    yield "/jobs/overview", MultipleJobsDetails(jobs=[job_details(part_of(JobRow, job))]).model_dump_json(by_alias=True)
     for path, answer in _answers(archive):
         try:
             shape = _result_of(answer)
         except RestError:
             continue  # The job has no such thing: no checkpoints, for one.
-        yield f"/jobs/{job['job_id']}{path}", shape.model_dump_json(by_alias=True)
+        yield f"/jobs/{job.job_id}{path}", shape.model_dump_json(by_alias=True)
 
 
 def _result_of(answer: Answer) -> Shape:
@@ -78,30 +78,30 @@ def _result_of(answer: Answer) -> Shape:
     raise AssertionError("the route waits for something else than the archive")
 
 
-def _answers(archive: View) -> Iterator[tuple[str, Answer]]:
-    job, reads = archived_job(archive), JobReads(archive["job_id"], ArchiveReads(archive))
+def _answers(archive: JobArchive) -> Iterator[tuple[str, Answer]]:
+    job, reads = archive.job, JobReads(archive.job_id, ArchiveReads(archive))
     for path, of_job in _OF_JOB.items():
         yield path, of_job(reads)
     yield "/exceptions", exceptions.exceptions(reads, MAX_EXCEPTIONS)
-    for vertex in job["vertices"]:
-        vertex_id = vertex["vertex_id"]
+    for vertex in job.vertices:
+        vertex_id = vertex.vertex_id
         for path, of_vertex in _OF_VERTEX.items():
             yield f"/vertices/{vertex_id}{path}", of_vertex(reads, vertex_id)
-        for subtask in vertex["subtasks"]:
+        for subtask in vertex.subtasks:
             yield from _answers_of_subtask(reads, vertex_id, subtask)
-    for row in archived_checkpoints(archive).history:
+    for row in archive.checkpoints.history:
         number = row.checkpoint_id
         yield f"/checkpoints/details/{number}", checkpoints.checkpoint_details(reads, number)
-        for vertex in job["vertices"]:
-            path = f"/checkpoints/details/{number}/subtasks/{vertex['vertex_id']}"
-            yield path, checkpoints.checkpoint_subtasks(reads, number, vertex["vertex_id"])
+        for vertex in job.vertices:
+            path = f"/checkpoints/details/{number}/subtasks/{vertex.vertex_id}"
+            yield path, checkpoints.checkpoint_subtasks(reads, number, vertex.vertex_id)
 
 
-def _answers_of_subtask(reads: JobReads, vertex_id: str, subtask: View) -> Iterator[tuple[str, Answer]]:
-    index = subtask["subtask_index"]
+def _answers_of_subtask(reads: JobReads, vertex_id: str, subtask: SubtaskInfo) -> Iterator[tuple[str, Answer]]:
+    index = subtask.subtask_index
     path = f"/vertices/{vertex_id}/subtasks/{index}"
     yield path, subtasks.current_attempt(reads, vertex_id, index)
     current = subtasks.current_attempt_of(subtask)
-    for number in sorted({subtasks.number_of(row) for row in [*subtask["attempts"], current]}):
+    for number in sorted({subtasks.number_of(row) for row in [*subtask.attempts, current]}):
         yield f"{path}/attempts/{number}", subtasks.one_attempt(reads, vertex_id, index, number)
         yield f"{path}/attempts/{number}/accumulators", accumulators.of_attempt(reads, vertex_id, index, number)

@@ -7,9 +7,9 @@ is the one that the state gave.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from eventflink.documents.one_job import AttemptInfo, JobInfo, SubtaskInfo
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState
 from eventflink.rest.flink.shapes import NONE, epoch_ms
-from eventflink.views.plain import View
 
 UNASSIGNED = "(unassigned)"
 """How Flink writes that an attempt has no TaskManager."""
@@ -60,29 +60,29 @@ def _first(*times: int) -> int:
     return next((time for time in times if time >= 0), NONE)
 
 
-def now_of(job: View) -> int:
+def now_of(job: JobInfo) -> int:
     """Return up to when the answer counts."""
-    return epoch_ms(job["submitted_at"]) + int(job["duration_ms"])
+    return epoch_ms(job.submitted_at) + job.duration_ms
 
 
-def attempt_row(subtask: View, attempt: int) -> View | None:
+def attempt_row(subtask: SubtaskInfo, attempt: int) -> AttemptInfo | None:
     """Return what is known of an attempt; None: nothing."""
-    return next((row for row in subtask["attempts"] if row["attempt"] == attempt), None)
+    return next((row for row in subtask.attempts if row.attempt == attempt), None)
 
 
-def current_row(subtask: View) -> View | None:
+def current_row(subtask: SubtaskInfo) -> AttemptInfo | None:
     """Return what is known of the current attempt of a subtask; None: nothing."""
-    return attempt_row(subtask, subtask["attempt"])
+    return attempt_row(subtask, subtask.attempt)
 
 
-def times_of(row: View | None) -> AttemptTimes:
-    """Return when the attempt of a row was where; the archives of older versions do not know."""
+def times_of(row: AttemptInfo | None) -> AttemptTimes:
+    """Return when an attempt was where."""
     if row is None:
         return AttemptTimes()
-    return AttemptTimes(*(epoch_ms(row.get(name)) for name in ("scheduled_at", "deployed_at", "running_at", "ended_at")))
+    return AttemptTimes(*map(epoch_ms, (row.scheduled_at, row.deployed_at, row.running_at, row.ended_at)))
 
 
-def current_times(subtask: View) -> AttemptTimes:
+def current_times(subtask: SubtaskInfo) -> AttemptTimes:
     """Return when the current attempt of a subtask was where."""
     return times_of(current_row(subtask))
 
@@ -98,12 +98,12 @@ class Standing:
     duration_ms: int
 
 
-def standing_of(subtasks: Iterable[View], now_ms: int) -> Standing:
+def standing_of(subtasks: Iterable[SubtaskInfo], now_ms: int) -> Standing:
     """Return where subtasks stand: from when the first was deployed to when the last ended."""
     counts = dict.fromkeys((state.value for state in ExecutionState), 0)
     starts, ends = [], []
     for subtask in subtasks:
-        counts[subtask["state"]] += 1
+        counts[subtask.state] += 1
         times = current_times(subtask)
         starts += [times.deployed_ms] if times.deployed_ms >= 0 else []
         ends += [times.ended_ms] if times.ended_ms >= 0 else []

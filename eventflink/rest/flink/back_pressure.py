@@ -46,7 +46,7 @@ class JobVertexBackPressureInfo(Shape):
 async def back_pressure(reads: JobReadsOfRequest, vertexid: str) -> JobVertexBackPressureInfo:
     """Return the back-pressure of a vertex; of one that is no stream, or was not asked yet, that there is none."""
     vertex, checkpoints = await reads.vertex_and_checkpoints(vertexid)
-    rows = answers_of(checkpoints, vertex["vertex_id"])
+    rows = answers_of(checkpoints, vertex.vertex_id)
     if not rows:
         return JobVertexBackPressureInfo(status=NOT_MEASURED)
     level = level_of(max(row.back_pressure.ratio for row in rows)).lower()

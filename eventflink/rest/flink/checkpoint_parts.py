@@ -7,6 +7,7 @@ checkpoint, and where the view does not show every subtask, the parts are not kn
 from typing import Any
 
 from eventflink.documents.checkpoints import CheckpointRow, JobCheckpoints, StreamAnswer, StreamOfSubtask
+from eventflink.documents.one_job import JobInfo
 from eventflink.model.statuses import CheckpointStatus, ExecutionState
 from eventflink.rest.flink.checkpoint_shapes import (
     CheckpointAlignmentInfo,
@@ -17,7 +18,6 @@ from eventflink.rest.flink.checkpoint_shapes import (
     summary_of,
 )
 from eventflink.rest.flink.shapes import NONE, epoch_ms
-from eventflink.views.plain import View
 
 
 def answer_to(row: CheckpointRow, subtask: StreamOfSubtask) -> StreamAnswer | None:
@@ -35,15 +35,15 @@ def latest_ack_ms(row: CheckpointRow, subtasks: list[StreamOfSubtask]) -> int:
     return max((epoch_ms(answer.at) for answer in _answers(row, subtasks)), default=NONE)
 
 
-def asked_by_vertex(job: View, view: JobCheckpoints, row: CheckpointRow) -> dict[str, list[StreamOfSubtask]]:
+def asked_by_vertex(job: JobInfo, view: JobCheckpoints, row: CheckpointRow) -> dict[str, list[StreamOfSubtask]]:
     """Return the subtasks that a checkpoint asked, by vertex; none where not all of them are known."""
     asked = [each for each in view.subtasks if answer_to(row, each) is not None]
     if row.status is CheckpointStatus.IN_PROGRESS:
         finished = {
-            (vertex["vertex_id"], subtask["subtask_index"])
-            for vertex in job["vertices"]
-            for subtask in vertex["subtasks"]
-            if subtask["state"] == ExecutionState.FINISHED
+            (vertex.vertex_id, subtask.subtask_index)
+            for vertex in job.vertices
+            for subtask in vertex.subtasks
+            if subtask.state == ExecutionState.FINISHED
         }
         asked = [each for each in view.subtasks if each in asked or (each.vertex_id, each.subtask_index) not in finished]
     if len(asked) != row.subtasks:

@@ -85,8 +85,8 @@ async def checkpoint_details(reads: JobReadsOfRequest, checkpointid: int) -> Che
     row = _row(view, checkpointid)
     asked = asked_by_vertex(job, view, row)
     parts = {
-        vertex["vertex_id"]: TaskCheckpointStatistics(**part_fields(row, asked.get(vertex["vertex_id"], []), known=bool(asked)))
-        for vertex in job["vertices"]
+        vertex.vertex_id: TaskCheckpointStatistics(**part_fields(row, asked.get(vertex.vertex_id, []), known=bool(asked)))
+        for vertex in job.vertices
     }
     return _of_row(view, row).model_copy(update={"tasks": parts})
 

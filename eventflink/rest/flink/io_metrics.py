@@ -9,9 +9,9 @@ from typing import Final
 
 from pydantic import Field
 
-from eventflink.model.attempts import UNKNOWN_COUNT
+from eventflink.documents.one_job import AttemptInfo
+from eventflink.model.attempts import UNKNOWN_COUNT, IOMetrics
 from eventflink.rest.flink.shapes import Shape
-from eventflink.views.plain import View
 
 
 class IOMetricsInfo(Shape):
@@ -30,15 +30,16 @@ class IOMetricsInfo(Shape):
     accumulated_busy_time: float = Field(default=0.0, serialization_alias="accumulated-busy-time")
 
 
+_UNKNOWN: Final = IOMetrics()
 _COUNTS: Final = ("read_bytes", "write_bytes", "read_records", "write_records")
 
 
-def io_metrics_of(attempts: Iterable[View | None]) -> IOMetricsInfo:
-    """Return what attempts read and wrote together, from the rows of views; None, and archives of older versions, do not know."""
-    counts = [((attempt or {}).get("io") or {}) for attempt in attempts]
+def io_metrics_of(attempts: Iterable[AttemptInfo | None]) -> IOMetricsInfo:
+    """Return what attempts read and wrote together; of None it is not known."""
+    counts = [(attempt.io if attempt is not None else None) or _UNKNOWN for attempt in attempts]
     fields: dict[str, int | bool] = {}
     for name in _COUNTS:
-        known = [count[name] for count in counts if count.get(name, UNKNOWN_COUNT) != UNKNOWN_COUNT]
+        known = [count for each in counts if (count := getattr(each, name)) != UNKNOWN_COUNT]
         fields |= {name: sum(known), f"{name}_complete": len(known) == len(counts)}
     return IOMetricsInfo.model_validate(fields)
 

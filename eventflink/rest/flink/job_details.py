@@ -2,13 +2,13 @@
 
 from pydantic import Field
 
-from eventflink.model.statuses import ExecutionState, JobStatus, SchedulerType
+from eventflink.documents.one_job import JobInfo, VertexInfo
+from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.rest.flink.attempts import current_row, now_of, standing_of
 from eventflink.rest.flink.io_metrics import IOMetricsInfo, io_metrics_of
 from eventflink.rest.flink.job_lists import scheduler_type_of
 from eventflink.rest.flink.plans import Plan, job_type_of, plan_of
 from eventflink.rest.flink.shapes import NONE, Shape, epoch_ms
-from eventflink.views.plain import View
 
 
 class JobDetailsVertexInfo(Shape):
@@ -53,44 +53,43 @@ class JobDetailsInfo(Shape):
     pending_operators: int = Field(default=0, serialization_alias="pending-operators")
 
 
-def job_details_of(job: View) -> JobDetailsInfo:
+def job_details_of(job: JobInfo) -> JobDetailsInfo:
     """Return the answer from what `job_view` shows."""
     now = now_of(job)
-    vertices = [_vertex_info(vertex, now) for vertex in job["vertices"]]
+    vertices = [_vertex_info(vertex, now) for vertex in job.vertices]
     counts = dict.fromkeys((state.value for state in ExecutionState), 0)
     for vertex in vertices:
         counts[vertex.status] += 1
-    times = job.get("status_times", {})  # The archives of older versions do not know them.
     return JobDetailsInfo(
-        jid=job["job_id"],
-        application_id=job["job_id"],
-        name=job["name"],
-        state=job["status"],
-        job_type=job_type_of(has_streams=job["has_streams"]),
-        scheduler_type=scheduler_type_of(SchedulerType(job["scheduler"])),
-        start_time=epoch_ms(job["submitted_at"]),
-        end_time=epoch_ms(job["ended_at"]),
-        duration=job["duration_ms"],
+        jid=job.job_id,
+        application_id=job.job_id,
+        name=job.name,
+        state=job.status,
+        job_type=job_type_of(has_streams=job.has_streams),
+        scheduler_type=scheduler_type_of(job.scheduler),
+        start_time=epoch_ms(job.submitted_at),
+        end_time=epoch_ms(job.ended_at),
+        duration=job.duration_ms,
         now=now,
-        timestamps={status.value: epoch_ms(times.get(status), none=0) for status in JobStatus},
+        timestamps={status.value: epoch_ms(job.status_times.get(status), none=0) for status in JobStatus},
         vertices=vertices,
         status_counts=counts,
         plan=plan_of(job),
     )
 
 
-def _vertex_info(vertex: View, now_ms: int) -> JobDetailsVertexInfo:
-    standing = standing_of(vertex["subtasks"], now_ms)
+def _vertex_info(vertex: VertexInfo, now_ms: int) -> JobDetailsVertexInfo:
+    standing = standing_of(vertex.subtasks, now_ms)
     return JobDetailsVertexInfo(
-        id=vertex["vertex_id"],
-        slot_sharing_group_id=vertex["slot_sharing_group"] or vertex["vertex_id"],
-        name=vertex["name"],
-        max_parallelism=vertex["max_parallelism"],
-        parallelism=vertex["parallelism"],
+        id=vertex.vertex_id,
+        slot_sharing_group_id=vertex.slot_sharing_group or vertex.vertex_id,
+        name=vertex.name,
+        max_parallelism=vertex.max_parallelism,
+        parallelism=vertex.parallelism,
         status=standing.state,
         start_time=standing.start_ms,
         end_time=standing.end_ms,
         duration=standing.duration_ms,
         tasks=standing.counts,
-        metrics=io_metrics_of(current_row(subtask) for subtask in vertex["subtasks"]),
+        metrics=io_metrics_of(current_row(subtask) for subtask in vertex.subtasks),
     )

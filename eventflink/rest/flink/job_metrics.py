@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Query
 
 from eventflink.documents.checkpoints import JobCheckpoints
+from eventflink.documents.one_job import VertexInfo
 from eventflink.rest.errors import RestError
 from eventflink.rest.flink.job_lists import MAX_JOBS
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest, subtask_of
@@ -14,7 +15,6 @@ from eventflink.rest.flink.metrics import AggregatedMetric, Metric, Modes, Names
 from eventflink.rest.flink.progress import WATERMARK, Metrics, answers_of, metrics_of_job, metrics_of_restarts, metrics_of_subtask
 from eventflink.rest.reading import ReadsOfRequest
 from eventflink.views.jobs_and_cluster import jobs_view
-from eventflink.views.plain import View
 
 MAX_RANGES: Final = 1_000
 """Of subtasks, in one request."""
@@ -69,7 +69,7 @@ async def subtasks_metrics(
     """Return what metrics of the subtasks of a vertex add up to."""
     wanted_modes, is_wanted = aggregation_modes(modes), _ranges(subtasks)
     vertex, checkpoints = await reads.vertex_and_checkpoints(vertexid)
-    rows = [row for row in answers_of(checkpoints, vertex["vertex_id"]) if is_wanted(row.subtask_index)]
+    rows = [row for row in answers_of(checkpoints, vertex.vertex_id) if is_wanted(row.subtask_index)]
     return aggregate([metrics_of_subtask(row) for row in rows], names, wanted_modes)
 
 
@@ -78,14 +78,14 @@ async def subtask_metrics(reads: JobReadsOfRequest, vertexid: str, subtaskindex:
     """Return metrics of a subtask."""
     vertex, checkpoints = await reads.vertex_and_checkpoints(vertexid)
     subtask_of(vertex, subtaskindex)
-    rows = [row for row in answers_of(checkpoints, vertex["vertex_id"]) if row.subtask_index == subtaskindex]
+    rows = [row for row in answers_of(checkpoints, vertex.vertex_id) if row.subtask_index == subtaskindex]
     return metrics_of(metrics_of_subtask(rows[0]) if rows else {}, names)
 
 
-def _by_subtask(vertex: View, checkpoints: JobCheckpoints) -> Metrics:
+def _by_subtask(vertex: VertexInfo, checkpoints: JobCheckpoints) -> Metrics:
     return {
         f"{row.subtask_index}.{name}": value
-        for row in answers_of(checkpoints, vertex["vertex_id"])
+        for row in answers_of(checkpoints, vertex.vertex_id)
         for name, value in metrics_of_subtask(row).items()
     }
 

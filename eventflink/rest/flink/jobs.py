@@ -3,6 +3,8 @@
 from fastapi import APIRouter
 from pydantic import Field
 
+from eventflink.model import attempts
+from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.job_parameters import text_of
 from eventflink.model.statuses import ApplicationStatus, JobStatus
 from eventflink.rest.flink.accumulators import serialized
@@ -11,7 +13,7 @@ from eventflink.rest.flink.job_details import JobDetailsInfo, job_details_of
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.plans import JobPlanInfo, plan_of
 from eventflink.rest.flink.shapes import NONE, Shape, epoch_ms
-from eventflink.views.plain import View
+from eventflink.views.plain import fields_of
 
 router = APIRouter(prefix=ONE_JOB)
 
@@ -90,39 +92,39 @@ async def job_status(reads: JobReadsOfRequest) -> JobStatusInfo:
 async def job_config(reads: JobReadsOfRequest) -> JobConfigInfo:
     """Return how a job is configured."""
     job = await reads.job()
-    strategy = _restart_strategy(job["restart_strategy"])
-    parameters = {name: text_of(value) for name, value in job["parameters"].items()}
+    strategy = _restart_strategy(job.restart_strategy)
+    parameters = {name: text_of(value) for name, value in job.parameters.items()}
     made = ExecutionConfigInfo(restart_strategy=strategy, user_config=parameters)
-    return JobConfigInfo(jid=job["job_id"], name=job["name"], execution_config=made)
+    return JobConfigInfo(jid=job.job_id, name=job.name, execution_config=made)
 
 
 @router.get("/execution-result")
 async def execution_result(reads: JobReadsOfRequest) -> JobExecutionResultResponseBody:
     """Return how a job came out, or that it has not ended."""
     name, result = await reads.result()
-    if not result["is_terminal"]:
+    if not result.is_terminal:
         return JobExecutionResultResponseBody(status=QueueStatus(id=QueueStatusId.IN_PROGRESS))
     made = JobResult(
-        id=result["job_id"],
+        id=result.job_id,
         name=name,
-        application_status=_APPLICATION_STATUSES[result["status"]],
-        accumulator_results=serialized(result.get("accumulators") or []),
-        net_runtime=result["net_run_time_ms"],
-        application_id=result["job_id"],
-        start_time=epoch_ms(result["submitted_at"]),
-        end_time=epoch_ms(result["ended_at"]),
-        failure_cause=_failure_cause(result["cause"]) if result["status"] == JobStatus.FAILED else None,
+        application_status=_APPLICATION_STATUSES[result.status],
+        accumulator_results=serialized(result.accumulators or []),
+        net_runtime=result.net_run_time_ms or 0,
+        application_id=result.job_id,
+        start_time=epoch_ms(result.submitted_at),
+        end_time=epoch_ms(result.ended_at),
+        failure_cause=_failure_cause(result.cause) if result.status is JobStatus.FAILED else None,
     )
     return JobExecutionResultResponseBody(status=QueueStatus(id=QueueStatusId.COMPLETED), result=made)
 
 
-def _failure_cause(cause: View | None) -> FailureCause | None:
-    return failure_cause(cause["failure_type"], cause["message"], cause["stack_trace"]) if cause is not None else None
+def _failure_cause(cause: attempts.FailureCause | None) -> FailureCause | None:
+    return failure_cause(cause.failure_type, cause.message, cause.stack_trace or "") if cause is not None else None
 
 
-def _restart_strategy(strategy: View | None) -> str:
+def _restart_strategy(strategy: RestartStrategy | None) -> str:
     """Return a restart strategy in words: its type, and of its numbers those that it uses."""
     if strategy is None:
         return "not known yet: the job has no JobMaster"
-    used = [f"{name} {value}" for name, value in strategy.items() if name != "strategy_type" and value]
-    return ", ".join([strategy["strategy_type"].lower().replace("_", "-"), *used])
+    used = [f"{name} {value}" for name, value in fields_of(strategy).items() if name != "strategy_type" and value]
+    return ", ".join([strategy.strategy_type.lower().replace("_", "-"), *used])

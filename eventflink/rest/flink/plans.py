@@ -3,13 +3,14 @@
 The ids of nodes are the vertices' own, which are opaque to Flink's clients.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from pydantic import Field
 
-from eventflink.model.job_graph import JobGraph, JobVertex
+from eventflink.documents.one_job import JobInfo
+from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
 from eventflink.rest.flink.shapes import Shape
-from eventflink.views.plain import View
 
 
 class Input(Shape):
@@ -50,40 +51,31 @@ class JobPlanInfo(Shape):
     plan: Plan
 
 
-def plan_of(job: View) -> Plan:
-    """Return the plan of a job that `job_view` shows."""
-    inputs: dict[str, list[Input]] = {vertex["vertex_id"]: [] for vertex in job["vertices"]}
-    for edge in job["edges"]:
-        mine = inputs[edge["target"]]
-        exchange = "pipelined" if edge["pipeline"] is not None else "blocking"
-        mine.append(Input(id=edge["source"], num=len(mine), exchange=exchange, ship_strategy=edge["ship"]))
-    return Plan(
-        jid=job["job_id"],
-        name=job["name"],
-        type=job_type_of(has_streams=job["has_streams"]),
-        nodes=[
-            PlanNode(
-                id=vertex["vertex_id"],
-                parallelism=vertex["parallelism"],
-                description=_description(vertex["name"]),
-                inputs=inputs[vertex["vertex_id"]],
-            )
-            for vertex in reversed(job["vertices"])
-        ],
-    )
+def plan_of(job: JobInfo) -> Plan:
+    """Return the plan of a job."""
+    vertices = [(vertex.vertex_id, vertex.name, vertex.parallelism) for vertex in job.vertices]
+    return _plan(job.job_id, job.name, vertices, job.edges, has_streams=job.has_streams)
 
 
 def plan_of_graph(graph: JobGraph, job_id: str) -> Plan:
     """Return the plan of a job that was not submitted."""
-    return plan_of(
-        {
-            "job_id": job_id,
-            "has_streams": any(vertex.stream is not None for vertex in graph.vertices),
-            "name": graph.name,
-            "vertices": [{"vertex_id": v.vertex_id, "name": name_of(v), "parallelism": v.parallelism} for v in graph.vertices],
-            "edges": [{"source": e.source, "target": e.target, "ship": e.ship, "pipeline": e.pipeline} for e in graph.edges],
-        }
-    )
+    vertices = [(vertex.vertex_id, name_of(vertex), vertex.parallelism) for vertex in graph.vertices]
+    has_streams = any(vertex.stream is not None for vertex in graph.vertices)
+    return _plan(job_id, graph.name, vertices, graph.edges, has_streams=has_streams)
+
+
+def _plan(job_id: str, name: str, vertices: list[tuple[str, str, int]], edges: Iterable[JobEdge], *, has_streams: bool) -> Plan:
+    """Return the plan of vertices, each an id, a name and a parallelism, and of the edges between them."""
+    inputs: dict[str, list[Input]] = {vertex_id: [] for vertex_id, _, _ in vertices}
+    for edge in edges:
+        mine = inputs[edge.target]
+        exchange = "pipelined" if edge.pipeline is not None else "blocking"
+        mine.append(Input(id=edge.source, num=len(mine), exchange=exchange, ship_strategy=edge.ship))
+    nodes = [
+        PlanNode(id=vertex_id, parallelism=parallelism, description=_description(called), inputs=inputs[vertex_id])
+        for vertex_id, called, parallelism in reversed(vertices)
+    ]
+    return Plan(jid=job_id, name=name, type=job_type_of(has_streams=has_streams), nodes=nodes)
 
 
 def name_of(vertex: JobVertex) -> str:

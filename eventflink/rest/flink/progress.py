@@ -6,8 +6,8 @@ Rows of a batch are no counters: what Flink counts from the start of a task, suc
 from typing import NamedTuple
 
 from eventflink.documents.checkpoints import BackPressure, JobCheckpoints, StreamAnswer
+from eventflink.documents.one_job import JobInfo
 from eventflink.rest.flink.shapes import epoch_ms
-from eventflink.views.plain import View
 
 WATERMARK = "currentInputWatermark"
 
@@ -54,10 +54,10 @@ def metrics_of_subtask(row: AnsweredSubtask) -> Metrics:
     return metrics
 
 
-def metrics_of_job(job: View, checkpoints: JobCheckpoints) -> Metrics:
+def metrics_of_job(job: JobInfo, checkpoints: JobCheckpoints) -> Metrics:
     """Return the metrics of a job, from what `job_view` and `checkpoints_view` show."""
     counts, completed, restored = checkpoints.counts, checkpoints.latest.completed, checkpoints.latest.restored
-    metrics = metrics_of_restarts(job["restarts"])
+    metrics = metrics_of_restarts(job.restarts)
     if checkpoints.settings is None:
         return metrics
     metrics |= {

@@ -6,13 +6,13 @@ Flink's attempts count from 0, ours from 1; its dashboard shows them from 1 as w
 from fastapi import APIRouter
 from pydantic import Field
 
+from eventflink.documents.one_job import AttemptInfo, SubtaskInfo
 from eventflink.model.statuses import ExecutionState
 from eventflink.rest.errors import not_found
 from eventflink.rest.flink.attempts import UNASSIGNED, attempt_row, current_row, now_of, times_of
 from eventflink.rest.flink.io_metrics import IOMetricsInfo, io_metrics_of
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape
-from eventflink.views.plain import View
 
 router = APIRouter(prefix=ONE_JOB)
 
@@ -49,32 +49,44 @@ async def one_attempt(reads: JobReadsOfRequest, vertexid: str, subtaskindex: int
     return attempt_details(subtask, attempt_of(subtask, attempt), now_of(job))
 
 
-def current_attempt_of(subtask: View) -> View:
-    """Return the row of the current attempt of a subtask; before it is scheduled there is none: it is nowhere."""
-    return current_row(subtask) or {"attempt": subtask["attempt"], "task_manager_id": None}
+def current_attempt_of(subtask: SubtaskInfo) -> AttemptInfo:
+    """Return the current attempt of a subtask; before it is scheduled it is nowhere."""
+    return current_row(subtask) or AttemptInfo(
+        attempt=subtask.attempt,
+        state=subtask.state,
+        task_manager_id=None,
+        instance_id=None,
+        scheduled_at=None,
+        deployed_at=None,
+        running_at=None,
+        ended_at=None,
+        io=None,
+        accumulators=[],
+        reused_from=None,
+    )
 
 
-def attempt_of(subtask: View, number: int) -> View:
-    """Return the row of an attempt by Flink's number; raises 404."""
+def attempt_of(subtask: SubtaskInfo, number: int) -> AttemptInfo:
+    """Return an attempt by Flink's number; raises 404."""
     current = current_attempt_of(subtask)
     row = current if number == number_of(current) else attempt_row(subtask, number + 1)
     if row is None:
-        raise not_found(f"Could not find attempt {number} of subtask {subtask['subtask_index']}: it is at attempt {number_of(current)}")
+        raise not_found(f"Could not find attempt {number} of subtask {subtask.subtask_index}: it is at attempt {number_of(current)}")
     return row
 
 
-def number_of(row: View) -> int:
+def number_of(row: AttemptInfo) -> int:
     """Return Flink's number of an attempt."""
-    return int(row["attempt"]) - 1
+    return row.attempt - 1
 
 
-def attempt_details(subtask: View, row: View, now_ms: int) -> SubtaskExecutionAttemptDetailsInfo:
+def attempt_details(subtask: SubtaskInfo, row: AttemptInfo, now_ms: int) -> SubtaskExecutionAttemptDetailsInfo:
     """Return the answer of one attempt; `row` is what `attempt_of` or `current_attempt_of` returns."""
     times = times_of(row)
-    place = row["task_manager_id"] or UNASSIGNED
+    place = row.task_manager_id or UNASSIGNED
     return SubtaskExecutionAttemptDetailsInfo(
-        subtask=subtask["subtask_index"],
-        status=_state_of(subtask, row),
+        subtask=subtask.subtask_index,
+        status=subtask.state if row.attempt == subtask.attempt else row.state,
         attempt=number_of(row),
         endpoint=place,
         start_time=times.deployed_ms,
@@ -85,10 +97,3 @@ def attempt_details(subtask: View, row: View, now_ms: int) -> SubtaskExecutionAt
         taskmanager_id=place,
         status_duration=times.status_durations(now_ms),
     )
-
-
-def _state_of(subtask: View, row: View) -> ExecutionState:
-    """Return the state of an attempt; of an earlier one the archives of older versions know only that it did not finish."""
-    if row["attempt"] == subtask["attempt"]:
-        return ExecutionState(subtask["state"])
-    return ExecutionState(row.get("state", ExecutionState.FAILED))

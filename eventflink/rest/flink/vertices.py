@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 from pydantic import Field
 
+from eventflink.documents.one_job import SubtaskInfo
 from eventflink.model.statuses import ExecutionState
 from eventflink.rest.flink.attempts import UNASSIGNED, current_row, current_times, now_of, span_ms, standing_of, times_of
 from eventflink.rest.flink.io_metrics import AggregatedTaskDetailsInfo, IOMetricsInfo, aggregated, io_metrics_of
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape
 from eventflink.rest.flink.subtasks import SubtaskExecutionAttemptDetailsInfo, attempt_details, current_attempt_of
-from eventflink.views.plain import View
 
 router = APIRouter(prefix=ONE_JOB)
 
@@ -81,13 +81,13 @@ async def vertex_details(reads: JobReadsOfRequest, vertexid: str) -> JobVertexDe
     job, vertex = await reads.vertex(vertexid)
     now = now_of(job)
     return JobVertexDetailsInfo(
-        id=vertex["vertex_id"],
-        name=vertex["name"],
-        parallelism=vertex["parallelism"],
-        max_parallelism=vertex["max_parallelism"],
+        id=vertex.vertex_id,
+        name=vertex.name,
+        parallelism=vertex.parallelism,
+        max_parallelism=vertex.max_parallelism,
         now=now,
-        subtasks=[attempt_details(subtask, current_attempt_of(subtask), now) for subtask in vertex["subtasks"]],
-        aggregated=_aggregated(vertex["subtasks"], now),
+        subtasks=[attempt_details(subtask, current_attempt_of(subtask), now) for subtask in vertex.subtasks],
+        aggregated=_aggregated(vertex.subtasks, now),
     )
 
 
@@ -96,19 +96,19 @@ async def subtask_times(reads: JobReadsOfRequest, vertexid: str) -> SubtasksTime
     """Return when the current attempts of a vertex were where."""
     job, vertex = await reads.vertex(vertexid)
     now = now_of(job)
-    subtasks = [_times(subtask, now) for subtask in vertex["subtasks"]]
-    return SubtasksTimesInfo(id=vertex["vertex_id"], name=vertex["name"], now=now, subtasks=subtasks)
+    subtasks = [_times(subtask, now) for subtask in vertex.subtasks]
+    return SubtasksTimesInfo(id=vertex.vertex_id, name=vertex.name, now=now, subtasks=subtasks)
 
 
 @router.get("/vertices/{vertexid}/taskmanagers")
 async def vertex_task_managers(reads: JobReadsOfRequest, vertexid: str) -> JobVertexTaskManagersInfo:
     """Return the TaskManagers that the current attempts of a vertex are on."""
     job, vertex = await reads.vertex(vertexid)
-    now, found = now_of(job), dict[str, list[View]]()
-    for subtask in vertex["subtasks"]:
-        found.setdefault(subtask["task_manager_id"] or UNASSIGNED, []).append(subtask)
+    now, found = now_of(job), dict[str, list[SubtaskInfo]]()
+    for subtask in vertex.subtasks:
+        found.setdefault(subtask.task_manager_id or UNASSIGNED, []).append(subtask)
     rows = [_on_task_manager(place, subtasks, now) for place, subtasks in found.items()]
-    return JobVertexTaskManagersInfo(id=vertex["vertex_id"], name=vertex["name"], now=now, taskmanagers=rows)
+    return JobVertexTaskManagersInfo(id=vertex.vertex_id, name=vertex.name, now=now, taskmanagers=rows)
 
 
 @router.get("/vertices/{vertexid}/flamegraph")
@@ -118,17 +118,17 @@ async def flame_graph(reads: JobReadsOfRequest, vertexid: str) -> VertexFlameGra
     return VertexFlameGraph()
 
 
-def _times(subtask: View, now_ms: int) -> SubtaskTimeInfo:
+def _times(subtask: SubtaskInfo, now_ms: int) -> SubtaskTimeInfo:
     times = current_times(subtask)
     return SubtaskTimeInfo(
-        subtask=subtask["subtask_index"],
-        endpoint=subtask["task_manager_id"] or UNASSIGNED,
+        subtask=subtask.subtask_index,
+        endpoint=subtask.task_manager_id or UNASSIGNED,
         duration=span_ms(times.scheduled_ms, times.ended_ms, now_ms),
-        timestamps=times.timestamps(ExecutionState(subtask["state"])),
+        timestamps=times.timestamps(subtask.state),
     )
 
 
-def _on_task_manager(place: str, subtasks: list[View], now_ms: int) -> JobVertexTaskManagerInfo:
+def _on_task_manager(place: str, subtasks: list[SubtaskInfo], now_ms: int) -> JobVertexTaskManagerInfo:
     standing = standing_of(subtasks, now_ms)
     return JobVertexTaskManagerInfo(
         endpoint=place,
@@ -143,6 +143,6 @@ def _on_task_manager(place: str, subtasks: list[View], now_ms: int) -> JobVertex
     )
 
 
-def _aggregated(subtasks: Sequence[View], now_ms: int) -> AggregatedTaskDetailsInfo:
+def _aggregated(subtasks: Sequence[SubtaskInfo], now_ms: int) -> AggregatedTaskDetailsInfo:
     rows = [current_row(subtask) for subtask in subtasks]
     return aggregated([times_of(row).status_durations(now_ms) for row in rows], [io_metrics_of([row]) for row in rows])

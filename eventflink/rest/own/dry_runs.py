@@ -6,11 +6,11 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 
 from eventflink.audit.dry_runs import dry_run_view
+from eventflink.documents.one_job import WouldBeReused
 from eventflink.events.inputs import Request as MasterRequest
 from eventflink.model.actors import named
 from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
-from eventflink.rest.own.one_job_shapes import ReuseOfVertex
 from eventflink.rest.reading import ServicesOfRequest
 from eventflink.rest.requests import COMMAND_BODY, command_of, json_of, submission_of
 
@@ -32,12 +32,6 @@ class WouldBe(OwnShape):
     type: str
     subject: str
     details: str
-
-
-class WouldBeReused(ReuseOfVertex):
-    """Whether a vertex would be reused from the job that would run again."""
-
-    vertex_id: str
 
 
 class DryRun(OwnShape):

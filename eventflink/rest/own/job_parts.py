@@ -1,24 +1,25 @@
 """The smaller pages of one job: bars, failures, checkpoints, the document, the result."""
 
-from dataclasses import fields
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query
 
 from eventflink.documents.checkpoints import CheckpointsPage
 from eventflink.documents.failures import ExceptionsPage
+from eventflink.documents.job_parts import BarsPage, ResultPage, ResultRows
+from eventflink.documents.one_job import DocumentPage
+from eventflink.documents.plain import part_of
 from eventflink.model.attempts import OutputLocation
-from eventflink.rest.own.job_part_shapes import BarsPage, DocumentPage, ResultPage, ResultRows
 from eventflink.rest.own.moments import Moment, PagesOfRequest
 from eventflink.rest.own.one_job import PREFIX, JobId, with_arguments
 from eventflink.rest.own.windows import MAX_LIMIT, First, Limit
 from eventflink.rest.reading import ServicesOfRequest
-from eventflink.rest.result_reads import MAX_ROWS, unreadable
+from eventflink.rest.result_reads import MAX_ROWS
 from eventflink.views.job_document import document_view
 from eventflink.views.pages.bars import archived_bars_page, bars_page
 from eventflink.views.pages.job_parts import (
     archived_checkpoints_page,
-    archived_document,
     archived_exceptions_page,
     archived_result_page,
     checkpoints_page,
@@ -53,7 +54,7 @@ async def checkpoints(pages: PagesOfRequest, job_id: JobId) -> Moment[Checkpoint
 @router.get("/document")
 async def document(pages: PagesOfRequest, job_id: JobId) -> Moment[DocumentPage]:
     """Return the job graph as it was submitted, without secrets."""
-    return await pages.page(document_view, job_id, from_archive=archived_document)
+    return await pages.page(document_view, job_id, from_archive=lambda archive: archive.document)
 
 
 @router.get("/result")
@@ -82,9 +83,9 @@ async def rows(
     """Return the first rows of an output, if they can be read from this host. They are read now, whatever `at` is."""
     wanted = (vertex_id, output, 0, MAX_LIMIT)
     moment = await pages.page(result_page, job_id, *wanted, from_archive=with_arguments(archived_result_page, *wanted))
-    outputs = [OutputLocation(**{field.name: each[field.name] for field in fields(OutputLocation)}) for each in moment.body["outputs"]]
-    named = {"job_id": job_id, "vertex_id": vertex_id, "output": output}
+    outputs = [part_of(OutputLocation, each) for each in moment.body.outputs]
+    found = ResultRows(job_id=job_id, vertex_id=vertex_id, output=output)
     if not outputs:
-        nothing = f"vertex '{vertex_id}' has left no output '{output}'"
-        return moment.model_copy(update={"body": named | unreadable(nothing)})
-    return moment.model_copy(update={"body": named | await services.results.rows(outputs, limit)})
+        nothing = replace(found, unreadable=f"vertex '{vertex_id}' has left no output '{output}'")
+        return moment.model_copy(update={"body": nothing})
+    return moment.model_copy(update={"body": await services.results.rows(found, outputs, limit)})

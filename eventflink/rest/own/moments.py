@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict
 
 from eventflink.audit import FilterInvalid
 from eventflink.audit.filters import Place
+from eventflink.documents.one_job import JobArchive
 from eventflink.leadership.fold import Fold
 from eventflink.reader.past.port import HistoryRefused, Refusal
 from eventflink.rest.errors import RestError, not_found
@@ -23,7 +24,6 @@ from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, DemandedOffse
 from eventflink.rest.services import Services
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.moment import moment_view
-from eventflink.views.plain import View
 from eventflink.views.queries import SubjectNotFound
 
 MAX_AGE_S: Final = 3600
@@ -89,7 +89,7 @@ def not_modified(_: Request, error: Exception) -> Response:
 class JobPages(Protocol):
     """The pages of a job at the moment of one request, wherever they come from."""
 
-    async def page(self, compute: Callable[..., Any], *arguments: Any, from_archive: Callable[[View], Any]) -> Moment[Any]:
+    async def page(self, compute: Callable[..., Any], *arguments: Any, from_archive: Callable[[JobArchive], Any]) -> Moment[Any]:
         """Return what `compute(fold, *arguments)` makes of a state, or `from_archive` of an archive; the first argument is the job's id."""
 
 
@@ -113,7 +113,11 @@ class Moments:
         self.place = parse_place("at", at)
 
     async def page(
-        self, compute: Callable[..., Any], *arguments: Any, from_archive: Callable[[View], Any] | None = None, of_all_jobs: bool = False
+        self,
+        compute: Callable[..., Any],
+        *arguments: Any,
+        from_archive: Callable[[JobArchive], Any] | None = None,
+        of_all_jobs: bool = False,
     ) -> Moment[Any]:
         """Return what `compute(fold, *arguments)` makes of the state at the request's moment.
 
@@ -143,10 +147,10 @@ class Moments:
         self._head(found)
         return Moment(**found, live=self.place is None)
 
-    async def _computed(self, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View:
+    async def _computed(self, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
         """Return a page of the present, which is computed here, or of the past; raises as `page` does."""
 
-        def present(fold: Fold) -> View | Exception | None:
+        def present(fold: Fold) -> dict[str, Any] | Exception | None:
             if self.place is not None and _is_past(self.place, fold):
                 return None
             if self.place is not None and self.place.offset is not None and self.place.offset > fold.last_offset:
@@ -160,18 +164,18 @@ class Moments:
         if isinstance(found, Exception):
             raise found
         if found is None:
-            past: View = await self.history("page", self.place, compute, arguments)
+            past: dict[str, Any] = await self.history("page", self.place, compute, arguments)
             return past
         return found
 
-    async def _computed_elsewhere(self, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> View | None:
+    async def _computed_elsewhere(self, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any] | None:
         """Return a page of many jobs as of the newest record that whoever holds the past knows; None: it is to be computed here."""
         jobs = (await self._services.state.read(_job_count, min_offset=self._min_offset, timeout_s=READ_TIMEOUT_S)).value
         if jobs <= FEW_JOBS:
             return None
         try:
             async with asyncio.timeout(ELSEWHERE_TIMEOUT_S):
-                found: View = await self.history("page", None, compute, arguments)
+                found: dict[str, Any] = await self.history("page", None, compute, arguments)
         except (RestError, TimeoutError):
             return None  # The present does not depend on the past.
         return found if found["offset"] >= self._min_offset else None
@@ -241,7 +245,7 @@ class Moments:
             raise found
         return found
 
-    def _head(self, found: View) -> None:
+    def _head(self, found: dict[str, Any]) -> None:
         """Say in the header of which offset the answer is, and for how long it holds: what is at an offset never changes."""
         headers = {OFFSET_HEADER: str(found["offset"]), "Cache-Control": "no-store"}
         if self.place is not None and self.place.offset is not None:

@@ -5,13 +5,12 @@ from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Path, Query
 
+from eventflink.documents.one_job import JobArchive, JobPage, SubtasksPage
 from eventflink.model.statuses import ExecutionState
 from eventflink.rest.own.moments import Moment, PagesOfRequest
-from eventflink.rest.own.one_job_shapes import JobPage, SubtasksPage
 from eventflink.rest.own.windows import First, Limit
 from eventflink.views.pages.one_job import archived_job_page, job_page
 from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
-from eventflink.views.plain import View
 
 T = TypeVar("T")
 
@@ -44,6 +43,6 @@ async def subtasks(
     return await pages.page(subtasks_page, job_id, *wanted, from_archive=with_arguments(archived_subtasks_page, *wanted))
 
 
-def with_arguments(make: Callable[..., T], *arguments: Any) -> Callable[[View], T]:
+def with_arguments(make: Callable[..., T], *arguments: Any) -> Callable[[JobArchive], T]:
     """Return what makes a page of an archive alone."""
     return lambda archive: make(archive, *arguments)

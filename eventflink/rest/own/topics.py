@@ -5,7 +5,7 @@ It is asked of Kafka when somebody asks here, and of no offset of the log: topic
 
 import asyncio
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from confluent_kafka import KafkaException
 from fastapi import APIRouter, Query
@@ -22,7 +22,6 @@ from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.errors import RestError
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
 from eventflink.rest.reading import READ_TIMEOUT_S, ServicesOfRequest
-from eventflink.views.plain import View
 
 router = APIRouter()
 
@@ -166,7 +165,7 @@ async def snapshots(moments: MomentsOfRequest) -> Moment[Snapshots]:
     return await moments.page(snapshots_view)
 
 
-def snapshots_view(fold: Fold) -> View:
+def snapshots_view(fold: Fold) -> dict[str, Any]:
     """Return the snapshots that a state knows of."""
     known = fold.master.upkeep.snapshots
     return {

@@ -6,14 +6,16 @@ shown are made.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from eventflink.documents.job_parts import Bar, BarsOfVertex, BarsPage
+from eventflink.documents.one_job import JobArchive, VertexInfo
 from eventflink.leadership.fold import Fold
 from eventflink.master.execution_graph import ExecutionVertex
 from eventflink.model.statuses import ExecutionState
-from eventflink.views.archive import archived_job
-from eventflink.views.jobs_and_cluster import attempt_view
+from eventflink.views.jobs_and_cluster import attempt_fields
 from eventflink.views.pages.subtasks import trouble_of
-from eventflink.views.plain import View, iso_time
+from eventflink.views.plain import fields_of, iso_time
 from eventflink.views.queries import job_of
 
 
@@ -23,10 +25,10 @@ class _Row:
 
     vertex_id: str
     count: int
-    make: Callable[[], Sequence[View]]
+    make: Callable[[], Sequence[Bar]]
 
 
-def bars_page(fold: Fold, job_id: str, first: int, limit: int) -> View:
+def bars_page(fold: Fold, job_id: str, first: int, limit: int) -> BarsPage:
     """Return the bars from the `first`-th on, and how many each vertex has; raises `JobNotFound`."""
     job = job_of(fold, job_id)
     rows = [
@@ -36,51 +38,51 @@ def bars_page(fold: Fold, job_id: str, first: int, limit: int) -> View:
     return _page(job_id, iso_time(job.submitted_at_ms), iso_time(job.ended_at_ms), rows, first, limit)
 
 
-def archived_bars_page(archive: View, first: int, limit: int) -> View:
+def archived_bars_page(archive: JobArchive, first: int, limit: int) -> BarsPage:
     """Return the same from the archive of a job; attempts of subtasks that a vertex had before it was rescaled are not in it."""
-    job = archived_job(archive)
+    job = archive.job
     rows = [
-        _Row(vertex["vertex_id"], sum(len(subtask.get("attempts", ())) for subtask in vertex["subtasks"]), _archived_maker(vertex))
-        for vertex in job["vertices"]
+        _Row(vertex.vertex_id, sum(len(subtask.attempts) for subtask in vertex.subtasks), _archived_maker(vertex))
+        for vertex in job.vertices
     ]
-    return _page(job["job_id"], job["submitted_at"], job["ended_at"], rows, first, limit)
+    return _page(job.job_id, job.submitted_at, job.ended_at, rows, first, limit)
 
 
-def _page(job_id: str, begins: str | None, ends: str | None, rows: Iterable[_Row], first: int, limit: int) -> View:
+def _page(job_id: str, begins: str | None, ends: str | None, rows: Iterable[_Row], first: int, limit: int) -> BarsPage:
     """Put the window together of the vertices that reach into it."""
-    vertices, bars, passed = [], list[View](), 0
+    vertices, bars, passed = [], list[Bar](), 0
     for row in rows:
-        vertices.append({"vertex_id": row.vertex_id, "first": passed, "bars": row.count})
+        vertices.append(BarsOfVertex(vertex_id=row.vertex_id, first=passed, bars=row.count))
         skipped, room = max(0, first - passed), limit - len(bars)
         if room > 0 and skipped < row.count:
             bars += row.make()[skipped : skipped + room]
         passed += row.count
-    return {"job_id": job_id, "from": begins, "until": ends, "total": passed, "vertices": vertices, "bars": bars}
+    return BarsPage(job_id=job_id, begins=begins, until=ends, total=passed, vertices=vertices, bars=bars)
 
 
 def _retired(vertex: ExecutionVertex) -> int:
     return sum(map(len, vertex.retired_executions.values()))
 
 
-def _maker(vertex: ExecutionVertex) -> Callable[[], Sequence[View]]:
-    def make() -> list[View]:
+def _maker(vertex: ExecutionVertex) -> Callable[[], Sequence[Bar]]:
+    def make() -> list[Bar]:
         vertex_id = vertex.vertex.vertex_id
         worst_first = sorted(vertex.subtasks, key=lambda subtask: trouble_of(subtask.state, subtask.attempt))
-        bars = [_bar(vertex_id, s.subtask_index, attempt_view(each, s.state)) for s in worst_first for each in s.executions]
+        bars = [_bar(vertex_id, s.subtask_index, attempt_fields(each, s.state)) for s in worst_first for each in s.executions]
         for index, executions in vertex.retired_executions.items():
-            bars += [_bar(vertex_id, index, attempt_view(each, ExecutionState.CANCELED)) for each in executions]
+            bars += [_bar(vertex_id, index, attempt_fields(each, ExecutionState.CANCELED)) for each in executions]
         return bars
 
     return make
 
 
-def _archived_maker(vertex: View) -> Callable[[], Sequence[View]]:
-    def make() -> list[View]:
-        worst_first = sorted(vertex["subtasks"], key=lambda subtask: trouble_of(ExecutionState(subtask["state"]), subtask["attempt"]))
-        return [_bar(vertex["vertex_id"], s["subtask_index"], each) for s in worst_first for each in s.get("attempts", ())]
+def _archived_maker(vertex: VertexInfo) -> Callable[[], Sequence[Bar]]:
+    def make() -> list[Bar]:
+        worst_first = sorted(vertex.subtasks, key=lambda subtask: trouble_of(subtask.state, subtask.attempt))
+        return [_bar(vertex.vertex_id, s.subtask_index, fields_of(each)) for s in worst_first for each in s.attempts]
 
     return make
 
 
-def _bar(vertex_id: str, subtask_index: int, attempt: View) -> View:
-    return {"vertex_id": vertex_id, "subtask_index": subtask_index, **attempt}
+def _bar(vertex_id: str, subtask_index: int, attempt: dict[str, Any]) -> Bar:
+    return Bar(vertex_id=vertex_id, subtask_index=subtask_index, **attempt)

@@ -5,19 +5,15 @@ Between two checkpoints nothing is known of a stream, and nothing is made up; ho
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any
 
-from eventflink.documents.checkpoints import BackPressure, OutputOfStream, StreamOfSubtask, WorstBackPressure
+from eventflink.documents.checkpoints import BackPressure, BackPressureOfSubtask, OutputOfStream, StreamOfSubtask
 from eventflink.master.checkpoints import Acknowledgement
 from eventflink.master.execution_graph import ExecutionVertex, SubtaskKey
 from eventflink.model.stream_progress import NO_WATERMARK
 from eventflink.views.back_pressure import back_pressure_ratio, back_pressure_view
 from eventflink.views.checkpoints import output_view
-from eventflink.views.plain import View, fields_of, iso_time, sum_of_known
-
-NOT_KNOWN: Final = dict.fromkeys(
-    ("back_pressure", "busy", "watermark", "lag", "records_per_second", "rows_written", "written_at", "flow_at")
-)
+from eventflink.views.plain import fields_of, iso_time, sum_of_known
 
 
 @dataclass(slots=True)
@@ -45,11 +41,10 @@ class _Sums:
             self.written_at = max(filter(None, (self.written_at, output.written_at)), default=None)
             self.rows_written.append(output.rows_written)
 
-    def view(self, back_pressure: BackPressure, subtask_index: int, watermark: str | None, at: str | None) -> View:
-        """Return the flow of the vertex; the back-pressure is that of its subtask that keeps up least."""
+    def view(self, back_pressure: BackPressure, subtask_index: int, watermark: str | None, at: str | None) -> dict[str, Any]:
+        """Return the fields of `VertexRow` about flow by name; the back-pressure is that of its subtask that keeps up least."""
         return {
-            **NOT_KNOWN,
-            "back_pressure": WorstBackPressure(**fields_of(back_pressure), subtask_index=subtask_index),
+            "back_pressure": BackPressureOfSubtask(**fields_of(back_pressure), subtask_index=subtask_index),
             "watermark": watermark,
             "lag": self.records_behind,
             "records_per_second": self.records_per_second,
@@ -59,11 +54,11 @@ class _Sums:
         }
 
 
-def flow_of(vertex: ExecutionVertex, last_words: Mapping[SubtaskKey, Acknowledgement]) -> View:
-    """Return how rows flow through a vertex; of one that is no stream, or was not asked yet, that it is not known."""
+def flow_of(vertex: ExecutionVertex, last_words: Mapping[SubtaskKey, Acknowledgement]) -> dict[str, Any]:
+    """Return how rows flow through a vertex, as fields of `VertexRow` by name; of one that is no stream, or was not asked yet, none."""
     stream, vertex_id = vertex.vertex.stream, vertex.vertex.vertex_id
     if stream is None:
-        return NOT_KNOWN
+        return {}
     sums, worst, worst_ratio, at_ms, watermark_ms = _Sums(), -1, -1.0, 0, NO_WATERMARK
     for index in range(vertex.parallelism):
         words = last_words.get((vertex_id, index))
@@ -78,18 +73,18 @@ def flow_of(vertex: ExecutionVertex, last_words: Mapping[SubtaskKey, Acknowledge
         if progress.watermark_ms > 0 and (watermark_ms == NO_WATERMARK or progress.watermark_ms < watermark_ms):
             watermark_ms = progress.watermark_ms
     if worst < 0:
-        return NOT_KNOWN
+        return {}
     shown = back_pressure_view(stream, last_words[vertex_id, worst].progress)
     return sums.view(shown, worst, iso_time(max(0, watermark_ms)), iso_time(at_ms))
 
 
-def archived_flow(vertex_id: str, subtasks: Iterable[StreamOfSubtask]) -> View:
+def archived_flow(vertex_id: str, subtasks: Iterable[StreamOfSubtask]) -> dict[str, Any]:
     """Return the same of an ended job, from the subtasks that `checkpoints_view` shows: the first 1,000 of its streams."""
     mine = [row for row in subtasks if row.vertex_id == vertex_id]
     answers = [row.answer for row in mine if row.answer is not None]
     pressures = [(row.back_pressure, row.subtask_index) for row in mine if row.back_pressure is not None]
     if not answers or not pressures:
-        return NOT_KNOWN
+        return {}
     sums = _Sums()
     for answer in answers:
         sums.add([source.records_behind for source in answer.sources], answer.input_rows_per_second)

@@ -3,21 +3,22 @@
 Of a job that has left the memory they are made of its archive.
 """
 
-import dataclasses
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from eventflink.documents.checkpoints import CheckpointsPage
 from eventflink.documents.failures import ExceptionsPage, FailureOfJob, JobExceptions, RootFailure
+from eventflink.documents.job_parts import OutputOfSubtask, ResultPage
+from eventflink.documents.one_job import JobArchive, JobOutcome
 from eventflink.documents.plain import part_of
 from eventflink.leadership.fold import Fold
+from eventflink.model.attempts import OutputLocation
 from eventflink.model.failure_types import kind_of
-from eventflink.views.archive import archived_checkpoints, archived_exceptions, archived_job, archived_result
+from eventflink.model.job_graph import JobEdge
+from eventflink.views.archive import archived_exceptions
 from eventflink.views.checkpoints import checkpoints_page_of
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.failures import failure_sentence
-from eventflink.views.jobs_and_cluster import JobNotFound
-from eventflink.views.plain import View, fields_of
+from eventflink.views.plain import fields_of
 from eventflink.views.queries import job_of, job_result
 
 
@@ -26,7 +27,7 @@ def exceptions_page(fold: Fold, job_id: str, limit: int) -> ExceptionsPage:
     return _exceptions(exceptions_view(job_of(fold, job_id), limit))
 
 
-def archived_exceptions_page(archive: View, limit: int) -> ExceptionsPage:
+def archived_exceptions_page(archive: JobArchive, limit: int) -> ExceptionsPage:
     """Return the same from the archive of a job."""
     return _exceptions(archived_exceptions(archive, limit))
 
@@ -45,55 +46,52 @@ def checkpoints_page(fold: Fold, job_id: str) -> CheckpointsPage:
     return checkpoints_page_of(job_of(fold, job_id))
 
 
-def archived_checkpoints_page(archive: View) -> CheckpointsPage:
+def archived_checkpoints_page(archive: JobArchive) -> CheckpointsPage:
     """Return the same from the archive of a job."""
-    return part_of(CheckpointsPage, archived_checkpoints(archive))
+    return part_of(CheckpointsPage, archive.checkpoints)
 
 
-def archived_document(archive: View) -> View:
-    """Return the document of a job from its archive; raises `JobNotFound` where that is of a version without."""
-    document: View | None = archive.get("document")
-    if document is None:
-        raise JobNotFound(f"the archive of job '{archive['job_id']}' was written without its document")
-    return document
-
-
-def result_page(fold: Fold, job_id: str, vertex_id: str, output: str, first: int, limit: int) -> View:
+def result_page(fold: Fold, job_id: str, vertex_id: str, output: str, first: int, limit: int) -> ResultPage:
     """Return how a job ended, and where its subtasks left what they published; raises `JobNotFound`.
 
     The outputs are those of one vertex and of one name, where these are not empty, from the `first`-th on.
     """
-    job = job_of(fold, job_id)
+    graph = job_of(fold, job_id).execution_graph
     outputs = (
-        (vertex_id, subtask.subtask_index, subtask.attempt, dataclasses.asdict(each))
-        for vertex_id, vertex in job.execution_graph.vertices.items()
+        (vertex_id, subtask.subtask_index, subtask.attempt, each)
+        for vertex_id, vertex in graph.vertices.items()
         for subtask in vertex.subtasks
         for each in subtask.outputs
     )
-    sources = {edge.source for edge in job.execution_graph.graph.edges}
-    sinks = [vertex_id for vertex_id in job.execution_graph.vertices if vertex_id not in sources]
+    sinks = _sinks(graph.vertices, graph.graph.edges)
     return _result(job_result(fold, job_id), sinks, outputs, (vertex_id, output, first, limit))
 
 
-def archived_result_page(archive: View, vertex_id: str, output: str, first: int, limit: int) -> View:
+def archived_result_page(archive: JobArchive, vertex_id: str, output: str, first: int, limit: int) -> ResultPage:
     """Return the same from the archive of a job."""
-    job = archived_job(archive)
+    job = archive.job
     outputs = (
-        (vertex["vertex_id"], subtask["subtask_index"], subtask["attempt"], each)
-        for vertex in job["vertices"]
-        for subtask in vertex["subtasks"]
-        for each in subtask["outputs"].values()
+        (vertex.vertex_id, subtask.subtask_index, subtask.attempt, each)
+        for vertex in job.vertices
+        for subtask in vertex.subtasks
+        for each in subtask.outputs.values()
     )
-    sources = {edge["source"] for edge in job["edges"]}
-    sinks = [vertex["vertex_id"] for vertex in job["vertices"] if vertex["vertex_id"] not in sources]
-    return _result(archived_result(archive), sinks, outputs, (vertex_id, output, first, limit))
+    sinks = _sinks([vertex.vertex_id for vertex in job.vertices], job.edges)
+    return _result(archive.result, sinks, outputs, (vertex_id, output, first, limit))
 
 
-_FIELDS = ("vertex_id", "subtask_index", "attempt")
+def _sinks(vertices: Iterable[str], edges: Iterable[JobEdge]) -> list[str]:
+    sources = {edge.source for edge in edges}
+    return [vertex_id for vertex_id in vertices if vertex_id not in sources]
 
 
-def _result(result: View, sinks: list[str], outputs: Iterator[tuple[Any, ...]], wanted: tuple[str, str, int, int]) -> View:
+def _result(
+    result: JobOutcome, sinks: list[str], outputs: Iterator[tuple[str, int, int, OutputLocation]], wanted: tuple[str, str, int, int]
+) -> ResultPage:
     vertex_id, output, first, limit = wanted
-    matching = [each for each in outputs if (not vertex_id or each[0] == vertex_id) and (not output or each[3]["output"] == output)]
-    shown = [dict(zip(_FIELDS, subtask, strict=True)) | left for *subtask, left in matching[first : first + limit]]
-    return {**result, "sinks": sinks, "outputs": shown, "outputs_matching": len(matching)}
+    matching = [each for each in outputs if (not vertex_id or each[0] == vertex_id) and (not output or each[3].output == output)]
+    shown = [
+        OutputOfSubtask(vertex_id=name, subtask_index=index, attempt=attempt, **fields_of(left))
+        for name, index, attempt, left in matching[first : first + limit]
+    ]
+    return ResultPage(**fields_of(result), sinks=sinks, outputs=shown, outputs_matching=len(matching))

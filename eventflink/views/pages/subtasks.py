@@ -4,19 +4,27 @@ Rows are made for those alone that are shown. Of a job that has left the memory 
 """
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from eventflink.documents.one_job import (
+    JobArchive,
+    LastFailure,
+    SubtaskInfo,
+    SubtaskRow,
+    SubtasksPage,
+    SubtaskWithAttempts,
+    VertexInfo,
+)
 from eventflink.leadership.fold import Fold
 from eventflink.master.exception_history import MESSAGE_LIMIT
-from eventflink.model.attempts import FailureCause
 from eventflink.model.failure_types import kind_of
 from eventflink.model.statuses import ExecutionState
-from eventflink.views.archive import archived_checkpoints, archived_job
 from eventflink.views.checkpoints import stream_view
 from eventflink.views.jobs_and_cluster import VertexNotFound, subtask_view
-from eventflink.views.plain import View, iso_time, one_sentence
+from eventflink.views.plain import fields_of, iso_time, one_sentence
 from eventflink.views.queries import job_of
 from eventflink.views.waits import Waits
 
@@ -58,7 +66,7 @@ def trouble_of(state: ExecutionState, attempt: int) -> tuple[int, int]:
     return _TROUBLE[state], -attempt
 
 
-def subtasks_page(fold: Fold, job_id: str, vertex_id: str, states: Collection[str], sort: str, first: int, limit: int) -> View:
+def subtasks_page(fold: Fold, job_id: str, vertex_id: str, states: Collection[str], sort: str, first: int, limit: int) -> SubtasksPage:
     """Return the subtasks of a vertex from the `first`-th on of those in one of `states` (none: any), and how many these are.
 
     Raises:
@@ -76,33 +84,30 @@ def subtasks_page(fold: Fold, job_id: str, vertex_id: str, states: Collection[st
     words = checkpoints.last_words if checkpoints is not None else {}
     rows = []
     for subtask in shown:
-        wait = waits.of_subtask(job, subtask)
         row = _row(subtask_view(subtask, job))
-        row["wait"] = one_sentence(wait.why) if wait is not None else None
-        row["waits_since"] = iso_time(wait.since_ms) if wait is not None else None
-        row["progress"] = stream_view(checkpoints, words, subtask.key, stream) if stream is not None and checkpoints is not None else None
+        if (wait := waits.of_subtask(job, subtask)) is not None:
+            row = replace(row, wait=one_sentence(wait.why), waits_since=iso_time(wait.since_ms))
+        if stream is not None and checkpoints is not None:
+            row = replace(row, progress=stream_view(checkpoints, words, subtask.key, stream))
         rows.append(row)
-    return _page(job_id, vertex_id, len(vertex.subtasks), len(matching), rows)
+    return SubtasksPage(job_id=job_id, vertex_id=vertex_id, total=len(vertex.subtasks), matching=len(matching), subtasks=rows)
 
 
-def archived_subtasks_page(archive: View, vertex_id: str, states: Collection[str], sort: str, first: int, limit: int) -> View:
+def archived_subtasks_page(archive: JobArchive, vertex_id: str, states: Collection[str], sort: str, first: int, limit: int) -> SubtasksPage:
     """Return the same from the archive of a job; raises `VertexNotFound`."""
-    job = archived_job(archive)
-    subtasks = archived_vertex(archive, vertex_id)["subtasks"]
-    progress = {row.subtask_index: row for row in archived_checkpoints(archive).subtasks if row.vertex_id == vertex_id}
-    matching = [subtask for subtask in subtasks if not states or subtask["state"] in states]
-    shown = _window(matching, sort, first, limit, lambda subtask: trouble_of(ExecutionState(subtask["state"]), subtask["attempt"]))
-    never = {"wait": None, "waits_since": None}
-    rows = [_row(subtask) | never | {"progress": progress.get(subtask["subtask_index"])} for subtask in shown]
-    return _page(job["job_id"], vertex_id, len(subtasks), len(matching), rows)
+    job_id, subtasks = archive.job.job_id, archived_vertex(archive, vertex_id).subtasks
+    progress = {row.subtask_index: row for row in archive.checkpoints.subtasks if row.vertex_id == vertex_id}
+    matching = [subtask for subtask in subtasks if not states or subtask.state in states]
+    shown = _window(matching, sort, first, limit, lambda subtask: trouble_of(subtask.state, subtask.attempt))
+    rows = [replace(_row(subtask), progress=progress.get(subtask.subtask_index)) for subtask in shown]
+    return SubtasksPage(job_id=job_id, vertex_id=vertex_id, total=len(subtasks), matching=len(matching), subtasks=rows)
 
 
-def archived_vertex(archive: View, vertex_id: str) -> View:
+def archived_vertex(archive: JobArchive, vertex_id: str) -> VertexInfo:
     """Return a vertex with its subtasks from the archive of a job; raises `VertexNotFound`."""
-    job = archived_job(archive)
-    found: View | None = next((vertex for vertex in job["vertices"] if vertex["vertex_id"] == vertex_id), None)
+    found = next((vertex for vertex in archive.job.vertices if vertex.vertex_id == vertex_id), None)
     if found is None:
-        raise no_such_vertex(job["job_id"], vertex_id)
+        raise no_such_vertex(archive.job.job_id, vertex_id)
     return found
 
 
@@ -116,15 +121,11 @@ def _window(matching: Sequence[T], sort: str, first: int, limit: int, trouble: C
     return in_order[first : first + limit]
 
 
-def _page(job_id: str, vertex_id: str, total: int, matching: int, rows: list[View]) -> View:
-    return {"job_id": job_id, "vertex_id": vertex_id, "total": total, "matching": matching, "subtasks": rows}
-
-
-def _row(subtask: View) -> View:
+def _row(subtask: SubtaskInfo) -> SubtaskRow:
     """Return a subtask in short: the exceptions of its job have stack traces, and its result all outputs."""
-    failure, shown = subtask["last_failure"], None
-    if failure is not None:
-        cause = FailureCause(**failure)
-        shown = {"failure_type": cause.failure_type, "message": cause.message[:MESSAGE_LIMIT], "kind": kind_of(cause)}
-    outputs = dict(islice(subtask["outputs"].items(), MAX_OUTPUTS))
-    return subtask | {"last_failure": shown, "outputs": outputs, "outputs_total": len(subtask["outputs"])}
+    cause, failure = subtask.last_failure, None
+    if cause is not None:
+        failure = LastFailure(failure_type=cause.failure_type, message=cause.message[:MESSAGE_LIMIT], kind=kind_of(cause))
+    outputs = dict(islice(subtask.outputs.items(), MAX_OUTPUTS))
+    standing = fields_of(subtask, SubtaskWithAttempts)
+    return SubtaskRow(**standing, last_failure=failure, outputs=outputs, outputs_total=len(subtask.outputs))

@@ -8,6 +8,7 @@ import pytest
 from eventflink.audit.dry_runs import dry_run_view
 from eventflink.audit.standing import standing_of
 from eventflink.audit.subjects import Subject, SubjectType
+from eventflink.documents.plain import plain
 from eventflink.events.effects import TaskDeployment
 from eventflink.events.inputs import RerunJob, TaskStateReport
 from eventflink.events.log_events import (
@@ -63,7 +64,7 @@ def rerun(cluster: ScriptedCluster, rerun_of: str = "job", job_id: str = "again"
 
 def why(cluster: ScriptedCluster, job_id: str = "again") -> dict[str, str]:
     """Return by vertex whether it is reused, and why."""
-    rows = job_view(cluster.fold, job_id)["vertices"]
+    rows = plain(job_view(cluster.fold, job_id))["vertices"]
     return {row["vertex_id"]: f"{'reused' if row['reuse']['is_reused'] else 'runs'}: {row['reuse']['why']}" for row in rows}
 
 
@@ -98,7 +99,7 @@ def test_from_the_failure_on_only_what_had_not_finished_runs(cluster: ScriptedCl
 def test_without_a_word_about_it_everything_runs(cluster: ScriptedCluster) -> None:
     assert run(cluster, rerun(cluster)) == ["a[0]", "a[1]", "x[0]", "b[0]", "c[0]", "d[0]"]
     assert not cluster.events(JobReuseDecided)
-    assert job_view(cluster.fold, "again")["vertices"][0]["reuse"] is None
+    assert job_view(cluster.fold, "again").vertices[0].reuse is None
 
 
 def test_from_a_vertex_on_it_and_all_that_reads_it_runs(cluster: ScriptedCluster) -> None:
@@ -177,7 +178,7 @@ def test_a_vertex_that_was_rescaled_is_reused_with_the_subtasks_that_it_had() ->
 
 def test_outputs_of_a_failed_job_are_kept_for_a_day(cluster: ScriptedCluster) -> None:
     view = job_view(cluster.fold, "job")
-    assert view["outputs_kept_until"].startswith("2027-01-16T08:00:00")
+    assert (view.outputs_kept_until or "").startswith("2027-01-16T08:00:00")
     assert clean_ups(cluster.pass_time(DAY_MS - 1_000)) == []
     waits = standing_of(Subject(SubjectType.JOB, "job", "job"), cluster.master).waits
     assert "its outputs are kept to be reused until 2027" in waits[-1].why
@@ -327,7 +328,7 @@ def test_a_dry_run_tells_of_each_vertex_and_changes_nothing(cluster: ScriptedClu
     command = RerunJob(request_id="dry", job_id="again", rerun_of="job", failed=True)
     view = dry_run_view(replay(cluster.log, cluster.settings), command)
     assert view["sentence"].startswith("RerunJob again would be accepted: 3 of 5 vertices are reused, 1 task is scheduled")
-    assert [(row["vertex_id"], row["is_reused"]) for row in view["reuse"]] == [
+    assert [(row.vertex_id, row.is_reused) for row in view["reuse"]] == [
         ("a", True),
         ("b", True),
         ("x", True),

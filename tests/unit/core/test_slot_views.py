@@ -16,7 +16,7 @@ def test_a_job_shows_for_what_it_waits_and_why() -> None:
     cluster = ScriptedCluster()
     cluster.register("tm", 1, profile=ResourceProfile(500))
     cluster.submit(graph(vertex("a", 3), vertex("b", 2, cpu_cores=1)))
-    view = job_view(cluster.fold, "job")
+    view = plain(job_view(cluster.fold, "job"))
     assert view["slot_requests"] == [
         {"resources": None, "requests": 2, "reason": "NO_FREE_SLOT", "why": "all 1 registered slots are taken"},
         {
@@ -52,7 +52,7 @@ def test_a_job_shows_what_slots_it_requires_and_holds_for_each_group_and_profile
     cluster.register("tm", 3, profile=ResourceProfile(2_000))
     vertices = [sharing("a", 3, cpu_cores=0.5), sharing("b", 2, cpu_cores=1), vertex("c", 2, cpu_cores=1), vertex("later")]
     running = cluster.submit(graph(*vertices, edges=[("c", "later", "rebalance")]))
-    view = job_view(cluster.fold, "job")
+    view = plain(job_view(cluster.fold, "job"))
     requirements = {
         (r["slot_sharing_group"], r["resources"]): (r["required"], r["held"], r["requested"]) for r in view["slot_requirements"]
     }
@@ -60,7 +60,7 @@ def test_a_job_shows_what_slots_it_requires_and_holds_for_each_group_and_profile
     assert [v["slot_sharing_group"] for v in view["vertices"]] == ["shared", "shared", None, None]
     assert json.loads(json.dumps(view["slot_requirements"])) == view["slot_requirements"]
     cluster.run(running)
-    assert job_view(cluster.fold, "job")["slot_requirements"] == []
+    assert job_view(cluster.fold, "job").slot_requirements == []
 
 
 def test_a_task_manager_shows_all_attempts_that_are_in_a_slot() -> None:

@@ -4,14 +4,16 @@ import json
 
 import pytest
 
+from eventflink.documents.one_job import JobInfo
+from eventflink.documents.plain import parse, plain
 from eventflink.events.inputs import TaskStateReport
-from eventflink.gateways.results import ExecutionGraphInfo, read_as
 from eventflink.leadership.fold import Fold
 from eventflink.master.execution_graph import MAX_REMEMBERED_ATTEMPTS
 from eventflink.model.attempts import LostInput
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.snapshots.state_codec import document_of, restore_fold
 from eventflink.views.jobs_and_cluster import job_view
+from eventflink.views.plain import iso_time
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, new_fold, reports_of, vertex
 
 Attempt = tuple[int, str, ExecutionState | None, int | None, int | None, int | None, int | None]
@@ -77,9 +79,9 @@ def test_a_job_knows_when_it_entered_each_status_last_whoever_leads(cluster: Scr
     }
     assert _job_times(_restored(cluster.fold)) == _job_times(cluster.fold)
     view = job_view(cluster.fold, "job")
-    assert view["status_times"]["RESTARTING"] == "2027-01-15T08:00:01.100+00:00"
-    shown = read_as(ExecutionGraphInfo, {**json.loads(json.dumps(view)), "log_offset": 1}).status_times
-    assert {status: round(at.timestamp() * 1000) - START_MS for status, at in shown.items()} == _job_times(cluster.fold)
+    assert view.status_times[JobStatus.RESTARTING] == "2027-01-15T08:00:01.100+00:00"
+    shown = parse(JobInfo, json.loads(json.dumps(plain(view)))).status_times
+    assert {status: iso_time(START_MS + at_ms) for status, at_ms in _job_times(cluster.fold).items()} == shown
 
 
 def test_a_job_that_was_suspended_has_the_times_of_both_lives(cluster: ScriptedCluster) -> None:
@@ -175,8 +177,8 @@ def test_an_attempt_that_got_no_slot_or_was_never_scheduled_has_an_end_and_no_pl
     cluster.cancel()
     assert _attempts(cluster.fold, "a") == [(1, "", ExecutionState.CANCELED, 0, None, None, 10)]
     assert _attempts(cluster.fold, "b") == [(1, "", ExecutionState.CANCELED, None, None, None, 10)]
-    [shown] = job_view(cluster.fold, "job")["vertices"][0]["subtasks"]
-    assert (shown["task_manager_id"], shown["attempts"][0]["task_manager_id"]) == (None, None)
+    [shown] = job_view(cluster.fold, "job").vertices[0].subtasks
+    assert (shown.task_manager_id, shown.attempts[0].task_manager_id) == (None, None)
 
 
 def test_no_more_attempts_of_a_subtask_are_remembered_than_flink_remembers(cluster: ScriptedCluster) -> None:
@@ -195,7 +197,7 @@ def test_callers_are_shown_the_times_and_the_state_of_each_attempt(cluster: Scri
     [second] = deployments(cluster.report(first, ExecutionState.FAILED) + cluster.pass_time(0))
     cluster.pass_time(1_000)
     cluster.report(second, ExecutionState.RUNNING)
-    view = json.loads(json.dumps(job_view(cluster.fold, "job")))
+    view = json.loads(json.dumps(plain(job_view(cluster.fold, "job"))))
     [subtask] = view["vertices"][0]["subtasks"]
     [failed, running] = subtask["attempts"]
     assert failed == {
@@ -213,7 +215,7 @@ def test_callers_are_shown_the_times_and_the_state_of_each_attempt(cluster: Scri
     }
     assert (running["state"], running["running_at"], running["ended_at"]) == ("RUNNING", "2027-01-15T08:00:02.000+00:00", None)
     assert subtask["task_manager_id"] == "one"
-    read = read_as(ExecutionGraphInfo, {**view, "log_offset": 1}).vertices[0].subtasks[0].attempts
+    read = parse(JobInfo, view).vertices[0].subtasks[0].attempts
     assert [(a.attempt, a.state, a.ended_at is None) for a in read] == [
         (1, ExecutionState.FAILED, False),
         (2, ExecutionState.RUNNING, True),

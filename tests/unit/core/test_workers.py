@@ -151,9 +151,9 @@ class TestReasons:
             SlotRequestDeferralReason.NO_TASK_MANAGER,
             SlotRequestDeferralReason.WORKER_REQUESTED,
         ]
-        [waiting] = job_view(cluster.fold, "job")["slot_requests"]
-        assert waiting["reason"] == "WORKER_REQUESTED"
-        assert waiting["why"] == "worker-1, worker-2 with 4 slots were asked of the resource driver and have not registered yet"
+        [waiting] = job_view(cluster.fold, "job").slot_requests
+        assert waiting.reason == "WORKER_REQUESTED"
+        assert waiting.why == "worker-1, worker-2 with 4 slots were asked of the resource driver and have not registered yet"
 
     def test_a_job_is_told_how_the_last_request_failed(self, cluster: ScriptedCluster) -> None:
         cluster.submit(graph(vertex("a")))
@@ -161,8 +161,8 @@ class TestReasons:
         for number in (1, 2, 3):
             cluster.timer(WorkerTerminated(f"worker-{number}", "exit code 1"))
             cluster.pass_time(1)
-        [waiting] = job_view(cluster.fold, "job")["slot_requests"]
-        assert waiting["why"] == "no TaskManager is registered; the last request for a worker failed: worker-3: exit code 1"
+        [waiting] = job_view(cluster.fold, "job").slot_requests
+        assert waiting.why == "no TaskManager is registered; the last request for a worker failed: worker-3: exit code 1"
 
     def test_the_cluster_s_view_names_pending_workers(self, cluster: ScriptedCluster) -> None:
         cluster.submit(graph(vertex("a")))

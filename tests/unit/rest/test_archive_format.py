@@ -1,6 +1,7 @@
 """An archive in Flink's format holds what Flink's API answers about the job, whole or not at all, under ids that Flink can read."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import pytest
 from eventflink.blob import flink_archives
 from eventflink.blob.flink_archives import FlinkArchives
 from eventflink.blob.open_storage import open_storage
+from eventflink.documents.one_job import JobArchive
 from eventflink.rest.flink.archive_format import flink_archive
 from eventflink.views.archive import archive_view
-from eventflink.views.plain import View
 from tests.support.cluster import ScriptedCluster
 from tests.support.ended_jobs import FAILED, STREAMS, ended_cluster, fail_twice
 from tests.support.rest_client import rest_client
@@ -22,7 +23,7 @@ def cluster() -> ScriptedCluster:
     return ended_cluster()
 
 
-def archive_in(place: Path, archive: View) -> dict[str, Any]:
+def archive_in(place: Path, archive: JobArchive) -> dict[str, Any]:
     """Write an archive; return its answers by path."""
     location = FlinkArchives(open_storage(str(place)), flink_archive).write(archive)
     assert location is not None
@@ -68,7 +69,7 @@ def test_what_is_too_long_or_fails_midway_leaves_no_file(cluster: ScriptedCluste
         shorter.setattr(flink_archives, "MAX_ARCHIVE_BYTES", 2_000)
         with pytest.raises(ValueError, match="longer than 2000 bytes"):
             archive_in(tmp_path, archive)
-    del archive["job"]["vertices"][1]["subtasks"]
+    broken = replace(archive.job.vertices[1], subtasks=[replace(archive.job.vertices[1].subtasks[0], state="NO STATE")])  # type: ignore[arg-type]
     with pytest.raises(KeyError):
-        archive_in(tmp_path, archive)
+        archive_in(tmp_path, replace(archive, job=replace(archive.job, vertices=[archive.job.vertices[0], broken])))
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]

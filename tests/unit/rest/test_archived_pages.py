@@ -1,12 +1,12 @@
 """An archive alone shows the pages of its job as the log does, at any moment of the job's life."""
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from fastapi.testclient import TestClient
 
+from eventflink.documents.one_job import JobPage
 from eventflink.leadership.fold import Fold
 from eventflink.views.archive import archive_view
 from eventflink.views.archive_moments import archive_at
@@ -20,7 +20,7 @@ from eventflink.views.pages.job_parts import (
     result_page,
 )
 from eventflink.views.pages.one_job import archived_job_page, job_page
-from eventflink.views.plain import View, iso_time
+from eventflink.views.plain import fields_of, iso_time
 from tests.support.archive_server import ended_jobs, history, put
 from tests.support.cluster import ScriptedCluster, new_fold
 from tests.support.ended_jobs import FAILED, STREAMS, ended_cluster
@@ -48,8 +48,8 @@ def error(client: TestClient, path: str, status: int) -> str:
     return str(answer.json()["errors"][0])
 
 
-def of_the_job(page: View) -> View:
-    return {name: value for name, value in page.items() if name not in OF_THE_CLUSTER}
+def of_the_job(page: JobPage) -> dict[str, Any]:
+    return {name: value for name, value in fields_of(page).items() if name not in OF_THE_CLUSTER}
 
 
 @pytest.mark.parametrize("make", [lambda: recorded().cluster, ended_cluster])
@@ -65,7 +65,7 @@ def test_at_each_moment_of_a_life_an_archive_says_what_the_log_says(make: "type[
             assert archived_checkpoints_page(then) == checkpoints_page(fold, job_id), (job_id, at)
             assert archived_result_page(then, *result) == result_page(fold, job_id, *result), (job_id, at)
             assert archived_bars_page(then, 0, 1_000) == bars_page(fold, job_id, 0, 1_000), (job_id, at)
-            statuses.add(then["job"]["status"])
+            statuses.add(then.job.status)
     assert statuses >= {"RUNNING", "RESTARTING", "CANCELED", "FAILED"}
 
 
@@ -133,15 +133,3 @@ def test_pages_of_one_job_id_in_two_clusters_are_those_of_the_cluster_that_is_na
     page = client.get(f"{API}/archives?first=1&limit=1").json()
     assert (page["by_cluster"], page["by_status"], page["total"]) == ({"east": 1, "west": 2}, {"FAILED": 2, "CANCELED": 1}, 3)
     assert [(job["cluster_id"], job["tasks_by_state"]) for job in page["jobs"]] == [("east", {"FAILED": 1, "CANCELED": 1})]
-
-
-def test_a_job_of_a_version_without_attempts_or_status_times_has_a_life_as_well(tmp_path: Path) -> None:
-    archive = archive_view(ended_cluster().fold, FAILED)
-    job = {name: value for name, value in archive["job"].items() if name != "status_times"}
-    bare = [{name: value for name, value in row.items() if name != "attempts"} for vertex in job["vertices"] for row in vertex["subtasks"]]
-    job["vertices"] = [{**vertex, "subtasks": [row]} for vertex, row in zip(job["vertices"], bare, strict=True)]
-    put(tmp_path, "c", {**archive, "job": job})
-    with history(tmp_path) as (client, _):
-        last = client.get(f"{API}/jobs/{FAILED}/life/bounds").json()["body"]["last_offset"]
-        for at in range(last + 1):
-            assert client.get(f"{API}/jobs/{FAILED}?at={at}").status_code == 200

@@ -11,6 +11,8 @@ from eventflink.blob.job_archives import render_archive
 from eventflink.blob.open_storage import open_storage
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
+from eventflink.documents.one_job import JobArchive
+from eventflink.documents.plain import plain
 from eventflink.model.configuration import ConfigurationError, load_configuration
 from eventflink.reader.archives.index import ArchiveIndex
 from eventflink.rest.access.identity import Role
@@ -19,7 +21,6 @@ from eventflink.rest.access.tokens import mint_token
 from eventflink.rest.flink.archive_format import flink_archive
 from eventflink.rest.flink.job_lists import job_details
 from eventflink.views.archive import archive_view
-from eventflink.views.plain import View
 from tests.support.archive_server import client_of, history, put
 from tests.support.cluster import ScriptedCluster
 from tests.support.ended_jobs import FAILED, STREAMS, ended_cluster
@@ -43,7 +44,7 @@ def cluster() -> ScriptedCluster:
 
 
 @pytest.fixture(scope="module")
-def failed(cluster: ScriptedCluster) -> View:
+def failed(cluster: ScriptedCluster) -> JobArchive:
     return archive_view(cluster.fold, FAILED)
 
 
@@ -75,10 +76,12 @@ def test_every_route_of_a_job_answers_as_in_the_rest_process(cluster: ScriptedCl
         assert answered > 35
         for path in ("/jobs/overview", "/applications/overview", "/jobs"):
             assert client.get(path).json() == rest.get(path).json()
-        assert client.get(f"/eventflink/v1/archives/c/{FAILED}").json() == json.loads(json.dumps(archive_view(cluster.fold, FAILED)))
+        assert client.get(f"/eventflink/v1/archives/c/{FAILED}").json() == json.loads(json.dumps(plain(archive_view(cluster.fold, FAILED))))
 
 
-def test_a_job_id_of_two_clusters_is_the_one_that_ended_last_or_that_of_the_cluster_that_is_named(failed: View, tmp_path: Path) -> None:
+def test_a_job_id_of_two_clusters_is_the_one_that_ended_last_or_that_of_the_cluster_that_is_named(
+    failed: JobArchive, tmp_path: Path
+) -> None:
     put(tmp_path / "one", "east", failed, name="older")
     put(tmp_path / "two", "west", failed, name="newer", ended_at="2100-01-01T00:00:00.000+00:00")
     with history(tmp_path / "one", tmp_path / "two") as (client, _):
@@ -92,7 +95,7 @@ def test_a_job_id_of_two_clusters_is_the_one_that_ended_last_or_that_of_the_clus
         assert error(client, f"/jobs/{FAILED}?cluster=north", 404) == f"archive not found: job '{FAILED}' of cluster 'north'"
 
 
-def test_the_list_has_pages_which_hold_each_job_once_and_filters(failed: View, tmp_path: Path) -> None:
+def test_the_list_has_pages_which_hold_each_job_once_and_filters(failed: JobArchive, tmp_path: Path) -> None:
     for number in range(7):
         # Names that begin alike, and many that ended at the same time.
         put(tmp_path, ("c", "c.d", "c-d")[number % 3], failed, job_id=f"job-{number}", name=f"report {number % 2}")
@@ -116,7 +119,9 @@ def test_the_list_has_pages_which_hold_each_job_once_and_filters(failed: View, t
         assert client.get("/eventflink/v1/archives?limit=1001").status_code == 400
 
 
-def test_what_is_no_archive_is_named_once_and_the_others_are_shown(failed: View, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_no_archive_is_named_once_and_the_others_are_shown(
+    failed: JobArchive, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     put(tmp_path, "c", failed)
     damaged = put(tmp_path, "c", failed, job_id="damaged")
     whole = damaged.read_bytes()
@@ -138,7 +143,7 @@ def test_what_is_no_archive_is_named_once_and_the_others_are_shown(failed: View,
         assert sorted(ids(client, "/jobs/overview")) == sorted([FAILED, "damaged"])
 
 
-def test_an_archive_that_is_damaged_or_removed_later_is_never_served(failed: View, tmp_path: Path) -> None:
+def test_an_archive_that_is_damaged_or_removed_later_is_never_served(failed: JobArchive, tmp_path: Path) -> None:
     path = put(tmp_path, "c", failed)
     with history(tmp_path) as (client, index):
         path.write_bytes(path.read_bytes().replace(b"FAILED", b"FAILES"))
@@ -150,7 +155,7 @@ def test_an_archive_that_is_damaged_or_removed_later_is_never_served(failed: Vie
         assert ids(client, "/jobs/overview") == []
 
 
-def test_of_each_directory_the_newest_archives_are_shown_and_none_is_removed(failed: View, tmp_path: Path) -> None:
+def test_of_each_directory_the_newest_archives_are_shown_and_none_is_removed(failed: JobArchive, tmp_path: Path) -> None:
     for number in range(5):
         put(tmp_path / "one", f"c{number}", failed, job_id=f"job-{number}", later_s=number)
     put(tmp_path / "two", "c", failed, job_id="other")
@@ -162,7 +167,7 @@ def test_of_each_directory_the_newest_archives_are_shown_and_none_is_removed(fai
     assert len(list(tmp_path.rglob("*.json"))) == 7
 
 
-def test_a_directory_that_does_not_answer_keeps_what_was_known_and_is_named(failed: View, tmp_path: Path) -> None:
+def test_a_directory_that_does_not_answer_keeps_what_was_known_and_is_named(failed: JobArchive, tmp_path: Path) -> None:
     put(tmp_path / "near", "c", failed, job_id="near")
     (tmp_path / "far").mkdir()
     with ftp_server(tmp_path / "far") as url:
@@ -183,7 +188,7 @@ def test_before_all_directories_were_looked_through_an_unknown_job_may_be_there(
         assert "the archives are being read; 0 are known so far" in error(client, f"/jobs/{FAILED}", 503)
 
 
-def test_nothing_can_be_commanded_and_no_other_site_reads(failed: View, tmp_path: Path) -> None:
+def test_nothing_can_be_commanded_and_no_other_site_reads(failed: JobArchive, tmp_path: Path) -> None:
     put(tmp_path, "c", failed)
     with history(tmp_path) as (client, _):
         assert client.patch(f"/jobs/{FAILED}").status_code == 405
@@ -194,7 +199,7 @@ def test_nothing_can_be_commanded_and_no_other_site_reads(failed: View, tmp_path
         assert features == {"web-submit": False, "web-cancel": False, "web-rescale": False, "web-history": True}
 
 
-def test_with_tokens_it_asks_who_asks_as_the_rest_process_does(failed: View, tmp_path: Path) -> None:
+def test_with_tokens_it_asks_who_asks_as_the_rest_process_does(failed: JobArchive, tmp_path: Path) -> None:
     put(tmp_path / "archives", "c", failed)
     token = mint_token(tmp_path / "tokens", "ada", Role.VIEWER)
     configuration = load_configuration(None, {"rest.tokens-file": str(tmp_path / "tokens")})

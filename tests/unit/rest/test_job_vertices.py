@@ -2,10 +2,13 @@
 
 import base64
 from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from eventflink.documents.one_job import AttemptInfo, SubtaskInfo
 from eventflink.model.attempts import Accumulators, DoubleCounter, IOMetrics, LongCounter
 from eventflink.model.statuses import ExecutionState
 from eventflink.rest.flink.attempts import AttemptTimes, aggregate_state, standing_of
@@ -129,9 +132,11 @@ def test_durations_count_to_the_end_and_where_there_is_none_to_now() -> None:
 
 
 def test_a_vertex_spans_from_its_first_deployment_to_its_last_end() -> None:
-    def subtask(state: str, deployed_ms: int, ended_ms: int | None) -> dict[str, object]:
-        times = {"scheduled_at": None, "running_at": None, "deployed_at": at(deployed_ms), "ended_at": at(ended_ms) if ended_ms else None}
-        return {"state": state, "attempt": 1, "attempts": [{"attempt": 1} | times]}
+    def subtask(state: str, deployed_ms: int, ended_ms: int | None) -> SubtaskInfo:
+        told: dict[str, Any] = dict.fromkeys(each.name for each in fields(AttemptInfo))
+        told |= {"attempt": 1, "state": state, "deployed_at": at(deployed_ms), "ended_at": at(ended_ms) if ended_ms else None}
+        nothing: dict[str, Any] = dict.fromkeys(each.name for each in fields(SubtaskInfo))
+        return SubtaskInfo(**nothing | {"state": state, "attempt": 1, "attempts": [AttemptInfo(**told)]})
 
     def at(time_ms: int) -> str:
         return f"1970-01-01T00:00:00.{time_ms:03}+00:00"

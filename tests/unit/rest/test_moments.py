@@ -1,6 +1,7 @@
 """A page is of one moment: every answer names the record that it reflects, and says for how long it holds."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from fastapi import APIRouter, FastAPI
@@ -9,7 +10,6 @@ from fastapi.testclient import TestClient
 from eventflink.leadership.fold import Fold
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
 from eventflink.views.jobs_and_cluster import job_view
-from eventflink.views.plain import View
 from tests.support.cluster import replay
 from tests.support.rest_client import rest_client
 from tests.support.scenarios import restarting_cluster
@@ -21,12 +21,12 @@ class Statuses(OwnShape):
     statuses: dict[str, str]
 
 
-def statuses(fold: Fold) -> View:
+def statuses(fold: Fold) -> dict[str, Any]:
     return {"statuses": {job.job_id: str(job.status) for job in fold.master.dispatcher.jobs.values()}}
 
 
-def status_of(fold: Fold, job_id: str) -> View:
-    return {"statuses": {job_id: job_view(fold, job_id)["status"]}}
+def status_of(fold: Fold, job_id: str) -> dict[str, Any]:
+    return {"statuses": {job_id: job_view(fold, job_id).status}}
 
 
 @pytest.fixture(scope="module")

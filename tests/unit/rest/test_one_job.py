@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
+from eventflink.documents.plain import plain
 from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
@@ -230,7 +231,7 @@ def test_a_job_that_has_left_the_memory_is_answered_for_as_before(tmp_path: Path
     cancel_streams(cluster)
     with rest_client(replay(cluster.log, cluster.settings)) as client:
         before = {path: client.get(path.format_map(ABOUT_ONE)) for path in reads_of_one_job(client)}
-    file = archives.write(archive_view(cluster.fold, "job"))
+    file = archives.write(plain(archive_view(cluster.fold, "job")))
     cluster.timer(CleanupsCompleted(("job",)), ArchivesWritten((WrittenArchive("job", file.location, file.digest, file.byte_count),)))
     cluster.pass_time(1)
     assert "job" in cluster.master.dispatcher.forgotten

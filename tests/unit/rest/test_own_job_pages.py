@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
-from eventflink.documents.plain import plain
+from eventflink.documents.one_job import JobArchive
+from eventflink.documents.plain import parse, plain
 from eventflink.events.inputs import TaskStateReport
 from eventflink.jobs.published import write_file_list
 from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
@@ -24,7 +25,6 @@ from eventflink.views.job_document import document_view
 from eventflink.views.pages.bars import archived_bars_page, bars_page
 from eventflink.views.pages.job_parts import (
     archived_checkpoints_page,
-    archived_document,
     archived_exceptions_page,
     archived_result_page,
     checkpoints_page,
@@ -59,21 +59,21 @@ def test_an_ended_job_has_the_same_pages_from_its_archive() -> None:
     compared = 0
     for fold in (busy_cluster().fold, restarting_cluster().fold, eventful_cluster().fold):
         for job_id in [job_id for job_id, job in fold.master.dispatcher.jobs.items() if job.status in TERMINAL_JOB_STATUSES]:
-            archive = json.loads(json.dumps(archive_view(fold, job_id)))
+            archive = parse(JobArchive, json.loads(json.dumps(plain(archive_view(fold, job_id)))))
             page = archived_job_page(archive)
             # For how long outputs are kept is the cluster's, which may let them go before.
-            assert plain(page) == json.loads(json.dumps(plain(job_page(fold, job_id)))) | {"outputs_kept_until": None}
+            assert page == replace(job_page(fold, job_id), outputs_kept_until=None)
             for archived, before in (
                 (archived_bars_page(archive, 0, 100), bars_page(fold, job_id, 0, 100)),
                 (archived_exceptions_page(archive, 9), exceptions_page(fold, job_id, 9)),
                 (archived_checkpoints_page(archive), checkpoints_page(fold, job_id)),
-                (archived_document(archive), document_view(fold, job_id)),
+                (archive.document, document_view(fold, job_id)),
                 (archived_result_page(archive, "", "", 0, 9), result_page(fold, job_id, "", "", 0, 9)),
             ):
                 assert plain(archived) == json.loads(json.dumps(plain(before)))
-            for each in page["vertices"]:
-                wanted = (each["vertex_id"], (), SubtaskOrder.TROUBLE, 0, 10)
-                assert archived_subtasks_page(archive, *wanted) == json.loads(json.dumps(subtasks_page(fold, job_id, *wanted)))
+            for each in page.vertices:
+                wanted = (each.vertex_id, (), SubtaskOrder.TROUBLE, 0, 10)
+                assert archived_subtasks_page(archive, *wanted) == subtasks_page(fold, job_id, *wanted)
             compared += 1
     assert compared >= 4
 
@@ -89,7 +89,7 @@ def test_a_job_that_has_left_the_memory_keeps_its_pages(tmp_path: Path) -> None:
     with rest_client(replay(cluster.log)) as client:
         before = {path: client.get(API + path) for path in PAGES_OF_ONE_JOB}
     assert before["/jobs/job"].json()["body"]["vertices"][0]["watermark"] is not None
-    file = archives.write(archive_view(cluster.fold, "job"))
+    file = archives.write(plain(archive_view(cluster.fold, "job")))
     cluster.timer(CleanupsCompleted(("job",)), ArchivesWritten((WrittenArchive("job", file.location, file.digest, file.byte_count),)))
     cluster.pass_time(1)
     assert "job" in cluster.master.dispatcher.forgotten
@@ -106,8 +106,8 @@ def test_bars_of_a_window_are_those_of_the_whole() -> None:
     for job_id in fold.master.dispatcher.jobs:
         whole = bars_page(fold, job_id, 0, 1_000)
         for limit in (1, 2, 3):
-            windows = [bars_page(fold, job_id, first, limit)["bars"] for first in range(0, whole["total"], limit)]
-            assert [bar for bars in windows for bar in bars] == whole["bars"]
+            windows = [bars_page(fold, job_id, first, limit).bars for first in range(0, whole.total, limit)]
+            assert [bar for bars in windows for bar in bars] == whole.bars
 
 
 def test_a_rescaled_job_keeps_the_bars_of_subtasks_that_it_has_no_more() -> None:
@@ -120,9 +120,9 @@ def test_a_rescaled_job_keeps_the_bars_of_subtasks_that_it_has_no_more() -> None
     cluster.pass_time(1)
     assert cluster.job("job").execution_graph.vertices["a"].parallelism == 1
     page = bars_page(cluster.fold, "job", 0, 100)
-    assert [(bar["subtask_index"], bar["attempt"]) for bar in page["bars"]] == [(0, 1), (0, 2), (1, 1), (2, 1)]
-    assert page["total"] == 4
-    assert subtasks_page(cluster.fold, "job", "a", (), SubtaskOrder.INDEX, 0, 9)["total"] == 1
+    assert [(bar.subtask_index, bar.attempt) for bar in page.bars] == [(0, 1), (0, 2), (1, 1), (2, 1)]
+    assert page.total == 4
+    assert subtasks_page(cluster.fold, "job", "a", (), SubtaskOrder.INDEX, 0, 9).total == 1
 
 
 def test_a_document_is_shown_without_its_secrets() -> None:
@@ -143,10 +143,10 @@ def test_a_result_names_what_its_subtasks_left_by_vertex_and_output() -> None:
     cluster.register("tm", slots=4)
     cluster.run(cluster.submit(graph(vertex("a", 2), vertex("b"), edges=[("a", "b", "hash")])))
     whole = result_page(cluster.fold, "job", "", "", 0, 10)
-    assert (whole["status"], whole["sinks"], whole["outputs_matching"]) == ("FINISHED", ["b"], 3)
-    [left] = result_page(cluster.fold, "job", "b", "default", 0, 10)["outputs"]
-    assert left["location"] == "/outputs/job/b/0/1/default"
-    assert result_page(cluster.fold, "job", "b", "other", 0, 10)["outputs"] == []
+    assert (whole.status, whole.sinks, whole.outputs_matching) == ("FINISHED", ["b"], 3)
+    [left] = result_page(cluster.fold, "job", "b", "default", 0, 10).outputs
+    assert left.location == "/outputs/job/b/0/1/default"
+    assert result_page(cluster.fold, "job", "b", "other", 0, 10).outputs == []
 
 
 def test_the_first_rows_of_a_result_are_read_where_the_log_says(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_stream_says_whether_it_keeps_up_while_it_runs_and_where_its_savepoint
     [task] = deployments(cluster.submit(graph(stream("s"), checkpointing={"interval_ms": 1_000})))
 
     def said() -> str:
-        return str(job_page(cluster.fold, "job")["sentence"])
+        return job_page(cluster.fold, "job").sentence
 
     cluster.start_stream(task)
     assert said() == "Its task is running. Whether it keeps up is known with the first checkpoint."
@@ -195,8 +195,8 @@ def test_a_stream_says_whether_it_keeps_up_while_it_runs_and_where_its_savepoint
     for behind, expected in ((0, well), (180, "'s' does not keep up, as of {}: 180 records behind")):
         sources = (StreamSourceProgress(name="numbers", end_offset="", records_behind=behind),)
         cluster.acknowledge(*orders(cluster.pass_time(1_000)), batch_id=behind + 1, sources=sources, **rates)
-        [vertex_] = job_page(cluster.fold, "job")["vertices"]
-        assert expected.format(vertex_["flow_at"]) in said()
+        [vertex_] = job_page(cluster.fold, "job").vertices
+        assert expected.format(vertex_.flow_at) in said()
     for rows, at_ms, expected in (
         (-1, -1, "records come in a second."),
         (0, -1, "Since its attempts began, no row was written."),
@@ -209,9 +209,9 @@ def test_a_stream_says_whether_it_keeps_up_while_it_runs_and_where_its_savepoint
     cluster.acknowledge(*stopped, batch_id=200, sources=sources, **rates)
     cluster.report(task, ExecutionState.FINISHED)
     page = job_page(cluster.fold, "job")
-    path = plain(page["checkpoints"])["latest"]["savepoint"]["savepoint"]["path"]
-    assert page["sentence"] == f"Its task has finished; it was stopped with the savepoint {path}."
-    assert page["vertices"][0]["back_pressure"] is None, "what has ended keeps nobody waiting"
+    path = plain(page.checkpoints)["latest"]["savepoint"]["savepoint"]["path"]
+    assert page.sentence == f"Its task has finished; it was stopped with the savepoint {path}."
+    assert page.vertices[0].back_pressure is None, "what has ended keeps nobody waiting"
 
 
 def test_a_vertex_says_what_its_newest_attempts_have_read_and_written_and_from_when_to_when() -> None:
@@ -220,8 +220,8 @@ def test_a_vertex_says_what_its_newest_attempts_have_read_and_written_and_from_w
     one, other = deployments(cluster.submit(graph(vertex("a", 2))))
 
     def work() -> tuple[object, ...]:
-        [row] = job_page(cluster.fold, "job")["vertices"]
-        return row["read_records"], row["write_records"], row["began_at"] is not None, row["ended_at"] is not None
+        [row] = job_page(cluster.fold, "job").vertices
+        return row.read_records, row.write_records, row.began_at is not None, row.ended_at is not None
 
     assert work() == (None, None, True, False)
     reports = [reports_of(task, ExecutionState.FINISHED, None) for task in (one, other)]

@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
+from eventflink.documents.job_parts import BarsPage
 from eventflink.documents.jobs import JobsPage
 from eventflink.documents.plain import parse, plain
 from eventflink.events.inputs import TaskManagerDeath
@@ -16,8 +17,6 @@ from eventflink.model.attempts import FailureCause
 from eventflink.model.resources import total_of
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.rest.own import moments
-from eventflink.rest.own.job_part_shapes import BarsPage, DocumentPage, ResultPage
-from eventflink.rest.own.one_job_shapes import JobPage, SubtasksPage
 from eventflink.views.job_document import document_view
 from eventflink.views.pages.bars import bars_page
 from eventflink.views.pages.catalogue import catalogue_page
@@ -65,29 +64,33 @@ def check_pages(fold: Fold) -> None:
     waits = 0
     for row in listed.jobs:
         page = job_page(fold, row.job_id)
-        parse(JobPage, page)
-        assert all(page[name] == value for name, value in plain(row).items() if name != "why")
-        if page["waits"]:
-            assert row.why == page["waits"][0].sentence
+        fits(page)
+        assert all(getattr(page, name) == value for name, value in plain(row).items() if name != "why")
+        if page.waits:
+            assert row.why == page.waits[0].sentence
         else:
-            assert (row.why is None) == (page["cause"] is None)
-            assert page["cause"] is None or (row.why or "").startswith(page["cause"]["failure_type"])
-        assert page["sentence"].isprintable()
-        waits += page["waits_total"]
+            assert (row.why is None) == (page.cause is None)
+            assert page.cause is None or (row.why or "").startswith(page.cause.failure_type)
+        assert page.sentence.isprintable()
+        waits += page.waits_total
         bars = bars_page(fold, row.job_id, 0, 1_000)
-        assert BarsPage(**bars).total == len(bars["bars"])
-        assert exceptions_page(fold, row.job_id, 100).exceptions[:3] == parse(JobPage, page).exceptions
-        assert checkpoints_page(fold, row.job_id).counts == parse(JobPage, page).checkpoints.counts
-        DocumentPage(**document_view(fold, row.job_id))
-        assert ResultPage(**result_page(fold, row.job_id, "", "", 0, 1_000)).status == row.status
-        for each in page["vertices"]:
-            assert sum(bar["vertex_id"] == each["vertex_id"] for bar in bars["bars"]) == bars_of(bars, each["vertex_id"])
-            subtasks = subtasks_page(fold, row.job_id, each["vertex_id"], (), SubtaskOrder.TROUBLE, 0, 1_000)
-            SubtasksPage(**subtasks)
-            assert dict(Counter(subtask["state"] for subtask in subtasks["subtasks"])) == each["states"]
-            waiting = sum(subtask["wait"] is not None for subtask in subtasks["subtasks"])
+        fits(bars)
+        assert bars.total == len(bars.bars)
+        assert exceptions_page(fold, row.job_id, 100).exceptions[:3] == page.exceptions
+        assert checkpoints_page(fold, row.job_id).counts == page.checkpoints.counts
+        fits(checkpoints_page(fold, row.job_id))
+        fits(document_view(fold, row.job_id))
+        result = result_page(fold, row.job_id, "", "", 0, 1_000)
+        fits(result)
+        assert result.status == row.status
+        for each in page.vertices:
+            assert sum(bar.vertex_id == each.vertex_id for bar in bars.bars) == bars_of(bars, each.vertex_id)
+            subtasks = subtasks_page(fold, row.job_id, each.vertex_id, (), SubtaskOrder.TROUBLE, 0, 1_000)
+            fits(subtasks)
+            assert dict(Counter(subtask.state for subtask in subtasks.subtasks)) == each.states
+            waiting = sum(subtask.wait is not None for subtask in subtasks.subtasks)
             if row.status not in TERMINAL_JOB_STATUSES:
-                assert waiting == sum(wait.tasks for wait in page["waits"] if wait.vertex_id == each["vertex_id"])
+                assert waiting == sum(wait.tasks for wait in page.waits if wait.vertex_id == each.vertex_id)
     assert cluster.waits_total == waits == waits_page(fold, 0, 1_000).total
     managers = task_managers_page(fold, 0, 1_000)
     assert cluster.task_managers_total == managers.total == len(cluster.task_managers)
@@ -99,9 +102,9 @@ def check_pages(fold: Fold) -> None:
     assert slots.resources_free == total_of((manager.slot_profile, manager.slots_free) for manager in managers.task_managers)
 
 
-def bars_of(bars: dict[str, Any], vertex_id: str) -> int:
-    [counted] = [vertex["bars"] for vertex in bars["vertices"] if vertex["vertex_id"] == vertex_id]
-    return int(counted)
+def bars_of(bars: BarsPage, vertex_id: str) -> int:
+    [counted] = [vertex.bars for vertex in bars.vertices if vertex.vertex_id == vertex_id]
+    return counted
 
 
 @pytest.mark.parametrize("make", [busy_cluster, restarting_cluster, eventful_cluster])
@@ -169,10 +172,10 @@ def test_what_is_in_trouble_comes_first() -> None:
     order = [row.status for row in all_jobs(cluster.fold, JobOrder.TROUBLE).jobs]
     assert order[:2] == ["FAILING", "RESTARTING"]
     assert order[-1] == "FINISHED"
-    subtasks = subtasks_page(cluster.fold, "waiting", "a", (), SubtaskOrder.TROUBLE, 0, 10)["subtasks"]
-    assert [subtask["state"] for subtask in subtasks] == ["SCHEDULED"] * 5 + ["DEPLOYING"] * 4
+    subtasks = subtasks_page(cluster.fold, "waiting", "a", (), SubtaskOrder.TROUBLE, 0, 10).subtasks
+    assert [subtask.state for subtask in subtasks] == ["SCHEDULED"] * 5 + ["DEPLOYING"] * 4
     chosen = subtasks_page(cluster.fold, "waiting", "a", ("DEPLOYING",), SubtaskOrder.INDEX, 1, 2)
-    assert (chosen["total"], chosen["matching"], [s["subtask_index"] for s in chosen["subtasks"]]) == (9, 4, [1, 2])
+    assert (chosen.total, chosen.matching, [s.subtask_index for s in chosen.subtasks]) == (9, 4, [1, 2])
 
 
 def sentence(cluster: ScriptedCluster) -> str:
@@ -232,7 +235,7 @@ def test_texts_of_strangers_move_no_cursor_and_stay_short() -> None:
         page.sentence,
         went_on,
         page.problems[0].sentence,
-        job_page(cluster.fold, "hostile")["sentence"],
+        job_page(cluster.fold, "hostile").sentence,
     ):
         assert said.isprintable()
         assert len(said) <= 600

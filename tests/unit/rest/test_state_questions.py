@@ -9,6 +9,7 @@ from fastapi.testclient import TestClient
 
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
+from eventflink.documents.plain import plain
 from eventflink.reader.questions import MAX_WAIT_MS, QuestionInvalid, answer_of, look_up, question_of
 from eventflink.rest.application import build_application
 from eventflink.rest.own.state import MAX_JOBS
@@ -104,7 +105,7 @@ def test_the_end_of_a_job_is_waited_for_as_long_as_was_asked() -> None:
 @pytest.mark.parametrize("part", ["", "/status", "/exceptions", "/checkpoints", "/result"])
 def test_a_job_that_has_left_the_memory_is_answered_for_from_its_archive(cluster: ScriptedCluster, tmp_path: Path, part: str) -> None:
     archives = JobArchives(open_storage(str(tmp_path)), 0)
-    archives.write(archive_view(cluster.fold, JOB))
+    archives.write(plain(archive_view(cluster.fold, JOB)))
     question = question_of(f"/jobs/{JOB}{part}", {})
     before = look_up(question, cluster.fold)
     empty = ScriptedCluster()
