@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from eventflink.documents.log import ComparedMoment, Difference, Differences
+from eventflink.documents.plain import part_of
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES
@@ -60,29 +62,24 @@ def _values_of(job: JobMaster) -> dict[str, Any]:
     }
 
 
-def difference_of(before: Fold, after: Fold, max_rows: int = MAX_ROWS) -> dict[str, Any]:
+def difference_of(before: Fold, after: Fold, max_rows: int = MAX_ROWS) -> Differences:
     """Return what differs between the states of two folds of one log, as `difference_between` does."""
     return difference_between(moment_of(before), moment_of(after), max_rows)
 
 
-def difference_between(before: Moment, after: Moment, max_rows: int = MAX_ROWS) -> dict[str, Any]:
-    """Return what differs between two moments.
-
-    `before` and `after` have `log_offset` and `at`, `head` is a sentence, and `rows` are the first `max_rows` of `total` differences: what
-    it is about (`thing`: leader, cluster, job or task_manager, with its `id` and, of a job, its `name`), the `change` (new, gone or
-    changed), the `field`, its values `before` and `after` (None: it is not there), and `says`, the same in words.
-    """
+def difference_between(before: Moment, after: Moment, max_rows: int = MAX_ROWS) -> Differences:
+    """Return what differs between two moments, the first `max_rows` of it."""
     rows = list(_rows(before, after))
-    return {
-        "before": {"log_offset": before.log_offset, "at": before.at},
-        "after": {"log_offset": after.log_offset, "at": after.at},
-        "head": _head(before, after, rows),
-        "rows": rows[:max_rows],
-        "total": len(rows),
-    }
+    return Differences(
+        before=part_of(ComparedMoment, before),
+        after=part_of(ComparedMoment, after),
+        head=_head(before, after, rows),
+        rows=rows[:max_rows],
+        total=len(rows),
+    )
 
 
-def _rows(before: Moment, after: Moment) -> Iterator[dict[str, Any]]:
+def _rows(before: Moment, after: Moment) -> Iterator[Difference]:
     for thing in _TITLES:
         was, now = before.things[thing], after.things[thing]
         for name in [*was, *(name for name in now if name not in was)]:
@@ -99,7 +96,7 @@ def _shown(values: dict[str, Any]) -> Iterator[str]:
     return (each for each in values if each != "name")
 
 
-def _row(thing: str, name: str, what: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+def _row(thing: str, name: str, what: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Difference:
     change = "new" if old is None else "gone" if new is None else "changed"
     known = new or old or {}
     called = " ".join(part for part in (_TITLES[thing], name, f"'{known['name']}'" if known.get("name") else "") if part)
@@ -109,23 +106,22 @@ def _row(thing: str, name: str, what: str, old: dict[str, Any] | None, new: dict
     else:
         said = f"{what.replace('_', ' ')} {_said(now if change == 'new' else was)}"
         says = f"{called} is {change}: {said}"
-    about = {"thing": thing, "id": name or None, "name": known.get("name")}
-    return {**about, "change": change, "field": what, "before": was, "after": now, "says": says}
+    return Difference(thing=thing, id=name or None, name=known.get("name"), change=change, field=what, before=was, after=now, says=says)
 
 
 def _said(value: Any) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _head(before: Moment, after: Moment, rows: list[dict[str, Any]]) -> str:
+def _head(before: Moment, after: Moment, rows: list[Difference]) -> str:
     """Return in one sentence how much differs, from what to what."""
     span = f"from {_place(before)} to {_place(after)}"
     if not rows:
         return f"nothing differs {span}"
-    counts = Counter((row["thing"], row["change"]) for row in rows if row["change"] != "changed")
-    ended = sum(row["field"] == "status" and row["after"] in TERMINAL_JOB_STATUSES for row in rows if row["thing"] == "job")
+    counts = Counter((row.thing, row.change) for row in rows if row.change != "changed")
+    ended = sum(row.field == "status" and row.after in TERMINAL_JOB_STATUSES for row in rows if row.thing == "job")
     restarts = sum(_restarts(before, job_id, values) for job_id, values in after.things["job"].items())
-    leaders = [row for row in rows if row["thing"] == "leader" and row["field"] == "epoch"]
+    leaders = [row for row in rows if row.thing == "leader" and row.field == "epoch"]
     told = [
         _count(counts["job", "new"], "new job"),
         _count(ended, "job ended", "jobs ended"),
@@ -133,7 +129,7 @@ def _head(before: Moment, after: Moment, rows: list[dict[str, Any]]) -> str:
         _count(restarts, "restart"),
         _count(counts["task_manager", "new"], "TaskManager came", "TaskManagers came"),
         _count(counts["task_manager", "gone"], "TaskManager went", "TaskManagers went"),
-        *(f"epoch {row['before']} → {row['after']}" for row in leaders),
+        *(f"epoch {row.before} → {row.after}" for row in leaders),
     ]
     known = ", ".join(filter(None, told))
     return f"{_count(len(rows), 'difference')} {span}{': ' if known else ''}{known}"

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Any, Final
 
 from eventflink.documents.checkpoints import (
@@ -19,6 +18,7 @@ from eventflink.documents.checkpoints import (
     StreamOfSubtask,
 )
 from eventflink.documents.failures import JobExceptions
+from eventflink.documents.log import MarkKind
 from eventflink.documents.one_job import AccumulatorInfo, AttemptInfo, JobArchive, JobInfo, JobOutcome, SubtaskInfo
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import CheckpointStatus, ExecutionState, JobStatus
@@ -49,15 +49,6 @@ _ORDER: Final = (
 """In which a job enters statuses within one millisecond."""
 
 
-class ChangeKind(StrEnum):
-    """What there is to mark in the life of a job."""
-
-    FAILURE = "failure"
-    CHECKPOINT = "checkpoint"
-    SAVEPOINT = "savepoint"
-    STOP = "stop"
-
-
 @dataclass(frozen=True, slots=True)
 class Change:
     """Something that happened to a job."""
@@ -65,7 +56,7 @@ class Change:
     at: str
     """ISO 8601 in UTC with milliseconds, as all times of an archive: they compare as texts."""
     label: str
-    kind: ChangeKind | None = None
+    kind: MarkKind | None = None
 
 
 def changes_of(archive: JobArchive) -> list[Change]:
@@ -73,7 +64,7 @@ def changes_of(archive: JobArchive) -> list[Change]:
     job, ended_at = archive.job, archive.job.ended_at or ""
     found = [Change(job.submitted_at, "submitted"), *_of_attempts(job), *_of_failures(archive), *_of_checkpoints(archive)]
     for at, status in _statuses(archive):
-        found.append(Change(at, f"the job is {status}", ChangeKind.STOP if at == ended_at and status is job.status else None))
+        found.append(Change(at, f"the job is {status}", MarkKind.STOP if at == ended_at and status is job.status else None))
     return sorted((change for change in found if job.submitted_at <= change.at <= ended_at), key=lambda change: change.at)
 
 
@@ -128,13 +119,13 @@ def _of_attempts(job: JobInfo) -> Iterator[Change]:
 def _of_failures(archive: JobArchive) -> Iterator[Change]:
     for each in archive.exceptions.exceptions:
         led_to = reaction_of(each)
-        yield Change(each.at, f"{each.task} failed{f': {led_to}' if led_to else ''}", ChangeKind.FAILURE)
+        yield Change(each.at, f"{each.task} failed{f': {led_to}' if led_to else ''}", MarkKind.FAILURE)
 
 
 def _of_checkpoints(archive: JobArchive) -> Iterator[Change]:
     for each in archive.checkpoints.history:
         done = each.status is CheckpointStatus.COMPLETED
-        what, kind = ("savepoint", ChangeKind.SAVEPOINT) if each.savepoint else ("checkpoint", ChangeKind.CHECKPOINT)
+        what, kind = ("savepoint", MarkKind.SAVEPOINT) if each.savepoint else ("checkpoint", MarkKind.CHECKPOINT)
         yield Change(_end_of(each), f"{what} {each.checkpoint_id} {'is complete' if done else 'failed'}", kind if done else None)
 
 

@@ -2,11 +2,12 @@
 
 import itertools
 import json
-from typing import Any
 
 import pytest
 
 from eventflink.audit.difference import Moment, difference_between, difference_of, moment_of
+from eventflink.documents.log import Differences
+from eventflink.documents.plain import parse, plain
 from eventflink.model.statuses import ExecutionState
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, new_fold, replay, vertex
 from tests.support.scenarios import eventful_cluster
@@ -23,15 +24,15 @@ def eventful() -> list[Moment]:
     return moments
 
 
-def rows(difference: dict[str, Any], thing: str) -> dict[tuple[str | None, str], tuple[str, object, object]]:
-    return {(row["id"], row["field"]): (row["change"], row["before"], row["after"]) for row in difference["rows"] if row["thing"] == thing}
+def rows(difference: Differences, thing: str) -> dict[tuple[str | None, str], tuple[str, object, object]]:
+    return {(row.id, row.field): (row.change, row.before, row.after) for row in difference.rows if row.thing == thing}
 
 
 def test_a_moment_differs_from_itself_in_nothing(eventful: list[Moment]) -> None:
     for moment in eventful:
         same = difference_between(moment, moment)
-        assert (same["rows"], same["total"]) == ([], 0)
-        assert same["head"].startswith("nothing differs from log offset")
+        assert (same.rows, same.total) == ([], 0)
+        assert same.head.startswith("nothing differs from log offset")
 
 
 def test_what_came_changed_and_went_is_told_with_what_it_was_and_is() -> None:
@@ -54,21 +55,21 @@ def test_what_came_changed_and_went_is_told_with_what_it_was_and_is() -> None:
     assert rows(difference, "task_manager")["tm2", "instance_id"] == ("new", None, "tm2-1")
     assert rows(difference, "leader")[None, "epoch"] == ("changed", 1, 2)
     assert rows(difference, "cluster")[None, "slots"] == ("changed", 2, 3)
-    assert difference["head"].endswith(": 1 new job, 1 job ended, 1 restart, 1 TaskManager came, epoch 1 → 2")
-    assert "job old 'test job': status RUNNING → FINISHED" in [row["says"] for row in difference["rows"]]
+    assert difference.head.endswith(": 1 new job, 1 job ended, 1 restart, 1 TaskManager came, epoch 1 → 2")
+    assert "job old 'test job': status RUNNING → FINISHED" in [row.says for row in difference.rows]
 
 
 def test_backwards_the_same_differs_with_the_sides_exchanged(eventful: list[Moment]) -> None:
     early, late = eventful[len(eventful) // 3], eventful[-1]
     forth, back = difference_between(early, late), difference_between(late, early)
     exchanged = {"new": "gone", "gone": "new", "changed": "changed"}
-    told = {(r["thing"], r["id"], r["field"], r["change"], repr(r["before"]), repr(r["after"])) for r in forth["rows"]}
-    assert told == {(r["thing"], r["id"], r["field"], exchanged[r["change"]], repr(r["after"]), repr(r["before"])) for r in back["rows"]}
-    assert len(told) == forth["total"] == back["total"] > 20
+    told = {(r.thing, r.id, r.field, r.change, repr(r.before), repr(r.after)) for r in forth.rows}
+    assert told == {(r.thing, r.id, r.field, exchanged[r.change], repr(r.after), repr(r.before)) for r in back.rows}
+    assert len(told) == forth.total == back.total > 20
 
 
 def test_each_difference_of_a_log_is_plain_and_bounded(eventful: list[Moment]) -> None:
     for early, late in itertools.pairwise(eventful):
         difference = difference_between(early, late, max_rows=2)
-        assert json.loads(json.dumps(difference)) == difference
-        assert len(difference["rows"]) == min(2, difference["total"])
+        assert parse(Differences, json.loads(json.dumps(plain(difference)))) == difference
+        assert len(difference.rows) == min(2, difference.total)

@@ -13,6 +13,8 @@ from eventflink.cli.log_questions import PlaceType
 from eventflink.cli.past import states_at
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import read_page
+from eventflink.documents.log import Differences
+from eventflink.documents.plain import parse
 
 _STYLES = {"new": "green", "gone": "red", "changed": "yellow"}
 
@@ -30,16 +32,16 @@ def diff(session: Session, before: Place, after: Place, limit: int, *, as_json: 
     """
     page = read_page(session, "/diff", {"a": str(before), "b": str(after), "limit": limit})
     if page is not None:
-        difference = page["body"]
+        difference = parse(Differences, page["body"])
     else:
         earlier, later = states_at(session, (before, after), moment_of)
         difference = difference_between(earlier, later, limit)
     if as_json:
         session.print_json(difference)
         return ExitCode.OK
-    session.out.print(difference["head"], markup=False, soft_wrap=True)
-    for row in difference["rows"]:
-        session.out.print(Text(f"  {row['says']}", style=_STYLES[row["change"]]), soft_wrap=True)
-    if more := difference["total"] - len(difference["rows"]):
+    session.out.print(difference.head, markup=False, soft_wrap=True)
+    for row in difference.rows:
+        session.out.print(Text(f"  {row.says}", style=_STYLES[row.change]), soft_wrap=True)
+    if more := difference.total - len(difference.rows):
         session.err.print(f"{more} more differences are not shown (--limit)")
     return ExitCode.OK

@@ -1,6 +1,6 @@
 """The life of an archived job as a time line: its moments are numbered from 0, its submission, and take the place of offsets in a log.
 
-A moment is a millisecond in which something of the job changed. The shapes are those that the log has, so that one bar shows both.
+A moment is a millisecond in which something of the job changed. The documents are those of the log, so that one bar shows both.
 """
 
 from bisect import bisect_right
@@ -9,8 +9,9 @@ from itertools import groupby, pairwise
 from typing import Any, Final
 
 from eventflink.audit.filters import Place
+from eventflink.documents.log import LabelledRecord, LogBounds, MarkKind, MarkOfLog, StepsFromMoment, StretchOfLog, TimeLine
 from eventflink.documents.one_job import JobArchive
-from eventflink.views.archive_moments import Change, ChangeKind, changes_of
+from eventflink.views.archive_moments import Change, changes_of
 
 MAX_MARKS: Final = 500
 MAX_LABEL: Final = 200
@@ -52,13 +53,13 @@ class Life:
             return place.offset
         return max(0, bisect_right(self._times_ms, place.at_ms or 0) - 1)
 
-    def bounds(self) -> dict[str, Any]:
+    def bounds(self) -> LogBounds:
         """Return from where to where it goes."""
+        last, last_at = self.last, self.times[-1]
         first = {"first_offset": 0, "first_at": self.times[0], "states_from": 0}
-        last = {"last_offset": self.last, "last_at": self.times[-1], "indexed_to": self.last, "indexed_to_at": self.times[-1]}
-        return first | last | {"topic_id": "", "history": {"answers": True, "reason": "", "restarts": 0, "bytes": None}}
+        return LogBounds(**first, last_offset=last, last_at=last_at, indexed_to=last, indexed_to_at=last_at)
 
-    def histogram(self, first: Place | None, until: Place | None, buckets: int) -> dict[str, Any]:
+    def time_line(self, first: Place | None, until: Place | None, buckets: int) -> TimeLine:
         """Return how much changed in each of some stretches of time, equally long, and what there is to mark; both ends are included."""
         start = 0 if first is None else self.moment_at(first)
         end = max(start + 1, self.moment_at(until) + 1)
@@ -66,50 +67,49 @@ class Life:
         count = min(buckets, until_ms - from_ms + 1)
         times = [from_ms + number * (until_ms + 1 - from_ms) // count for number in range(count)]
         edges = [(bisect_right(self._times_ms, at_ms - 1, start, end), at_ms) for at_ms in times] + [(end, until_ms)]
-        marked = [(number, change) for number in range(start, end) for change in self._changes[number] if change.kind is not None]
-        return {
-            "from": start,
-            "until": end,
-            "from_at": self.times[start],
-            "until_at": self.times[end - 1],
-            "buckets": [self._bucket(*edge, *after) for edge, after in pairwise(edges)],
-            "leaderships": [],
-            "leaderships_total": 0,
-            "marks": [self._mark(*each) for each in marked[-MAX_MARKS:]],
-            "marks_total": len(marked),
-        }
+        marked = [
+            (number, change, change.kind) for number in range(start, end) for change in self._changes[number] if change.kind is not None
+        ]
+        return TimeLine(
+            begins=start,
+            until=end,
+            from_at=self.times[start],
+            until_at=self.times[end - 1],
+            buckets=[self._stretch(*edge, *after) for edge, after in pairwise(edges)],
+            marks=[self._mark(*each) for each in marked[-MAX_MARKS:]],
+            marks_total=len(marked),
+        )
 
-    def _bucket(self, start: int, from_ms: int, end: int, until_ms: int) -> dict[str, Any]:
+    def _stretch(self, start: int, from_ms: int, end: int, until_ms: int) -> StretchOfLog:
         changes = [change for those in self._changes[start:end] for change in those]
-        return {
-            "from_offset": start,
-            "until_offset": end,
-            "from_at": _iso(from_ms),
-            "until_at": _iso(until_ms),
-            "decisions": end - start,
-            "failures": sum(change.kind is ChangeKind.FAILURE for change in changes),
-            "rejected": 0,
-        }
+        return StretchOfLog(
+            from_offset=start,
+            until_offset=end,
+            from_at=_iso(from_ms),
+            until_at=_iso(until_ms),
+            decisions=end - start,
+            failures=sum(change.kind is MarkKind.FAILURE for change in changes),
+            rejected=0,
+        )
 
-    def _mark(self, number: int, change: Change) -> dict[str, Any]:
-        label = change.label[:MAX_LABEL]
-        return {"offset": number, "at": change.at, "kind": change.kind, "label": label, "job_id": self._job_id, "count": 1}
+    def _mark(self, number: int, change: Change, kind: MarkKind) -> MarkOfLog:
+        return MarkOfLog(offset=number, at=change.at, kind=kind, label=change.label[:MAX_LABEL], job_id=self._job_id, count=1)
 
-    def steps(self, number: int) -> dict[str, Any]:
+    def steps(self, number: int) -> StepsFromMoment:
         """Return the moments before and after one."""
         before, after = (number - 1 if number > 0 else None), (number + 1 if number < self.last else None)
-        return {
-            "previous": before,
-            "next": after,
-            "previous_label": None if before is None else self.label(before),
-            "next_label": None if after is None else self.label(after),
-            "unchanged_since_at": self.times[number],
-            "unchanged_until_at": None if after is None else self.times[after],
-        }
+        return StepsFromMoment(
+            previous=before,
+            next=after,
+            previous_label=None if before is None else self.label(before),
+            next_label=None if after is None else self.label(after),
+            unchanged_since_at=self.times[number],
+            unchanged_until_at=None if after is None else self.times[after],
+        )
 
-    def position(self, number: int) -> dict[str, Any]:
+    def position(self, number: int) -> LabelledRecord:
         """Return what a moment is."""
-        return {"offset": number, "decided_at": self.times[number], "label": self.label(number)}
+        return LabelledRecord(offset=number, decided_at=self.times[number], label=self.label(number))
 
     def label(self, number: int) -> str:
         """Return in words what happened at a moment: what there is to mark, else the last of it."""

@@ -5,11 +5,12 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from eventflink.audit.entries import Entry
 from eventflink.audit.filters import Place
 from eventflink.audit.plain import plain
+from eventflink.documents.log import CauseOfDecision, DecisionPage, EventOfDecision, EventRow, EventsPage, LinkedDecision
 from eventflink.events.decision import Cause, InputCause, LogEvent
 from eventflink.events.log_events import FollowUpDecided
 from eventflink.events.wording import describe, describe_cause, details_of, iso_time, subject_of
@@ -48,26 +49,26 @@ class EventsWanted:
     """The event, as offset and index, behind which to go on in that order."""
 
 
-def events(book: LogBook, wanted: EventsWanted) -> dict[str, Any]:
+def events(book: LogBook, wanted: EventsWanted) -> EventsPage:
     """Return a page of events; `next` is the event behind which the next page begins, as `OFFSET.INDEX`, None at the end."""
     start, end = book.range_of(wanted.first, wanted.last)
     first, behind = start << INDEX_BITS, end << INDEX_BITS
     if wanted.cursor is not None:
         place = (wanted.cursor[0] << INDEX_BITS) + wanted.cursor[1]
         first, behind = (first, min(behind, place)) if wanted.newest_first else (max(first, place + 1), behind)
-    rows: list[dict[str, Any]] = []
+    rows: list[EventRow] = []
     last: int | None = None
     entry: Entry | None = None
     hidden = [book.index.by_type.get(name, ()) for name in wanted.without]
     for searched, place in enumerate(_places(book, wanted, first, behind)):
         if len(rows) == wanted.limit or searched == MAX_SEARCHED:
-            return {"events": rows, "next": f"{(last or 0) >> INDEX_BITS}.{(last or 0) & _INDEX}"}
+            return EventsPage(events=rows, next=f"{(last or 0) >> INDEX_BITS}.{(last or 0) & _INDEX}")
         last, offset = place, place >> INDEX_BITS
         counts_as_wanted = wanted.rejected is None or book.index.is_rejected(offset) is wanted.rejected
         if counts_as_wanted and not any(_holds(each, place) for each in hidden):
             entry = entry if entry is not None and entry.offset == offset else book.entry(offset)
             rows.append(event_row(entry, place & _INDEX))
-    return {"events": rows, "next": None}
+    return EventsPage(events=rows, next=None)
 
 
 def _places(book: LogBook, wanted: EventsWanted, first: int, behind: int) -> Iterator[int]:
@@ -118,66 +119,69 @@ def _holds(places: Sequence[int], place: int) -> bool:
     return number < len(places) and places[number] == place
 
 
-def event_row(entry: Entry, index: int) -> dict[str, Any]:
+def event_row(entry: Entry, index: int) -> EventRow:
     """Return an event in words, with where it stands."""
     decision = entry.decision
     event = decision.events[index]
-    return {
-        "offset": entry.offset,
-        "index": index,
-        "epoch": decision.epoch,
-        "sequence": decision.sequence,
-        "decided_at": iso_time(decision.decided_at_ms),
-        "accepted": entry.accepted,
-        "rejection": entry.rejection,
-        "job_id": getattr(event, "job_id", None),
-        "task_manager_id": getattr(event, "task_manager_id", None),
+    return EventRow(
+        offset=entry.offset,
+        index=index,
+        epoch=decision.epoch,
+        sequence=decision.sequence,
+        decided_at=iso_time(decision.decided_at_ms),
+        accepted=entry.accepted,
+        rejection=entry.rejection,
+        job_id=getattr(event, "job_id", None),
+        task_manager_id=getattr(event, "task_manager_id", None),
         **_in_words(event),
-    }
+    )
 
 
-def _in_words(event: LogEvent) -> dict[str, Any]:
+def _in_words(event: LogEvent) -> dict[str, str]:
+    """Return the fields of `EventInWords` by name."""
     return {"type": type(event).__name__, "subject": printable(subject_of(event)), "details": printable(details_of(event))}
 
 
-def decision(book: LogBook, offset: int) -> dict[str, Any]:
+def decision(book: LogBook, offset: int) -> DecisionPage:
     """Return one decision: what it answers, what it says, which decisions it continues and which continue it."""
     book.check(offset)
     entry = book.entry(offset)
     made = entry.decision
     led = book.index.leadership_at(offset)
-    return {
-        "offset": offset,
-        "decided_at": iso_time(made.decided_at_ms),
-        "appended_at": iso_time(entry.timestamp_ms),
-        "epoch": made.epoch,
-        "sequence": made.sequence,
-        "leader_id": made.leader_id,
-        "master_id": (led.master_id or None) if led is not None and led.leader_id == made.leader_id else None,
-        "actor": made.actor or None,
-        "accepted": entry.accepted,
-        "rejection": entry.rejection,
-        "byte_count": entry.byte_count,
-        "causes": [_cause(cause) for cause in made.causes[:MAX_SHOWN_CAUSES]],
-        "events": [{**_in_words(event), "payload": shown(plain(event))} for event in made.events[:MAX_SHOWN_EVENTS]],
-        "events_total": len(made.events),
-        "because_of": [_link(book, entry, other) for other in book.index.links.before(offset)],
-        "led_to": [_link(book, entry, other) for other in book.index.links.after(offset, book.last_offset + 1)],
-    }
+    return DecisionPage(
+        offset=offset,
+        decided_at=iso_time(made.decided_at_ms),
+        appended_at=iso_time(entry.timestamp_ms),
+        epoch=made.epoch,
+        sequence=made.sequence,
+        leader_id=made.leader_id,
+        master_id=(led.master_id or None) if led is not None and led.leader_id == made.leader_id else None,
+        actor=made.actor or None,
+        accepted=entry.accepted,
+        rejection=entry.rejection,
+        byte_count=entry.byte_count,
+        causes=[_cause(cause) for cause in made.causes[:MAX_SHOWN_CAUSES]],
+        events=[EventOfDecision(**_in_words(event), payload=shown(plain(event))) for event in made.events[:MAX_SHOWN_EVENTS]],
+        events_total=len(made.events),
+        because_of=[_link(book, entry, other) for other in book.index.links.before(offset)],
+        led_to=[_link(book, entry, other) for other in book.index.links.after(offset, book.last_offset + 1)],
+    )
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
-    place: dict[str, Any] = dict.fromkeys(("topic", "partition", "offset", "last_offset"))
-    if isinstance(cause, InputCause):
-        place = {"topic": cause.topic, "partition": cause.partition, "offset": cause.first_offset, "last_offset": cause.last_offset}
-    return {"sentence": describe_cause(cause), **place}
+def _cause(cause: Cause) -> CauseOfDecision:
+    sentence = describe_cause(cause)
+    if not isinstance(cause, InputCause):
+        return CauseOfDecision(sentence=sentence)
+    return CauseOfDecision(
+        sentence=sentence, topic=cause.topic, partition=cause.partition, offset=cause.first_offset, last_offset=cause.last_offset
+    )
 
 
-def _link(book: LogBook, entry: Entry, offset: int) -> dict[str, Any]:
+def _link(book: LogBook, entry: Entry, offset: int) -> LinkedDecision:
     other = book.entry(offset)
     said = list(islice(_on_same_threads(entry, other), _SAID_OF_A_LINK + 1)) or list(other.decision.events[: _SAID_OF_A_LINK + 1])
     more = " …" if len(said) > _SAID_OF_A_LINK else ""
-    return {"offset": offset, "sentence": "; ".join(map(describe, said[:_SAID_OF_A_LINK])) + more}
+    return LinkedDecision(offset=offset, sentence="; ".join(map(describe, said[:_SAID_OF_A_LINK])) + more)
 
 
 def _on_same_threads(entry: Entry, other: Entry) -> Iterator[LogEvent]:

@@ -7,9 +7,10 @@ subtasks that have answered it; nothing is made up between two of them.
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from eventflink.audit.entries import Entry
+from eventflink.documents.log import FlowOfJob, FlowOfStream, FlowPoint
 from eventflink.events.log_events import CheckpointAcknowledged
 from eventflink.model.stream_progress import StreamProgress
 from eventflink.reader.past.log_book import LogBook
@@ -30,30 +31,30 @@ class _Point:
     at_ms: int
     answers: list[StreamProgress] = field(default_factory=list)
 
-    def view(self) -> dict[str, Any]:
+    def view(self) -> FlowPoint:
         """Return the sums; null: unknown."""
         answers = self.answers
         behind = [source.records_behind for answer in answers for source in answer.sources if source.records_behind >= 0]
         watermark_ms = min((answer.watermark_ms for answer in answers if answer.watermark_ms > 0), default=0)
-        return {
-            "offset": self.offset,
-            "at": iso_time(self.at_ms),
-            "subtasks": len(answers),
-            "input_rows_per_second": sum(answer.input_rows_per_second for answer in answers),
-            "processed_rows_per_second": sum(answer.processed_rows_per_second for answer in answers),
-            "records_behind": sum(behind) if behind else None,
-            "batch_duration_ms": max(answer.batch_duration_ms for answer in answers),
-            "state_rows": sum(answer.state_rows for answer in answers),
-            "state_bytes": sum(answer.state_bytes for answer in answers),
-            "rows_written": sum_of_known(output.rows_written for answer in answers for output in answer.outputs),
-            "watermark": iso_time(watermark_ms) if watermark_ms else None,
-        }
+        return FlowPoint(
+            offset=self.offset,
+            at=iso_time(self.at_ms),
+            subtasks=len(answers),
+            input_rows_per_second=sum(answer.input_rows_per_second for answer in answers),
+            processed_rows_per_second=sum(answer.processed_rows_per_second for answer in answers),
+            records_behind=sum(behind) if behind else None,
+            batch_duration_ms=max(answer.batch_duration_ms for answer in answers),
+            state_rows=sum(answer.state_rows for answer in answers),
+            state_bytes=sum(answer.state_bytes for answer in answers),
+            rows_written=sum_of_known(output.rows_written for answer in answers for output in answer.outputs),
+            watermark=iso_time(watermark_ms),
+        )
 
 
-def flow_curves(book: LogBook, offset: int, job_id: str, points: int) -> dict[str, Any]:
+def flow_curves(book: LogBook, offset: int, job_id: str, points: int) -> FlowOfJob:
     """Return for each stream of a job how it flowed at up to so many checkpoints, the oldest first, up to a record."""
     answers = _places(book.index.by_job.get(job_id, ()), book.index.by_type.get(CheckpointAcknowledged.__name__, ()), offset)
-    curves: dict[str, list[dict[str, Any]]] = {}
+    curves: dict[str, list[FlowPoint]] = {}
     for checkpoint in _checkpoints(_Answers(book, answers), points):
         of_checkpoint: dict[str, _Point] = {}
         for entry, event in checkpoint:
@@ -64,8 +65,8 @@ def flow_curves(book: LogBook, offset: int, job_id: str, points: int) -> dict[st
         for vertex_id, point in of_checkpoint.items():
             if point.answers:
                 curves.setdefault(vertex_id, []).append(point.view())
-    vertices = [{"vertex_id": vertex_id, "points": of_vertex} for vertex_id, of_vertex in curves.items()]
-    return {"job_id": job_id, "answers": len(answers), "vertices": vertices}
+    vertices = [FlowOfStream(vertex_id=vertex_id, points=of_vertex) for vertex_id, of_vertex in curves.items()]
+    return FlowOfJob(job_id=job_id, answers=len(answers), vertices=vertices)
 
 
 class _Answers:

@@ -1,4 +1,4 @@
-"""What can be asked of the past: each question is a method here, and answers with plain values.
+"""What can be asked of the past: each question is a method here, and answers with a document and the record that it reflects.
 
 A historian belongs to whoever feeds it records; here is neither a clock nor a wire. Questions are quick: some milliseconds, and where a
 state has to be loaded some tens of them.
@@ -11,6 +11,7 @@ from eventflink.audit import NothingKnown
 from eventflink.audit.difference import difference_between, moment_of
 from eventflink.audit.explanation import explanation_view
 from eventflink.audit.filters import Place
+from eventflink.documents.log import LogBounds
 from eventflink.leadership.fold import Fold
 from eventflink.master.settings import MasterSettings
 from eventflink.reader.past import decisions, time_line, why
@@ -59,13 +60,13 @@ class Historian:
         finally:
             release_fold(fold)
 
-    def bounds(self) -> dict[str, Any]:
+    def bounds(self) -> LogBounds:
         """Return from where to where the log is known."""
-        return {"topic_id": self._topic_id, **time_line.bounds(self.book)}
+        return time_line.bounds(self.book, self._topic_id)
 
     def histogram(self, first: Place | None, last: Place | None, buckets: int) -> dict[str, Any]:
         """Return how much was decided when, who led, and what is marked."""
-        return self._as_of(None, time_line.histogram(self.book, first, last, buckets))
+        return self._as_of(None, time_line.time_line(self.book, first, last, buckets))
 
     def position(self, place: Place | None) -> dict[str, Any]:
         """Return which record a place is."""
@@ -111,7 +112,7 @@ class Historian:
         offset = self.book.offset_of(place)
         return self._as_of(offset, time_line.masters(self.book, offset))
 
-    def _as_of(self, offset: int | None, body: dict[str, Any]) -> dict[str, Any]:
+    def _as_of(self, offset: int | None, body: object) -> dict[str, Any]:
         """Return what the index says, with the record that it is about; None: the last one."""
         offset = self.book.last_offset if offset is None else offset
         led = self.book.index.leadership_at(offset)

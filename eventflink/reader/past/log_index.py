@@ -8,12 +8,12 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from eventflink.audit.attribution import Attribution
 from eventflink.audit.cause_chain import Origins
 from eventflink.audit.entries import Entry
+from eventflink.documents.log import MarkKind
 from eventflink.events.log_events import (
     CheckpointCompleted,
     ClusterShutdownRequested,
@@ -35,18 +35,6 @@ from eventflink.reader.past.links import Links
 
 INDEX_BITS: Final = 20
 """Of a place: no record has so many events."""
-
-
-class MarkKind(StrEnum):
-    """What is marked on a time line."""
-
-    FAILURE = "failure"
-    TASK_MANAGER_LOST = "task_manager_lost"
-    CHECKPOINT = "checkpoint"
-    SAVEPOINT = "savepoint"
-    RESTART = "restart"
-    RESCALE = "rescale"
-    STOP = "stop"
 
 
 _MARKS: Final[dict[type[LogEvent], MarkKind]] = {

@@ -8,9 +8,24 @@ from itertools import pairwise
 from typing import Any, Final
 
 from eventflink.audit.filters import Place
+from eventflink.documents.log import (
+    HistoryHealth,
+    LabelledRecord,
+    LeaderRow,
+    LeadershipRow,
+    LogBounds,
+    MarkKind,
+    MarkOfLog,
+    MasterRow,
+    MastersPage,
+    StepsFromMoment,
+    StretchOfLog,
+    TimeLine,
+)
+from eventflink.documents.plain import part_of
 from eventflink.events.wording import describe
 from eventflink.reader.past.log_book import LogBook
-from eventflink.reader.past.log_index import INDEX_BITS, Leadership, MarkKind, count_between, places_between
+from eventflink.reader.past.log_index import INDEX_BITS, Leadership, count_between, places_between
 from eventflink.views.plain import iso_time
 
 MAX_MARKS: Final = 500
@@ -19,21 +34,23 @@ MAX_LEADERSHIPS: Final = 1_000
 _INDEX: Final = (1 << INDEX_BITS) - 1
 
 
-def bounds(book: LogBook) -> dict[str, Any]:
+def bounds(book: LogBook, topic_id: str) -> LogBounds:
     """Return from where to where the log is known, and from where on its states are."""
-    known = book.last_offset >= book.first_offset
-    return {
-        "first_offset": book.first_offset if known else None,
-        "first_at": book.time(book.first_offset) if known else None,
-        "states_from": book.states_from if known and book.states_from <= book.last_offset else None,
-        "indexed_to": book.last_offset if known else None,
-        "indexed_to_at": book.time(book.last_offset) if known else None,
-        "records": book.last_offset + 1 - book.first_offset,
-        "bytes": book.store.byte_count + book.index.byte_count(),
-    }
+    health = HistoryHealth(bytes=book.store.byte_count + book.index.byte_count())
+    if book.last_offset < book.first_offset:
+        return LogBounds(topic_id=topic_id, history=health)
+    return LogBounds(
+        first_offset=book.first_offset,
+        first_at=book.time(book.first_offset),
+        states_from=book.states_from if book.states_from <= book.last_offset else None,
+        topic_id=topic_id,
+        indexed_to=book.last_offset,
+        indexed_to_at=book.time(book.last_offset),
+        history=health,
+    )
 
 
-def histogram(book: LogBook, first: Place | None, last: Place | None, buckets: int) -> dict[str, Any]:
+def time_line(book: LogBook, first: Place | None, last: Place | None, buckets: int) -> TimeLine:
     """Return how much was decided in each of some stretches of time, equally long, and what there is to mark in the whole.
 
     Where a record is the end of something, it is the one after its last.
@@ -45,34 +62,33 @@ def histogram(book: LogBook, first: Place | None, last: Place | None, buckets: i
     edges = _edges(book, start, end, min(buckets, until_ms - from_ms + 1))
     places, total = _marked(book, start, end)
     leaderships = leaderships_between(book, start, end)
-    return {
-        "from": start,
-        "until": end,
-        "from_at": iso_time(from_ms),
-        "until_at": iso_time(until_ms),
-        "buckets": [
-            {
-                "from_offset": start,
-                "until_offset": end,
-                "from_at": iso_time(from_ms),
-                "until_at": iso_time(until_ms),
-                "decisions": end - start,
-                "failures": _count(book, MarkKind.FAILURE, start, end),
-                "rejected": count_between(book.index.rejected, start, end),
-            }
+    return TimeLine(
+        begins=start,
+        until=end,
+        from_at=iso_time(from_ms),
+        until_at=iso_time(until_ms),
+        buckets=[
+            StretchOfLog(
+                from_offset=start,
+                until_offset=end,
+                from_at=iso_time(from_ms),
+                until_at=iso_time(until_ms),
+                decisions=end - start,
+                failures=_count(book, MarkKind.FAILURE, start, end),
+                rejected=count_between(book.index.rejected, start, end),
+            )
             for (start, from_ms), (end, until_ms) in pairwise(edges)
         ],
-        "leaderships": leaderships[-MAX_LEADERSHIPS:],
-        "leaderships_total": len(leaderships),
-        "marks": [_mark(book, *each) for each in places],
-        "marks_total": total,
-    }
+        leaderships=leaderships[-MAX_LEADERSHIPS:],
+        leaderships_total=len(leaderships),
+        marks=[_mark(book, *each) for each in places],
+        marks_total=total,
+    )
 
 
-def _empty(book: LogBook, offset: int) -> dict[str, Any]:
+def _empty(book: LogBook, offset: int) -> TimeLine:
     at = book.time(min(max(offset, book.first_offset), book.last_offset)) if book.last_offset >= book.first_offset else None
-    nothing: dict[str, Any] = {"buckets": [], "leaderships": [], "leaderships_total": 0, "marks": [], "marks_total": 0}
-    return {"from": offset, "until": offset, "from_at": at, "until_at": at, **nothing}
+    return TimeLine(begins=offset, until=offset, from_at=at, until_at=at)
 
 
 def _edges(book: LogBook, start: int, end: int, count: int) -> list[tuple[int, int]]:
@@ -108,14 +124,14 @@ def _marked(book: LogBook, start: int, end: int) -> tuple[list[tuple[MarkKind, i
     return sorted(found, key=lambda each: each[1]), total
 
 
-def _mark(book: LogBook, kind: MarkKind, place: int, count: int) -> dict[str, Any]:
+def _mark(book: LogBook, kind: MarkKind, place: int, count: int) -> MarkOfLog:
     offset = place >> INDEX_BITS
     event = book.entry(offset).decision.events[place & _INDEX]
     job_id = getattr(event, "job_id", None)
-    return {"offset": offset, "at": book.time(offset), "kind": str(kind), "label": describe(event), "job_id": job_id, "count": count}
+    return MarkOfLog(offset=offset, at=book.time(offset), kind=kind, label=describe(event), job_id=job_id, count=count)
 
 
-def leaderships_between(book: LogBook, start: int, end: int) -> list[dict[str, Any]]:
+def leaderships_between(book: LogBook, start: int, end: int) -> list[LeadershipRow]:
     """Return who led in a part of the log, oldest first, each whole."""
     return [_leadership(book, one, after) for one, after in _with_next(book.index.leaderships) if _is_within(one, after, start, end)]
 
@@ -128,57 +144,57 @@ def _is_within(one: Leadership, after: Leadership | None, start: int, end: int) 
     return one.from_offset < end and (after is None or after.from_offset > start)
 
 
-def _leadership(book: LogBook, one: Leadership, after: Leadership | None) -> dict[str, Any]:
+def _leadership(book: LogBook, one: Leadership, after: Leadership | None) -> LeadershipRow:
     end = after.from_offset if after is not None else book.last_offset + 1
-    return {
-        "epoch": one.epoch,
-        "leader_id": one.leader_id,
-        "master_id": one.master_id or None,
-        "from_offset": one.from_offset,
-        "from_at": iso_time(one.granted_at_ms),
-        "until_offset": after.from_offset if after is not None else None,
-        "until_at": iso_time(after.quiet_since_ms) if after is not None else None,
-        "gap_ms": max(0, one.granted_at_ms - one.quiet_since_ms) if one.quiet_since_ms else None,
-        "decisions": end - one.from_offset - count_between(book.index.rejected, one.from_offset, end),
-        "rejected": count_between(book.index.rejected, one.from_offset, end),
-    }
+    return LeadershipRow(
+        epoch=one.epoch,
+        leader_id=one.leader_id,
+        master_id=one.master_id or None,
+        from_offset=one.from_offset,
+        from_at=iso_time(one.granted_at_ms),
+        until_offset=after.from_offset if after is not None else None,
+        until_at=iso_time(after.quiet_since_ms) if after is not None else None,
+        gap_ms=max(0, one.granted_at_ms - one.quiet_since_ms) if one.quiet_since_ms else None,
+        decisions=end - one.from_offset - count_between(book.index.rejected, one.from_offset, end),
+        rejected=count_between(book.index.rejected, one.from_offset, end),
+    )
 
 
-def masters(book: LogBook, offset: int) -> dict[str, Any]:
+def masters(book: LogBook, offset: int) -> MastersPage:
     """Return who led up to a record: the masters, the one that leads last, and their leaderships, oldest first."""
     leaderships = leaderships_between(book, book.first_offset, offset + 1)
-    by_id: dict[str, dict[str, Any]] = {}
+    by_id: dict[str, MasterRow] = {}
     for each in leaderships:
-        until = min(offset + 1, each["until_offset"] or offset + 1)
-        known = by_id.pop(each["master_id"] or "", {"leaderships": 0, "decisions": 0})
-        by_id[each["master_id"] or ""] = {
-            "master_id": each["master_id"],
-            "leader_id": each["leader_id"],
-            "epoch": each["epoch"],
-            "leaderships": known["leaderships"] + 1,
-            "decisions": known["decisions"] + until - each["from_offset"] - count_between(book.index.rejected, each["from_offset"], until),
-            "last_offset": until - 1,
-            "last_at": book.time(until - 1),
-        }
-    leader = leaderships[-1] if leaderships else None
-    return {
-        "leader": leader and {name: leader[name] for name in ("master_id", "leader_id", "epoch", "from_offset", "from_at")},
-        "masters": list(by_id.values()),
-        "leaderships": leaderships[-MAX_LEADERSHIPS:],
-        "leaderships_total": len(leaderships),
-    }
+        until = min(offset + 1, each.until_offset or offset + 1)
+        known = by_id.pop(each.master_id or "", None)
+        decisions = until - each.from_offset - count_between(book.index.rejected, each.from_offset, until)
+        by_id[each.master_id or ""] = MasterRow(
+            master_id=each.master_id,
+            leader_id=each.leader_id,
+            epoch=each.epoch,
+            leaderships=1 + (known.leaderships if known is not None else 0),
+            decisions=decisions + (known.decisions if known is not None else 0),
+            last_offset=until - 1,
+            last_at=book.time(until - 1),
+        )
+    return MastersPage(
+        leader=part_of(LeaderRow, leaderships[-1]) if leaderships else None,
+        masters=list(by_id.values()),
+        leaderships=leaderships[-MAX_LEADERSHIPS:],
+        leaderships_total=len(leaderships),
+    )
 
 
-def position(book: LogBook, offset: int) -> dict[str, Any]:
+def position(book: LogBook, offset: int) -> LabelledRecord:
     """Return what a record says first."""
-    return {"offset": offset, "decided_at": book.time(offset), "label": _label(book, offset)}
+    return LabelledRecord(offset=offset, decided_at=book.time(offset), label=_label(book, offset))
 
 
 def _label(book: LogBook, offset: int, place: int = 0) -> str:
     return describe(book.entry(offset).decision.events[place & _INDEX])
 
 
-def steps(book: LogBook, offset: int, job_id: str | None, task_manager_id: str | None) -> dict[str, Any]:
+def steps(book: LogBook, offset: int, job_id: str | None, task_manager_id: str | None) -> StepsFromMoment:
     """Return the records before and after one that count and concern a job or a TaskManager, or anything.
 
     `unchanged_since_at` is when the last such record up to `offset` was decided, and `unchanged_until_at` when the next one was.
@@ -191,14 +207,14 @@ def steps(book: LogBook, offset: int, job_id: str | None, task_manager_id: str |
     last = _step(book, places, offset + 1, -1)
     before = _step(book, places, offset, -1)
     after = _step(book, places, offset, +1)
-    return {
-        "previous": before and before >> INDEX_BITS,
-        "next": after and after >> INDEX_BITS,
-        "previous_label": None if before is None else _label(book, before >> INDEX_BITS, before),
-        "next_label": None if after is None else _label(book, after >> INDEX_BITS, after),
-        "unchanged_since_at": None if last is None else book.time(last >> INDEX_BITS),
-        "unchanged_until_at": None if after is None else book.time(after >> INDEX_BITS),
-    }
+    return StepsFromMoment(
+        previous=before and before >> INDEX_BITS,
+        next=after and after >> INDEX_BITS,
+        previous_label=None if before is None else _label(book, before >> INDEX_BITS, before),
+        next_label=None if after is None else _label(book, after >> INDEX_BITS, after),
+        unchanged_since_at=None if last is None else book.time(last >> INDEX_BITS),
+        unchanged_until_at=None if after is None else book.time(after >> INDEX_BITS),
+    )
 
 
 def _step(book: LogBook, places: Any, offset: int, way: int) -> int | None:

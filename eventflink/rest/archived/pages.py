@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request
 
+from eventflink.documents.log import LabelledRecord, LogBounds, StepsFromMoment, TimeLine
 from eventflink.documents.one_job import JobArchive
 from eventflink.reader.archives.life import Life, LifeHasNoSuchMoment, moment_of
 from eventflink.rest.archived.reads import ArchiveReader, ReaderOfRequest
 from eventflink.rest.errors import not_found
 from eventflink.rest.own.log import MAX_BUCKETS, PlaceText
-from eventflink.rest.own.log_shapes import Bounds, Histogram, Position, Steps
 from eventflink.rest.own.moments import AtText, Moment, parse_place
 from eventflink.rest.own.one_job import PREFIX, JobId
 from eventflink.views.archive_moments import archive_at
@@ -77,7 +77,7 @@ def archived_pages(request: Request, *_: Any) -> ArchivedPages:
 
 
 @router.get("/bounds")
-async def bounds(life: LifeOfRequest) -> Moment[Bounds]:
+async def bounds(life: LifeOfRequest) -> Moment[LogBounds]:
     """Return from where to where the life of a job goes."""
     return await life.told(lambda found, _: found.bounds())
 
@@ -88,19 +88,19 @@ async def histogram(
     first: Annotated[PlaceText, Query(alias="from")] = None,
     until: PlaceText = None,
     buckets: Annotated[int, Query(ge=1, le=MAX_BUCKETS)] = 240,
-) -> Moment[Histogram]:
+) -> Moment[TimeLine]:
     """Return a part of the life of a job, both ends included: how much changed when, and what is marked."""
     start, end = parse_place("from", first), parse_place("until", until)
-    return await life.told(lambda found, _: found.histogram(start, end, buckets))
+    return await life.told(lambda found, _: found.time_line(start, end, buckets))
 
 
 @router.get("/steps")
-async def steps(life: LifeOfRequest) -> Moment[Steps]:
+async def steps(life: LifeOfRequest) -> Moment[StepsFromMoment]:
     """Return the moments before and after one."""
     return await life.told(Life.steps)
 
 
 @router.get("/position")
-async def position(life: LifeOfRequest) -> Moment[Position]:
+async def position(life: LifeOfRequest) -> Moment[LabelledRecord]:
     """Return which moment a time is: the last one until then."""
     return await life.told(Life.position)

@@ -1,11 +1,12 @@
 """Dry runs: what the leader would decide if a request came now, or had come after the record that `at` names. Nothing is written."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from pydantic import Field
 
 from eventflink.audit.dry_runs import dry_run_view
+from eventflink.documents.log import Differences
 from eventflink.documents.one_job import WouldBeReused
 from eventflink.events.inputs import Request as MasterRequest
 from eventflink.model.actors import named
@@ -46,7 +47,7 @@ class DryRun(OwnShape):
     """Whether nothing more follows at once."""
     reuse: list[WouldBeReused] = Field(default_factory=list)
     """Of each vertex of a job that would run again from somewhere."""
-    differences: dict[str, Any]
+    differences: Differences
     """Of the states before and after, as `/eventflink/v1/diff` tells them."""
     leader_id: str
     """The fencing token of the leader that would decide: a command that names it is for no other."""

@@ -4,6 +4,7 @@ All of it is the business of the history (`history/historian.py`); here are the 
 """
 
 import re
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
@@ -13,24 +14,22 @@ from fastapi import Path as PathParameter
 from eventflink.audit import FilterInvalid
 from eventflink.audit.difference import MAX_ROWS
 from eventflink.audit.filters import event_type
+from eventflink.documents.log import (
+    DecisionPage,
+    Differences,
+    EventsPage,
+    FlowOfJob,
+    LabelledRecord,
+    LogBounds,
+    MastersPage,
+    StepsFromMoment,
+    TimeLine,
+)
 from eventflink.leadership.fold import Fold
 from eventflink.reader.past.decisions import EventsWanted
 from eventflink.reader.past.port import HistoryRefused
 from eventflink.rest.errors import RestError
-from eventflink.rest.own.log_shapes import (
-    Bounds,
-    DecisionShape,
-    Diff,
-    Events,
-    Flow,
-    Histogram,
-    HistoryHealth,
-    Masters,
-    Position,
-    Steps,
-    Why,
-)
-from eventflink.rest.own.moments import Moment, MomentsOfRequest, UntimedOfRequest, parse_place
+from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape, UntimedOfRequest, parse_place
 from eventflink.rest.reading import ServicesOfRequest
 
 MAX_BUCKETS: Final = 600
@@ -44,32 +43,38 @@ _CURSOR: Final = re.compile(r"(\d{1,13})\.(\d{1,6})")
 
 router = APIRouter()
 
+
+class Why(OwnShape, extra="allow"):
+    """What an id named, what that was, and why; further fields are facts of its type, as `eventflink why --json` has them."""
+
+    type: str
+    id: str
+    state: str
+    cause: dict[str, Any] | None
+    waits: list[dict[str, Any]]
+    chain: list[dict[str, Any]]
+    omitted: int
+    """How many decisions in the middle of the chain are left out."""
+    log_offset: int
+
+
 PlaceText = Annotated[str | None, Query(max_length=64, description="An offset, or an ISO 8601 time.")]
 Id = Annotated[str | None, Query(max_length=1024)]
 
 
 @router.get("/log/bounds")
-async def bounds(moments: UntimedOfRequest, services: ServicesOfRequest) -> Moment[Bounds]:
+async def bounds(moments: UntimedOfRequest, services: ServicesOfRequest) -> Moment[LogBounds]:
     """Return from where to where the log is there, and how far the past is known."""
     reason, restarts = services.history.health()
-    known: dict[str, Any] = {}
+    known = LogBounds()
     if not reason:
         try:
             known = await services.history.ask("bounds")
         except HistoryRefused as error:
             reason = error.message
     live = await moments.page(_end)
-    told = Bounds(
-        first_offset=known.get("first_offset"),
-        first_at=known.get("first_at"),
-        states_from=known.get("states_from"),
-        last_offset=live.offset,
-        last_at=live.decided_at,
-        topic_id=known.get("topic_id", ""),
-        indexed_to=known.get("indexed_to"),
-        indexed_to_at=known.get("indexed_to_at"),
-        history=HistoryHealth(answers=not reason, reason=reason, restarts=restarts, bytes=known.get("bytes")),
-    )
+    health = replace(known.history, answers=not reason, reason=reason, restarts=restarts)
+    told = replace(known, last_offset=live.offset, last_at=live.decided_at, history=health)
     return live.model_copy(update={"body": told})
 
 
@@ -83,7 +88,7 @@ async def histogram(
     first: Annotated[PlaceText, Query(alias="from")] = None,
     until: PlaceText = None,
     buckets: Annotated[int, Query(ge=1, le=MAX_BUCKETS)] = 240,
-) -> Moment[Histogram]:
+) -> Moment[TimeLine]:
     """Return a part of the log, both ends included, as a time line: how much was decided when, who led, what is marked."""
     return await moments.told("histogram", parse_place("from", first), parse_place("until", until), buckets)
 
@@ -101,7 +106,7 @@ async def events(
     order: Literal["newest", "oldest"] = "newest",
     limit: Annotated[int, Query(ge=1, le=MAX_EVENTS)] = 100,
     after: Annotated[str | None, Query(max_length=32, description="What the page before gave as `next`.")] = None,
-) -> Moment[Events]:
+) -> Moment[EventsPage]:
     """Return events of a part of the log, both ends included, that fit all the filters; of several types, any."""
     wanted = EventsWanted(
         first=parse_place("from", first),
@@ -135,7 +140,7 @@ def _cursor(text: str | None) -> tuple[int, int] | None:
 
 
 @router.get("/log/steps")
-async def steps(moments: MomentsOfRequest, job: Id = None, task_manager: Id = None) -> Moment[Steps]:
+async def steps(moments: MomentsOfRequest, job: Id = None, task_manager: Id = None) -> Moment[StepsFromMoment]:
     """Return the records before and after a moment that count and concern a job or a TaskManager; without either, any."""
     if job is not None and task_manager is not None:
         raise RestError(HTTPStatus.BAD_REQUEST, "give one of job and task_manager")
@@ -147,19 +152,19 @@ async def flow(
     moments: MomentsOfRequest,
     job: Annotated[str, Query(min_length=1, max_length=1024)],
     points: Annotated[int, Query(ge=1, le=MAX_POINTS, description="Checkpoints that are shown of each stream, at most.")] = 120,
-) -> Moment[Flow]:
+) -> Moment[FlowOfJob]:
     """Return how the streams of a job have flowed up to a moment, by what their subtasks said at its checkpoints."""
     return await moments.told("flow", await moments.known(moments.place), job, points)
 
 
 @router.get("/log/position")
-async def position(moments: MomentsOfRequest) -> Moment[Position]:
+async def position(moments: MomentsOfRequest) -> Moment[LabelledRecord]:
     """Return which record a moment is: the last that was decided until then."""
     return await moments.told("position", await moments.known(moments.place))
 
 
 @router.get("/log/{offset}")
-async def decision(moments: UntimedOfRequest, offset: Annotated[int, PathParameter(ge=0, le=MAX_OFFSET)]) -> Moment[DecisionShape]:
+async def decision(moments: UntimedOfRequest, offset: Annotated[int, PathParameter(ge=0, le=MAX_OFFSET)]) -> Moment[DecisionPage]:
     """Return one decision: what it answers, its events, what led to it and what it led to."""
     await moments.known(parse_place("offset", str(offset)))
     return await moments.told("decision", offset)
@@ -171,7 +176,7 @@ async def diff(
     a: PlaceText = None,
     b: PlaceText = None,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = MAX_ROWS,
-) -> Moment[Diff]:
+) -> Moment[Differences]:
     """Return what differs between the states at two moments; without one, the newest."""
     before, after = await moments.known(parse_place("a", a)), await moments.known(parse_place("b", b))
     return await moments.told("diff", before, after, limit)
@@ -184,6 +189,6 @@ async def why(moments: MomentsOfRequest, thing: Annotated[str, PathParameter(min
 
 
 @router.get("/masters")
-async def masters(moments: MomentsOfRequest) -> Moment[Masters]:
+async def masters(moments: MomentsOfRequest) -> Moment[MastersPage]:
     """Return who led up to a moment: the masters, and their leaderships."""
     return await moments.told("masters", await moments.known(moments.place))

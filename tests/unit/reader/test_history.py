@@ -10,6 +10,7 @@ import pytest
 from eventflink.audit.entries import Entry, FoldJudge, Record, read_entries
 from eventflink.audit.explanation import explain_why
 from eventflink.audit.filters import EventFilter, Wanted
+from eventflink.documents.plain import plain
 from eventflink.events.log_events import JobSubmitted, SlotRequested, TaskManagerRegistered
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
@@ -215,7 +216,7 @@ def test_what_a_decision_continues_is_earlier_and_tells_of_it_in_turn(seed: int)
 
 def test_a_failure_is_linked_to_the_start_of_its_attempt_and_to_what_came_of_it() -> None:
     historian = Historian(book_of(records_of(storied_cluster())), "", MasterSettings())
-    failed = historian.decision(6)["body"]
+    failed = plain(historian.decision(6)["body"])
     assert "TaskFailed" in [event["type"] for event in failed["events"]]
     assert [link["offset"] for link in failed["because_of"]] == [5]
     assert "JobSubmitted" in failed["because_of"][0]["sentence"]

@@ -1,44 +1,58 @@
-"""The documents about the log: its bounds, its time line, its events and decisions."""
+"""The log: its bounds, its time line, its events and decisions, who led, and what differs between two moments of it."""
 
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
-from pydantic import Field
-
-from eventflink.reader.past.log_index import MarkKind
-from eventflink.rest.own.moments import OwnShape
+from eventflink.documents.plain import written_as
 
 
-class HistoryHealth(OwnShape):
-    """How whoever answers about the past is."""
+class MarkKind(StrEnum):
+    """What is marked on a time line."""
 
-    answers: bool
-    reason: str
+    FAILURE = "failure"
+    TASK_MANAGER_LOST = "task_manager_lost"
+    CHECKPOINT = "checkpoint"
+    SAVEPOINT = "savepoint"
+    RESTART = "restart"
+    RESCALE = "rescale"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryHealth:
+    """How the process that answers about the past is."""
+
+    answers: bool = True
+    reason: str = ""
     """Why it does not answer; empty: it does."""
-    restarts: int
-    bytes: int | None
+    restarts: int = 0
+    bytes: int | None = None
     """What it holds of the log in memory, without states; null: it does not answer."""
 
 
-class Bounds(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogBounds:
     """From where to where the log is there."""
 
-    first_offset: int | None
+    first_offset: int | None = None
     """The first record that can be shown; null: none can yet."""
-    first_at: str | None
-    states_from: int | None
+    first_at: str | None = None
+    states_from: int | None = None
     """The first record whose state can be shown."""
-    last_offset: int
+    last_offset: int = -1
     """The last record that this process has read; -1: none."""
-    last_at: str | None
-    topic_id: str
+    last_at: str | None = None
+    topic_id: str = ""
     """Kafka's id of the log's topic; empty: not known."""
-    indexed_to: int | None
+    indexed_to: int | None = None
     """The last record that the past is known of; questions beyond it get 503."""
-    indexed_to_at: str | None
-    history: HistoryHealth
+    indexed_to_at: str | None = None
+    history: HistoryHealth = HistoryHealth()
 
 
-class Bucket(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StretchOfLog:
     """A stretch of time."""
 
     from_offset: int
@@ -53,13 +67,14 @@ class Bucket(OwnShape):
     """Decisions that do not count."""
 
 
-class LeadershipShape(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeadershipRow:
     """Who led from one record on."""
 
     epoch: int
     leader_id: str
     master_id: str | None
-    """Null: its grant is not in the log any more."""
+    """null: its grant is not in the log any more."""
     from_offset: int
     from_at: str | None
     """When Kafka took the grant."""
@@ -68,12 +83,13 @@ class LeadershipShape(OwnShape):
     until_at: str | None
     """Of the last record of this leadership."""
     gap_ms: int | None
-    """Nobody led for so long before it, at most: an idle leader leaves no trace of when it ended. Null: nothing was before it."""
+    """Nobody led for so long before it, at most: an idle leader leaves no trace of when it ended. null: nothing was before it."""
     decisions: int
     rejected: int
 
 
-class Mark(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkOfLog:
     """Something on the time line."""
 
     offset: int
@@ -85,22 +101,24 @@ class Mark(OwnShape):
     """How many of the kind it stands for; it is the first of them."""
 
 
-class Histogram(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLine:
     """A part of the log as a time line."""
 
-    from_: int = Field(alias="from")
+    begins: int = field(metadata=written_as("from"))
     until: int
     """The record after its last."""
     from_at: str | None
     until_at: str | None
-    buckets: list[Bucket]
-    leaderships: list[LeadershipShape]
-    leaderships_total: int
-    marks: list[Mark]
-    marks_total: int
+    buckets: list[StretchOfLog] = field(default_factory=list)
+    leaderships: list[LeadershipRow] = field(default_factory=list)
+    leaderships_total: int = 0
+    marks: list[MarkOfLog] = field(default_factory=list)
+    marks_total: int = 0
 
 
-class EventWords(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventInWords:
     """An event in words."""
 
     type: str
@@ -108,7 +126,8 @@ class EventWords(OwnShape):
     details: str
 
 
-class EventRow(EventWords):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow(EventInWords):
     """An event, and where it stands."""
 
     offset: int
@@ -122,7 +141,8 @@ class EventRow(EventWords):
     task_manager_id: str | None
 
 
-class Events(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventsPage:
     """A page of events."""
 
     events: list[EventRow]
@@ -130,30 +150,34 @@ class Events(OwnShape):
     """What the next page is asked for with, as `after`; null: this is the last. A page may have fewer events than was asked for."""
 
 
-class Cause(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CauseOfDecision:
     """What a decision answers."""
 
     sentence: str
-    topic: str | None
-    partition: int | None
-    offset: int | None
-    last_offset: int | None
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    last_offset: int | None = None
 
 
-class EventOfDecision(EventWords):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventOfDecision(EventInWords):
     """An event with all its fields."""
 
     payload: dict[str, Any]
 
 
-class Link(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkedDecision:
     """Another decision, and what it says of the same things."""
 
     offset: int
     sentence: str
 
 
-class DecisionShape(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionPage:
     """One record of the log."""
 
     offset: int
@@ -168,18 +192,19 @@ class DecisionShape(OwnShape):
     accepted: bool
     rejection: str | None
     byte_count: int
-    causes: list[Cause]
+    causes: list[CauseOfDecision]
     """The first 100."""
     events: list[EventOfDecision]
     """The first 1,000."""
     events_total: int
-    because_of: list[Link]
+    because_of: list[LinkedDecision]
     """Earlier decisions that it continues, at most 16."""
-    led_to: list[Link]
+    led_to: list[LinkedDecision]
     """The first 16 decisions that continue it, as far as they are there by now."""
 
 
-class Steps(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepsFromMoment:
     """Where one gets from a moment."""
 
     previous: int | None
@@ -190,7 +215,8 @@ class Steps(OwnShape):
     unchanged_until_at: str | None
 
 
-class FlowPoint(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowPoint:
     """What the subtasks of a stream said at one checkpoint, added up."""
 
     offset: int
@@ -210,7 +236,8 @@ class FlowPoint(OwnShape):
     """The earliest."""
 
 
-class FlowOfStream(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowOfStream:
     """How a stream has flowed."""
 
     vertex_id: str
@@ -218,7 +245,8 @@ class FlowOfStream(OwnShape):
     """The oldest first."""
 
 
-class Flow(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowOfJob:
     """How the streams of a job have flowed."""
 
     job_id: str
@@ -227,59 +255,57 @@ class Flow(OwnShape):
     vertices: list[FlowOfStream]
 
 
-class Position(OwnShape):
-    """A record of the log."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelledRecord:
+    """A record of the log, and what it says first."""
 
     offset: int
     decided_at: str | None
     label: str
 
 
-class Difference(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
     """One thing that differs."""
 
     thing: str
+    """leader, cluster, job or task_manager."""
     id: str | None
     name: str | None = None
+    """Of a job."""
     change: str
-    field: str | None = None
+    """new, gone or changed."""
+    field: str
     before: Any = None
+    """null: it was not there."""
     after: Any = None
     says: str
+    """The same in words."""
 
 
-class MomentOfDifference(OwnShape):
-    """One of the two moments."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedMoment:
+    """One of the two moments that are compared."""
 
     log_offset: int
     at: str | None
 
 
-class Diff(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differences:
     """What differs between two moments."""
 
-    before: MomentOfDifference
-    after: MomentOfDifference
+    before: ComparedMoment
+    after: ComparedMoment
     head: str
+    """How much differs, in a sentence."""
     rows: list[Difference]
+    """The first of them."""
     total: int
 
 
-class Why(OwnShape, extra="allow"):
-    """What an id named, what that was, and why; further fields are facts of its type, as `eventflink why --json` has them."""
-
-    type: str
-    id: str
-    state: str
-    cause: dict[str, Any] | None
-    waits: list[dict[str, Any]]
-    chain: list[dict[str, Any]]
-    omitted: int
-    """How many decisions in the middle of the chain are left out."""
-    log_offset: int
-
-
-class LeaderShape(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderRow:
     """Who leads."""
 
     master_id: str | None
@@ -289,7 +315,8 @@ class LeaderShape(OwnShape):
     from_at: str | None
 
 
-class MasterShape(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MasterRow:
     """A master that has led."""
 
     master_id: str | None
@@ -302,11 +329,12 @@ class MasterShape(OwnShape):
     last_at: str | None
 
 
-class Masters(OwnShape):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MastersPage:
     """Who led up to a moment. Standbys say nothing in the log, so they are not here."""
 
-    leader: LeaderShape | None
-    masters: list[MasterShape]
+    leader: LeaderRow | None
+    masters: list[MasterRow]
     """The one that led last is last."""
-    leaderships: list[LeadershipShape]
+    leaderships: list[LeadershipRow]
     leaderships_total: int
