@@ -1,9 +1,11 @@
-"""A dry run as plain values: what a request would lead to, event by event, in a sentence, and as a difference of two states."""
+"""A dry run as a document: what a request would lead to, event by event, in a sentence, and as a difference of two states."""
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 from eventflink.audit.difference import difference_between, moment_of
+from eventflink.documents.dry_run import DryRunPage, WhyRefused
+from eventflink.documents.log import EventInWords
 from eventflink.documents.one_job import WouldBeReused
 from eventflink.events.inputs import FencedJobCommand, JobSubmission, Request, RerunJob
 from eventflink.events.log_events import FollowUpDecided, JobReuseDecided, LogEvent, RequestRejected
@@ -31,14 +33,8 @@ _TOLD: Final = {
 """What is said of an outcome, by the events that there are of it."""
 
 
-def dry_run_view(fold: Fold, request: Request) -> dict[str, Any]:
-    """Return what a request would lead to; `fold` is of no use afterwards.
-
-    `accepted`, and if not, the `refusal` with `code` and `message`; a `sentence`; the first events as `type`, `subject` and `details`, with
-    `events_total`; `reuse`: of each vertex of a job that runs again from somewhere, whether it is reused and why; `is_whole`: nothing more
-    follows at once; `differences` as `difference_between` returns them; and the fencing tokens of the deciding components: `leader_id`, and
-    `job_master_id` of the job that the request is about, or null.
-    """
+def dry_run_view(fold: Fold, request: Request) -> DryRunPage:
+    """Return what a request would lead to; `fold` is of no use afterwards."""
     leader_id, job_master_id = fold.acceptance.leader_id, None
     if isinstance(request, FencedJobCommand) and (job := fold.master.dispatcher.jobs.get(request.job_id)) is not None:
         job_master_id = job.job_master_id or None
@@ -47,26 +43,22 @@ def dry_run_view(fold: Fold, request: Request) -> dict[str, Any]:
     outcome = dry_run(fold, request)
     told = [event for event in outcome.events if not isinstance(event, FollowUpDecided)]
     refusal = next((event for event in told if isinstance(event, RequestRejected) and event.request_id == request.request_id), None)
-    return {
-        "accepted": refusal is None,
-        "refusal": {"code": refusal.code, "message": refusal.message} if refusal is not None else None,
-        "sentence": _sentence(request, refusal, told),
-        "events": [_event_view(event) for event in told[:MAX_EVENTS]],
-        "events_total": len(told),
-        "is_whole": outcome.is_whole,
-        "reuse": [WouldBeReused(vertex_id=each.vertex_id, **fields_of(reuse_view(each, rerun_of))) for each in _reuse_among(told)],
-        "differences": difference_between(before, moment_of(fold), MAX_DIFFERENCES),
-        "leader_id": leader_id,
-        "job_master_id": job_master_id,
-    }
+    return DryRunPage(
+        accepted=refusal is None,
+        refusal=WhyRefused(code=refusal.code, message=refusal.message) if refusal is not None else None,
+        sentence=_sentence(request, refusal, told),
+        events=[EventInWords(type=type(e).__name__, subject=subject_of(e), details=details_of(e)) for e in told[:MAX_EVENTS]],
+        events_total=len(told),
+        is_whole=outcome.is_whole,
+        reuse=[WouldBeReused(vertex_id=each.vertex_id, **fields_of(reuse_view(each, rerun_of))) for each in _reuse_among(told)],
+        differences=difference_between(before, moment_of(fold), MAX_DIFFERENCES),
+        leader_id=leader_id,
+        job_master_id=job_master_id,
+    )
 
 
 def _reuse_among(events: list[LogEvent]) -> tuple[VertexReuse, ...]:
     return next((event.vertices for event in events if isinstance(event, JobReuseDecided)), ())
-
-
-def _event_view(event: LogEvent) -> dict[str, Any]:
-    return {"type": type(event).__name__, "subject": subject_of(event), "details": details_of(event)}
 
 
 def _sentence(request: Request, refusal: RequestRejected | None, events: list[LogEvent]) -> str:

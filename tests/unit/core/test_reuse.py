@@ -327,8 +327,8 @@ def test_who_repeats_the_request_gets_the_same_job_and_one_who_asks_for_more_non
 def test_a_dry_run_tells_of_each_vertex_and_changes_nothing(cluster: ScriptedCluster) -> None:
     command = RerunJob(request_id="dry", job_id="again", rerun_of="job", failed=True)
     view = dry_run_view(replay(cluster.log, cluster.settings), command)
-    assert view["sentence"].startswith("RerunJob again would be accepted: 3 of 5 vertices are reused, 1 task is scheduled")
-    assert [(row.vertex_id, row.is_reused) for row in view["reuse"]] == [
+    assert view.sentence.startswith("RerunJob again would be accepted: 3 of 5 vertices are reused, 1 task is scheduled")
+    assert [(row.vertex_id, row.is_reused) for row in view.reuse] == [
         ("a", True),
         ("b", True),
         ("x", True),
