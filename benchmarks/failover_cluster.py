@@ -18,7 +18,7 @@ from eventflink.events.topics import INBOUND, topic_name
 from eventflink.gateways.following import MasterNotFollowing, wait_until_it_follows
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.model.configuration import Configuration
-from eventflink.processes.child_processes import Child, ChildDied, end_children, start_child
+from eventflink.processes.child_processes import ChildDied, ChildProcess, end_children, start_child
 
 START_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 30.0
@@ -36,13 +36,13 @@ class FailoverCluster:
         self.bootstrap = bootstrap
         self.cluster_id = configuration.cluster_id
         self.watch = LogWatch(bootstrap, self.cluster_id)
-        self.masters: dict[str, Child] = {}
-        self.hosts: dict[str, Child] = {}
+        self.masters: dict[str, ChildProcess] = {}
+        self.hosts: dict[str, ChildProcess] = {}
         self.task_managers: dict[str, frozenset[str]] = {}
         """The TaskManagers of each host."""
         self._command = command
         self._numbers = itertools.count(1)
-        self._others: list[Child] = []
+        self._others: list[ChildProcess] = []
 
     # -- starting --------------------------------------------------------------------------------------------------
 
@@ -92,7 +92,7 @@ class FailoverCluster:
         self.watch.wait_for(lambda: task_manager_ids <= registered.keys(), f"registration of {', '.join(sorted(task_manager_ids))}")
         return name
 
-    def _start(self, name: str, command: Sequence[str]) -> Child:
+    def _start(self, name: str, command: Sequence[str]) -> ChildProcess:
         return start_child(name, command, self.configuration.data_path / "logs")
 
     def check(self) -> None:
@@ -140,7 +140,7 @@ class FailoverCluster:
         """Kill a host with all its TaskExecutors; return the time it was sent."""
         return self._end(self.hosts.pop(name), signal.SIGKILL)
 
-    def _end(self, running: Child, signal_number: signal.Signals) -> float:
+    def _end(self, running: ChildProcess, signal_number: signal.Signals) -> float:
         sent_s = time.monotonic()
         running.process.send_signal(signal_number)
         self._others.append(running)

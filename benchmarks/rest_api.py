@@ -26,7 +26,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
 from eventflink.log.administration import ensure_topics
 from eventflink.model.configuration import Configuration
 from eventflink.model.job_graph_document import to_document
-from eventflink.processes.child_processes import Child, end_children, start_child
+from eventflink.processes.child_processes import ChildProcess, end_children, start_child
 
 START_TIMEOUT_S: Final = 120.0
 REQUEST_TIMEOUT_S: Final = 60.0
@@ -93,7 +93,7 @@ class ChangeFigures:
 class _Client:
     """One connection that stays open."""
 
-    def __init__(self, process: Child) -> None:
+    def __init__(self, process: ChildProcess) -> None:
         self._address = _address_of(process)
         self._connection = http.client.HTTPConnection(*self._address, timeout=REQUEST_TIMEOUT_S)
 
@@ -191,7 +191,7 @@ def measure_list(
     )
 
 
-def _await_index(client: _Client, process: Child) -> int:
+def _await_index(client: _Client, process: ChildProcess) -> int:
     """Wait until the past of the whole log can be asked for; return its last offset."""
     deadline_s = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline_s:
@@ -203,7 +203,7 @@ def _await_index(client: _Client, process: Child) -> int:
     raise RestDisturbed(f"the log was not indexed within {START_TIMEOUT_S:g} s")
 
 
-def _rate(process: Child, samples: int) -> float:
+def _rate(process: ChildProcess, samples: int) -> float:
     """Return how many lists of jobs several clients get in a second."""
     failures: list[Exception] = []
 
@@ -292,7 +292,7 @@ class _Arrivals:
 
 
 @contextmanager
-def _changes(process: Child) -> Iterator[_Arrivals]:
+def _changes(process: ChildProcess) -> Iterator[_Arrivals]:
     """Read the changes in a thread of its own."""
     connection = http.client.HTTPConnection(*_address_of(process), timeout=REQUEST_TIMEOUT_S)
     connection.request("GET", "/eventflink/v1/changes")
@@ -316,7 +316,7 @@ def _changes(process: Child) -> Iterator[_Arrivals]:
 
 
 @contextmanager
-def _rest_process(configuration: Configuration, command: Command) -> Iterator[Child]:
+def _rest_process(configuration: Configuration, command: Command) -> Iterator[ChildProcess]:
     """Start a REST process, and give it when it answers."""
     process = start_child(f"rest-{new_job_id()[:8]}", command({"rest.bind-port": "0"}, "rest"), configuration.data_path / "logs")
     try:
@@ -331,7 +331,7 @@ def _rest_process(configuration: Configuration, command: Command) -> Iterator[Ch
         end_children([process], STOP_TIMEOUT_S)
 
 
-def _address_of(process: Child) -> tuple[str, int]:
+def _address_of(process: ChildProcess) -> tuple[str, int]:
     found = _URL.search(process.log_path.read_text(encoding="utf-8"))
     assert found is not None  # noqa: S101 - it is given away when it has announced itself
     return found["host"], int(found["port"])

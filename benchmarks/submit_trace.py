@@ -48,7 +48,7 @@ from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.log.administration import ensure_topics
 from eventflink.model.configuration import Configuration
-from eventflink.processes.child_processes import Child, start_child
+from eventflink.processes.child_processes import ChildProcess, start_child
 from eventflink.processes.trace import TRACE_VARIABLE, read_stamps
 
 LEADER: Final = "leader"
@@ -382,7 +382,7 @@ def _traced(directory: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _running(child: Child) -> Iterator[Child]:
+def _running(child: ChildProcess) -> Iterator[ChildProcess]:
     """End the child in order."""
     try:
         yield child

@@ -86,7 +86,7 @@ def tables_of(sql: str) -> frozenset[str]:
     return frozenset(named or SCHEMAS)
 
 
-class Answer:
+class QueryResult:
     """The result of a query; rows are fetched as they are wanted, once."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -176,7 +176,7 @@ class AuditDatabase:
         except _FAILURES as error:
             raise _invalid(error) from error
 
-    def ask(self, sql: str) -> Answer:
+    def ask(self, sql: str) -> QueryResult:
         """Run one SELECT.
 
         Raises:
@@ -188,7 +188,7 @@ class AuditDatabase:
             self._connection.execute(sql)
         except _FAILURES as error:
             raise _invalid(error) from error
-        return Answer(self._connection)
+        return QueryResult(self._connection)
 
     def close(self) -> None:
         """Let the memory go."""

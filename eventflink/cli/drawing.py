@@ -11,8 +11,8 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from eventflink.cli.session import Session
-    from eventflink.documents.cluster import Cluster, Workers
-    from eventflink.documents.task_managers import BlockedTaskManager
+    from eventflink.documents.cluster import ClusterStatus, Workers
+    from eventflink.documents.task_managers import BlockedTaskManagerRow
 
 _STYLES: Final = {
     "FINISHED": "green",
@@ -39,7 +39,7 @@ def seconds_until_now(duration_ms: int, submitted_at: str, ended_at: str | None)
     return max(told_s, (datetime.now(UTC) - datetime.fromisoformat(submitted_at)).total_seconds())
 
 
-def task_manager_table(cluster: "Cluster") -> Table:
+def task_manager_table(cluster: "ClusterStatus") -> Table:
     """Return the registered TaskManagers of a cluster's view as a table."""
     table = Table()
     for heading in ("TaskManager", "host", "process", "free slots", "of each slot", "registered", "new tasks"):
@@ -70,7 +70,7 @@ def print_pending_workers(session: "Session", workers: "Workers") -> None:
         session.out.print(Text(f"{text}; no other is asked for before {workers.retry_at}", style="yellow"))
 
 
-def say_blocked(blocked: "BlockedTaskManager") -> str:
+def say_blocked(blocked: "BlockedTaskManagerRow") -> str:
     """Return why a TaskManager is blocked, for how long and by whom."""
     until = f" until {blocked.until}" if blocked.until else ""
     by = f", by {blocked.actor}" if blocked.actor else ""

@@ -26,7 +26,7 @@ from eventflink.local.class_data import stop_making
 from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.processes import announced_address
 from eventflink.processes.announced_address import Announced
-from eventflink.processes.child_processes import Child, ChildProcesses
+from eventflink.processes.child_processes import ChildProcess, ChildProcesses
 from eventflink.processes.file_lock import locked
 from eventflink.processes.worker_processes import WorkerProcesses
 
@@ -147,7 +147,7 @@ class LocalCluster:
                         missing.discard(event.task_manager_id)
                         self._say(f"TaskExecutor {event.task_manager_id} is registered ({event.slot_count} slots)")
 
-    def _await_rest(self, rest: Child) -> str:
+    def _await_rest(self, rest: ChildProcess) -> str:
         """Return the URL of the REST process, once it answers."""
         deadline = time.monotonic() + self._start_timeout_s
         while (url := announced_address.read(self._data_path, Announced.REST, rest.process.pid)) is None:

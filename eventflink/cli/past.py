@@ -12,7 +12,7 @@ from eventflink.audit import FilterInvalid
 from eventflink.audit.filters import Place
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
-from eventflink.documents.cluster import Cluster
+from eventflink.documents.cluster import ClusterStatus
 from eventflink.documents.one_job import ExecutionGraphInfo
 from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.gateways.folding import folding_log
@@ -70,7 +70,7 @@ def _is_beyond(fold: Fold, place: Place, offset: int, value: bytes) -> bool:
     return place.at_ms is not None and max(fold.last_decided_at_ms, decision.decided_at_ms) > place.at_ms
 
 
-def cluster_at(session: Session, text: str) -> Cluster:
+def cluster_at(session: Session, text: str) -> ClusterStatus:
     """Return the cluster as it was at the place that a text names; raises as `states_at`, and click.BadParameter where it names none."""
     [view] = states_at(session, [_place(text)], cluster_view)
     return view

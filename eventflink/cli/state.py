@@ -13,7 +13,7 @@ from typing import Any, Final
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
 from eventflink.documents.checkpoints import CheckpointsAsOf
-from eventflink.documents.cluster import Cluster
+from eventflink.documents.cluster import ClusterStatus
 from eventflink.documents.failures import JobExceptions
 from eventflink.documents.jobs import JobList
 from eventflink.documents.one_job import ExecutionGraphInfo
@@ -33,9 +33,9 @@ def ask_jobs(session: Session, statuses: Sequence[str], limit: int) -> JobList:
     return parse(JobList, _ask(session, "/jobs", {"status": list(statuses), "limit": limit}))
 
 
-def ask_cluster(session: Session) -> Cluster:
+def ask_cluster(session: Session) -> ClusterStatus:
     """Return the cluster as `cluster_view` shows it."""
-    return parse(Cluster, _ask(session, "/cluster")["cluster"])
+    return parse(ClusterStatus, _ask(session, "/cluster")["cluster"])
 
 
 def ask_schedules(session: Session) -> tuple[ScheduleList, int]:
@@ -67,9 +67,9 @@ def ask_checkpoints(session: Session, job_id: str) -> CheckpointsAsOf:
     return parse(CheckpointsAsOf, _ask(session, f"/jobs/{job_id}/checkpoints"))
 
 
-def ask_past_cluster(session: Session, place: str) -> Cluster:
+def ask_past_cluster(session: Session, place: str) -> ClusterStatus:
     """Return the cluster as it was at a place in the log, an offset or a time; raises click.BadParameter where it is neither."""
-    cluster: Cluster = _past().cluster_at(session, place)
+    cluster: ClusterStatus = _past().cluster_at(session, place)
     return cluster
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from eventflink.cli.drawing import say_blocked, seconds_until_now, styled
-from eventflink.documents.cluster import Cluster
+from eventflink.documents.cluster import ClusterStatus
 from eventflink.documents.jobs import JobList
 from eventflink.documents.task_managers import TaskManagerRow
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
@@ -24,7 +24,7 @@ class Frame:
     """What was asked at one moment."""
 
     cluster_id: str
-    cluster: Cluster
+    cluster: ClusterStatus
     jobs: JobList
     at_s: float
     """By a clock that only goes forward."""

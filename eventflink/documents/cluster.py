@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from eventflink.documents.failures import Failure
 from eventflink.documents.parked import ParkedInput
-from eventflink.documents.task_managers import BlockedTaskManager, TaskManagerRow, TaskManagerSlots
+from eventflink.documents.task_managers import BlockedTaskManagerRow, TaskManagerRow, TaskManagerSlots
 from eventflink.documents.waits import Wait
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ApplicationStatus, ExecutionState, JobStatus
@@ -125,7 +125,7 @@ class LogPosition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster(LogPosition):
+class ClusterStatus(LogPosition):
     """A cluster as `status` shows it."""
 
     jobs: dict[JobStatus, int]
@@ -137,7 +137,7 @@ class Cluster(LogPosition):
     slot_requests: int
     workers: Workers
     shutdown: Shutdown | None
-    blocked: list[BlockedTaskManager]
+    blocked: list[BlockedTaskManagerRow]
     parked: list[ParkedInput]
     task_managers: list[TaskManagerRow]
 

@@ -133,7 +133,7 @@ class AllocatedTaskManager(CountedTaskManager):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlockedTaskManager:
+class BlockedTaskManagerRow:
     """A TaskManager that gets no new slots to fill; what runs there keeps running."""
 
     task_manager_id: str
@@ -150,5 +150,5 @@ class TaskManagersPage:
 
     total: int
     task_managers: list[TaskManager]
-    blocked: list[BlockedTaskManager]
+    blocked: list[BlockedTaskManagerRow]
     """Those that are blocked, registered or not; at most 1,000."""

@@ -25,7 +25,7 @@ _POLL_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProbeAnswer:
     """An answer: where its decision stands, and when it came here, in monotonic seconds."""
 
     log_offset: int
@@ -39,7 +39,7 @@ class Probe:
         """Connect; nothing is asked before `start`. Raises as `RequestChannel` does."""
         self._channel = RequestChannel(bootstrap, cluster_id)
         self._name = name
-        self._answers: list[Answer] = []
+        self._answers: list[ProbeAnswer] = []
         self._changed = threading.Condition()
         self._stopping = threading.Event()
         self._failure: Exception | None = None
@@ -49,7 +49,7 @@ class Probe:
         """Begin to ask."""
         self._thread.start()
 
-    def wait_for_answer(self, after_offset: int, timeout_s: float) -> Answer:
+    def wait_for_answer(self, after_offset: int, timeout_s: float) -> ProbeAnswer:
         """Return the first answer whose decision stands behind an offset.
 
         Raises:
@@ -90,7 +90,7 @@ class Probe:
                 sent_s = time.monotonic()
             for answer in self._channel.receive(_POLL_S, (request_id,)):
                 with self._changed:
-                    self._answers.append(Answer(answer.log_offset, time.monotonic()))
+                    self._answers.append(ProbeAnswer(answer.log_offset, time.monotonic()))
                     self._changed.notify_all()
                 return not self._stopping.wait(_INTERVAL_S)
         return False

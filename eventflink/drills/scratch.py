@@ -22,7 +22,7 @@ from eventflink.log.administration import AdministrationError, delete_topics, en
 from eventflink.model.cluster_secret import OFF, share_secret
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
-from eventflink.processes.child_processes import Child, end_children, start_child
+from eventflink.processes.child_processes import ChildProcess, end_children, start_child
 
 START_TIMEOUT_S: Final = 120.0
 _KILL_TIMEOUT_S: Final = 15.0
@@ -55,7 +55,7 @@ class ScratchCluster:
         self._replication_factor = configuration.replication_factor
         self._command = command
         self._directory = Path()
-        self.masters: dict[str, Child] = {}
+        self.masters: dict[str, ChildProcess] = {}
 
     def __enter__(self) -> Self:
         self._directory = Path(tempfile.mkdtemp(prefix="eventflink-drill-"))
@@ -97,14 +97,14 @@ class ScratchCluster:
             "drills.rehearsal": "true",
         }
 
-    def start_master(self, master_id: str) -> Child:
+    def start_master(self, master_id: str) -> ChildProcess:
         """Start a master whose inputs are the scratch topics."""
         rebind = [argument for topic in INBOUND for argument in ("--rebind", str(topic))]
         command = self._command(self.overrides(master_id), ["master", *rebind])
         master = self.masters[master_id] = start_child(master_id, command, self._directory)
         return master
 
-    def wait_for_presence(self, master: Child, log_offset: int) -> KnownMaster:
+    def wait_for_presence(self, master: ChildProcess, log_offset: int) -> KnownMaster:
         """Wait until a master says that it has read the log to an offset, and return what it says.
 
         Raises:

@@ -14,7 +14,7 @@ DESCRIPTORS_SHARE: Final = 2
 """Of what the process may open a half is for the connections at most."""
 
 
-class ConnectionBounds:
+class BoundedConnections:
     """Makes the protocols of a server's connections; `made` makes the HTTP protocol of one, and is called for each."""
 
     def __init__(self, made: Callable[[], asyncio.Protocol], most: int, request_timeout_s: float) -> None:
@@ -55,7 +55,7 @@ class ConnectionBounds:
 class _Connection(asyncio.Protocol):
     """One connection: passes on to the HTTP protocol what the transport reports."""
 
-    def __init__(self, inner: asyncio.Protocol, bounds: ConnectionBounds) -> None:
+    def __init__(self, inner: asyncio.Protocol, bounds: BoundedConnections) -> None:
         self._inner = inner
         self._bounds = bounds
         self._transport: asyncio.Transport | None = None

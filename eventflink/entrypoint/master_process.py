@@ -56,7 +56,7 @@ from eventflink.model.rehearsal import SCRATCH_MARK
 from eventflink.model.statuses import ApplicationStatus
 from eventflink.processes.ending import ending_on_signals
 from eventflink.processes.trace import IS_TRACING
-from eventflink.snapshots.keeper import ClusterView, SnapshotKeeper, starter
+from eventflink.snapshots.keeper import MomentOfCluster, SnapshotKeeper, starter
 from eventflink.snapshots.loading import read_state
 from eventflink.snapshots.truncation import accept_log_end
 
@@ -189,14 +189,14 @@ class MasterProcess:
         check_secret(fold)
         return fold
 
-    def look(self) -> ClusterView | None:
+    def look(self) -> MomentOfCluster | None:
         """Return what the keeper of snapshots goes by; None between two terms."""
         participant = self.participant
         if participant is None:
             return None
         fold = participant.fold
         leads = participant.leader is not None
-        return ClusterView(fold.last_offset, fold.master.upkeep, leads, participant.rank(monotonic_ms()))
+        return MomentOfCluster(fold.last_offset, fold.master.upkeep, leads, participant.rank(monotonic_ms()))
 
     def measure(self) -> "MasterView":
         """Return what metrics are read from; to be called in the event loop."""

@@ -28,7 +28,7 @@ from confluent_kafka import KafkaException
 
 from eventflink.documents.cluster import LogPosition
 from eventflink.documents.plain import plain
-from eventflink.entrypoint.bounded_connections import DESCRIPTORS_SHARE, MAX_CONNECTIONS, ConnectionBounds
+from eventflink.entrypoint.bounded_connections import DESCRIPTORS_SHARE, MAX_CONNECTIONS, BoundedConnections
 from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
 from eventflink.entrypoint.query_parameters import ReadOptions, Refusal, read_options_of
 from eventflink.leadership.fold import Fold
@@ -79,7 +79,7 @@ class QueryServer:
         self._end_offset = EndOffset(bootstrap, cluster_id)
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
-        self._connections: ConnectionBounds | None = None
+        self._connections: BoundedConnections | None = None
         self._kafka_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="query-kafka")
         self._digest_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="query-digest")
         self._digests = asyncio.Lock()
@@ -111,7 +111,7 @@ class QueryServer:
             raise RuntimeError("aiohttp has set up no server")
         descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         most = min(MAX_CONNECTIONS, descriptors // DESCRIPTORS_SHARE) if descriptors != resource.RLIM_INFINITY else MAX_CONNECTIONS
-        self._connections = ConnectionBounds(runner.server, most, REQUEST_TIMEOUT_S)
+        self._connections = BoundedConnections(runner.server, most, REQUEST_TIMEOUT_S)
         try:
             self._listener = await asyncio.get_running_loop().create_server(self._connections, self._host, self._port)
         except OSError:

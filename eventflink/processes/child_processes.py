@@ -25,7 +25,7 @@ class ChildDied(Exception):
 
 
 @dataclass(slots=True)
-class Child:
+class ChildProcess:
     """One running child."""
 
     name: str
@@ -52,7 +52,7 @@ class Child:
 
 def start_child(
     name: str, command: Sequence[str], log_directory: Path, *, directory: Path | None = None, environment: Mapping[str, str] | None = None
-) -> Child:
+) -> ChildProcess:
     """Start a child, in this directory and with this environment or its parent's; its output is appended to `log_directory`/<name>.log.
 
     Raises:
@@ -73,10 +73,10 @@ def start_child(
             process_group=0,
             preexec_fn=die_with_parent(),  # noqa: PLW1509 - the function only calls prctl, which is safe after fork
         )
-    return Child(name, log_path, process, started_s, command)
+    return ChildProcess(name, log_path, process, started_s, command)
 
 
-def end_children(children: Sequence[Child], timeout_s: float = STOP_TIMEOUT_S) -> None:
+def end_children(children: Sequence[ChildProcess], timeout_s: float = STOP_TIMEOUT_S) -> None:
     """End children together: SIGTERM, and SIGKILL to those that are left after a while."""
     for child in children:
         if child.process.poll() is None:
@@ -97,9 +97,9 @@ class ChildProcesses:
     def __init__(self, log_directory: Path) -> None:
         """Let the children log to `log_directory`/<name>.log."""
         self._log_directory = log_directory
-        self.children: list[Child] = []
+        self.children: list[ChildProcess] = []
 
-    def start(self, name: str, command: Sequence[str]) -> Child:
+    def start(self, name: str, command: Sequence[str]) -> ChildProcess:
         """Start a child; its output is appended to its log.
 
         Raises:
@@ -116,7 +116,7 @@ class ChildProcesses:
         for child in self.children:
             child.check()
 
-    def replace(self, child: Child) -> Child:
+    def replace(self, child: ChildProcess) -> ChildProcess:
         """Start one that has ended again, as it was started; raises as `start` does."""
         self.children.remove(child)
         return self.start(child.name, child.command)

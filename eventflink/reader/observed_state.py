@@ -45,7 +45,7 @@ class Reading(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StateChange:
     """Where the state stands, and what has changed since a watcher looked last."""
 
     log_offset: int
@@ -179,7 +179,7 @@ class ObservedState:
             if not self._watching:
                 self._changes.clear()
 
-    def change_since(self, log_offset: int) -> Change | None:
+    def change_since(self, log_offset: int) -> StateChange | None:
         """Return where the state stands, and what has changed since the record at `log_offset` (-1: nothing is known of before).
 
         None: there is no state.
@@ -189,7 +189,7 @@ class ObservedState:
             return None
         count = max(0, fold.last_offset - log_offset) if log_offset >= 0 else 0
         newest = list(takewhile(lambda change: change[0] > log_offset, reversed(self._changes))) if count else []
-        return Change(
+        return StateChange(
             fold.last_offset,
             fold.acceptance.epoch,
             fold.master.leader.master_id,

@@ -18,7 +18,7 @@ _NOTE: Final = "of_state"
 """Where a request notes which state its answer is of; False: of none, or of more than that."""
 
 
-class Answered(Exception):
+class AlreadyAnswered(Exception):
     """The answer is known already."""
 
     def __init__(self, response: Response) -> None:
@@ -28,15 +28,15 @@ class Answered(Exception):
 
 def answered(_: Request, error: Exception) -> Response:
     """Give the answer that is known."""
-    if not isinstance(error, Answered):
+    if not isinstance(error, AlreadyAnswered):
         raise error
     return error.response
 
 
 def look(cache: StateCache, position: Position | None, request: Request) -> None:
-    """End a request that reads and whose answer is known of this state; raises `Answered`. One that changes something reads as well."""
+    """End a request that reads and whose answer is known; raises `AlreadyAnswered`. One that changes something reads as well."""
     if request.method == "GET" and (known := cache.get(position, _key_of(request.scope))) is not None:
-        raise Answered(Response(known.body, headers=dict(known.headers)))
+        raise AlreadyAnswered(Response(known.body, headers=dict(known.headers)))
 
 
 def note_state(request: Request, position: Position | None) -> None:

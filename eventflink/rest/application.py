@@ -11,7 +11,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 
 from eventflink.rest.access.guard import Admission, Guard
 from eventflink.rest.access.roles import allowed_by_role
-from eventflink.rest.answers import Answered, Remember, answered
+from eventflink.rest.answers import AlreadyAnswered, Remember, answered
 from eventflink.rest.dashboard_files import dashboard_router
 from eventflink.rest.description import AN_ERROR, DescribedApplication, Description
 from eventflink.rest.errors import answer_errors
@@ -96,7 +96,7 @@ def build_application(services: Services) -> FastAPI:
     application = assemble(_ROUTERS, _OWN_ROUTERS, reads, services.admission)
     application.state.services = services
     application.state.pages = lambda request, *asked: Moments(request, services, *asked)
-    application.add_exception_handler(Answered, answered)
+    application.add_exception_handler(AlreadyAnswered, answered)
     application.add_middleware(Remember, cache=services.cache)
     serve_dashboard(application, dashboard_router({"spark-ui-port": services.configuration.spark_ui_port}))
     return application

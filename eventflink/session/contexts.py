@@ -20,7 +20,7 @@ _KEYS: Final = ("bootstrap", "cluster-id", "config")
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ClusterContext:
     """A cluster; what is empty is left to the configuration."""
 
     bootstrap: str = ""
@@ -40,9 +40,9 @@ class Contexts:
     path: Path
     current: str = ""
     """Which one commands use that name none; empty: none."""
-    contexts: dict[str, Context] = field(default_factory=dict)
+    contexts: dict[str, ClusterContext] = field(default_factory=dict)
 
-    def find(self, name: str) -> Context:
+    def find(self, name: str) -> ClusterContext:
         """Return a context.
 
         Raises:
@@ -53,7 +53,7 @@ class Contexts:
             raise SessionInvalid(f"context not found: '{name}' in {self.path}{_near(name, self.contexts)}")
         return self.contexts[name]
 
-    def put(self, name: str, context: Context) -> None:
+    def put(self, name: str, context: ClusterContext) -> None:
         """Set a context.
 
         Raises:
@@ -132,9 +132,9 @@ def _read(path: Path, document: Any) -> Contexts:
     return Contexts(path, str(document.get("current") or ""), found)
 
 
-def _read_one(name: str, values: Any) -> Context:
+def _read_one(name: str, values: Any) -> ClusterContext:
     if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
         raise ValueError(f"'{name}' has to be a mapping of texts")
     if unknown := [key for key in values if key not in _KEYS]:
         raise ValueError(f"'{name}': unknown key: '{unknown[0]}'; known: {', '.join(_KEYS)}{_near(str(unknown[0]), dict.fromkeys(_KEYS))}")
-    return Context(*(values.get(key, "") for key in _KEYS))
+    return ClusterContext(*(values.get(key, "") for key in _KEYS))

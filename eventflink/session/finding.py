@@ -7,7 +7,7 @@ from typing import Any
 
 from eventflink.model.kafka_settings import KafkaRole
 from eventflink.session.cluster_session import DIRECTORY_VARIABLE, ClusterSession, find_configuration
-from eventflink.session.contexts import Context, contexts_file, load_contexts
+from eventflink.session.contexts import ClusterContext, contexts_file, load_contexts
 
 
 def find_session(
@@ -29,7 +29,7 @@ def find_session(
     if in_context and (context_name or not names_cluster):
         contexts = load_contexts(contexts_file(os.environ))
         context_name = context_name or contexts.current
-        context = contexts.find(context_name) if context_name else Context()
+        context = contexts.find(context_name) if context_name else ClusterContext()
         named = named or (Path(context.config) if context.config else None)
         for key, value in (("bootstrap.servers", context.bootstrap), ("cluster.id", context.cluster_id)):
             if value and key not in overrides:

@@ -37,7 +37,7 @@ _KILL_TIMEOUT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterView:
+class MomentOfCluster:
     """What a master sees of the cluster at one moment."""
 
     log_offset: int
@@ -102,7 +102,7 @@ class SnapshotKeeper:
         self._trimmed = ""
         """The snapshot behind which the log was trimmed last, or could not be."""
 
-    def tick(self, view: ClusterView) -> None:
+    def tick(self, view: MomentOfCluster) -> None:
         """Look after the snapshotter that runs, or start one if that is due."""
         now_s = self._clock()
         if self._run is not None and not self._finish(self._run, now_s):
@@ -149,18 +149,18 @@ class SnapshotKeeper:
     def _back_off(self, now_s: float) -> None:
         self._not_before_s = now_s + self._backoff.next()
 
-    def _find_task(self, view: ClusterView, now_s: float) -> SnapshotTask | None:
+    def _find_task(self, view: MomentOfCluster, now_s: float) -> SnapshotTask | None:
         self._compared.intersection_update(view.upkeep.snapshots)
         return self._find_trim(view) or self._find_confirmation(view, now_s) or self._find_take(view)
 
-    def _find_trim(self, view: ClusterView) -> SnapshotTask | None:
+    def _find_trim(self, view: MomentOfCluster) -> SnapshotTask | None:
         confirmed = view.upkeep.newest_confirmed()
         wanted = self._configuration.snapshot_trim_log and view.leads and confirmed is not None
         if not wanted or confirmed is None or confirmed == self._trimmed:
             return None
         return SnapshotTask("trim", confirmed)
 
-    def _find_confirmation(self, view: ClusterView, now_s: float) -> SnapshotTask | None:
+    def _find_confirmation(self, view: MomentOfCluster, now_s: float) -> SnapshotTask | None:
         newest = next(reversed(view.upkeep.snapshots), None)
         if newest is None:
             return None
@@ -173,7 +173,7 @@ class SnapshotKeeper:
             return None
         return SnapshotTask("confirm", newest, tuple(s for s, r in view.upkeep.snapshots.items() if r.confirmed_by))
 
-    def _find_take(self, view: ClusterView) -> SnapshotTask | None:
+    def _find_take(self, view: MomentOfCluster) -> SnapshotTask | None:
         interval = self._configuration.snapshot_interval_records
         if not interval:
             return None
@@ -182,7 +182,7 @@ class SnapshotKeeper:
         wanted = interval + min(view.rank, MAX_RANK) * interval // GRACE_SHARE
         return SnapshotTask("take") if fresh >= wanted else None
 
-    async def run(self, look: Callable[[], ClusterView | None]) -> None:
+    async def run(self, look: Callable[[], MomentOfCluster | None]) -> None:
         """Tick every second until cancelled, and then end the snapshotter; `look` returns None while there is nothing to see.
 
         For the event loop of the main thread: the kernel ends a snapshotter with the thread that started it.

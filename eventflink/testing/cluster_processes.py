@@ -23,7 +23,7 @@ from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.model.attempts import AttemptId
 from eventflink.model.configuration import load_configuration
 from eventflink.model.statuses import TaskFile
-from eventflink.processes.child_processes import Child, ChildDied, end_children, start_child
+from eventflink.processes.child_processes import ChildDied, ChildProcess, end_children, start_child
 from eventflink.taskexecutor.spark_server import SparkServerSettings, ensure_server, is_server_alive
 from eventflink.taskexecutor.task_files import task_file_path
 from eventflink.taskexecutor.task_spark import open_session
@@ -67,7 +67,7 @@ class ClusterProcesses:
         self.configuration = load_configuration(None, self._overrides)
         self._masters = [f"master-{n + 1}" for n in range(settings.masters)]
         self._task_executors = [f"tm-{n + 1}" for n in range(settings.task_executors)]
-        self._children: dict[str, Child] = {}
+        self._children: dict[str, ChildProcess] = {}
 
     # -- starting --------------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ _ORDER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ChangeOfJob:
     """Something that happened to a job."""
 
     at: str
@@ -59,12 +59,12 @@ class Change:
     kind: MarkKind | None = None
 
 
-def changes_of(archive: JobArchive) -> list[Change]:
+def changes_of(archive: JobArchive) -> list[ChangeOfJob]:
     """Return what happened to a job, in order; the first is its submission."""
     job, ended_at = archive.job, archive.job.ended_at or ""
-    found = [Change(job.submitted_at, "submitted"), *_of_attempts(job), *_of_failures(archive), *_of_checkpoints(archive)]
+    found = [ChangeOfJob(job.submitted_at, "submitted"), *_of_attempts(job), *_of_failures(archive), *_of_checkpoints(archive)]
     for at, status in _statuses(archive):
-        found.append(Change(at, f"the job is {status}", MarkKind.STOP if at == ended_at and status is job.status else None))
+        found.append(ChangeOfJob(at, f"the job is {status}", MarkKind.STOP if at == ended_at and status is job.status else None))
     return sorted((change for change in found if job.submitted_at <= change.at <= ended_at), key=lambda change: change.at)
 
 
@@ -108,25 +108,25 @@ def _stages_of(attempt: AttemptInfo) -> Iterator[tuple[str, ExecutionState]]:
             yield at, state or attempt.state
 
 
-def _of_attempts(job: JobInfo) -> Iterator[Change]:
+def _of_attempts(job: JobInfo) -> Iterator[ChangeOfJob]:
     for vertex in job.vertices:
         for subtask in vertex.subtasks:
             for attempt in subtask.attempts:
                 for at, state in _stages_of(attempt):
-                    yield Change(at, f"{vertex.vertex_id}[{subtask.subtask_index}]#{attempt.attempt} is {state}")
+                    yield ChangeOfJob(at, f"{vertex.vertex_id}[{subtask.subtask_index}]#{attempt.attempt} is {state}")
 
 
-def _of_failures(archive: JobArchive) -> Iterator[Change]:
+def _of_failures(archive: JobArchive) -> Iterator[ChangeOfJob]:
     for each in archive.exceptions.exceptions:
         led_to = reaction_of(each)
-        yield Change(each.at, f"{each.task} failed{f': {led_to}' if led_to else ''}", MarkKind.FAILURE)
+        yield ChangeOfJob(each.at, f"{each.task} failed{f': {led_to}' if led_to else ''}", MarkKind.FAILURE)
 
 
-def _of_checkpoints(archive: JobArchive) -> Iterator[Change]:
+def _of_checkpoints(archive: JobArchive) -> Iterator[ChangeOfJob]:
     for each in archive.checkpoints.history:
         done = each.status is CheckpointStatus.COMPLETED
         what, kind = ("savepoint", MarkKind.SAVEPOINT) if each.savepoint else ("checkpoint", MarkKind.CHECKPOINT)
-        yield Change(_end_of(each), f"{what} {each.checkpoint_id} {'is complete' if done else 'failed'}", kind if done else None)
+        yield ChangeOfJob(_end_of(each), f"{what} {each.checkpoint_id} {'is complete' if done else 'failed'}", kind if done else None)
 
 
 def _statuses(archive: JobArchive) -> list[tuple[str, JobStatus]]:

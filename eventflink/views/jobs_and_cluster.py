@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from eventflink.documents.cluster import Cluster, LogPosition, PendingWorker, Shutdown, Workers
+from eventflink.documents.cluster import ClusterStatus, LogPosition, PendingWorker, Shutdown, Workers
 from eventflink.documents.failures import FailureOfJob
 from eventflink.documents.jobs import JobList, JobRow
 from eventflink.documents.one_job import (
@@ -21,7 +21,7 @@ from eventflink.documents.one_job import (
     VertexInfo,
     WaitingRequests,
 )
-from eventflink.documents.task_managers import BlockedTaskManager, TaskManagerRow
+from eventflink.documents.task_managers import BlockedTaskManagerRow, TaskManagerRow
 from eventflink.leadership.fold import Fold
 from eventflink.master import workers
 from eventflink.master.cluster_shutdown import ClusterShutdown
@@ -277,10 +277,10 @@ def shutdown_view(shutdown: ClusterShutdown) -> Shutdown | None:
     )
 
 
-def blocked_view(fold: Fold) -> list[BlockedTaskManager]:
+def blocked_view(fold: Fold) -> list[BlockedTaskManagerRow]:
     """Return the TaskManagers that get no new slots to fill, registered or not."""
     return [
-        BlockedTaskManager(
+        BlockedTaskManagerRow(
             task_manager_id=task_manager_id,
             reason=blocked.reason,
             until=iso_time(blocked.until_ms),
@@ -291,11 +291,11 @@ def blocked_view(fold: Fold) -> list[BlockedTaskManager]:
     ]
 
 
-def cluster_view(fold: Fold) -> Cluster:
+def cluster_view(fold: Fold) -> ClusterStatus:
     """Return the cluster as `status` shows it."""
     master = fold.master
     jobs = master.dispatcher.jobs.values()
-    return Cluster(
+    return ClusterStatus(
         **_position_fields(fold),
         jobs=dict(Counter(job.status for job in jobs)),
         jobs_live=sum(job.status not in TERMINAL_JOB_STATUSES for job in jobs),

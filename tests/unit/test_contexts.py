@@ -8,7 +8,7 @@ import pytest
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
-from eventflink.session.contexts import MAX_CONTEXTS, Context, contexts_file, load_contexts
+from eventflink.session.contexts import MAX_CONTEXTS, ClusterContext, contexts_file, load_contexts
 from eventflink.session.errors import SessionInvalid
 from eventflink.session.finding import find_session
 
@@ -135,7 +135,7 @@ def test_a_context_in_use_that_is_gone_is_told_and_another_can_be_used() -> None
 def test_there_is_a_bound_on_contexts() -> None:
     known = load_contexts(contexts_file(os.environ))
     for number in range(MAX_CONTEXTS):
-        known.put(f"c{number}", Context(cluster_id="x"))
-    known.put("c0", Context(cluster_id="y"))
+        known.put(f"c{number}", ClusterContext(cluster_id="x"))
+    known.put("c0", ClusterContext(cluster_id="y"))
     with pytest.raises(SessionInvalid, match=f"has {MAX_CONTEXTS} contexts already"):
-        known.put("more", Context(cluster_id="x"))
+        known.put("more", ClusterContext(cluster_id="x"))

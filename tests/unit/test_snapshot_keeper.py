@@ -12,7 +12,7 @@ from eventflink.snapshots.keeper import (
     FIRST_BACKOFF_S,
     MAX_BACKOFF_S,
     TIMEOUT_S,
-    ClusterView,
+    MomentOfCluster,
     SnapshotKeeper,
     SnapshotTask,
 )
@@ -67,8 +67,8 @@ class Bench:
         self.processes.append(Process())
         return self.processes[-1]
 
-    def view(self) -> ClusterView:
-        return ClusterView(self.offset, self.upkeep, self.leads, self.rank)
+    def view(self) -> MomentOfCluster:
+        return MomentOfCluster(self.offset, self.upkeep, self.leads, self.rank)
 
     def tick(self, offset: int | None = None) -> list[str]:
         """Tick, and return the modes that were started by it."""
@@ -242,7 +242,7 @@ def test_a_snapshotter_that_cannot_be_started_is_a_failure_like_any_other() -> N
         raise OSError("no more processes")
 
     keeper = SnapshotKeeper(_configuration(), refuse, lambda: 100.0)
-    view = ClusterView(INTERVAL, Upkeep(), leads=False, rank=0)
+    view = MomentOfCluster(INTERVAL, Upkeep(), leads=False, rank=0)
     keeper.tick(view)
     keeper.tick(view)
     assert len(tries) == 1

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from eventflink.cli.drawing import say_blocked, task_manager_table
-from eventflink.documents.task_managers import BlockedTaskManager
+from eventflink.documents.task_managers import BlockedTaskManagerRow
 from eventflink.model.resources import ResourceProfile
 from eventflink.views.jobs_and_cluster import cluster_view
 from tests.support.cluster import ScriptedCluster
@@ -27,5 +27,5 @@ def test_the_table_shows_slots_what_they_have_and_who_gets_no_new_tasks() -> Non
 
 
 def test_a_block_without_reason_and_end_says_so() -> None:
-    blocked = BlockedTaskManager(task_manager_id="tm", until=None, since=None, reason="", actor="")
+    blocked = BlockedTaskManagerRow(task_manager_id="tm", until=None, since=None, reason="", actor="")
     assert say_blocked(blocked) == "blocked: no reason was given"

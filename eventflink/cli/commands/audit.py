@@ -14,7 +14,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.audit.database import EXAMPLES, Answer, AuditDatabase, check_query, table_columns, tables_of
+from eventflink.audit.database import EXAMPLES, AuditDatabase, QueryResult, check_query, table_columns, tables_of
 from eventflink.audit.entries import judge_for, read_entries
 from eventflink.audit.filters import Place, Range, entries_within
 from eventflink.audit.plain import json_text
@@ -78,7 +78,7 @@ def _print_tables(session: Session, *, as_json: bool) -> None:
         session.out.print(Text.assemble("\n", (f"-- {question}", "dim"), "\n", sql))
 
 
-def _print_table(session: Session, answer: Answer, limit: int) -> None:
+def _print_table(session: Session, answer: QueryResult, limit: int) -> None:
     rows = answer.rows()
     shown = list(islice(rows, limit))
     table = Table(caption=f"{len(shown)} rows", caption_justify="left")
@@ -93,13 +93,13 @@ def _print_table(session: Session, answer: Answer, limit: int) -> None:
         session.err.print(f"{more} more rows are not shown (--limit, --json, --csv)")
 
 
-def _print_json(answer: Answer) -> None:
+def _print_json(answer: QueryResult) -> None:
     names = unique(answer.columns)
     for row in answer.rows():
         sys.stdout.write(json_text(dict(zip(names, map(_plain, row), strict=True))) + "\n")
 
 
-def _print_csv(answer: Answer) -> None:
+def _print_csv(answer: QueryResult) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(unique(answer.columns))
     writer.writerows([_cell(value) for value in row] for row in answer.rows())

@@ -11,7 +11,7 @@ from eventflink.cli.completion import complete_contexts
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
-from eventflink.session.contexts import Context, contexts_file, load_contexts
+from eventflink.session.contexts import ClusterContext, contexts_file, load_contexts
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -64,9 +64,11 @@ def use(session: Session, name: str, *, as_json: bool) -> int:
 def set_context(session: Session, name: str, bootstrap: str | None, cluster_id: str | None, config: str | None, *, as_json: bool) -> int:
     """Set the context NAME, or those of its values that are given; an empty value takes one away."""
     known = load_contexts(contexts_file(os.environ))
-    before = known.contexts.get(name, Context())
+    before = known.contexts.get(name, ClusterContext())
     where = before.config if config is None else str(Path(config).absolute()) if config else ""
-    context = Context(before.bootstrap if bootstrap is None else bootstrap, before.cluster_id if cluster_id is None else cluster_id, where)
+    context = ClusterContext(
+        before.bootstrap if bootstrap is None else bootstrap, before.cluster_id if cluster_id is None else cluster_id, where
+    )
     if not context.to_document():
         raise CommandFailed(ExitCode.USAGE, f"context '{name}' would be empty: give --bootstrap, --cluster-id or --config")
     known.put(name, context)

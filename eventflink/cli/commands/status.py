@@ -9,7 +9,7 @@ from eventflink.cli.drawing import print_pending_workers, seconds_until_now, sty
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster, ask_job, ask_past_cluster, ask_past_job
-from eventflink.documents.cluster import Cluster
+from eventflink.documents.cluster import ClusterStatus
 from eventflink.documents.one_job import JobInfo, SlotRequirement, VertexInfo
 from eventflink.model.plain_values import json_text
 from eventflink.model.stack_traces import user_location
@@ -119,7 +119,7 @@ def _describe_parallelism(vertex: VertexInfo) -> str:
     return f"parallelism {vertex.parallelism} of {vertex.wanted_parallelism}{note}"
 
 
-def _print_cluster(session: Session, cluster: Cluster) -> None:
+def _print_cluster(session: Session, cluster: ClusterStatus) -> None:
     jobs = ", ".join(f"{count} {name}" for name, count in sorted(cluster.jobs.items())) or "none"
     session.out.print(
         f"cluster '{session.cluster_id}': epoch {cluster.epoch}, log offset {cluster.log_offset}, "

@@ -11,7 +11,7 @@ from typing import Any, Final
 from eventflink.audit.filters import Place
 from eventflink.documents.log import LabelledRecord, LogBounds, MarkKind, MarkOfLog, StepsFromMoment, StretchOfLog, TimeLine
 from eventflink.documents.one_job import JobArchive
-from eventflink.views.archive_moments import Change, changes_of
+from eventflink.views.archive_moments import ChangeOfJob, changes_of
 
 MAX_MARKS: Final = 500
 MAX_LABEL: Final = 200
@@ -92,7 +92,7 @@ class Life:
             rejected=0,
         )
 
-    def _mark(self, number: int, change: Change, kind: MarkKind) -> MarkOfLog:
+    def _mark(self, number: int, change: ChangeOfJob, kind: MarkKind) -> MarkOfLog:
         return MarkOfLog(offset=number, at=change.at, kind=kind, label=change.label[:MAX_LABEL], job_id=self._job_id, count=1)
 
     def steps(self, number: int) -> StepsFromMoment:

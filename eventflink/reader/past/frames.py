@@ -26,7 +26,7 @@ class LogToRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class HistoryQuestion:
     """What a worker is asked."""
 
     number: int
@@ -35,7 +35,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HistoryAnswer:
     """What it says: a value, or why there is none."""
 
     number: int

@@ -14,7 +14,7 @@ from itertools import count
 from typing import Any, Final
 
 from eventflink.model.backoff import Backoff
-from eventflink.reader.past.frames import LENGTH, Answer, LogToRead, Question, frame_of, value_of
+from eventflink.reader.past.frames import LENGTH, HistoryAnswer, HistoryQuestion, LogToRead, frame_of, value_of
 from eventflink.reader.past.port import HistoryRefused, Refusal
 
 MAX_ASKED: Final = 64
@@ -59,7 +59,7 @@ class HistoryProcess:
         self._is_there = asyncio.Event()
         """Whether it was started once."""
         self._process: asyncio.subprocess.Process | None = None
-        self._asked: dict[int, asyncio.Future[Answer]] = {}
+        self._asked: dict[int, asyncio.Future[HistoryAnswer]] = {}
         self._turns = asyncio.Semaphore(MAX_IN_FLIGHT)
         self._waiting = 0
         self._numbers = count()
@@ -109,7 +109,7 @@ class HistoryProcess:
                 raise answer.refused
             await asyncio.sleep(_ASK_AGAIN_S)
 
-    async def _ask_once(self, question: str, arguments: tuple[Any, ...]) -> Answer:
+    async def _ask_once(self, question: str, arguments: tuple[Any, ...]) -> HistoryAnswer:
         if self._waiting >= MAX_ASKED:
             raise HistoryRefused(Refusal.NOT_YET, f"{MAX_ASKED} questions about the past wait for their answers already: ask again later")
         self._waiting += 1
@@ -122,7 +122,7 @@ class HistoryProcess:
         finally:
             self._waiting -= 1
 
-    async def _ask_process(self, question: str, arguments: tuple[Any, ...]) -> Answer:
+    async def _ask_process(self, question: str, arguments: tuple[Any, ...]) -> HistoryAnswer:
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST_START_S):
                 await self._is_there.wait()
@@ -132,11 +132,11 @@ class HistoryProcess:
         number = next(self._numbers)
         if not self._asked:
             self._heard_s = time.monotonic()
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[HistoryAnswer] = asyncio.get_running_loop().create_future()
         self._asked[number] = future
         try:
             with suppress(ConnectionError):  # It has just ended, and whoever keeps it says so.
-                process.stdin.write(frame_of(Question(number, question, arguments)))
+                process.stdin.write(frame_of(HistoryQuestion(number, question, arguments)))
                 await process.stdin.drain()
             return await future
         finally:
@@ -186,7 +186,7 @@ class HistoryProcess:
         with suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 (length,) = LENGTH.unpack(await output.readexactly(LENGTH.size))
-                said: Answer = value_of(await output.readexactly(length))
+                said: HistoryAnswer = value_of(await output.readexactly(length))
                 self._heard_s = time.monotonic()
                 if (future := self._asked.get(said.number)) is not None and not future.done():
                     future.set_result(said)
@@ -194,7 +194,7 @@ class HistoryProcess:
     def _refuse_all(self, reason: str) -> None:
         for number, future in self._asked.items():
             if not future.done():
-                future.set_result(Answer(number, None, refused=HistoryRefused(Refusal.NOT_YET, reason)))
+                future.set_result(HistoryAnswer(number, None, refused=HistoryRefused(Refusal.NOT_YET, reason)))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

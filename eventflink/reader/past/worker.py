@@ -29,7 +29,7 @@ from eventflink.log.administration import AdministrationError, log_topic_id
 from eventflink.log.replay import GC_THRESHOLD, ReplayStalled, log_bounds, new_fold
 from eventflink.log.topic_reader import TopicReader
 from eventflink.processes import set_parent_death_signal
-from eventflink.reader.past.frames import LENGTH, Answer, LogToRead, Question, frame_of, value_of
+from eventflink.reader.past.frames import LENGTH, HistoryAnswer, HistoryQuestion, LogToRead, frame_of, value_of
 from eventflink.reader.past.historian import Historian
 from eventflink.reader.past.log_book import LogBook
 from eventflink.reader.past.port import HistoryRefused
@@ -54,15 +54,15 @@ class _LogEnded(Exception):
     """Nothing more of the log can be read; the message says why."""
 
 
-def answer(historian: Historian, asked: Question) -> Answer:
+def answer(historian: Historian, asked: HistoryQuestion) -> HistoryAnswer:
     """Return what a historian answers, whatever comes of it."""
     try:
-        return Answer(asked.number, historian.answer(asked.question, asked.arguments))
+        return HistoryAnswer(asked.number, historian.answer(asked.question, asked.arguments))
     except HistoryRefused as error:
-        return Answer(asked.number, None, refused=error)
+        return HistoryAnswer(asked.number, None, refused=error)
     except Exception as error:
         _logger.exception("HistoryQuestionFailed question=%s", asked.question)
-        return Answer(asked.number, None, failure=f"{asked.question}: {type(error).__name__}: {error}")
+        return HistoryAnswer(asked.number, None, failure=f"{asked.question}: {type(error).__name__}: {error}")
 
 
 def read_frame(stream: BinaryIO) -> Any:
@@ -101,10 +101,10 @@ class _Worker:
 
     def __init__(self, told: LogToRead, output: BinaryIO) -> None:
         self._output = output
-        self._inbox: queue.SimpleQueue[list[Message] | Question | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[list[Message] | HistoryQuestion | None] = queue.SimpleQueue()
         self._historian = Historian(open_book(told), log_topic_id(told.bootstrap, told.cluster_id), told.settings)
         self._book = self._historian.book
-        self._asked: list[Question] = []
+        self._asked: list[HistoryQuestion] = []
         self._next_offset = self._book.first_offset
         self._waits_until_s = time.monotonic() + CATCH_UP_S
         self._reader = TopicReader(told.bootstrap, topic_name(told.cluster_id, Topic.LOG), self._book.first_offset, is_dense=True)
@@ -129,7 +129,7 @@ class _Worker:
                 item = []
             if item is None:
                 return
-            if isinstance(item, Question):
+            if isinstance(item, HistoryQuestion):
                 self._asked.append(item)
             elif item:
                 self._book.follow(_records_of(item))
@@ -153,11 +153,11 @@ class _Worker:
                 self._inbox.put(read_frame(questions))
         self._inbox.put(None)
 
-    def _say(self, said: Answer) -> None:
+    def _say(self, said: HistoryAnswer) -> None:
         try:
             frame = frame_of(said)
         except Exception as error:  # noqa: BLE001 - an answer that cannot be sent is one that failed
-            frame = frame_of(Answer(said.number, None, failure=f"the answer cannot be sent: {error}"))
+            frame = frame_of(HistoryAnswer(said.number, None, failure=f"the answer cannot be sent: {error}"))
         self._output.write(frame)
         self._output.flush()
 

@@ -14,7 +14,7 @@ from fastapi.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from eventflink.events.wording import iso_time
-from eventflink.reader.observed_state import Change, ObservedState
+from eventflink.reader.observed_state import ObservedState, StateChange
 from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.errors import Errors
 from eventflink.rest.reading import ServicesOfRequest
@@ -84,7 +84,7 @@ async def _frames(state: ObservedState) -> AsyncIterator[bytes]:
             yield b": nothing has changed\n\n"
 
 
-def _frame(change: Change) -> bytes:
+def _frame(change: StateChange) -> bytes:
     jobs = sorted(change.jobs) if change.jobs is not None else []
     document: dict[str, Any] = {
         "offset": change.log_offset,

@@ -2,7 +2,7 @@
 
 import json
 
-from eventflink.documents.cluster import Cluster
+from eventflink.documents.cluster import ClusterStatus
 from eventflink.documents.plain import parse, plain
 from eventflink.events.inputs import SlotReport
 from eventflink.model.resources import ResourceProfile
@@ -44,7 +44,7 @@ def test_the_cluster_shows_profiles_and_who_is_blocked_and_ready() -> None:
     assert blocked.until == "2027-01-15T08:01:00.000+00:00"
     assert START_MS == 1_800_000_000_000
     assert (view.slots, view.slots_free) == (3, 3)
-    assert parse(Cluster, json.loads(json.dumps(plain(view)))) == view
+    assert parse(ClusterStatus, json.loads(json.dumps(plain(view)))) == view
 
 
 def test_a_job_shows_what_slots_it_requires_and_holds_for_each_group_and_profile() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from eventflink.master.settings import MasterSettings
 from eventflink.reader.past import history_process
-from eventflink.reader.past.frames import LENGTH, Answer, LogToRead, frame_of, value_of
+from eventflink.reader.past.frames import LENGTH, HistoryAnswer, LogToRead, frame_of, value_of
 from eventflink.reader.past.history_process import MAX_IN_FLIGHT, HistoryFailed, HistoryProcess
 from eventflink.reader.past.port import HistoryRefused, Refusal
 from tests.support.hand import NOWHERE
@@ -31,7 +31,7 @@ class Wire:
     async def drain(self) -> None:
         """Hold nothing back."""
 
-    def say(self, answer: Answer) -> None:
+    def say(self, answer: HistoryAnswer) -> None:
         self.output.feed_data(frame_of(answer))
 
 
@@ -62,12 +62,12 @@ def test_a_question_that_was_given_up_before_its_turn_is_never_asked() -> None:
             assert [question.arguments for question in wire.asked] == [(0,), (1,)]
             assert len(wire.asked) == MAX_IN_FLIGHT
             asking[2].cancel()
-            wire.say(Answer(wire.asked[0].number, "first"))
+            wire.say(HistoryAnswer(wire.asked[0].number, "first"))
             assert await asking[0] == "first"
             await settle()
             assert [question.arguments for question in wire.asked[2:]] == [(3,)]
             for question in wire.asked[1:]:
-                wire.say(Answer(question.number, question.arguments[0]))
+                wire.say(HistoryAnswer(question.number, question.arguments[0]))
             assert (await asking[1], await asking[3]) == (1, 3)
 
     asyncio.run(scenario())
@@ -81,8 +81,8 @@ def test_what_is_refused_or_fails_in_the_process_does_so_for_whoever_asked(monke
             refused = asyncio.create_task(history.ask("page"))
             failed = asyncio.create_task(history.ask("why"))
             await settle()
-            wire.say(Answer(wire.asked[0].number, None, refused=HistoryRefused(Refusal.GONE, "history begins at offset 7")))
-            wire.say(Answer(wire.asked[1].number, None, failure="why: LookupError"))
+            wire.say(HistoryAnswer(wire.asked[0].number, None, refused=HistoryRefused(Refusal.GONE, "history begins at offset 7")))
+            wire.say(HistoryAnswer(wire.asked[1].number, None, failure="why: LookupError"))
             with pytest.raises(HistoryRefused, match="history begins at offset 7") as caught:
                 await refused
             assert caught.value.refusal is Refusal.GONE
@@ -131,7 +131,7 @@ def test_the_process_starts_with_the_first_question_and_never_after_the_end(monk
         told, *asked = wires[0].asked
         assert (started, len(asked), isinstance(told, LogToRead)) == (["eventflink.reader.past.worker"], 2, True)
         for question in asked:
-            wires[0].say(Answer(question.number, question.arguments[0]))
+            wires[0].say(HistoryAnswer(question.number, question.arguments[0]))
         assert await asyncio.gather(*asking) == [0, 1]
         await history.stop()
         with pytest.raises(HistoryRefused, match="this process ends"):
