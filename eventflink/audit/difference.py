@@ -25,7 +25,7 @@ _TITLES: Final = {"leader": "the leadership", "cluster": "the cluster", "job": "
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ComparedState:
     """What there is at one offset of the log: the values of each thing, by type of thing and by id."""
 
     log_offset: int
@@ -34,7 +34,7 @@ class Moment:
     things: dict[str, dict[str, dict[str, Any]]]
 
 
-def moment_of(fold: Fold) -> Moment:
+def moment_of(fold: Fold) -> ComparedState:
     """Return what a fold is now; it shares nothing with the fold."""
     view, dispatcher = cluster_view(fold), fold.master.dispatcher
     shutdown = view.shutdown
@@ -46,7 +46,7 @@ def moment_of(fold: Fold) -> Moment:
         "job": forgotten | {job.job_id: _values_of(job) for job in dispatcher.jobs.values()},
         "task_manager": {row.task_manager_id: {name: getattr(row, name) for name in _OF_TASK_MANAGER} for row in view.task_managers},
     }
-    return Moment(fold.last_offset, view.last_decision_at, things)
+    return ComparedState(fold.last_offset, view.last_decision_at, things)
 
 
 def _values_of(job: JobMaster) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def difference_of(before: Fold, after: Fold, max_rows: int = MAX_ROWS) -> Differ
     return difference_between(moment_of(before), moment_of(after), max_rows)
 
 
-def difference_between(before: Moment, after: Moment, max_rows: int = MAX_ROWS) -> Differences:
+def difference_between(before: ComparedState, after: ComparedState, max_rows: int = MAX_ROWS) -> Differences:
     """Return what differs between two moments, the first `max_rows` of it."""
     rows = list(_rows(before, after))
     return Differences(
@@ -79,7 +79,7 @@ def difference_between(before: Moment, after: Moment, max_rows: int = MAX_ROWS) 
     )
 
 
-def _rows(before: Moment, after: Moment) -> Iterator[Difference]:
+def _rows(before: ComparedState, after: ComparedState) -> Iterator[Difference]:
     for thing in _TITLES:
         was, now = before.things[thing], after.things[thing]
         for name in [*was, *(name for name in now if name not in was)]:
@@ -113,7 +113,7 @@ def _said(value: Any) -> str:
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _head(before: Moment, after: Moment, rows: list[Difference]) -> str:
+def _head(before: ComparedState, after: ComparedState, rows: list[Difference]) -> str:
     """Return in one sentence how much differs, from what to what."""
     span = f"from {_place(before)} to {_place(after)}"
     if not rows:
@@ -135,13 +135,13 @@ def _head(before: Moment, after: Moment, rows: list[Difference]) -> str:
     return f"{_count(len(rows), 'difference')} {span}{': ' if known else ''}{known}"
 
 
-def _restarts(before: Moment, job_id: str, values: dict[str, Any]) -> int:
+def _restarts(before: ComparedState, job_id: str, values: dict[str, Any]) -> int:
     """Return how often a job was restarted since, as far as it is still known."""
     known = int(before.things["job"].get(job_id, {}).get("restarts", 0))
     return max(0, int(values.get("restarts", known)) - known)
 
 
-def _place(moment: Moment) -> str:
+def _place(moment: ComparedState) -> str:
     return f"log offset {moment.log_offset}" + (f" ({moment.at})" if moment.at else "")
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from eventflink.blob.store import BlobEntry, BlobStore, Place, blob_of
+from eventflink.blob.store import BlobEntry, BlobPlace, BlobStore, blob_of
 
 MAX_STEPS: Final = 10_000
 """How many files one run touches; the next run continues."""
@@ -68,17 +68,17 @@ def plan_cleaning(
     present: set[str] = set()
     in_place: set[str] = set()
     for entry in entries:
-        if entry.place is Place.OWNER:
+        if entry.place is BlobPlace.OWNER:
             owners.append(entry)
             continue
         present.add(entry.key)
         if entry.key in referred:
-            if entry.place is Place.PERMANENT:
+            if entry.place is BlobPlace.PERMANENT:
                 in_place.add(entry.key)
-            elif entry.place is Place.CONDEMNED:
+            elif entry.place is BlobPlace.CONDEMNED:
                 condemned.append(entry)
         elif len(removals) < max_steps and _is_over(entry, now_ms, rules):
-            action = CleaningAction.CONDEMN if entry.place is Place.PERMANENT else CleaningAction.DELETE
+            action = CleaningAction.CONDEMN if entry.place is BlobPlace.PERMANENT else CleaningAction.DELETE
             removals.append(CleaningStep(action, entry))
     # A copy that lies aside of a blob that is at its place is left until nobody refers to the blob: of two copies none is in the way.
     lost = [CleaningStep(CleaningAction.DELETE, o) for o in owners if blob_of(o.key) not in present and _is_over(o, now_ms, rules)]
@@ -90,7 +90,11 @@ def _is_over(entry: BlobEntry, now_ms: int, rules: CleaningRules) -> bool:
     """Tell whether a file that nobody refers to has had its time."""
     if entry.modified_ms is None:
         return False
-    lifetimes = {Place.TRANSIENT: rules.transient_lifetime_ms, Place.INCOMING: ABANDONED_AFTER_MS, Place.OWNER: ABANDONED_AFTER_MS}
+    lifetimes = {
+        BlobPlace.TRANSIENT: rules.transient_lifetime_ms,
+        BlobPlace.INCOMING: ABANDONED_AFTER_MS,
+        BlobPlace.OWNER: ABANDONED_AFTER_MS,
+    }
     return now_ms - entry.modified_ms >= lifetimes.get(entry.place, rules.grace_period_ms)
 
 

@@ -26,7 +26,7 @@ from eventflink.blob import BlobDamaged, BlobNotFound, BlobTooLarge
 from eventflink.blob.keys import BlobKind, blob_key, check_key, digest_of, is_key, key_for, kind_of
 from eventflink.blob.storage import INCOMING, Storage
 
-__all__ = ["CHUNK_BYTES", "BlobEntry", "BlobStore", "BlobWriter", "Place", "StoredBlob", "Usage", "blob_key", "check_key"]
+__all__ = ["CHUNK_BYTES", "BlobEntry", "BlobPlace", "BlobStore", "BlobWriter", "StoredBlob", "Usage", "blob_key", "check_key"]
 
 CHUNK_BYTES: Final = 256 * 1024
 NO_JOB: Final = ""
@@ -36,7 +36,7 @@ _OWNED_BY: Final = "~"
 logger = logging.getLogger(__name__)
 
 
-class Place(StrEnum):
+class BlobPlace(StrEnum):
     """Where in the store a file lies."""
 
     PERMANENT = "permanent"
@@ -67,21 +67,21 @@ class BlobEntry(NamedTuple):
     """
 
     key: str
-    place: Place
+    place: BlobPlace
     modified_ms: int | None
 
 
-def name_of(key: str, place: Place) -> str:
+def name_of(key: str, place: BlobPlace) -> str:
     """Return where a key's file lies.
 
     Raises:
         InvalidBlobKey: the key is not valid.
 
     """
-    if place is Place.INCOMING:
+    if place is BlobPlace.INCOMING:
         return f"{INCOMING}/{key}"
-    shard = f"{digest_of(blob_of(key) if place is Place.OWNER else key)[:2]}/{key}"
-    return shard if place is Place.PERMANENT else f"{place}/{shard}"
+    shard = f"{digest_of(blob_of(key) if place is BlobPlace.OWNER else key)[:2]}/{key}"
+    return shard if place is BlobPlace.PERMANENT else f"{place}/{shard}"
 
 
 def blob_of(name: str) -> str:
@@ -93,12 +93,12 @@ def _entry_of(name: str, modified_ms: int | None) -> BlobEntry | None:
     """Return what a file is; None: not of this store."""
     *folders, last = name.split("/")
     if folders == [INCOMING]:
-        return BlobEntry(last, Place.INCOMING, modified_ms)
-    if folders[:1] == [Place.OWNER]:
-        is_one = is_key(blob_of(last)) and name == name_of(last, Place.OWNER)
-        return BlobEntry(last, Place.OWNER, modified_ms) if is_one else None
-    place = Place(folders[0]) if folders and folders[0] in (Place.TRANSIENT, Place.CONDEMNED) else Place.PERMANENT
-    if not is_key(last) or name != name_of(last, place) or (kind_of(last) is BlobKind.TRANSIENT) != (place is Place.TRANSIENT):
+        return BlobEntry(last, BlobPlace.INCOMING, modified_ms)
+    if folders[:1] == [BlobPlace.OWNER]:
+        is_one = is_key(blob_of(last)) and name == name_of(last, BlobPlace.OWNER)
+        return BlobEntry(last, BlobPlace.OWNER, modified_ms) if is_one else None
+    place = BlobPlace(folders[0]) if folders and folders[0] in (BlobPlace.TRANSIENT, BlobPlace.CONDEMNED) else BlobPlace.PERMANENT
+    if not is_key(last) or name != name_of(last, place) or (kind_of(last) is BlobKind.TRANSIENT) != (place is BlobPlace.TRANSIENT):
         return None
     return BlobEntry(last, place, modified_ms)
 
@@ -139,7 +139,7 @@ class BlobWriter:
         """
         self._file.close()
         key = key_for(self._digest.hexdigest(), self._kind)
-        place = Place.TRANSIENT if self._kind is BlobKind.TRANSIENT else Place.PERMANENT
+        place = BlobPlace.TRANSIENT if self._kind is BlobKind.TRANSIENT else BlobPlace.PERMANENT
         # Also where the key is there already: a damaged blob is healed by uploading it again, and the period of an old one restarts.
         self._storage.place(self._path, name_of(key, place))
         return StoredBlob(key, self._size)
@@ -189,9 +189,9 @@ class BlobStore:
 
         """
         if kind_of(key) is BlobKind.TRANSIENT:
-            places: tuple[Place, ...] = (Place.TRANSIENT,)
+            places: tuple[BlobPlace, ...] = (BlobPlace.TRANSIENT,)
         else:  # Looked for at its place once more: it may have been brought back between the first look and the second.
-            places = (Place.PERMANENT, Place.CONDEMNED, Place.PERMANENT)
+            places = (BlobPlace.PERMANENT, BlobPlace.CONDEMNED, BlobPlace.PERMANENT)
         for place in places:
             try:
                 file = self.storage.open(name_of(key, place))
@@ -211,23 +211,23 @@ class BlobStore:
         with file:
             return file.read()
 
-    def delete(self, key: str, place: Place | None = None) -> bool:
+    def delete(self, key: str, place: BlobPlace | None = None) -> bool:
         """Remove a blob, by default from where its kind lies; tell whether it was there.
 
         Raises:
             InvalidBlobKey: the key is not valid.
 
         """
-        where = place or (Place.TRANSIENT if kind_of(key) is BlobKind.TRANSIENT else Place.PERMANENT)
+        where = place or (BlobPlace.TRANSIENT if kind_of(key) is BlobKind.TRANSIENT else BlobPlace.PERMANENT)
         return self.storage.delete(name_of(key, where))
 
     def condemn(self, key: str) -> bool:
         """Take a permanent blob out of its place; it can still be read. Tell whether it was there."""
-        return self.storage.move(name_of(key, Place.PERMANENT), name_of(key, Place.CONDEMNED))
+        return self.storage.move(name_of(key, BlobPlace.PERMANENT), name_of(key, BlobPlace.CONDEMNED))
 
     def restore(self, key: str) -> bool:
         """Put a condemned blob back; tell whether it was there."""
-        return self.storage.move(name_of(key, Place.CONDEMNED), name_of(key, Place.PERMANENT))
+        return self.storage.move(name_of(key, BlobPlace.CONDEMNED), name_of(key, BlobPlace.PERMANENT))
 
     def modified_ms(self, entry: BlobEntry) -> int | None:
         """Return when the file of an entry was written last, now.
@@ -243,7 +243,7 @@ class BlobStore:
         descriptor, name = tempfile.mkstemp(dir=self.storage.spool, prefix="blob-")
         os.close(descriptor)
         try:
-            self.storage.place(Path(name), name_of(f"{key}{_OWNED_BY}{job_id}", Place.OWNER))
+            self.storage.place(Path(name), name_of(f"{key}{_OWNED_BY}{job_id}", BlobPlace.OWNER))
         finally:
             Path(name).unlink(missing_ok=True)
 
@@ -258,9 +258,9 @@ class BlobStore:
         for file in self.storage.list():
             total += file.size_bytes
             entry = _entry_of(file.name, file.modified_ms)
-            if entry is None or entry.place is Place.INCOMING:
+            if entry is None or entry.place is BlobPlace.INCOMING:
                 continue
-            if entry.place is Place.OWNER:
+            if entry.place is BlobPlace.OWNER:
                 owners.setdefault(blob_of(entry.key), []).append(entry.key.partition(_OWNED_BY)[2])
             else:
                 sizes[entry.key] += file.size_bytes

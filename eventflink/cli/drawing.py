@@ -11,7 +11,7 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from eventflink.cli.session import Session
-    from eventflink.documents.cluster import ClusterStatus, Workers
+    from eventflink.documents.cluster import ClusterStatus, KnownWorkers
     from eventflink.documents.task_managers import BlockedTaskManagerRow
 
 _STYLES: Final = {
@@ -59,7 +59,7 @@ def task_manager_table(cluster: "ClusterStatus") -> Table:
     return table
 
 
-def print_pending_workers(session: "Session", workers: "Workers") -> None:
+def print_pending_workers(session: "Session", workers: "KnownWorkers") -> None:
     """Print which workers the resource driver was asked for, and how the last one failed; nothing where there is none of it."""
     for worker in workers.pending:
         profile = f" of {worker.slot_profile}" if worker.slot_profile else ""

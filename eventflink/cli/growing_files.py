@@ -67,7 +67,7 @@ class GrowingFile:
 
 
 @dataclass(slots=True)
-class Followed:
+class FollowedFiles:
     """The files of one job's tasks."""
 
     session: Session

@@ -22,7 +22,7 @@ class UseOfPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class CataloguePlace:
     """A topic, a directory, a function, or a result of batch jobs."""
 
     connector: str
@@ -41,4 +41,4 @@ class CataloguePage:
     """A window of the places that fit."""
 
     total: int
-    places: list[Place]
+    places: list[CataloguePlace]

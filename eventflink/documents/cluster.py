@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from eventflink.documents.failures import Failure
-from eventflink.documents.parked import ParkedInput
-from eventflink.documents.task_managers import BlockedTaskManagerRow, TaskManagerRow, TaskManagerSlots
-from eventflink.documents.waits import Wait
+from eventflink.documents.parked import ParkedRow
+from eventflink.documents.task_managers import BlockedTaskManagerRow, TaskManagerRow, TaskManagerTile
+from eventflink.documents.waits import WaitRow
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ApplicationStatus, ExecutionState, JobStatus
 
@@ -80,12 +80,12 @@ class ClusterPage:
     tasks: dict[ExecutionState, int]
     """The number of tasks in each state, of jobs that have not ended."""
     slots: SlotCounts
-    waits: list[Wait]
+    waits: list[WaitRow]
     """The first five: trouble first, then the longest."""
     waits_total: int
     failures: list[Failure]
     """The newest five."""
-    task_managers: list[TaskManagerSlots]
+    task_managers: list[TaskManagerTile]
     """The first ones, up to 2,000 slots in all."""
     task_managers_total: int
     masters: Masters
@@ -93,7 +93,7 @@ class ClusterPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PendingWorker:
+class PendingWorkerRow:
     """A worker that the resource driver was asked for and that has not registered."""
 
     worker_id: str
@@ -103,10 +103,10 @@ class PendingWorker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workers:
+class KnownWorkers:
     """The workers of the resource driver, and how its last request failed."""
 
-    pending: list[PendingWorker]
+    pending: list[PendingWorkerRow]
     registered: list[str]
     last_failure: str | None
     retry_at: str | None
@@ -135,10 +135,10 @@ class ClusterStatus(LogPosition):
     slots_pending: int
     """Asked of the resource driver, and not registered yet."""
     slot_requests: int
-    workers: Workers
+    workers: KnownWorkers
     shutdown: Shutdown | None
     blocked: list[BlockedTaskManagerRow]
-    parked: list[ParkedInput]
+    parked: list[ParkedRow]
     task_managers: list[TaskManagerRow]
 
 

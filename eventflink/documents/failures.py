@@ -30,7 +30,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskFailure:
+class FailureRow:
     """The failure of an attempt, or of the job as a whole."""
 
     at: str
@@ -59,20 +59,20 @@ class ScheduledRestart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailureOfJob(TaskFailure):
+class FailureOfJob(FailureRow):
     """A failure, what it led to, and the failures that came with it."""
 
     reaction: FailureReaction | None
     restart: ScheduledRestart | None = field(default=None, metadata=UNTOLD)
     reason: str | None = field(default=None, metadata=UNTOLD)
     """Why there was no restart."""
-    concurrent: list[TaskFailure]
+    concurrent: list[FailureRow]
     """The first of them, without their stack traces."""
     concurrent_count: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RootFailure(FailureOfJob):
+class ExplainedFailure(FailureOfJob):
     """A failure with whose it is, and in one sentence."""
 
     kind: FailureKind
@@ -103,4 +103,4 @@ class JobExceptions(CountedExceptions):
 class ExceptionsPage(CountedExceptions):
     """The failures of a job with whose each is, the newest first."""
 
-    exceptions: list[RootFailure]
+    exceptions: list[ExplainedFailure]

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eventflink.documents.checkpoints import BackPressureOfSubtask, CheckpointsSummary, JobCheckpoints, StreamOfSubtask
-from eventflink.documents.failures import FailureOfJob, JobExceptions, RootFailure
+from eventflink.documents.failures import ExplainedFailure, FailureOfJob, JobExceptions
 from eventflink.documents.jobs import JobRow
-from eventflink.documents.waits import Wait
+from eventflink.documents.waits import WaitRow
 from eventflink.model.attempts import FailureCause, IOMetrics, OutputLocation
 from eventflink.model.failure_types import FailureKind
 from eventflink.model.job_graph import JobEdge, RestartStrategy
@@ -275,7 +275,7 @@ class JobPage(JobHead):
     sentence: str = ""
     """How it stands."""
     stream: bool
-    waits: list[Wait] = field(default_factory=list)
+    waits: list[WaitRow] = field(default_factory=list)
     """The first hundred: trouble first, then the longest."""
     waits_total: int = 0
     vertices: list[VertexRow]
@@ -285,7 +285,7 @@ class JobPage(JobHead):
     suspended_because: str | None = None
     checkpoints: CheckpointsSummary
     """Their history is a page of its own."""
-    exceptions: list[RootFailure]
+    exceptions: list[ExplainedFailure]
     """The newest three."""
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParkedInput:
+class ParkedRow:
     """An internal input that could not be decided."""
 
     parked_id: str
@@ -24,4 +24,4 @@ class ParkedPage:
     """A window of what is parked."""
 
     total: int
-    parked: list[ParkedInput]
+    parked: list[ParkedRow]

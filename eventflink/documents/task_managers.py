@@ -31,7 +31,7 @@ class SlotOfTaskManager:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskManagerSlots:
+class TaskManagerTile:
     """A registered TaskManager with its slots."""
 
     task_manager_id: str
@@ -92,7 +92,7 @@ class KnownTaskManager(RegisteredTaskManager):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TaskManager(KnownTaskManager):
+class TaskManagerPage(KnownTaskManager):
     """A registered TaskManager with its slots and what is in them."""
 
     slots_total: int
@@ -149,6 +149,6 @@ class TaskManagersPage:
     """A window of the TaskManagers, in the order in which they registered: up to 5,000 slots in all."""
 
     total: int
-    task_managers: list[TaskManager]
+    task_managers: list[TaskManagerPage]
     blocked: list[BlockedTaskManagerRow]
     """Those that are blocked, registered or not; at most 1,000."""

@@ -30,7 +30,7 @@ class WaitReason(UpperStrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
+class WaitRow:
     """Tasks of one vertex that wait for the same reason."""
 
     job_id: str
@@ -57,4 +57,4 @@ class WaitsPage:
     tasks: int
     """How many tasks wait in all."""
     tasks_by_reason: dict[WaitReason, int]
-    waits: list[Wait]
+    waits: list[WaitRow]

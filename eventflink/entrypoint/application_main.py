@@ -51,14 +51,14 @@ class Application:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ApplicationOutcome:
     """How an application came out."""
 
     status: ApplicationStatus
     diagnostics: str = ""
 
 
-def run_application(application: Application, gateway: ApplicationGateway) -> Outcome:
+def run_application(application: Application, gateway: ApplicationGateway) -> ApplicationOutcome:
     """Run the main, wait for its jobs, and say how it came out; whatever the main raises is a failure."""
     try:
         if application.main:
@@ -67,20 +67,20 @@ def run_application(application: Application, gateway: ApplicationGateway) -> Ou
             gateway.submit_job(parse_job_graph(application.graph, "graph"), code=map(Path, application.code), job_id=application.job_id)
     except SystemExit as end:
         if end.code not in (None, 0):
-            return Outcome(ApplicationStatus.FAILED, f"main ended with exit code {end.code}")
+            return ApplicationOutcome(ApplicationStatus.FAILED, f"main ended with exit code {end.code}")
     except Exception:  # noqa: BLE001 - the author's code; all of it goes into the diagnostics
-        return Outcome(ApplicationStatus.FAILED, traceback.format_exc()[-MAX_DIAGNOSTICS_LENGTH:])
+        return ApplicationOutcome(ApplicationStatus.FAILED, traceback.format_exc()[-MAX_DIAGNOSTICS_LENGTH:])
     return outcome_of([gateway.request_job_result(job_id) for job_id in gateway.job_ids])
 
 
-def outcome_of(results: list[JobResult]) -> Outcome:
+def outcome_of(results: list[JobResult]) -> ApplicationOutcome:
     """Return what the ends of the jobs make of the application: FAILED before CANCELED before SUCCEEDED."""
     for status, outcome in ((JobStatus.FAILED, ApplicationStatus.FAILED), (JobStatus.CANCELED, ApplicationStatus.CANCELED)):
         for result in results:
             if result.status is status:
                 cause = f": {result.cause.failure_type}: {result.cause.message}" if result.cause else ""
-                return Outcome(outcome, f"job {result.job_id} is {status}{cause}"[:MAX_DIAGNOSTICS_LENGTH])
-    return Outcome(ApplicationStatus.SUCCEEDED)
+                return ApplicationOutcome(outcome, f"job {result.job_id} is {status}{cause}"[:MAX_DIAGNOSTICS_LENGTH])
+    return ApplicationOutcome(ApplicationStatus.SUCCEEDED)
 
 
 def _load_main(place: str) -> Any:
@@ -97,7 +97,7 @@ def _load_main(place: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def shut_down(gateway: ApplicationGateway, outcome: Outcome) -> None:
+def shut_down(gateway: ApplicationGateway, outcome: ApplicationOutcome) -> None:
     """End the cluster; one that ends in another way already ends so.
 
     Raises:

@@ -15,7 +15,7 @@ from eventflink.processes.shared_note import SharedNote
 _logger = logging.getLogger(__name__)
 
 
-class GuardianLink:
+class MasterGuardianLink:
     """Owns the guardian process; used by the event loop only. Without one the others wait for the lease, and nothing else is lost."""
 
     def __init__(self, configuration: Configuration, bootstrap: str, *, is_needed: bool) -> None:

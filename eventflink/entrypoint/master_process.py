@@ -24,7 +24,7 @@ from eventflink.entrypoint.archive_places import ArchivePlaces, open_archives
 from eventflink.entrypoint.blob_cleaning import BlobCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.factories import create_driver, create_election, listens
-from eventflink.entrypoint.guardian_link import GuardianLink
+from eventflink.entrypoint.guardian_link import MasterGuardianLink
 from eventflink.entrypoint.leadership_metrics import LeadershipMetrics
 from eventflink.entrypoint.operators_words import NO_WORDS, OperatorsWords
 from eventflink.entrypoint.query_server import QueryServer
@@ -111,7 +111,7 @@ class MasterProcess:
         """Whether the log was held against what others know of it: from then on this process knows more than they."""
         self._archives = archives
         self._effects = EffectProducer(bootstrap, configuration.cluster_id)
-        self._guardian = GuardianLink(configuration, bootstrap, is_needed=listens(life.election))
+        self._guardian = MasterGuardianLink(configuration, bootstrap, is_needed=listens(life.election))
         self._tail: Tail | None = None
 
     @property

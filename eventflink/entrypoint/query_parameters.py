@@ -11,7 +11,7 @@ _WAITING_PARAMETERS: Final = frozenset({"min_offset", "linearizable", "timeout_m
 _TRUTHS: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
 
 
-class Refusal(Exception):
+class QueryRefused(Exception):
     """A request that gets an error for an answer."""
 
     def __init__(self, status: int, message: str, **more: Any) -> None:
@@ -35,10 +35,10 @@ def read_options_of(request: web.Request) -> ReadOptions:
     unknown = sorted(set(request.query) - _WAITING_PARAMETERS)
     if unknown:
         known = ", ".join(sorted(_WAITING_PARAMETERS))
-        raise Refusal(400, f"unknown parameter: '{unknown[0]}'; known: {known}")
+        raise QueryRefused(400, f"unknown parameter: '{unknown[0]}'; known: {known}")
     text = request.query.get("linearizable", "false").lower()
     if text not in _TRUTHS:
-        raise Refusal(400, f"invalid linearizable: '{text}' is neither true nor false")
+        raise QueryRefused(400, f"invalid linearizable: '{text}' is neither true nor false")
     return ReadOptions(
         min_offset=_whole_number(request, "min_offset", -1, 0, 2**63 - 1),
         linearizable=_TRUTHS[text],
@@ -47,10 +47,10 @@ def read_options_of(request: web.Request) -> ReadOptions:
 
 
 def _whole_number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
-    """Return a parameter that is a number within these bounds; raises `Refusal`."""
+    """Return a parameter that is a number within these bounds; raises `QueryRefused`."""
     text = request.query.get(name)
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) <= 19 and least <= int(text) <= most):  # noqa: PLR2004 - what fits 64 bits
-        raise Refusal(400, f"invalid {name}: '{text[:40]}' is not a whole number from {least} to {most}")
+        raise QueryRefused(400, f"invalid {name}: '{text[:40]}' is not a whole number from {least} to {most}")
     return int(text)

@@ -30,7 +30,7 @@ from eventflink.documents.cluster import LogPosition
 from eventflink.documents.plain import plain
 from eventflink.entrypoint.bounded_connections import DESCRIPTORS_SHARE, MAX_CONNECTIONS, BoundedConnections
 from eventflink.entrypoint.forked_digest import LIFETIME_S, DigestFailed, ForkedDigest, fork_digest
-from eventflink.entrypoint.query_parameters import ReadOptions, Refusal, read_options_of
+from eventflink.entrypoint.query_parameters import QueryRefused, ReadOptions, read_options_of
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.reads import Answered, Read, ReadRefused
@@ -148,7 +148,7 @@ class QueryServer:
         self._under_way += 1
         try:
             return await handler(request)
-        except Refusal as refusal:
+        except QueryRefused as refusal:
             return self._error(refusal.status, str(refusal), **refusal.more)
         except web.HTTPException as error:
             return self._error(error.status, f"{request.method} {request.path}: {error.reason}; known: {_PATHS}")
@@ -181,7 +181,7 @@ class QueryServer:
             async with asyncio.timeout(options.timeout_s):
                 await self._digests.acquire()
         except TimeoutError:
-            raise Refusal(504, f"another digest was still being computed after {options.timeout_s:g} s") from None
+            raise QueryRefused(504, f"another digest was still being computed after {options.timeout_s:g} s") from None
         try:  # One child at a time; who waited finds the digest done, if nothing was decided meanwhile.
             reading = await self._read(options, self._begin_digest, when_quiet=True)
             digest = reading.value if isinstance(reading.value, str) else await self._finish_digest(reading, options.timeout_s)
@@ -205,26 +205,26 @@ class QueryServer:
             where = "builds its state" if stands is None else f"stands at offset {stands}"
             wanted = "" if min_offset < 0 else f" at offset {min_offset} or later"
             message = f"this master had no accepted state{wanted} within {options.timeout_s:g} s; it {where}"
-            raise Refusal(504, message, log_offset=stands, min_offset=min_offset) from None
+            raise QueryRefused(504, message, log_offset=stands, min_offset=min_offset) from None
 
     async def _end_of_log(self) -> int:
         """Return the offset of the last record that the log has now, as Kafka says."""
         try:
             return await asyncio.get_running_loop().run_in_executor(self._kafka_thread, self._end_offset.fetch) - 1
         except KafkaException as error:
-            raise Refusal(503, f"Kafka does not say where the log ends: {error.args[0].str()}") from error
+            raise QueryRefused(503, f"Kafka does not say where the log ends: {error.args[0].str()}") from error
 
     async def _ask(self, min_offset: int, compute: Callable[[Fold], Any], *, when_quiet: bool) -> _Reading:
         participant = self._present()
         if participant is None:
-            raise Refusal(503, "this master builds its state from the log: ask another one, or again later")
+            raise QueryRefused(503, "this master builds its state from the log: ask another one, or again later")
         answer: asyncio.Future[_Reading] = asyncio.get_running_loop().create_future()
 
         def deliver(answered: Answered | ReadRefused) -> None:
             if answer.done():
                 return
             if isinstance(answered, ReadRefused):
-                answer.set_exception(Refusal(503, str(answered)))
+                answer.set_exception(QueryRefused(503, str(answered)))
             else:
                 # Right now the fold stands where the answer says.
                 answer.set_result(_Reading(answered.value, position_view(participant.fold), answered.role))
@@ -258,9 +258,9 @@ class QueryServer:
             async with asyncio.timeout(timeout_s):
                 digest: str = await asyncio.shield(computing)
         except DigestFailed as error:
-            raise Refusal(504, str(error), log_offset=log_offset) from error
+            raise QueryRefused(504, str(error), log_offset=log_offset) from error
         except TimeoutError:
-            raise Refusal(504, f"the digest was not computed within {timeout_s:g} s", log_offset=log_offset) from None
+            raise QueryRefused(504, f"the digest was not computed within {timeout_s:g} s", log_offset=log_offset) from None
         self._last_digest = (identity, digest)
         return digest
 

@@ -17,7 +17,7 @@ from eventflink.entrypoint.archive_places import ArchivePlaces
 from eventflink.entrypoint.archiving import Archiver, NotingArchiver
 from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
-from eventflink.entrypoint.guardian_link import GuardianLink
+from eventflink.entrypoint.guardian_link import MasterGuardianLink
 from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.tail import Tail, nothing
 from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
@@ -53,7 +53,7 @@ class Term:
         life: MasterLife,
         tail: Tail,
         effects: EffectProducer,
-        guardian: GuardianLink,
+        guardian: MasterGuardianLink,
         archives: ArchivePlaces,
         driver: ResourceDriver | None,
     ) -> None:

@@ -55,7 +55,7 @@ class Folding:
         """Return the answer to come, whose errors `translated` tells; raises `QuestionInvalid`."""
         try:
             question = questions.question_of(step.path, step.parameters)
-        except questions.QuestionInvalid as error:
+        except questions.QuestionRefused as error:
             raise QuestionInvalid(str(error)) from error
         return self._reader.ask(question, step.timeout_s)
 

@@ -12,7 +12,7 @@ from typing import Final
 from eventflink.events.topics import Topic, topic_name
 
 
-class Role(StrEnum):
+class Grantee(StrEnum):
     """For whom rights are granted."""
 
     CLIENT = "client"
@@ -82,16 +82,16 @@ _MASTER_DOES: Final[dict[Topic, tuple[str, ...]]] = {
 
 _MASTER: Final[dict[Topic, tuple[str, ...]]] = {topic: (*does, "Create", "DescribeConfigs") for topic, does in _MASTER_DOES.items()}
 
-_BY_TOPIC: Final[Mapping[Role, Mapping[Topic, tuple[str, ...]]]] = {
-    Role.CLIENT: _CLIENT,
-    Role.AUDITOR: _AUDITOR,
-    Role.TASKEXECUTOR: _TASKEXECUTOR,
-    Role.MASTER: _MASTER,
-    Role.OPERATOR: {topic: tuple(dict.fromkeys((*_CLIENT.get(topic, ()), *_AUDITOR[topic]))) for topic in Topic},
+_BY_TOPIC: Final[Mapping[Grantee, Mapping[Topic, tuple[str, ...]]]] = {
+    Grantee.CLIENT: _CLIENT,
+    Grantee.AUDITOR: _AUDITOR,
+    Grantee.TASKEXECUTOR: _TASKEXECUTOR,
+    Grantee.MASTER: _MASTER,
+    Grantee.OPERATOR: {topic: tuple(dict.fromkeys((*_CLIENT.get(topic, ()), *_AUDITOR[topic]))) for topic in Topic},
 }
 
 
-def rights_of(role: Role, cluster_id: str, *, trims_log: bool = False) -> tuple[Right, ...]:
+def rights_of(role: Grantee, cluster_id: str, *, trims_log: bool = False) -> tuple[Right, ...]:
     """Return what a role needs.
 
     Args:
@@ -107,18 +107,18 @@ def rights_of(role: Role, cluster_id: str, *, trims_log: bool = False) -> tuple[
     # Consumers are assigned and join no group, but librdkafka asks who coordinates the one that it makes them name.
     rights.append(Right(ResourceKind.GROUP, "eventflink-", ("Describe",), is_prefix=True))
     edges = f"{cluster_id}.edge."
-    if role is Role.TASKEXECUTOR:
+    if role is Grantee.TASKEXECUTOR:
         rights += [
             Right(ResourceKind.TOPIC, edges, ("Create", _READ, _WRITE, "Delete"), is_prefix=True),
             Right(ResourceKind.GROUP, f"{cluster_id}/", (_READ,), is_prefix=True),
             Right(ResourceKind.TRANSACTIONAL_ID, f"{cluster_id}/", (_WRITE,), is_prefix=True),
         ]
-    elif role is Role.MASTER:
+    elif role is Grantee.MASTER:
         rights += [
             Right(ResourceKind.TOPIC, edges, ("Delete", "Describe"), is_prefix=True),
             Right(ResourceKind.CLUSTER, _KAFKA, ("DescribeConfigs",)),  # Whether brokers bound transactions is looked up at each start.
         ]
-    elif role is Role.OPERATOR:
+    elif role is Grantee.OPERATOR:
         rights += [
             # Who may Alter the Kafka cluster could grant itself the Write: it is here so that ending a transaction works at once.
             Right(ResourceKind.TRANSACTIONAL_ID, "*", ("Describe", _WRITE)),
@@ -127,18 +127,18 @@ def rights_of(role: Role, cluster_id: str, *, trims_log: bool = False) -> tuple[
     return tuple(rights)
 
 
-def _is_trimmed(role: Role, topic: Topic, trims_log: bool) -> bool:  # noqa: FBT001 - of one caller
-    return trims_log and role is Role.MASTER and topic is Topic.LOG
+def _is_trimmed(role: Grantee, topic: Topic, trims_log: bool) -> bool:  # noqa: FBT001 - of one caller
+    return trims_log and role is Grantee.MASTER and topic is Topic.LOG
 
 
-def find_grant(topic: str, operation: str, own: Role = Role.CLIENT) -> tuple[str, Role] | None:
+def find_grant(topic: str, operation: str, own: Grantee = Grantee.CLIENT) -> tuple[str, Grantee] | None:
     """Return of which cluster a topic is, and which role may do this to it: the asker's own, or else the first.
 
     None: it is no topic of a cluster, or nobody may.
     """
     for known in Topic:
         if topic.endswith(f".{known}"):
-            roles: Sequence[Role] = [role for role, topics in _BY_TOPIC.items() if operation in topics.get(known, ())]
+            roles: Sequence[Grantee] = [role for role, topics in _BY_TOPIC.items() if operation in topics.get(known, ())]
             return (topic.removesuffix(f".{known}"), own if own in roles else roles[0]) if roles else None
     cluster_id, is_edge, _ = topic.partition(".edge.")
-    return (cluster_id, Role.TASKEXECUTOR) if is_edge else None
+    return (cluster_id, Grantee.TASKEXECUTOR) if is_edge else None

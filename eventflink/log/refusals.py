@@ -13,7 +13,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from eventflink.log.access_rights import Role, find_grant
+from eventflink.log.access_rights import Grantee, find_grant
 from eventflink.model.kafka_settings import KafkaRole, client_settings, own_role, principal_of, settings_of
 from eventflink.model.references import SecretMissing
 
@@ -27,7 +27,7 @@ _DENIED: Final = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
-_ROLES: Final = {KafkaRole.JOBMANAGER: Role.MASTER, KafkaRole.TASKMANAGER: Role.TASKEXECUTOR}
+_ROLES: Final = {KafkaRole.JOBMANAGER: Grantee.MASTER, KafkaRole.TASKMANAGER: Grantee.TASKEXECUTOR}
 """Whose rights a process needs; the others need those of clients."""
 _AUTHENTICATION: Final = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED)  # noqa: SLF001 - its public name
 _UNSOUND: Final = (KafkaError._SSL, KafkaError._TRANSPORT)  # noqa: SLF001 - their public names
@@ -79,7 +79,7 @@ def explain(
         return text
     principal = principal_of(settings_of(bootstrap) if settings is None else settings)
     who, grantee = principal or "the user of these settings", principal or "User:NAME"
-    grant = find_grant(topic, operation, _ROLES.get(own_role(), Role.CLIENT))
+    grant = find_grant(topic, operation, _ROLES.get(own_role(), Grantee.CLIENT))
     match error.code():
         case KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             grant, operation, what = None, "Write", _name("transactional id", transactional_id, topic)

@@ -43,7 +43,7 @@ class InvalidText(ValueError):
         self.document = document
 
 
-class Place(NamedTuple):
+class TextPlace(NamedTuple):
     """A place in a text; both count from 1."""
 
     line: int
@@ -85,7 +85,7 @@ def read_json(text: str) -> Any:
         except _Unusual:
             value, may_be_unusual = _LENIENT_DECODER.decode(text), True
     except json.JSONDecodeError as error:
-        raise InvalidText(f"not valid JSON: {_in_plain_words(error)} ({Place(error.lineno, error.colno)})") from error
+        raise InvalidText(f"not valid JSON: {_in_plain_words(error)} ({TextPlace(error.lineno, error.colno)})") from error
     except RecursionError as error:
         raise InvalidText(f"nested more than {MAX_NESTING} levels deep") from error
     if may_be_unusual and (found := _find_fault(text)):
@@ -93,7 +93,7 @@ def read_json(text: str) -> Any:
     return value
 
 
-def find_place(text: str, path: Path) -> Place | None:
+def find_place(text: str, path: Path) -> TextPlace | None:
     """Return where a part of a readable document stands in its text, or what is around it; None: nothing but the document is."""
     text = text.removeprefix(_BYTE_ORDER_MARK)
     if is_json_object(text):
@@ -250,8 +250,8 @@ def _shown(path: Path) -> str:
     return written[:512].encode("utf-8", "backslashreplace").decode() or "the document"
 
 
-def _place_at(text: str, offset: int) -> Place:
-    return Place(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
+def _place_at(text: str, offset: int) -> TextPlace:
+    return TextPlace(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
 # -- YAML -----------------------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def _read_yaml(text: str) -> Any:
         return yaml.load(text, Loader=_CoreLoader)  # noqa: S506 - a safe loader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = f" ({Place(mark.line + 1, mark.column + 1)})" if mark is not None else ""
+        place = f" ({TextPlace(mark.line + 1, mark.column + 1)})" if mark is not None else ""
         kind = "" if isinstance(error, yaml.constructor.ConstructorError) else "not valid YAML: "
         raise InvalidText(f"{kind}{error.problem or error.context}{place}") from error
     except InvalidText:
@@ -369,7 +369,7 @@ def _check_bounds(text: str) -> None:
                 raise InvalidText(f"its aliases stand for more than {MAX_ALIASED} characters")
 
 
-def _find_mark(node: yaml.Node, path: Path) -> Place | None:
+def _find_mark(node: yaml.Node, path: Path) -> TextPlace | None:
     """Return where a part of a composed document begins, at its key where it has one; where there is none, what is around it."""
     mark = None
     for part in path:
@@ -383,4 +383,4 @@ def _find_mark(node: yaml.Node, path: Path) -> Place | None:
             mark = node.start_mark
         else:
             break
-    return Place(mark.line + 1, mark.column + 1) if mark is not None else None
+    return TextPlace(mark.line + 1, mark.column + 1) if mark is not None else None

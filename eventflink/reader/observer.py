@@ -33,7 +33,7 @@ _CLOSE_TIMEOUT_S: Final = 5.0
 _logger = logging.getLogger(__name__)
 
 
-class Observer:
+class StateObserver:
     """Follows one cluster's log. For one event loop."""
 
     def __init__(self, bootstrap: str, cluster_id: str, state: ObservedState) -> None:

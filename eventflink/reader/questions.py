@@ -35,7 +35,7 @@ _OF_A_TASK_MANAGER: Final = re.compile(r"/taskmanagers/(.*)", re.DOTALL)
 Parameters = Mapping[str, str | int | Sequence[str]]
 
 
-class QuestionInvalid(Exception):
+class QuestionRefused(Exception):
     """There is no such question, or a parameter is wrong; the message says which."""
 
 
@@ -77,7 +77,7 @@ def question_of(path: str, parameters: Parameters) -> Question:
     given = dict(parameters)
     question = _question(path, given)
     if given:
-        raise QuestionInvalid(f"{path}: unknown parameter: '{next(iter(given))[:40]}'")
+        raise QuestionRefused(f"{path}: unknown parameter: '{next(iter(given))[:40]}'")
     return question
 
 
@@ -114,7 +114,7 @@ def _question(path: str, given: dict[str, str | int | Sequence[str]]) -> Questio
         return Question(lambda fold: {"schedule": schedule_view(fold, schedule_id)})
     if (found := _OF_A_JOB.fullmatch(path)) is not None:
         return _of_a_job(found[1], found[2], given)
-    raise QuestionInvalid(f"unknown question: '{path[:200]}'")
+    raise QuestionRefused(f"unknown question: '{path[:200]}'")
 
 
 def _of_a_job(job_id: str, part: str, given: dict[str, str | int | Sequence[str]]) -> Question:
@@ -147,12 +147,12 @@ def _statuses(given: dict[str, str | int | Sequence[str]]) -> frozenset[str]:
     statuses = frozenset([asked] if isinstance(asked, str | int) else asked)
     unknown = sorted(str(each) for each in statuses - set(JobStatus))
     if unknown:
-        raise QuestionInvalid(f"unknown status: '{unknown[0][:40]}'; known: {', '.join(JobStatus)}")
+        raise QuestionRefused(f"unknown status: '{unknown[0][:40]}'; known: {', '.join(JobStatus)}")
     return frozenset(str(each) for each in statuses)
 
 
 def _number(given: dict[str, str | int | Sequence[str]], name: str, default: int, most: int, *, least: int = 1) -> int:
     text = str(given.pop(name, default))
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and least <= int(text) <= most):
-        raise QuestionInvalid(f"invalid {name}: '{text[:40]}' is not a whole number from {least} to {most}")
+        raise QuestionRefused(f"invalid {name}: '{text[:40]}' is not a whole number from {least} to {most}")
     return int(text)

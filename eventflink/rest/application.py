@@ -46,7 +46,7 @@ from eventflink.rest.own import (
     topics,
 )
 from eventflink.rest.own.moments import Moments, NotModified, not_modified
-from eventflink.rest.reading import Reads, StateReads
+from eventflink.rest.reading import ObservedReads, RequestReads
 from eventflink.rest.services import Services
 
 _ROUTERS: Final = (
@@ -90,8 +90,8 @@ OWN_ERRORS: Final = ERRORS | {410: AN_ERROR}
 def build_application(services: Services) -> FastAPI:
     """Return the application; it answers from when there is a state."""
 
-    def reads(request: Request, response: Response, min_offset: int) -> StateReads:
-        return StateReads(services, request, response, min_offset)
+    def reads(request: Request, response: Response, min_offset: int) -> ObservedReads:
+        return ObservedReads(services, request, response, min_offset)
 
     application = assemble(_ROUTERS, _OWN_ROUTERS, reads, services.admission)
     application.state.services = services
@@ -110,7 +110,7 @@ def serve_dashboard(application: FastAPI, router: APIRouter) -> None:
 def assemble(
     routers: Iterable[APIRouter],
     own_routers: Iterable[APIRouter],
-    reads: Callable[[Request, Response, int], Reads],
+    reads: Callable[[Request, Response, int], RequestReads],
     admission: Admission | None = None,
 ) -> FastAPI:
     """Return an application with routes of Flink's API and of our own, and what all have in common.

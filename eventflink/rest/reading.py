@@ -42,7 +42,7 @@ async def services_of(request: Request) -> Services:  # What is not async would 
 ServicesOfRequest = Annotated[Services, Depends(services_of)]
 
 
-class Reads(Protocol):
+class RequestReads(Protocol):
     """The reads of one request."""
 
     async def state(self, compute: Callable[[Fold], T]) -> T:
@@ -52,7 +52,7 @@ class Reads(Protocol):
         """Return what `compute` makes of a job in the state, or `from_archive` of its archive."""
 
 
-class StateReads:
+class ObservedReads:
     """The reads of a request to a process that follows the log."""
 
     def __init__(self, services: Services, request: Request, response: Response, min_offset: int) -> None:
@@ -141,10 +141,10 @@ async def demanded_offset(
 DemandedOffset = Annotated[int, Depends(demanded_offset)]
 
 
-async def reads_of(request: Request, response: Response, min_offset: DemandedOffset) -> Reads:
+async def reads_of(request: Request, response: Response, min_offset: DemandedOffset) -> RequestReads:
     """Return what a request reads from, which is the application's choice."""
-    reads: Reads = request.app.state.reads(request, response, min_offset)
+    reads: RequestReads = request.app.state.reads(request, response, min_offset)
     return reads
 
 
-ReadsOfRequest = Annotated[Reads, Depends(reads_of)]
+ReadsOfRequest = Annotated[RequestReads, Depends(reads_of)]

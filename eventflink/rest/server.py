@@ -19,7 +19,7 @@ from eventflink.model.configuration import Configuration
 from eventflink.processes.ending import ending_on_signals
 from eventflink.reader.heartbeats import HeartbeatFollower
 from eventflink.reader.observed_state import ObservedState
-from eventflink.reader.observer import Observer
+from eventflink.reader.observer import StateObserver
 from eventflink.reader.past.frames import LogToRead
 from eventflink.reader.past.history_process import HistoryProcess
 from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
@@ -77,7 +77,7 @@ async def _run(configuration: Configuration, bootstrap: str, face: _Face, announ
         at_the_end.callback(services.jars.close)
         application = build_application(services)
         ending = ending_on_signals()
-        if await _start(Observer(bootstrap, cluster_id, state), at_the_end, ending):
+        if await _start(StateObserver(bootstrap, cluster_id, state), at_the_end, ending):
             _logger.info("LogFollowed cluster=%s offset=%d", cluster_id, state.log_offset)
             heartbeats = HeartbeatFollower(bootstrap, cluster_id, services.heartbeats)
             at_the_end.push_async_callback(heartbeats.stop)
@@ -86,7 +86,7 @@ async def _run(configuration: Configuration, bootstrap: str, face: _Face, announ
             await serve(application, face.listener, ending, announce, end_streams=state.close, protection=face.protection)
 
 
-async def _start(observer: Observer, at_the_end: AsyncExitStack, ending: asyncio.Event) -> bool:
+async def _start(observer: StateObserver, at_the_end: AsyncExitStack, ending: asyncio.Event) -> bool:
     """Read the log up to its end; tell whether that came before the process was asked to end."""
     at_the_end.push_async_callback(observer.stop)
     starting, waiting = asyncio.create_task(observer.start()), asyncio.create_task(ending.wait())

@@ -37,7 +37,7 @@ class TopicExtent:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LogFinding:
     """One thing that a master would not go on from."""
 
     topic: Topic
@@ -49,7 +49,7 @@ class LogSurvey:
     """What was found."""
 
     topics: dict[Topic, TopicExtent]
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[LogFinding] = field(default_factory=list)
     fold: Fold | None = None
     """The log, up to its end or to the first record that cannot be folded; None: there is nothing to begin with."""
     snapshot: LoadedSnapshot | None = None
@@ -79,9 +79,9 @@ class LogSurvey:
         try:
             check()
         except LogTruncated as error:
-            self.findings.append(Finding(Topic(error.topic), error.reason))
+            self.findings.append(LogFinding(Topic(error.topic), error.reason))
         except (TopicReplaced, LogUnusable, LogDiverged, LogNotDense, ReplayStalled) as error:
-            self.findings.append(Finding(topic, str(error)))
+            self.findings.append(LogFinding(topic, str(error)))
 
 
 def survey_log(bootstrap: str, cluster_id: str) -> LogSurvey:
@@ -99,7 +99,7 @@ def survey_log(bootstrap: str, cluster_id: str) -> LogSurvey:
     if not survey.topics:
         return survey
     absent = [topic for topic in DURABLE_TOPICS if topic not in survey.topics]
-    survey.findings += [Finding(topic, "the topic is missing") for topic in absent]
+    survey.findings += [LogFinding(topic, "the topic is missing") for topic in absent]
     if manifests:
         furthest = max(manifests, key=lambda manifest: manifest.log_offset)
         survey.hold(Topic.LOG, lambda: check_log_of(bootstrap, cluster_id, furthest, survey.log))
@@ -111,7 +111,7 @@ def survey_log(bootstrap: str, cluster_id: str) -> LogSurvey:
     heard = heard_offset(survey.fold.acceptance, said, seals_of(cluster_id).of(Topic.LEADERSHIP)) if survey.fold is not None else -1
     survey.known_end = max([survey.log.end_offset, heard + 1, *(manifest.log_offset + 1 for manifest in manifests)])
     if heard >= survey.log.end_offset:
-        survey.findings.append(Finding(Topic.LOG, f"{missing(survey.log.end_offset, heard)}, which its last leader said to have read"))
+        survey.findings.append(LogFinding(Topic.LOG, f"{missing(survey.log.end_offset, heard)}, which its last leader said to have read"))
     inbound = _find_topics(connection, cluster_id)  # Once more: they have all that the log decides by now.
     survey.topics |= {topic: inbound[topic] for topic in INBOUND if topic in inbound}
     _check_inbound(survey)

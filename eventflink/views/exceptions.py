@@ -45,7 +45,7 @@ def exception_view(root: RootFailure) -> FailureOfJob:
         reaction=root.reaction,
         restart=restart,
         reason=root.reason or None,
-        concurrent=[failures.TaskFailure(**_fields_of(failure)) for failure in root.concurrent],
+        concurrent=[failures.FailureRow(**_fields_of(failure)) for failure in root.concurrent],
         concurrent_count=root.concurrent_count,
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from eventflink.documents.cluster import ClusterStatus, LogPosition, PendingWorker, Shutdown, Workers
+from eventflink.documents.cluster import ClusterStatus, KnownWorkers, LogPosition, PendingWorkerRow, Shutdown
 from eventflink.documents.failures import FailureOfJob
 from eventflink.documents.jobs import JobList, JobRow
 from eventflink.documents.one_job import (
@@ -243,11 +243,11 @@ def _position_fields(fold: Fold) -> dict[str, Any]:
     }
 
 
-def _workers_view(known: workers.Workers) -> Workers:
+def _workers_view(known: workers.Workers) -> KnownWorkers:
     """Return the workers that the resource driver was asked for and that have not registered, and how the last request failed."""
-    return Workers(
+    return KnownWorkers(
         pending=[
-            PendingWorker(
+            PendingWorkerRow(
                 worker_id=worker_id,
                 slots=worker.slot_count,
                 slot_profile=str(worker.slot_profile) if worker.slot_profile is not None else None,

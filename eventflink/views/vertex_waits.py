@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from eventflink.documents.waits import Wait, WaitReason
+from eventflink.documents.waits import WaitReason, WaitRow
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
@@ -95,9 +95,9 @@ class VertexWaits:
                     waits.append(wait)
                 wait.add(subtask, since_ms(job, subtask))
 
-    def view(self, wait: VertexWait) -> Wait:
+    def view(self, wait: VertexWait) -> WaitRow:
         """Return a wait as pages show it."""
-        return Wait(
+        return WaitRow(
             job_id=wait.job.job_id,
             name=wait.job.execution_graph.graph.name,
             vertex_id=wait.vertex_id,

@@ -24,7 +24,7 @@ from benchmarks.graphs import idle_graph
 from eventflink.blob.client import get_blob
 from eventflink.cli import growing_files
 from eventflink.cli.commands.logs import attempts_of
-from eventflink.cli.growing_files import Followed
+from eventflink.cli.growing_files import FollowedFiles
 from eventflink.cli.session import session_of
 from eventflink.events.log_events import JobCancellationRequested, JobSubmitted, RequestRepeated
 from eventflink.gateways.async_gateways import (
@@ -429,7 +429,7 @@ def test_over_the_fall_of_a_leader_results_are_waited_for_and_what_was_done_is_a
     def follow_files() -> None:
         session = session_of({"overrides": {"data.directory": tmp_path}, "bootstrap": at[0], "cluster_id": at[1]}, in_context=False)
         select, write = partial(attempts_of, vertex_id=None, subtask_index=None), partial(_note, said)
-        asyncio.run(Followed(session, "long", TaskFile.STDOUT, select, write, timeout_s=30).follow())
+        asyncio.run(FollowedFiles(session, "long", TaskFile.STDOUT, select, write, timeout_s=30).follow())
 
     def follow_log() -> list[dict[str, Any]]:
         with eventflink.connect(*at) as connected:

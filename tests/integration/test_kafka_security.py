@@ -14,7 +14,7 @@ from eventflink.cli.main import run
 from eventflink.cli.session import Session
 from eventflink.cli.transactions import transaction_findings
 from eventflink.events.topics import Topic, topic_name
-from eventflink.log.access_rights import ResourceKind, Right, Role, rights_of
+from eventflink.log.access_rights import Grantee, ResourceKind, Right, rights_of
 from eventflink.log.admin_connection import AccessRefused, AdminConnection
 from eventflink.log.administration import AdministrationError, check_transaction_bound, delete_topics, ensure_topics
 from eventflink.model import kafka_settings
@@ -28,7 +28,13 @@ from tests.support.topics import CommittedReader, create_topic, feed
 pytestmark = pytest.mark.slow
 
 NOOP = {"name": "noop", "vertices": [{"id": "only", "python": "eventflink.testing.tasks:noop"}]}
-ROLES = {"alice": Role.CLIENT, "auditor": Role.AUDITOR, "worker": Role.TASKEXECUTOR, "master": Role.MASTER, "operator": Role.OPERATOR}
+ROLES = {
+    "alice": Grantee.CLIENT,
+    "auditor": Grantee.AUDITOR,
+    "worker": Grantee.TASKEXECUTOR,
+    "master": Grantee.MASTER,
+    "operator": Grantee.OPERATOR,
+}
 GRANTS = [part for name, role in ROLES.items() for part in ("--principal", f"{role}=User:{name}")]
 MAY = {
     #               alice auditor worker master operator nobody
@@ -104,7 +110,7 @@ def test_a_task_executor_says_which_right_it_lacks_and_registers_when_it_is_gran
     cluster.start("late", "taskexecutor", **{"taskmanager.id": "late"}, **broker.options_of("nobody", "taskmanager."))
     lacks = f"User:nobody may not Read topic '{topic_name(cluster.cluster_id, Topic.DEPLOYMENTS)}'"
     wait_until(lambda: lacks in cluster.output("late"), "it says what it lacks")
-    rights = rights_of(Role.TASKEXECUTOR, cluster.cluster_id)
+    rights = rights_of(Grantee.TASKEXECUTOR, cluster.cluster_id)
     AdminConnection(broker.open).grant([right for right in rights if "Read" in right.operations], "User:nobody")
     wait_until(lambda: "ReportsNotDelivered" in cluster.output("late"), "its reports are refused")
     AdminConnection(broker.open).grant(rights, "User:nobody")
@@ -209,7 +215,7 @@ def test_each_role_writes_and_reads_what_is_its_own_and_nothing_else(name: str, 
 
 @pytest.mark.parametrize("name", [name for name in PEOPLE if name != "operator"])
 def test_only_an_operator_grants_rights(name: str, broker: SecuredBroker, topics_only: str) -> None:
-    rights = rights_of(Role.CLIENT, topics_only)
+    rights = rights_of(Grantee.CLIENT, topics_only)
     with pytest.raises(AccessRefused, match=r"may not Alter"):
         AdminConnection(become(broker, name), 20).grant(rights, "User:bob")
     AdminConnection(become(broker, "operator"), 20).grant(rights, "User:bob")
@@ -322,7 +328,7 @@ def test_who_may_not_submit_is_told_what_grants_it(
 ) -> None:
     cluster_id = f"refused-{uuid.uuid4().hex[:12]}"
     ensure_topics(broker.open, cluster_id)
-    groups = [right for right in rights_of(Role.CLIENT, cluster_id) if right.kind is ResourceKind.GROUP]
+    groups = [right for right in rights_of(Grantee.CLIENT, cluster_id) if right.kind is ResourceKind.GROUP]
     reads = [Right(ResourceKind.TOPIC, topic_name(cluster_id, each), ("Read",)) for each in may]
     AdminConnection(broker.open).grant([*groups, *reads], "User:nobody")
     graph = tmp_path / "noop.json"

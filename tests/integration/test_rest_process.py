@@ -23,7 +23,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.administration import trim_log
 from eventflink.model.statuses import JobStatus
 from eventflink.rest.access.guard import NOBODY
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.snapshots.snapshotter import take
 from eventflink.snapshots.topic import list_snapshots
 from tests.support.rest_tokens import tokens_of_three
@@ -213,11 +213,11 @@ def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(u
     job_id = unharmed.submit(unharmed.graph(NO_SLOT))
     end = unharmed.state().last_offset
     assert get(f"{url}/jobs", tls=tls)[::2] == (401, {"errors": [NOBODY]})
-    assert get(f"{url}/jobs", end, tls, **tokens.headers(Role.VIEWER))[2] == {"jobs": [{"id": job_id, "status": JobStatus.RUNNING}]}
+    assert get(f"{url}/jobs", end, tls, **tokens.headers(AccessRole.VIEWER))[2] == {"jobs": [{"id": job_id, "status": JobStatus.RUNNING}]}
     cancel = f"{url}/jobs/{job_id}/yarn-cancel"
     says = {"errors": ["this needs the role operator, and vera is viewer"]}
-    assert get(cancel, end, tls, **tokens.headers(Role.VIEWER))[::2] == (403, says)
-    assert get(cancel, end, tls, **tokens.headers(Role.OPERATOR))[::2] == (202, {})
+    assert get(cancel, end, tls, **tokens.headers(AccessRole.VIEWER))[::2] == (403, says)
+    assert get(cancel, end, tls, **tokens.headers(AccessRole.OPERATOR))[::2] == (202, {})
     [cancelled] = [event for event in unharmed.events_of(job_id) if isinstance(event, JobCancellationRequested)]
     assert cancelled.actor == "oscar", "its token has proven the name, and the secret of the cluster says so to the master"
     write_again(unharmed, Topic.COMMANDS)
@@ -227,7 +227,7 @@ def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(u
     )
     assert [len(decision.events) for decision in again] == [1], "a copy of what is proven changes nothing"
     submission = json.dumps({"document": {"name": "by oscar", "vertices": [NO_SLOT]}}).encode()
-    headers = {"Content-Type": "application/json", **tokens.headers(Role.OPERATOR)}
+    headers = {"Content-Type": "application/json", **tokens.headers(AccessRole.OPERATOR)}
     submit = urllib.request.Request(f"{url}/eventflink/v1/jobs", submission, headers)
     with urllib.request.urlopen(submit, timeout=30, context=tls) as answer:
         assert unharmed.job(json.load(answer)["job_id"]).actor == "oscar"
@@ -236,5 +236,5 @@ def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(u
     with pytest.raises(ConnectionError), urllib.request.urlopen(url.replace("https", "http"), timeout=30):
         pass
     tokens.file.chmod(0o644)
-    assert get(f"{url}/jobs", end, tls, **tokens.headers(Role.ADMIN))[0] == 503
+    assert get(f"{url}/jobs", end, tls, **tokens.headers(AccessRole.ADMIN))[0] == 503
     assert unharmed.stop("protected") == 0

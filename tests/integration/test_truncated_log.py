@@ -17,7 +17,7 @@ from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds, read_log
 from eventflink.log.topic_checks import wanted_configuration
 from eventflink.reader.observed_state import ObservedState
-from eventflink.reader.observer import Observer
+from eventflink.reader.observer import StateObserver
 from eventflink.snapshots.loading import read_state
 from eventflink.snapshots.log_copy import append_records
 from tests.support.running_cluster import RunningCluster, wait_until
@@ -38,7 +38,7 @@ def _lose_the_end(cluster: RunningCluster, kept: int) -> None:
 async def _lose_the_end_below_an_observer(cluster: RunningCluster, kept: int, known: int) -> None:
     """Who only reads keeps what it has read, and says why it does not move."""
     state = ObservedState()
-    observer = Observer(cluster.bootstrap, cluster.cluster_id, state)
+    observer = StateObserver(cluster.bootstrap, cluster.cluster_id, state)
     await observer.start()
     assert state.log_offset == known
     await asyncio.to_thread(_lose_the_end, cluster, kept)

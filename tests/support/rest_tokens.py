@@ -3,24 +3,24 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.tokens import mint_token
 
-NAMES = {Role.VIEWER: "vera", Role.OPERATOR: "oscar", Role.ADMIN: "ada"}
+NAMES = {AccessRole.VIEWER: "vera", AccessRole.OPERATOR: "oscar", AccessRole.ADMIN: "ada"}
 
 
 class TokensOfThree(NamedTuple):
     """The file, and the token of each role."""
 
     file: Path
-    tokens: dict[Role, str]
+    tokens: dict[AccessRole, str]
 
     @property
     def configuration(self) -> dict[str, str]:
         """The keys of a process that reads the file, and is in no hurry to send anybody away."""
         return {"rest.tokens-file": str(self.file), "rest.requests-per-second": "100000"}
 
-    def headers(self, role: Role) -> dict[str, str]:
+    def headers(self, role: AccessRole) -> dict[str, str]:
         """The header that shows a token."""
         return {"Authorization": f"Bearer {self.tokens[role]}"}
 

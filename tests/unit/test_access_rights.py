@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.topics import Topic
-from eventflink.log.access_rights import ResourceKind, Role, find_grant, rights_of
+from eventflink.log.access_rights import Grantee, ResourceKind, find_grant, rights_of
 from eventflink.log.refusals import explain, find_refusal
 from eventflink.model import kafka_settings
 from eventflink.model.kafka_settings import KafkaRole
@@ -27,7 +27,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(kafka_settings.ROLE_VARIABLE, "")
 
 
-def may(role: Role, operation: str) -> set[str]:
+def may(role: Grantee, operation: str) -> set[str]:
     """Return to which topics a role may do this."""
     return {
         right.name.removeprefix("c.")
@@ -37,37 +37,37 @@ def may(role: Role, operation: str) -> set[str]:
 
 
 def test_each_topic_has_who_writes_and_who_reads_it() -> None:
-    written, read = ({topic for role in Role for topic in may(role, operation)} for operation in ("Write", "Read"))
+    written, read = ({topic for role in Grantee for topic in may(role, operation)} for operation in ("Write", "Read"))
     assert written == set(Topic)
-    assert read == set(Topic) - {Topic.DEAD_LETTERS} | may(Role.AUDITOR, "Read")
+    assert read == set(Topic) - {Topic.DEAD_LETTERS} | may(Grantee.AUDITOR, "Read")
 
 
 def test_only_masters_write_what_masters_say() -> None:
     for topic in (Topic.LOG, Topic.DEPLOYMENTS, Topic.REPLIES, Topic.LEADERSHIP, Topic.SNAPSHOTS, Topic.DEAD_LETTERS):
-        assert [role for role in Role if topic in may(role, "Write")] == [Role.MASTER], topic
-    assert may(Role.AUDITOR, "Write") == set()
-    assert may(Role.TASKEXECUTOR, "Write") == {Topic.TASKMANAGERS, Topic.HEARTBEATS}
-    assert may(Role.OPERATOR, "Write") == may(Role.CLIENT, "Write") == {Topic.SUBMISSIONS, Topic.COMMANDS}
+        assert [role for role in Grantee if topic in may(role, "Write")] == [Grantee.MASTER], topic
+    assert may(Grantee.AUDITOR, "Write") == set()
+    assert may(Grantee.TASKEXECUTOR, "Write") == {Topic.TASKMANAGERS, Topic.HEARTBEATS}
+    assert may(Grantee.OPERATOR, "Write") == may(Grantee.CLIENT, "Write") == {Topic.SUBMISSIONS, Topic.COMMANDS}
 
 
 def test_only_who_needs_it_may_do_something_to_kafka_itself_or_to_transactions_of_others() -> None:
     """Each master looks up whether brokers bound transactions; an operator ends one that hangs."""
-    of_all = [(role, right) for role in Role for right in rights_of(role, "c") if right.name in ("kafka-cluster", "*")]
+    of_all = [(role, right) for role in Grantee for right in rights_of(role, "c") if right.name in ("kafka-cluster", "*")]
     assert {(role, str(right.kind)): set(right.operations) for role, right in of_all} == {
-        (Role.MASTER, "Cluster"): {"DescribeConfigs"},
-        (Role.OPERATOR, "Cluster"): {"Describe", "DescribeConfigs", "Alter"},
-        (Role.OPERATOR, "TransactionalId"): {"Describe", "Write"},
+        (Grantee.MASTER, "Cluster"): {"DescribeConfigs"},
+        (Grantee.OPERATOR, "Cluster"): {"Describe", "DescribeConfigs", "Alter"},
+        (Grantee.OPERATOR, "TransactionalId"): {"Describe", "Write"},
     }
 
 
 def test_records_of_the_log_are_deleted_only_where_that_is_configured() -> None:
-    assert not any(may(role, "Delete") for role in Role)
-    deletes = {right.name for right in rights_of(Role.MASTER, "c", trims_log=True) if "Delete" in right.operations}
+    assert not any(may(role, "Delete") for role in Grantee)
+    deletes = {right.name for right in rights_of(Grantee.MASTER, "c", trims_log=True) if "Delete" in right.operations}
     assert deletes == {"c.log", "c.edge."}
 
 
 def test_the_topics_of_a_cluster_whose_id_begins_alike_are_not_reached() -> None:
-    prefixes = [right for role in Role for right in rights_of(role, "c") if right.is_prefix]
+    prefixes = [right for role in Grantee for right in rights_of(role, "c") if right.is_prefix]
     assert {right.name for right in prefixes} == {"c.edge.", "c/", "eventflink-"}
 
 
@@ -76,42 +76,44 @@ def test_the_page_says_who_may_do_what() -> None:
     rows = re.findall(
         r"^\| `([a-z-]+)` \| \d+[^|]* \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", OPERATING.read_text(encoding="utf-8"), re.MULTILINE
     )
-    names = {"client": Role.CLIENT, "auditor": Role.AUDITOR, "TaskExecutor": Role.TASKEXECUTOR, "master": Role.MASTER}
+    names = {"client": Grantee.CLIENT, "auditor": Grantee.AUDITOR, "TaskExecutor": Grantee.TASKEXECUTOR, "master": Grantee.MASTER}
     said = {
         topic: ({r for n, r in names.items() if n in writes}, {r for n, r in names.items() if n in reads}) for topic, writes, reads in rows
     }
-    others = [role for role in Role if role is not Role.OPERATOR]
+    others = [role for role in Grantee if role is not Grantee.OPERATOR]
     assert said == {str(t): ({r for r in others if t in may(r, "Write")}, {r for r in others if t in may(r, "Read")}) for t in Topic}
 
 
 @pytest.mark.parametrize(
     ("topic", "operation", "grant"),
     [
-        ("c.submissions", "Write", ("c", Role.CLIENT)),
-        ("a.b.log", "Write", ("a.b", Role.MASTER)),
-        ("c.log", "Read", ("c", Role.CLIENT)),
-        ("c.dead-letters", "Read", ("c", Role.AUDITOR)),
-        ("c.deployments", "Read", ("c", Role.TASKEXECUTOR)),
-        ("c.edge.job.reader.input", "Write", ("c", Role.TASKEXECUTOR)),
+        ("c.submissions", "Write", ("c", Grantee.CLIENT)),
+        ("a.b.log", "Write", ("a.b", Grantee.MASTER)),
+        ("c.log", "Read", ("c", Grantee.CLIENT)),
+        ("c.dead-letters", "Read", ("c", Grantee.AUDITOR)),
+        ("c.deployments", "Read", ("c", Grantee.TASKEXECUTOR)),
+        ("c.edge.job.reader.input", "Write", ("c", Grantee.TASKEXECUTOR)),
         ("c.log", "AlterConfigs", None),
         ("orders", "Read", None),
     ],
 )
-def test_a_missing_right_has_a_role(topic: str, operation: str, grant: tuple[str, Role] | None) -> None:
+def test_a_missing_right_has_a_role(topic: str, operation: str, grant: tuple[str, Grantee] | None) -> None:
     assert find_grant(topic, operation) == grant
 
 
 @pytest.mark.parametrize(
     ("topic", "operation", "own", "role"),
     [
-        ("c.log", "Read", Role.MASTER, Role.MASTER),
-        ("c.log", "Read", Role.TASKEXECUTOR, Role.CLIENT),
-        ("c.submissions", "Write", Role.MASTER, Role.CLIENT),
-        ("c.heartbeats", "Write", Role.MASTER, Role.MASTER),
-        ("c.edge.job.reader.input", "Write", Role.MASTER, Role.TASKEXECUTOR),
+        ("c.log", "Read", Grantee.MASTER, Grantee.MASTER),
+        ("c.log", "Read", Grantee.TASKEXECUTOR, Grantee.CLIENT),
+        ("c.submissions", "Write", Grantee.MASTER, Grantee.CLIENT),
+        ("c.heartbeats", "Write", Grantee.MASTER, Grantee.MASTER),
+        ("c.edge.job.reader.input", "Write", Grantee.MASTER, Grantee.TASKEXECUTOR),
     ],
 )
-def test_a_missing_right_is_granted_to_the_role_of_who_lacks_it_if_that_has_it(topic: str, operation: str, own: Role, role: Role) -> None:
+def test_a_missing_right_is_granted_to_the_role_of_who_lacks_it_if_that_has_it(
+    topic: str, operation: str, own: Grantee, role: Grantee
+) -> None:
     assert find_grant(topic, operation, own) == ("c", role)
 
 
@@ -194,6 +196,6 @@ def test_a_mistake_is_one_line(arguments: list[str], says: str, capsys: pytest.C
 def test_rights_are_printed_without_asking_kafka(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--cluster-id", "c", "topics", "--acls", "--json"]) == ExitCode.OK
     rows = json.loads(capsys.readouterr().out)
-    assert {row["role"] for row in rows} == set(Role)
+    assert {row["role"] for row in rows} == set(Grantee)
     assert run(["--cluster-id", "c", "topics", "--acls", "--principal", "client=User:alice"]) == ExitCode.OK
     assert "User:alice" in capsys.readouterr().out

@@ -19,7 +19,7 @@ from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.rest_process import IDENTITY_VARIABLE, cluster_name
 from eventflink.log.replay import new_fold
 from eventflink.processes.announced_address import Announced, announced
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.server_tls import ServerTls
 from eventflink.views.jobs_and_cluster import jobs_view
 from tests.support.asked_log import ScriptedLog
@@ -147,7 +147,7 @@ def test_a_rest_process_that_the_configuration_names_is_asked_with_tls_and_a_tok
         command = [part for key, value in keys.items() for part in ("-D", f"{key}={value}")] + ["list", "--json"]
         monkeypatch.delenv(IDENTITY_VARIABLE, raising=False)
         assert run(command) == ExitCode.UNREACHABLE, "without a token the log is to be folded, and there is no Kafka"
-        monkeypatch.setenv(IDENTITY_VARIABLE, tokens.tokens[Role.VIEWER])
+        monkeypatch.setenv(IDENTITY_VARIABLE, tokens.tokens[AccessRole.VIEWER])
         assert run(command) == ExitCode.OK
     assert len(json.loads(capsys.readouterr().out)) == len(cluster.master.dispatcher.jobs)
 

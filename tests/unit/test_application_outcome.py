@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from eventflink.documents.one_job import JobResult
-from eventflink.entrypoint.application_main import Application, Outcome, outcome_of, run_application
+from eventflink.entrypoint.application_main import Application, ApplicationOutcome, outcome_of, run_application
 from eventflink.gateways.application import ApplicationGateway, application_job_id
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ApplicationStatus, JobStatus
@@ -44,9 +44,9 @@ def end_with(_gateway: ApplicationGateway, code: str) -> None:
 def test_a_failed_job_counts_before_a_cancelled_one_and_that_before_finished_ones() -> None:
     finished, cancelled = _result("a", JobStatus.FINISHED), _result("b", JobStatus.CANCELED)
     failed = _result("c", JobStatus.FAILED, "nothing there")
-    assert outcome_of([]) == outcome_of([finished]) == Outcome(ApplicationStatus.SUCCEEDED)
-    assert outcome_of([finished, cancelled]) == Outcome(ApplicationStatus.CANCELED, "job b is CANCELED")
-    assert outcome_of([cancelled, failed]) == Outcome(ApplicationStatus.FAILED, "job c is FAILED: LookupError: nothing there")
+    assert outcome_of([]) == outcome_of([finished]) == ApplicationOutcome(ApplicationStatus.SUCCEEDED)
+    assert outcome_of([finished, cancelled]) == ApplicationOutcome(ApplicationStatus.CANCELED, "job b is CANCELED")
+    assert outcome_of([cancelled, failed]) == ApplicationOutcome(ApplicationStatus.FAILED, "job c is FAILED: LookupError: nothing there")
 
 
 @pytest.mark.parametrize(

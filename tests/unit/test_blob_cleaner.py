@@ -12,7 +12,7 @@ import pytest
 from eventflink.blob import cleaning
 from eventflink.blob.cleaning import CleaningAction
 from eventflink.blob.local_storage import LocalStorage
-from eventflink.blob.store import BlobStore, Place, blob_key
+from eventflink.blob.store import BlobPlace, BlobStore, blob_key
 from eventflink.entrypoint import blob_cleaning
 from eventflink.entrypoint.blob_cleaning import BlobCleaner, NotNow
 from eventflink.model.configuration import build_configuration
@@ -40,7 +40,7 @@ def put_old(store: BlobStore, *blobs: bytes) -> None:
         os.utime(Path(store.storage.location) / key[:2] / key, (1, 1))
 
 
-def places(store: BlobStore) -> dict[str, Place]:
+def places(store: BlobStore) -> dict[str, BlobPlace]:
     return {entry.key: entry.place for entry in store.entries()}
 
 
@@ -63,10 +63,10 @@ def test_what_no_job_refers_to_goes_in_two_runs_and_what_one_does_stays(store: B
 
     async def test(cleaner: BlobCleaner) -> None:
         assert await clean(cleaner) == {CONDEMN: 1}
-        assert places(store) == {USED: Place.PERMANENT, blob_key(b"unused"): Place.CONDEMNED}
+        assert places(store) == {USED: BlobPlace.PERMANENT, blob_key(b"unused"): BlobPlace.CONDEMNED}
         assert await clean(cleaner) == {DELETE: 1}
         assert await clean(cleaner) == {}
-        assert places(store) == {USED: Place.PERMANENT}
+        assert places(store) == {USED: BlobPlace.PERMANENT}
 
     run(store, hand, test)
 
@@ -80,7 +80,7 @@ def test_who_does_not_lead_touches_nothing(store: BlobStore, hand: Hand) -> None
 
     for participant in (None, hand):
         run(store, participant, test)
-    assert places(store) == {blob_key(b"unused"): Place.PERMANENT}
+    assert places(store) == {blob_key(b"unused"): BlobPlace.PERMANENT}
 
 
 def test_nothing_goes_while_a_submission_waits_to_be_decided(store: BlobStore, hand: Hand) -> None:
@@ -93,7 +93,7 @@ def test_nothing_goes_while_a_submission_waits_to_be_decided(store: BlobStore, h
             await clean(cleaner)
 
     run(store, hand, test)
-    assert places(store) == {USED: Place.PERMANENT}
+    assert places(store) == {USED: BlobPlace.PERMANENT}
 
 
 def test_a_state_that_is_decided_and_not_accepted_is_waited_for(store: BlobStore, hand: Hand) -> None:
@@ -105,7 +105,7 @@ def test_a_state_that_is_decided_and_not_accepted_is_waited_for(store: BlobStore
     async def test(cleaner: BlobCleaner) -> None:
         cleaning_ = asyncio.create_task(clean(cleaner))
         await asyncio.sleep(0.2)
-        assert places(store) == {blob_key(b"unused"): Place.PERMANENT}
+        assert places(store) == {blob_key(b"unused"): BlobPlace.PERMANENT}
         hand.settle()
         assert await cleaning_ == {CONDEMN: 1}
 
@@ -126,7 +126,7 @@ def test_a_leader_that_falls_before_its_state_is_accepted_touches_nothing(store:
             await cleaning_
 
     run(store, hand, test)
-    assert places(store) == {blob_key(b"unused"): Place.PERMANENT}
+    assert places(store) == {blob_key(b"unused"): BlobPlace.PERMANENT}
 
 
 def test_references_are_read_again_before_each_batch(store: BlobStore, hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +151,7 @@ def test_references_are_read_again_before_each_batch(store: BlobStore, hand: Han
         assert await clean(cleaner) == {CONDEMN: 4}
 
     run(store, hand, test)
-    assert {key for key, place in places(store).items() if place is Place.PERMANENT} == {keys[3], keys[5]}
+    assert {key for key, place in places(store).items() if place is BlobPlace.PERMANENT} == {keys[3], keys[5]}
 
 
 def test_who_falls_in_the_middle_of_a_run_stops_there(store: BlobStore, hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +171,7 @@ def test_who_falls_in_the_middle_of_a_run_stops_there(store: BlobStore, hand: Ha
             await clean(cleaner)
 
     run(store, hand, test)
-    assert Counter(places(store).values()) == {Place.CONDEMNED: 2, Place.PERMANENT: 4}
+    assert Counter(places(store).values()) == {BlobPlace.CONDEMNED: 2, BlobPlace.PERMANENT: 4}
 
 
 def test_a_new_leader_goes_on_where_the_last_one_was(store: BlobStore, hand: Hand) -> None:
@@ -189,7 +189,7 @@ def test_a_new_leader_goes_on_where_the_last_one_was(store: BlobStore, hand: Han
         assert await clean(cleaner) == {RESTORE: 1, DELETE: 1}
 
     run(store, hand, second)
-    assert places(store) == {USED: Place.PERMANENT}
+    assert places(store) == {USED: BlobPlace.PERMANENT}
 
 
 def test_a_storage_without_dates_keeps_everything_and_says_so(

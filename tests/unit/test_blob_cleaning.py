@@ -10,7 +10,7 @@ from eventflink.blob import BlobNotFound
 from eventflink.blob.cleaning import ABANDONED_AFTER_MS, CleaningAction, CleaningRules, CleaningStep, carry_out, plan_cleaning
 from eventflink.blob.keys import BlobKind, blob_key
 from eventflink.blob.local_storage import LocalStorage
-from eventflink.blob.store import BlobEntry, BlobStore, Place
+from eventflink.blob.store import BlobEntry, BlobPlace, BlobStore
 
 RULES = CleaningRules(grace_period_ms=1000, transient_lifetime_ms=500)
 NOW = 10_000_000
@@ -19,57 +19,57 @@ TRANSIENT = f"t-{A}-{'0' * 16}"
 OLD = NOW - 1000
 
 
-def entry(key: str, place: Place, age_ms: int | None) -> BlobEntry:
+def entry(key: str, place: BlobPlace, age_ms: int | None) -> BlobEntry:
     return BlobEntry(key, place, None if age_ms is None else NOW - age_ms)
 
 
 @pytest.mark.parametrize(
     ("place", "age_ms", "action"),
     [
-        (Place.PERMANENT, 999, None),
-        (Place.PERMANENT, 1000, CleaningAction.CONDEMN),
-        (Place.PERMANENT, -5000, None),
-        (Place.PERMANENT, None, None),
-        (Place.CONDEMNED, 999, None),
-        (Place.CONDEMNED, 1000, CleaningAction.DELETE),
-        (Place.CONDEMNED, None, None),
-        (Place.TRANSIENT, 499, None),
-        (Place.TRANSIENT, 500, CleaningAction.DELETE),
-        (Place.INCOMING, ABANDONED_AFTER_MS - 1, None),
-        (Place.INCOMING, ABANDONED_AFTER_MS, CleaningAction.DELETE),
+        (BlobPlace.PERMANENT, 999, None),
+        (BlobPlace.PERMANENT, 1000, CleaningAction.CONDEMN),
+        (BlobPlace.PERMANENT, -5000, None),
+        (BlobPlace.PERMANENT, None, None),
+        (BlobPlace.CONDEMNED, 999, None),
+        (BlobPlace.CONDEMNED, 1000, CleaningAction.DELETE),
+        (BlobPlace.CONDEMNED, None, None),
+        (BlobPlace.TRANSIENT, 499, None),
+        (BlobPlace.TRANSIENT, 500, CleaningAction.DELETE),
+        (BlobPlace.INCOMING, ABANDONED_AFTER_MS - 1, None),
+        (BlobPlace.INCOMING, ABANDONED_AFTER_MS, CleaningAction.DELETE),
     ],
 )
-def test_what_nobody_refers_to_goes_after_its_time(place: Place, age_ms: int | None, action: CleaningAction | None) -> None:
-    found = entry({Place.TRANSIENT: TRANSIENT, Place.INCOMING: "blob-x"}.get(place, A), place, age_ms)
+def test_what_nobody_refers_to_goes_after_its_time(place: BlobPlace, age_ms: int | None, action: CleaningAction | None) -> None:
+    found = entry({BlobPlace.TRANSIENT: TRANSIENT, BlobPlace.INCOMING: "blob-x"}.get(place, A), place, age_ms)
     assert plan_cleaning([found], {B}, NOW, RULES) == ([] if action is None else [CleaningStep(action, found)])
 
 
 def test_what_a_job_refers_to_stays_however_old_and_comes_back_if_it_was_condemned() -> None:
-    entries = [entry(A, Place.PERMANENT, NOW), entry(B, Place.CONDEMNED, NOW), entry(C, Place.CONDEMNED, 0)]
+    entries = [entry(A, BlobPlace.PERMANENT, NOW), entry(B, BlobPlace.CONDEMNED, NOW), entry(C, BlobPlace.CONDEMNED, 0)]
     restored = [CleaningStep(CleaningAction.RESTORE, found) for found in entries[1:]]
     assert plan_cleaning(entries, {A, B, C}, NOW, RULES) == restored
 
 
 def test_a_condemned_copy_of_a_blob_that_is_at_its_place_is_left_alone_while_a_job_refers_to_it() -> None:
-    copies = [entry(A, Place.CONDEMNED, NOW), entry(A, Place.PERMANENT, NOW)]
+    copies = [entry(A, BlobPlace.CONDEMNED, NOW), entry(A, BlobPlace.PERMANENT, NOW)]
     assert plan_cleaning(copies, {A}, NOW, RULES) == []
     assert [step.action for step in plan_cleaning(copies, (), NOW, RULES)] == [CleaningAction.DELETE, CleaningAction.CONDEMN]
 
 
 def test_a_transient_blob_is_no_job_s_even_if_its_bytes_are() -> None:
-    found = entry(TRANSIENT, Place.TRANSIENT, 500)
+    found = entry(TRANSIENT, BlobPlace.TRANSIENT, 500)
     assert plan_cleaning([found], {A}, NOW, RULES) == [CleaningStep(CleaningAction.DELETE, found)]
 
 
 def test_that_a_blob_was_a_job_s_is_forgotten_once_it_is_gone_and_not_before() -> None:
-    owners = [entry(f"{key}~job", Place.OWNER, ABANDONED_AFTER_MS) for key in (A, B, TRANSIENT, C)]
-    owners += [entry(f"{C}~young", Place.OWNER, ABANDONED_AFTER_MS - 1), entry(f"{C}~undated", Place.OWNER, None)]
-    blobs = [entry(A, Place.PERMANENT, 0), entry(B, Place.CONDEMNED, 0), entry(TRANSIENT, Place.TRANSIENT, 0)]
+    owners = [entry(f"{key}~job", BlobPlace.OWNER, ABANDONED_AFTER_MS) for key in (A, B, TRANSIENT, C)]
+    owners += [entry(f"{C}~young", BlobPlace.OWNER, ABANDONED_AFTER_MS - 1), entry(f"{C}~undated", BlobPlace.OWNER, None)]
+    blobs = [entry(A, BlobPlace.PERMANENT, 0), entry(B, BlobPlace.CONDEMNED, 0), entry(TRANSIENT, BlobPlace.TRANSIENT, 0)]
     assert plan_cleaning([*owners, *blobs], (), NOW, RULES) == [CleaningStep(CleaningAction.DELETE, owners[3])]
 
 
 def test_a_run_is_bounded_and_brings_back_first() -> None:
-    entries = [entry(blob_key(bytes([n])), Place.PERMANENT, 5000) for n in range(20)] + [entry(A, Place.CONDEMNED, 5000)]
+    entries = [entry(blob_key(bytes([n])), BlobPlace.PERMANENT, 5000) for n in range(20)] + [entry(A, BlobPlace.CONDEMNED, 5000)]
     plan = plan_cleaning(entries, {A}, NOW, RULES, max_steps=5)
     assert [step.action for step in plan] == [CleaningAction.RESTORE] + [CleaningAction.CONDEMN] * 4
 
@@ -130,7 +130,7 @@ def test_a_submission_between_the_two_runs_brings_the_blob_back(store: BlobStore
     assert run(store) == ["condemn"]
     assert run(store, key) == ["restore"]
     assert run(store, key) == []
-    assert [e.place for e in store.entries()] == [Place.PERMANENT]
+    assert [e.place for e in store.entries()] == [BlobPlace.PERMANENT]
 
 
 def test_an_upload_after_the_plan_keeps_the_blob_where_it_is(store: BlobStore) -> None:
@@ -139,7 +139,7 @@ def test_an_upload_after_the_plan_keeps_the_blob_where_it_is(store: BlobStore) -
     (step,) = plan(store)
     key = upload(store)
     assert not carry_out(store, step)
-    assert [e.place for e in store.entries()] == [Place.PERMANENT]
+    assert [e.place for e in store.entries()] == [BlobPlace.PERMANENT]
     assert store.get(key) == b"a"
 
 
@@ -170,13 +170,13 @@ def test_an_upload_in_the_very_moment_of_the_deletion_is_not_touched(store: Blob
     (step,) = plan(store)
     delete = store.delete
 
-    def upload_and_delete(key: str, place: Place | None = None) -> bool:
+    def upload_and_delete(key: str, place: BlobPlace | None = None) -> bool:
         upload(store)
         return delete(key, place)
 
     monkeypatch.setattr(store, "delete", upload_and_delete)
     assert carry_out(store, step)
-    assert [(e.key, e.place) for e in store.entries()] == [(key, Place.PERMANENT)]
+    assert [(e.key, e.place) for e in store.entries()] == [(key, BlobPlace.PERMANENT)]
 
 
 def test_a_step_that_another_master_did_before_does_nothing(store: BlobStore) -> None:

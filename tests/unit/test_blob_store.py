@@ -22,7 +22,7 @@ from eventflink.blob.keys import BlobKind, blob_key, digest_of, kind_of
 from eventflink.blob.local_storage import LocalStorage
 from eventflink.blob.open_storage import open_storage
 from eventflink.blob.storage import Storage
-from eventflink.blob.store import BlobStore, Place
+from eventflink.blob.store import BlobPlace, BlobStore
 from tests.support.ftp_storage import ftp_server
 
 DATA = b"some code" * 1000
@@ -166,7 +166,7 @@ def test_a_condemned_blob_is_read_until_it_is_deleted_and_can_be_brought_back(st
     assert not store.restore(key)
     assert names(store) == [f"{key[:2]}/{key}"]
     store.condemn(key)
-    assert store.delete(key, Place.CONDEMNED)
+    assert store.delete(key, BlobPlace.CONDEMNED)
     with pytest.raises(BlobNotFound):
         store.get(key)
 
@@ -209,7 +209,7 @@ def test_uploading_again_begins_the_age_anew(local: BlobStore) -> None:
     os.utime(Path(local.storage.location) / name, (0, 0))
     put(local)
     (entry,) = local.entries()
-    assert (entry.key, entry.place) == (key, Place.PERMANENT)
+    assert (entry.key, entry.place) == (key, BlobPlace.PERMANENT)
     assert entry.modified_ms is not None
     assert entry.modified_ms > 1_000_000
 
@@ -231,11 +231,11 @@ def test_the_listing_says_what_each_file_is_and_leaves_strangers_out(local: Blob
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"?")
     assert {(e.key, e.place) for e in local.entries()} == {
-        (permanent, Place.PERMANENT),
-        (transient, Place.TRANSIENT),
-        (condemned, Place.CONDEMNED),
-        (f"{permanent}~job", Place.OWNER),
-        ("blob-half", Place.INCOMING),
+        (permanent, BlobPlace.PERMANENT),
+        (transient, BlobPlace.TRANSIENT),
+        (condemned, BlobPlace.CONDEMNED),
+        (f"{permanent}~job", BlobPlace.OWNER),
+        ("blob-half", BlobPlace.INCOMING),
     }
 
 

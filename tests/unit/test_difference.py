@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from eventflink.audit.difference import Moment, difference_between, difference_of, moment_of
+from eventflink.audit.difference import ComparedState, difference_between, difference_of, moment_of
 from eventflink.documents.log import Differences
 from eventflink.documents.plain import parse, plain
 from eventflink.model.statuses import ExecutionState
@@ -14,7 +14,7 @@ from tests.support.scenarios import eventful_cluster
 
 
 @pytest.fixture(scope="module")
-def eventful() -> list[Moment]:
+def eventful() -> list[ComparedState]:
     """Return a moment of each record of a log that holds every event."""
     fold, moments = new_fold(), []
     cluster = eventful_cluster()
@@ -28,7 +28,7 @@ def rows(difference: Differences, thing: str) -> dict[tuple[str | None, str], tu
     return {(row.id, row.field): (row.change, row.before, row.after) for row in difference.rows if row.thing == thing}
 
 
-def test_a_moment_differs_from_itself_in_nothing(eventful: list[Moment]) -> None:
+def test_a_moment_differs_from_itself_in_nothing(eventful: list[ComparedState]) -> None:
     for moment in eventful:
         same = difference_between(moment, moment)
         assert (same.rows, same.total) == ([], 0)
@@ -59,7 +59,7 @@ def test_what_came_changed_and_went_is_told_with_what_it_was_and_is() -> None:
     assert "job old 'test job': status RUNNING → FINISHED" in [row.says for row in difference.rows]
 
 
-def test_backwards_the_same_differs_with_the_sides_exchanged(eventful: list[Moment]) -> None:
+def test_backwards_the_same_differs_with_the_sides_exchanged(eventful: list[ComparedState]) -> None:
     early, late = eventful[len(eventful) // 3], eventful[-1]
     forth, back = difference_between(early, late), difference_between(late, early)
     exchanged = {"new": "gone", "gone": "new", "changed": "changed"}
@@ -68,7 +68,7 @@ def test_backwards_the_same_differs_with_the_sides_exchanged(eventful: list[Mome
     assert len(told) == forth.total == back.total > 20
 
 
-def test_each_difference_of_a_log_is_plain_and_bounded(eventful: list[Moment]) -> None:
+def test_each_difference_of_a_log_is_plain_and_bounded(eventful: list[ComparedState]) -> None:
     for early, late in itertools.pairwise(eventful):
         difference = difference_between(early, late, max_rows=2)
         assert parse(Differences, json.loads(json.dumps(plain(difference)))) == difference

@@ -13,7 +13,7 @@ from eventflink.events.log_events import RequestRejected
 from eventflink.model import secret_values
 from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph
 from eventflink.model.secret_values import DEFAULT_KEYS, VARIABLE, use_keys, without_secrets
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.roles import ROLES
 from eventflink.rest.own import topics
 from eventflink.rest.own.topics import DeadLetterShape, shown_to
@@ -213,6 +213,6 @@ def test_what_stands_in_a_dead_letter_is_no_viewers() -> None:
     letter = DeadLetterShape(
         offset=1, at=None, topic="t", partition=0, input_offset=2, reason="why", refused_by="me", key="k", text="hush", hex="00", length=4
     )
-    assert shown_to(Role.OPERATOR, letter) == letter
-    shown = shown_to(Role.VIEWER, letter)
+    assert shown_to(AccessRole.OPERATOR, letter) == letter
+    shown = shown_to(AccessRole.VIEWER, letter)
     assert (shown.reason, shown.length, shown.key, shown.text, shown.hex) == ("why", 4, None, None, None)

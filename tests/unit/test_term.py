@@ -9,7 +9,7 @@ import pytest
 
 from eventflink.entrypoint.archive_places import ArchivePlaces
 from eventflink.entrypoint.clocks import wall_ms
-from eventflink.entrypoint.guardian_link import GuardianLink
+from eventflink.entrypoint.guardian_link import MasterGuardianLink
 from eventflink.entrypoint.resource_driver import ResourceEventHandler
 from eventflink.entrypoint.schema_registry import SchemaRegistryClient
 from eventflink.entrypoint.tail import Tail
@@ -99,7 +99,7 @@ async def _ended_while_deregistering(directory: Path, disturb: Callable[[LoopTer
     driver, stop = SlowDriver(), asyncio.Event()
     fold = replay([])
     life.rebuilt(fold)
-    guardian = GuardianLink(configuration, NOWHERE, is_needed=False)
+    guardian = MasterGuardianLink(configuration, NOWHERE, is_needed=False)
     term = LoopTerm(configuration, NOWHERE, life, tail, EffectProducer(NOWHERE, "test"), guardian, ArchivePlaces(None, None), driver)
     running = asyncio.create_task(term.run(fold, stop))
     tail.intake.on_record(Topic.COMMANDS, 0, wall_ms(), None, SHUT_DOWN, 0)

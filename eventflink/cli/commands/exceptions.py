@@ -11,7 +11,7 @@ from eventflink.cli.drawing import styled
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_exceptions
-from eventflink.documents.failures import FailureOfJob, JobExceptions, TaskFailure
+from eventflink.documents.failures import FailureOfJob, FailureRow, JobExceptions
 from eventflink.documents.plain import plain
 from eventflink.model.attempts import FailureCause
 from eventflink.model.stack_traces import folded_stack_trace, user_location
@@ -65,7 +65,7 @@ def _untold(exception: FailureOfJob) -> str:
     return f"and {more} more failures" if more else ""
 
 
-def _cells(failure: TaskFailure) -> tuple[Text, ...]:
+def _cells(failure: FailureRow) -> tuple[Text, ...]:
     return Text(failure.at), Text(failure.task), Text(failure.task_manager_id or ""), Text("\n".join(_described(failure.cause)))
 
 
@@ -89,7 +89,7 @@ def _print_traces(session: Session, view: JobExceptions) -> None:
             session.out.print(Text(f"{more} {_CAME_WITH_IT}", style="dim"))
 
 
-def _print_trace(session: Session, failure: TaskFailure, led_to: str) -> None:
+def _print_trace(session: Session, failure: FailureRow, led_to: str) -> None:
     where = f" on {failure.task_manager_id}" if failure.task_manager_id else ""
     session.out.print(Text(f"\n{failure.at} {failure.task}{where}" + (f" → {led_to}" if led_to else ""), style="bold"), soft_wrap=True)
     cause = failure.cause

@@ -14,7 +14,7 @@ from eventflink.blob.client import get_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.completion import complete_jobs, complete_vertices
 from eventflink.cli.failures import CommandFailed, ExitCode
-from eventflink.cli.growing_files import MAX_FILES, Followed, prefixed
+from eventflink.cli.growing_files import MAX_FILES, FollowedFiles, prefixed
 from eventflink.cli.printer import write_file
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_job
@@ -77,7 +77,7 @@ def _follow(session: Session, job_id: str, vertex_id: str | None, subtask: int |
         write_file(prefixed(attempt, lines) if vertex_id is None or subtask is None else b"".join(b"%s\n" % line for line in lines))
 
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(Followed(session, job_id, file, select, write, timeout_s).follow())
+        asyncio.run(FollowedFiles(session, job_id, file, select, write, timeout_s).follow())
 
 
 def find_attempt(job: JobInfo, vertex_id: str, subtask_index: int, attempt: int | None) -> AttemptId:

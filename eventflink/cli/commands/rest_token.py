@@ -6,13 +6,13 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.processes.file_lock import LockBusy
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.tokens import TokensUnusable, mint_token
 
 
 @click.command("rest-token")
 @click.argument("name")
-@click.option("--role", required=True, type=click.Choice(list(Role), case_sensitive=False), help="What it may do.")
+@click.option("--role", required=True, type=click.Choice(list(AccessRole), case_sensitive=False), help="What it may do.")
 @click.option("--replace", is_flag=True, help="Make the token void that NAME has now, and its sessions with it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
@@ -31,13 +31,13 @@ def rest_token(session: Session, name: str, role: str, *, replace: bool, as_json
             ExitCode.USAGE, "rest.tokens-file is not set: name a file in the configuration, or with -D rest.tokens-file=FILE"
         )
     try:
-        token = mint_token(path.expanduser(), name, Role(role), replace=replace)
+        token = mint_token(path.expanduser(), name, AccessRole(role), replace=replace)
     except (ValueError, LockBusy) as error:
         raise CommandFailed(ExitCode.USAGE, str(error)) from error
     except TokensUnusable as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error
     if as_json:
-        session.print_json({"name": name, "role": Role(role), "token": token})
+        session.print_json({"name": name, "role": AccessRole(role), "token": token})
     else:
         echo(token)
     return ExitCode.OK

@@ -10,7 +10,7 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.errors import ClusterNotFound
-from eventflink.log.access_rights import Right, Role, rights_of
+from eventflink.log.access_rights import Grantee, Right, rights_of
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import describe_topics
 
@@ -19,14 +19,14 @@ _DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
 
 
-def _read_principals(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[Role, str], ...]:
+def _read_principals(_context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[Grantee, str], ...]:
     found = []
     for text in values:
         role, _, principal = text.partition("=")
         kind, _, name = principal.partition(":")
-        if role not in list(Role) or not kind or not name:
-            raise click.BadParameter(f"'{text}' is not of the form ROLE=User:NAME; a role is {', '.join(Role)}")
-        found.append((Role(role), principal))
+        if role not in list(Grantee) or not kind or not name:
+            raise click.BadParameter(f"'{text}' is not of the form ROLE=User:NAME; a role is {', '.join(Grantee)}")
+        found.append((Grantee(role), principal))
     return tuple(found)
 
 
@@ -43,7 +43,7 @@ def _read_principals(_context: click.Context, _parameter: click.Parameter, value
 @click.option("--apply", "is_applied", is_flag=True, help="Grant that; whoever asks needs Alter on the Kafka cluster.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 @pass_session
-def topics(session: Session, *, acls: bool, principals: tuple[tuple[Role, str], ...], is_applied: bool, as_json: bool) -> int:
+def topics(session: Session, *, acls: bool, principals: tuple[tuple[Grantee, str], ...], is_applied: bool, as_json: bool) -> int:
     """Show the cluster's topics, or with --acls who needs which rights on them."""
     if (principals or is_applied) and not acls:
         raise CommandFailed(ExitCode.USAGE, "--principal and --apply belong to --acls")
@@ -69,11 +69,11 @@ def topics(session: Session, *, acls: bool, principals: tuple[tuple[Role, str], 
     return ExitCode.OK
 
 
-def _show_rights(session: Session, principals: tuple[tuple[Role, str], ...], *, is_applied: bool, as_json: bool) -> int:
+def _show_rights(session: Session, principals: tuple[tuple[Grantee, str], ...], *, is_applied: bool, as_json: bool) -> int:
     trims_log = session.configuration.snapshot_trim_log
     wanted = [
         (role, principal, rights_of(role, session.cluster_id, trims_log=trims_log))
-        for role, principal in (principals or tuple((role, "") for role in Role))
+        for role, principal in (principals or tuple((role, "") for role in Grantee))
     ]
     if is_applied:
         connection = AdminConnection(session.bootstrap, _TIMEOUT_S)
@@ -96,7 +96,7 @@ def _show_rights(session: Session, principals: tuple[tuple[Role, str], ...], *, 
     return ExitCode.OK
 
 
-def _row(role: Role, principal: str, right: Right) -> dict[str, Any]:
+def _row(role: Grantee, principal: str, right: Right) -> dict[str, Any]:
     pattern = "Prefixed" if right.is_prefix else "Literal"
     resource = {"resource": str(right.kind), "name": right.name, "pattern": pattern, "operations": list(right.operations)}
     return {"role": str(role), "principal": principal, **resource}

@@ -11,17 +11,21 @@ from typing import Final, Protocol
 NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
 
 
-class Role(StrEnum):
+class AccessRole(StrEnum):
     """What somebody may do; each role may do what those before it may."""
 
     VIEWER = "viewer"
     OPERATOR = "operator"
     ADMIN = "admin"
 
-    def covers(self, needed: "Role") -> bool:
+    def covers(self, needed: "AccessRole") -> bool:
         """Tell whether who has this role may do what needs the other one."""
-        roles = list(Role)
+        roles = list(AccessRole)
         return roles.index(self) >= roles.index(needed)
+
+    @classmethod
+    def _missing_(cls, value: object) -> "AccessRole":
+        raise ValueError(f"unknown role: '{value}'; known: {', '.join(cls)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,13 @@ class Identity:
     """
 
     name: str
-    role: Role
+    role: AccessRole
 
     def __post_init__(self) -> None:
         """Check what a file or a provider says."""
         if not NAME_PATTERN.fullmatch(self.name):
             raise ValueError(f"invalid name '{self.name[:128]}': use 1-128 letters, digits or . _ @ + -, starting with a letter or digit")
-        object.__setattr__(self, "role", Role(self.role))
+        object.__setattr__(self, "role", AccessRole(self.role))
 
 
 class TokenProvider(Protocol):
@@ -53,5 +57,5 @@ class TokenProvider(Protocol):
         """
 
 
-UNAUTHENTICATED: Final = Identity("rest", Role.ADMIN)
+UNAUTHENTICATED: Final = Identity("rest", AccessRole.ADMIN)
 """Who asks where no tokens are configured: whoever may open connections to this machine."""

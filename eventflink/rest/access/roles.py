@@ -37,7 +37,7 @@ from eventflink.events.inputs import (
     UnblockTaskManager,
 )
 from eventflink.rest.access.browsers import refuse_foreign_order
-from eventflink.rest.access.identity import Identity, Role
+from eventflink.rest.access.identity import AccessRole, Identity
 from eventflink.rest.errors import RestError
 
 PUBLIC: Final = frozenset(
@@ -45,10 +45,10 @@ PUBLIC: Final = frozenset(
 )
 """What nobody has to have a token for: logging in, and pages and scripts, which are the same for everybody and have no data."""
 
-ROLES: Final[dict[str, Role]] = {
+ROLES: Final[dict[str, AccessRole]] = {
     route: role
     for role, routes in {
-        Role.VIEWER: (
+        AccessRole.VIEWER: (
             "GET /applications/overview",
             "GET /applications/{applicationid}",
             "GET /applications/{applicationid}/exceptions",
@@ -150,7 +150,7 @@ ROLES: Final[dict[str, Role]] = {
             "GET /taskmanagers/{taskmanagerid}",
             "GET /taskmanagers/{taskmanagerid}/metrics",
         ),
-        Role.OPERATOR: (
+        AccessRole.OPERATOR: (
             "DELETE /datasets/{datasetid}",
             "DELETE /jars/{jarid}",
             "GET /eventflink/v1/jobs/{job_id}/result/rows",
@@ -180,7 +180,7 @@ ROLES: Final[dict[str, Role]] = {
             "POST /jobs/{jobid}/stop",
             "PUT /jobs/{jobid}/resource-requirements",
         ),
-        Role.ADMIN: (
+        AccessRole.ADMIN: (
             "DELETE /cluster",
             "GET /applications/{applicationid}/jobmanager/config",
             "GET /jobmanager/config",
@@ -195,28 +195,28 @@ ROLES: Final[dict[str, Role]] = {
 """By method and path, Flink's without `/v1`."""
 
 
-COMMAND_ROLES: Final[dict[type[Request], Role]] = {
-    BlockTaskManager: Role.ADMIN,
-    CancelBackfill: Role.OPERATOR,
-    CancelJob: Role.OPERATOR,
-    DeleteSchedule: Role.OPERATOR,
-    DismissJobFailure: Role.OPERATOR,
-    FireSchedule: Role.OPERATOR,
-    PauseSchedule: Role.OPERATOR,
-    PutSchedule: Role.OPERATOR,
-    ReleaseParkedInput: Role.OPERATOR,
-    RequestFileUpload: Role.OPERATOR,
-    RequestTaskManagerFileUpload: Role.OPERATOR,
-    RerunJob: Role.OPERATOR,
-    RescaleJob: Role.OPERATOR,
-    ResumeJob: Role.OPERATOR,
-    ResumeSchedule: Role.OPERATOR,
-    ShutDownCluster: Role.ADMIN,
-    StartBackfill: Role.OPERATOR,
-    SuspendJob: Role.OPERATOR,
-    TriggerCheckpoint: Role.OPERATOR,
-    TriggerSavepoint: Role.OPERATOR,
-    UnblockTaskManager: Role.ADMIN,
+COMMAND_ROLES: Final[dict[type[Request], AccessRole]] = {
+    BlockTaskManager: AccessRole.ADMIN,
+    CancelBackfill: AccessRole.OPERATOR,
+    CancelJob: AccessRole.OPERATOR,
+    DeleteSchedule: AccessRole.OPERATOR,
+    DismissJobFailure: AccessRole.OPERATOR,
+    FireSchedule: AccessRole.OPERATOR,
+    PauseSchedule: AccessRole.OPERATOR,
+    PutSchedule: AccessRole.OPERATOR,
+    ReleaseParkedInput: AccessRole.OPERATOR,
+    RequestFileUpload: AccessRole.OPERATOR,
+    RequestTaskManagerFileUpload: AccessRole.OPERATOR,
+    RerunJob: AccessRole.OPERATOR,
+    RescaleJob: AccessRole.OPERATOR,
+    ResumeJob: AccessRole.OPERATOR,
+    ResumeSchedule: AccessRole.OPERATOR,
+    ShutDownCluster: AccessRole.ADMIN,
+    StartBackfill: AccessRole.OPERATOR,
+    SuspendJob: AccessRole.OPERATOR,
+    TriggerCheckpoint: AccessRole.OPERATOR,
+    TriggerSavepoint: AccessRole.OPERATOR,
+    UnblockTaskManager: AccessRole.ADMIN,
 }
 """Which role a command needs that comes as a document, whatever the role of its route; what is not here is no command for clients."""
 
@@ -245,7 +245,7 @@ async def identity_of(request: HttpRequest) -> Identity:
 IdentityOfRequest = Annotated[Identity, Depends(identity_of)]
 
 
-def require(identity: Identity, role: Role) -> None:
+def require(identity: Identity, role: AccessRole) -> None:
     """Refuse somebody whose role does not cover this one.
 
     Raises:
@@ -263,7 +263,7 @@ def allowed_by_role(router: APIRouter, prefix: str = "", table_prefix: str = "")
         RouteWithoutRole: a route is not in the table, or is nothing that this guards.
 
     """
-    needed: dict[tuple[str, str], Role | None] = {}
+    needed: dict[tuple[str, str], AccessRole | None] = {}
     for route in router.routes:
         path, methods = getattr(route, "path", ""), getattr(route, "methods", None)
         if not methods or not path:
@@ -280,7 +280,7 @@ def allowed_by_role(router: APIRouter, prefix: str = "", table_prefix: str = "")
         if role is None:
             return
         require(await identity_of(request), role)
-        if role is not Role.VIEWER:
+        if role is not AccessRole.VIEWER:
             refuse_foreign_order(request.scope)
 
     return Depends(check)

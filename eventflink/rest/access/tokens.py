@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 from eventflink.model.configuration import Configuration
 from eventflink.processes.file_lock import FileLock
-from eventflink.rest.access.identity import Identity, Role, TokenProvider
+from eventflink.rest.access.identity import AccessRole, Identity, TokenProvider
 
 TOKEN_PATTERN: Final = re.compile(r"[\x21-\x7e]{1,4096}")
 MAX_FILE_BYTES: Final = 1024 * 1024
@@ -82,7 +82,7 @@ def read_tokens(path: Path) -> dict[str, Identity]:
         try:
             if len(fields) != _FIELDS or not _DIGEST.fullmatch(fields[2].lower()):
                 raise ValueError("it is not: name, role, SHA-256 of the token in 64 hexadecimal digits")  # noqa: TRY301 - told with its line
-            identity = Identity(fields[0], Role(fields[1]))
+            identity = Identity(fields[0], AccessRole(fields[1]))
             if fields[2].lower() in identities or any(each.name == identity.name for each in identities.values()):
                 raise ValueError("the name or the token stands there twice")  # noqa: TRY301 - told with its line
         except ValueError as error:
@@ -207,7 +207,7 @@ def configured_tokens(configuration: Configuration) -> Tokens | None:
     return ProvidedTokens(provider)
 
 
-def mint_token(path: Path, name: str, role: Role, *, replace: bool = False) -> str:
+def mint_token(path: Path, name: str, role: AccessRole, *, replace: bool = False) -> str:
     """Write a new token into the file, which is made if it is missing; return the token, which stands nowhere else.
 
     Raises:

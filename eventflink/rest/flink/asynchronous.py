@@ -45,7 +45,7 @@ class QueueStatus(Shape):
     id: QueueStatusId
 
 
-class FailureCause(Shape):
+class ThrowableInfo(Shape):
     """Why an operation or a job failed: what, why, and where if that is known. Flink's clients read the serialized form."""
 
     kind: str = Field(serialization_alias="class")
@@ -59,15 +59,15 @@ class FailureCause(Shape):
         return base64.b64encode(serialized_throwable(self.kind, self.message, self.stack_trace)).decode()
 
 
-def failure_cause(kind: str, message: str, stack_trace: str = "") -> FailureCause:
+def failure_cause(kind: str, message: str, stack_trace: str = "") -> ThrowableInfo:
     """Return a cause; without a stack trace the message stands for it."""
-    return FailureCause(kind=kind, message=message, stack_trace=stack_trace or f"{kind}: {message}")
+    return ThrowableInfo(kind=kind, message=message, stack_trace=stack_trace or f"{kind}: {message}")
 
 
 class FailedOperation(Shape):
     """An operation that failed; or, without a cause, one that gave nothing but that it was done."""
 
-    failure_cause: FailureCause | None = Field(serialization_alias="failure-cause")
+    failure_cause: ThrowableInfo | None = Field(serialization_alias="failure-cause")
 
 
 IN_PROGRESS: Final = QueueStatus(id=QueueStatusId.IN_PROGRESS)

@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from eventflink.documents.task_managers import CountedTaskManager
-from eventflink.rest.flink.metrics import AggregatedMetric, Metric, Modes, Names, aggregate, aggregation_modes, metrics_of
+from eventflink.rest.flink.metrics import AggregatedMetric, MetricInfo, Modes, Names, aggregate, aggregation_modes, metrics_of
 from eventflink.rest.reading import ReadsOfRequest
 from eventflink.views.queries import overview, task_manager, task_managers
 
@@ -13,7 +13,7 @@ router = APIRouter()
 
 
 @router.get("/jobmanager/metrics", response_model_exclude_none=True)
-async def job_manager_metrics(reads: ReadsOfRequest, names: Names = None) -> list[Metric]:
+async def job_manager_metrics(reads: ReadsOfRequest, names: Names = None) -> list[MetricInfo]:
     """Return metrics of the cluster."""
     counts = await reads.state(overview)
     values = {
@@ -41,7 +41,7 @@ async def aggregated_metrics(
 
 
 @router.get("/taskmanagers/{taskmanagerid}/metrics", response_model_exclude_none=True)
-async def task_manager_metrics(taskmanagerid: str, reads: ReadsOfRequest, names: Names = None) -> list[Metric]:
+async def task_manager_metrics(taskmanagerid: str, reads: ReadsOfRequest, names: Names = None) -> list[MetricInfo]:
     """Return metrics of one TaskManager."""
     return metrics_of(_values_of(await reads.state(lambda fold: task_manager(fold, taskmanagerid))), names)
 

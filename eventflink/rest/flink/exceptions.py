@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from eventflink.documents.failures import FailureOfJob, TaskFailure
+from eventflink.documents.failures import FailureOfJob, FailureRow
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape, epoch_ms
 from eventflink.views.plain import MAX_EXCEPTIONS
@@ -69,7 +69,7 @@ def _root(exception: FailureOfJob) -> RootExceptionInfo:
     return RootExceptionInfo(**_fields(exception), concurrent_exceptions=concurrent)
 
 
-def _fields(failure: TaskFailure) -> dict[str, Any]:
+def _fields(failure: FailureRow) -> dict[str, Any]:
     cause = failure.cause
     return {
         "exception_name": cause.failure_type,

@@ -11,7 +11,7 @@ from eventflink.documents.one_job import VertexInfo
 from eventflink.rest.errors import RestError
 from eventflink.rest.flink.job_lists import MAX_JOBS
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest, subtask_of
-from eventflink.rest.flink.metrics import AggregatedMetric, Metric, Modes, Names, aggregate, aggregation_modes, metrics_of
+from eventflink.rest.flink.metrics import AggregatedMetric, MetricInfo, Modes, Names, aggregate, aggregation_modes, metrics_of
 from eventflink.rest.flink.progress import WATERMARK, Metrics, answers_of, metrics_of_job, metrics_of_restarts, metrics_of_subtask
 from eventflink.rest.reading import ReadsOfRequest
 from eventflink.views.jobs_and_cluster import jobs_view
@@ -38,22 +38,22 @@ async def metrics_of_jobs(
 
 
 @router.get("/metrics", response_model_exclude_none=True)
-async def job_metrics(reads: JobReadsOfRequest, names: Names = None) -> list[Metric]:
+async def job_metrics(reads: JobReadsOfRequest, names: Names = None) -> list[MetricInfo]:
     """Return metrics of a job."""
     return metrics_of(metrics_of_job(*await reads.job_and_checkpoints()), names)
 
 
 @router.get("/vertices/{vertexid}/metrics", response_model_exclude_none=True)
-async def vertex_metrics(reads: JobReadsOfRequest, vertexid: str, names: Names = None) -> list[Metric]:
+async def vertex_metrics(reads: JobReadsOfRequest, vertexid: str, names: Names = None) -> list[MetricInfo]:
     """Return metrics of a vertex: those of its subtasks, each name behind the subtask's index."""
     return metrics_of(_by_subtask(*await reads.vertex_and_checkpoints(vertexid)), names)
 
 
 @router.get("/vertices/{vertexid}/watermarks", response_model_exclude_none=True)
-async def watermarks(reads: JobReadsOfRequest, vertexid: str) -> list[Metric]:
+async def watermarks(reads: JobReadsOfRequest, vertexid: str) -> list[MetricInfo]:
     """Return the watermarks of the subtasks of a vertex; of one without any, none."""
     found = _by_subtask(*await reads.vertex_and_checkpoints(vertexid))
-    return [Metric(id=name, value=str(value)) for name, value in found.items() if name.endswith(f".{WATERMARK}")]
+    return [MetricInfo(id=name, value=str(value)) for name, value in found.items() if name.endswith(f".{WATERMARK}")]
 
 
 @router.get("/vertices/{vertexid}/subtasks/metrics", response_model_exclude_none=True)
@@ -74,7 +74,7 @@ async def subtasks_metrics(
 
 
 @router.get("/vertices/{vertexid}/subtasks/{subtaskindex}/metrics", response_model_exclude_none=True)
-async def subtask_metrics(reads: JobReadsOfRequest, vertexid: str, subtaskindex: int, names: Names = None) -> list[Metric]:
+async def subtask_metrics(reads: JobReadsOfRequest, vertexid: str, subtaskindex: int, names: Names = None) -> list[MetricInfo]:
     """Return metrics of a subtask."""
     vertex, checkpoints = await reads.vertex_and_checkpoints(vertexid)
     subtask_of(vertex, subtaskindex)

@@ -13,7 +13,7 @@ from eventflink.documents.jobs import JobStanding
 from eventflink.documents.one_job import JobInfo, JobOutcome, SubtaskInfo, VertexInfo
 from eventflink.leadership.fold import Fold
 from eventflink.rest.errors import not_found
-from eventflink.rest.reading import Reads, ReadsOfRequest
+from eventflink.rest.reading import ReadsOfRequest, RequestReads
 from eventflink.views.archive import archived_exceptions, archived_status
 from eventflink.views.checkpoints import checkpoints_view
 from eventflink.views.exceptions import exceptions_view
@@ -25,9 +25,9 @@ ONE_JOB: Final = "/jobs/{jobid}"
 
 
 class JobReads:
-    """The reads of one request about one job. Each raises what `Reads.job` raises."""
+    """The reads of one request about one job. Each raises what `RequestReads.job` raises."""
 
-    def __init__(self, job_id: str, reads: Reads) -> None:
+    def __init__(self, job_id: str, reads: RequestReads) -> None:
         """Take a job."""
         self.job_id = job_id
         self._reads = reads

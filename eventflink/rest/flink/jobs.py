@@ -8,7 +8,7 @@ from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.job_parameters import text_of
 from eventflink.model.statuses import ApplicationStatus, JobStatus
 from eventflink.rest.flink.accumulators import serialized
-from eventflink.rest.flink.asynchronous import FailureCause, QueueStatus, QueueStatusId, failure_cause
+from eventflink.rest.flink.asynchronous import QueueStatus, QueueStatusId, ThrowableInfo, failure_cause
 from eventflink.rest.flink.job_details import JobDetailsInfo, job_details_of
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.plans import JobPlanInfo, plan_of
@@ -41,7 +41,7 @@ class JobConfigInfo(Shape):
     execution_config: ExecutionConfigInfo = Field(serialization_alias="execution-config")
 
 
-class JobResult(Shape):
+class JobExecutionResult(Shape):
     """How a job came out."""
 
     id: str
@@ -53,14 +53,16 @@ class JobResult(Shape):
     application_id: str = Field(serialization_alias="application-id")
     start_time: int = Field(serialization_alias="start-time")
     end_time: int = Field(serialization_alias="end-time")
-    failure_cause: FailureCause | None = Field(serialization_alias="failure-cause", exclude_if=lambda cause: cause is None)
+    failure_cause: ThrowableInfo | None = Field(serialization_alias="failure-cause", exclude_if=lambda cause: cause is None)
 
 
 class JobExecutionResultResponseBody(Shape):
     """How a job came out, or that it has not ended."""
 
     status: QueueStatus
-    result: JobResult | None = Field(default=None, serialization_alias="job-execution-result", exclude_if=lambda result: result is None)
+    result: JobExecutionResult | None = Field(
+        default=None, serialization_alias="job-execution-result", exclude_if=lambda result: result is None
+    )
 
 
 _APPLICATION_STATUSES = {
@@ -104,7 +106,7 @@ async def execution_result(reads: JobReadsOfRequest) -> JobExecutionResultRespon
     name, result = await reads.result()
     if not result.is_terminal:
         return JobExecutionResultResponseBody(status=QueueStatus(id=QueueStatusId.IN_PROGRESS))
-    made = JobResult(
+    made = JobExecutionResult(
         id=result.job_id,
         name=name,
         application_status=_APPLICATION_STATUSES[result.status],
@@ -118,7 +120,7 @@ async def execution_result(reads: JobReadsOfRequest) -> JobExecutionResultRespon
     return JobExecutionResultResponseBody(status=QueueStatus(id=QueueStatusId.COMPLETED), result=made)
 
 
-def _failure_cause(cause: attempts.FailureCause | None) -> FailureCause | None:
+def _failure_cause(cause: attempts.FailureCause | None) -> ThrowableInfo | None:
     return failure_cause(cause.failure_type, cause.message, cause.stack_trace or "") if cause is not None else None
 
 

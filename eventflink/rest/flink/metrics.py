@@ -30,7 +30,7 @@ class AggregationMode(StrEnum):
     SKEW = "skew"
 
 
-class Metric(Shape):
+class MetricInfo(Shape):
     """A metric, and its value if that was asked for."""
 
     id: str
@@ -49,11 +49,11 @@ class AggregatedMetric(Shape):
     """How far they are from each other, in percent of their average, as Flink computes it."""
 
 
-def metrics_of(values: Mapping[str, float], names: str | None) -> list[Metric]:
+def metrics_of(values: Mapping[str, float], names: str | None) -> list[MetricInfo]:
     """Return the metrics that `get` names, or all without values."""
     if not names:
-        return [Metric(id=name) for name in values]
-    return [Metric(id=name, value=str(values[name])) for name in dict.fromkeys(names.split(",")) if name in values]
+        return [MetricInfo(id=name) for name in values]
+    return [MetricInfo(id=name, value=str(values[name])) for name in dict.fromkeys(names.split(",")) if name in values]
 
 
 def aggregation_modes(modes: str | None) -> Collection[AggregationMode]:

@@ -11,7 +11,7 @@ _THREAD: Final = re.compile(r'^Thread (?P<ident>\d+) (?:"(?P<name>.*)")?', re.MU
 """The first line of what `dump_threads` writes of a thread."""
 
 
-class LogInfo(Shape):
+class LogFileInfo(Shape):
     """A log."""
 
     name: str
@@ -22,7 +22,7 @@ class LogInfo(Shape):
 class LogListInfo(Shape):
     """The logs of a process."""
 
-    logs: list[LogInfo]
+    logs: list[LogFileInfo]
 
 
 class ThreadInfo(Shape):

@@ -12,9 +12,9 @@ from eventflink.rest.flink.asynchronous import (
     IN_PROGRESS,
     Body,
     FailedOperation,
-    FailureCause,
     Place,
     QueueStatus,
+    ThrowableInfo,
     TriggerResponse,
     failure_cause,
 )
@@ -59,7 +59,7 @@ async def disposal_status(triggerid: str, services: ServicesOfRequest) -> Dispos
     return DisposalStatus(status=COMPLETED, operation=FailedOperation(failure_cause=_cause_of(task.exception())))
 
 
-def _cause_of(error: BaseException | None) -> FailureCause | None:
+def _cause_of(error: BaseException | None) -> ThrowableInfo | None:
     if error is None:
         return None
     if isinstance(error, RequestRefused):

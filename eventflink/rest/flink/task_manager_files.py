@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from fastapi.responses import PlainTextResponse, Response
 
 from eventflink.model.statuses import TaskManagerFile
-from eventflink.rest.flink.process_files import LogInfo, LogListInfo, ThreadDumpInfo, thread_dump_info
+from eventflink.rest.flink.process_files import LogFileInfo, LogListInfo, ThreadDumpInfo, thread_dump_info
 from eventflink.rest.uploaded_files import FilesOfRequest
 
 router = APIRouter()
@@ -19,7 +19,7 @@ _TEXT: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/plain":
 async def task_manager_logs(taskmanagerid: str, files: FilesOfRequest) -> LogListInfo:
     """Return the list of a TaskManager's logs."""
     listed = json.loads(await files.fetch(files.gateway.request_task_manager_log_list(taskmanagerid, actor=files.actor)))
-    return LogListInfo(logs=[LogInfo(name=log["name"], size=log["size_bytes"], mtime=log["modified_at_ms"]) for log in listed["logs"]])
+    return LogListInfo(logs=[LogFileInfo(name=log["name"], size=log["size_bytes"], mtime=log["modified_at_ms"]) for log in listed["logs"]])
 
 
 @router.get("/taskmanagers/{taskmanagerid}/log", response_class=Response, responses=_TEXT)

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from eventflink.rest.access.authentication import Authentication, cookie_name
-from eventflink.rest.access.identity import Identity, Role
+from eventflink.rest.access.identity import AccessRole, Identity
 from eventflink.rest.access.roles import ROLES, IdentityOfRequest
 from eventflink.rest.own.moments import OwnShape
 
@@ -27,14 +27,14 @@ class IdentityInfo(OwnShape):
     """Who asks."""
 
     name: str
-    role: Role
+    role: AccessRole
     session: bool
     """Whether a cookie says so, and `/logout` ends that."""
     needs_tokens: bool
     """False: this process asks nobody who they are."""
-    roles: list[Role]
+    roles: list[AccessRole]
     """Its role, and those that it has with it."""
-    needed: dict[str, Role]
+    needed: dict[str, AccessRole]
     """Of each operation that not every viewer may do, by method and path, the role that may."""
 
 
@@ -83,6 +83,6 @@ def _info(who: Identity, authentication: Authentication, *, session: bool) -> Id
         role=who.role,
         session=session,
         needs_tokens=authentication.needs_tokens,
-        roles=[role for role in Role if who.role.covers(role)],
-        needed={route: role for route, role in ROLES.items() if role is not Role.VIEWER},
+        roles=[role for role in AccessRole if who.role.covers(role)],
+        needed={route: role for route, role in ROLES.items() if role is not AccessRole.VIEWER},
     )

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Request, Response
 from eventflink.documents.plain import plain
 from eventflink.leadership.fold import Fold
 from eventflink.model.backoff import Backoff
-from eventflink.reader.questions import Found, Question, QuestionInvalid, look_up, question_of
+from eventflink.reader.questions import Found, Question, QuestionRefused, look_up, question_of
 from eventflink.rest.errors import RestError
 from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, DemandedOffset, ServicesOfRequest, read_archive
 from eventflink.rest.services import Services
@@ -38,7 +38,7 @@ async def state(request: Request, path: str, services: ServicesOfRequest, min_of
     given = {name: request.query_params.getlist(name) for name in request.query_params}
     try:
         question = question_of(f"/{path}", {name: values[0] if len(values) == 1 else values for name, values in given.items()})
-    except QuestionInvalid as error:
+    except QuestionRefused as error:
         raise RestError(HTTPStatus.BAD_REQUEST, str(error)) from error
     if question.rows > MAX_JOBS:
         raise RestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {MAX_JOBS} jobs are not given at once: fold the log")

@@ -17,7 +17,7 @@ from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import AdministrationError, describe_topics
 from eventflink.log.newest_records import RecordRead, newest_records
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.errors import RestError
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
@@ -53,7 +53,7 @@ class TopicShape(OwnShape):
     lag: int | None
 
 
-class Topics(OwnShape):
+class TopicsPage(OwnShape):
     """The topics of a cluster."""
 
     topics: list[TopicShape]
@@ -106,7 +106,7 @@ class Snapshots(OwnShape):
 
 
 @router.get("/topics")
-async def topics(services: ServicesOfRequest) -> Topics:
+async def topics(services: ServicesOfRequest) -> TopicsPage:
     """Return the topics, with the lag of the leader behind each that it answers, and of this process behind the log."""
 
     def cursors(fold: Fold) -> dict[str, int]:
@@ -137,7 +137,7 @@ async def topics(services: ServicesOfRequest) -> Topics:
             )
         )
     ends = [row.end_offset for row in rows if row.topic == Topic.LOG and row.end_offset is not None]
-    return Topics(topics=found, log_lag=max(0, max(ends, default=0) - 1 - reading.log_offset))
+    return TopicsPage(topics=found, log_lag=max(0, max(ends, default=0) - 1 - reading.log_offset))
 
 
 @router.get("/dead-letters")
@@ -184,9 +184,9 @@ def snapshots_view(fold: Fold) -> dict[str, Any]:
     }
 
 
-def shown_to(role: Role, letter: DeadLetterShape) -> DeadLetterShape:
+def shown_to(role: AccessRole, letter: DeadLetterShape) -> DeadLetterShape:
     """Return what a role is shown of a dead letter."""
-    return letter if role.covers(Role.OPERATOR) else letter.model_copy(update={"key": None, "text": None, "hex": None})
+    return letter if role.covers(AccessRole.OPERATOR) else letter.model_copy(update={"key": None, "text": None, "hex": None})
 
 
 def _letter(codec: PayloadCodec, record: RecordRead) -> DeadLetterShape:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
-from eventflink.documents.catalogue import CataloguePage, Place, UseOfPlace
+from eventflink.documents.catalogue import CataloguePage, CataloguePlace, UseOfPlace
 from eventflink.leadership.fold import Fold
 from eventflink.master.execution_graph import ExecutionVertex
 from eventflink.master.job_master import JobMaster
@@ -89,7 +89,7 @@ def catalogue_page(fold: Fold, name: str, first: int, limit: int) -> CataloguePa
     return CataloguePage(
         total=len(places),
         places=[
-            Place(
+            CataloguePlace(
                 connector=connector,
                 location=location,
                 bootstrap_servers=bootstrap or None,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from eventflink.documents.cluster import ClusterPage, Masters, SlotCounts
-from eventflink.documents.task_managers import TaskManagerSlots
+from eventflink.documents.task_managers import TaskManagerTile
 from eventflink.leadership.fold import Fold
 from eventflink.model.resources import total_of
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
@@ -56,7 +56,7 @@ def cluster_page(fold: Fold) -> ClusterPage:
     )
 
 
-def _shown_task_managers(fold: Fold) -> Iterator[TaskManagerSlots]:
+def _shown_task_managers(fold: Fold) -> Iterator[TaskManagerTile]:
     slots = 0
     for task_manager_id, known in fold.master.resource_manager.task_managers.items():
         slots += known.slot_count

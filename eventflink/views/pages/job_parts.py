@@ -6,7 +6,7 @@ Of a job that has left the memory they are made of its archive.
 from collections.abc import Iterable, Iterator
 
 from eventflink.documents.checkpoints import CheckpointsPage
-from eventflink.documents.failures import ExceptionsPage, FailureOfJob, JobExceptions, RootFailure
+from eventflink.documents.failures import ExceptionsPage, ExplainedFailure, FailureOfJob, JobExceptions
 from eventflink.documents.job_parts import OutputOfSubtask, ResultPage
 from eventflink.documents.one_job import JobArchive, JobOutcome
 from eventflink.documents.plain import part_of
@@ -36,9 +36,9 @@ def _exceptions(view: JobExceptions) -> ExceptionsPage:
     return ExceptionsPage(**fields_of(view) | {"exceptions": [with_words(each) for each in view.exceptions]})
 
 
-def with_words(exception: FailureOfJob) -> RootFailure:
+def with_words(exception: FailureOfJob) -> ExplainedFailure:
     """Return a failure, as `exception_view` shows it, with whose it is and in one sentence."""
-    return RootFailure(**fields_of(exception), kind=kind_of(exception.cause), sentence=failure_sentence(exception))
+    return ExplainedFailure(**fields_of(exception), kind=kind_of(exception.cause), sentence=failure_sentence(exception))
 
 
 def checkpoints_page(fold: Fold, job_id: str) -> CheckpointsPage:

@@ -2,13 +2,13 @@
 
 from itertools import islice
 
-from eventflink.documents.parked import ParkedInput, ParkedPage
+from eventflink.documents.parked import ParkedPage, ParkedRow
 from eventflink.leadership.fold import Fold
 from eventflink.master import follow_ups
 from eventflink.views.plain import iso_time
 
 
-def parked_rows(fold: Fold) -> list[ParkedInput]:
+def parked_rows(fold: Fold) -> list[ParkedRow]:
     """Return everything that is parked, the oldest first."""
     return [_row(*name, parked) for name, parked in fold.master.follow_ups.parked.items()]
 
@@ -20,8 +20,8 @@ def parked_page(fold: Fold, first: int, limit: int) -> ParkedPage:
     return ParkedPage(total=len(parked), parked=shown)
 
 
-def _row(input_type: str, subject: str, parked: follow_ups.ParkedInput) -> ParkedInput:
-    return ParkedInput(
+def _row(input_type: str, subject: str, parked: follow_ups.ParkedInput) -> ParkedRow:
+    return ParkedRow(
         parked_id=parked.parked_id,
         input_type=input_type,
         subject=subject,

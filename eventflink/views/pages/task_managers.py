@@ -6,7 +6,7 @@ A TaskManager that is lost is forgotten by the state: of it are the failures of 
 from itertools import islice
 from typing import Final
 
-from eventflink.documents.task_managers import AttemptInSlot, SlotOfTaskManager, TaskManager, TaskManagerSlots, TaskManagersPage
+from eventflink.documents.task_managers import AttemptInSlot, SlotOfTaskManager, TaskManagerPage, TaskManagersPage, TaskManagerTile
 from eventflink.leadership.fold import Fold
 from eventflink.model.attempts import AttemptId
 from eventflink.model.statuses import ExecutionState
@@ -25,7 +25,7 @@ def task_managers_page(fold: Fold, first: int, limit: int) -> TaskManagersPage:
     Fewer than `limit` are shown where these have more than `MAX_SLOTS` in all; the next window begins after the last that is shown.
     """
     registered = fold.master.resource_manager.task_managers
-    shown: list[TaskManager] = []
+    shown: list[TaskManagerPage] = []
     slots = 0
     for task_manager_id in islice(registered, first, first + limit):
         slots += registered[task_manager_id].slot_count
@@ -35,7 +35,7 @@ def task_managers_page(fold: Fold, first: int, limit: int) -> TaskManagersPage:
     return TaskManagersPage(total=len(registered), task_managers=shown, blocked=blocked_view(fold)[:MAX_BLOCKED])
 
 
-def task_manager_page(fold: Fold, task_manager_id: str) -> TaskManager:
+def task_manager_page(fold: Fold, task_manager_id: str) -> TaskManagerPage:
     """Return one TaskManager with its slots.
 
     Raises:
@@ -47,14 +47,14 @@ def task_manager_page(fold: Fold, task_manager_id: str) -> TaskManager:
     return _row(fold, task_manager_id)
 
 
-def _row(fold: Fold, task_manager_id: str) -> TaskManager:
+def _row(fold: Fold, task_manager_id: str) -> TaskManagerPage:
     total = fold.master.resource_manager.task_managers[task_manager_id].slot_count
-    return TaskManager(**known_fields(fold, task_manager_id), slots_total=total, slots=_slots(fold, task_manager_id))
+    return TaskManagerPage(**known_fields(fold, task_manager_id), slots_total=total, slots=_slots(fold, task_manager_id))
 
 
-def task_manager_slots(fold: Fold, task_manager_id: str) -> TaskManagerSlots:
+def task_manager_slots(fold: Fold, task_manager_id: str) -> TaskManagerTile:
     """Return what each slot of a TaskManager holds."""
-    return TaskManagerSlots(
+    return TaskManagerTile(
         task_manager_id=task_manager_id,
         host=fold.master.resource_manager.task_managers[task_manager_id].host,
         slots=_slots(fold, task_manager_id),

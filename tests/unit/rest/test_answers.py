@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from eventflink.reader import state_cache
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.application import build_application
 from eventflink.rest.flink import job_lists
 from tests.support.cluster import ScriptedCluster, graph, vertex
@@ -107,9 +107,9 @@ def test_who_may_not_ask_gets_no_answer_that_is_known(dispatcher: ScriptedDispat
     tokens = tokens_of_three(tmp_path)
     services = services_with(dispatcher.state, dispatcher, tokens.configuration)
     client = client_of(build_application(services))
-    known = client.get("/jobs", headers=tokens.headers(Role.VIEWER))
+    known = client.get("/jobs", headers=tokens.headers(AccessRole.VIEWER))
     assert (known.status_code, len(services.cache)) == (200, 1)
     assert client.get("/jobs").status_code == 401
-    assert client.get("/jobmanager/config", headers=tokens.headers(Role.ADMIN)).status_code == 200
-    assert client.get("/jobs/one/jobmanager/config", headers=tokens.headers(Role.ADMIN)).status_code == 200
-    assert client.get("/jobs/one/jobmanager/config", headers=tokens.headers(Role.VIEWER)).status_code == 403
+    assert client.get("/jobmanager/config", headers=tokens.headers(AccessRole.ADMIN)).status_code == 200
+    assert client.get("/jobs/one/jobmanager/config", headers=tokens.headers(AccessRole.ADMIN)).status_code == 200
+    assert client.get("/jobs/one/jobmanager/config", headers=tokens.headers(AccessRole.VIEWER)).status_code == 403

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from eventflink.model.configuration import load_configuration
 from eventflink.rest.access import guard
 from eventflink.rest.access.authentication import FAILURES_AT_ONCE, Authentication
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.rates import Rates, peer_of
 from eventflink.rest.access.sessions import LIFETIME_S, MAX_SESSIONS, MAX_SESSIONS_OF_ONE, Sessions
 from eventflink.rest.access.tokens import configured_tokens
@@ -53,14 +53,14 @@ def test_without_tokens_everybody_is_who_may_do_everything_and_nobody_logs_in() 
 
 
 def test_one_learns_who_one_is_and_what_that_role_may(client: TestClient, tokens: TokensOfThree) -> None:
-    answer = client.get(IDENTITY, headers=tokens.headers(Role.OPERATOR)).json()
+    answer = client.get(IDENTITY, headers=tokens.headers(AccessRole.OPERATOR)).json()
     assert (answer["name"], answer["role"], answer["roles"], answer["session"]) == ("oscar", "operator", ["viewer", "operator"], False)
     assert (answer["needed"]["PATCH /jobs/{jobid}"], answer["needed"]["DELETE /cluster"]) == ("operator", "admin")
     assert "GET /jobs" not in answer["needed"]
 
 
 def test_a_token_that_is_not_valid_and_none_say_nothing_of_whom_there_is(client: TestClient, tokens: TokensOfThree) -> None:
-    good = tokens.tokens[Role.ADMIN]
+    good = tokens.tokens[AccessRole.ADMIN]
     digest = tokens.file.read_text().split()[-1]
     answers = [
         client.get("/jobs", headers={"Authorization": value})
@@ -84,20 +84,20 @@ def test_a_token_that_is_not_valid_and_none_say_nothing_of_whom_there_is(client:
 
 
 def test_two_tokens_are_none(client: TestClient, tokens: TokensOfThree) -> None:
-    value = tokens.headers(Role.ADMIN)["Authorization"]
+    value = tokens.headers(AccessRole.ADMIN)["Authorization"]
     assert client.get("/jobs", headers=[("Authorization", value), ("Authorization", value)]).status_code == 401
     assert client.get("/jobs", headers={"Authorization": value.replace("Bearer", "bearer")}).status_code == 200
 
 
 def test_a_session_is_a_cookie_that_no_script_and_no_other_site_has(client: TestClient, tokens: TokensOfThree) -> None:
-    answer = log_in(client, tokens.tokens[Role.OPERATOR])
+    answer = log_in(client, tokens.tokens[AccessRole.OPERATOR])
     assert (answer.status_code, answer.json()["name"], answer.json()["session"]) == (200, "oscar", True)
     name, _, rest = answer.headers["Set-Cookie"].partition("=")
     value, *attributes = rest.split("; ")
     assert name == "eventflink-session"
     assert {each.lower() for each in attributes} == {"httponly", "path=/", "samesite=strict"}
     assert len(value) >= 43
-    assert tokens.tokens[Role.OPERATOR] not in answer.headers["Set-Cookie"]
+    assert tokens.tokens[AccessRole.OPERATOR] not in answer.headers["Set-Cookie"]
     assert client.get(IDENTITY).json()["name"] == "oscar"
     assert client.get("/jobs").status_code == 200
     assert client.get("/jobs", headers={"Authorization": "Bearer x"}).status_code == 401
@@ -106,7 +106,7 @@ def test_a_session_is_a_cookie_that_no_script_and_no_other_site_has(client: Test
 def test_under_tls_the_cookie_is_sent_under_tls_alone_and_each_port_has_its_own(tokens: TokensOfThree) -> None:
     with rest_client(replay(ScriptedCluster().log), **tokens.configuration) as client:
         client.base_url = "https://localhost:8443"
-        cookie = log_in(client, tokens.tokens[Role.VIEWER]).headers["Set-Cookie"]
+        cookie = log_in(client, tokens.tokens[AccessRole.VIEWER]).headers["Set-Cookie"]
         assert cookie.startswith("__Host-eventflink-8443=")
         assert {"secure", "path=/"} <= {each.strip().lower() for each in cookie.split(";")}
         assert "domain" not in cookie.lower()
@@ -114,7 +114,7 @@ def test_under_tls_the_cookie_is_sent_under_tls_alone_and_each_port_has_its_own(
 
 
 def test_after_a_logout_the_cookie_is_worth_nothing(client: TestClient, tokens: TokensOfThree) -> None:
-    log_in(client, tokens.tokens[Role.VIEWER])
+    log_in(client, tokens.tokens[AccessRole.VIEWER])
     [(name, value)] = client.cookies.items()
     answer = client.post(LOGOUT, headers=OURS)
     assert (answer.json(), answer.headers["Clear-Site-Data"]) == ({}, '"cache"')
@@ -124,15 +124,15 @@ def test_after_a_logout_the_cookie_is_worth_nothing(client: TestClient, tokens: 
 
 
 def test_who_logs_in_again_has_another_session_and_the_one_before_is_over(client: TestClient, tokens: TokensOfThree) -> None:
-    log_in(client, tokens.tokens[Role.VIEWER])
+    log_in(client, tokens.tokens[AccessRole.VIEWER])
     [(name, value)] = client.cookies.items()
-    assert log_in(client, tokens.tokens[Role.ADMIN], **OURS).json()["name"] == "ada"
+    assert log_in(client, tokens.tokens[AccessRole.ADMIN], **OURS).json()["name"] == "ada"
     assert client.cookies[name] != value
     assert client.get("/jobs", headers={"Cookie": f"{name}={value}"}).status_code == 401
 
 
 def test_a_session_ends_with_its_token_and_has_the_role_that_it_has_now(client: TestClient, tokens: TokensOfThree) -> None:
-    log_in(client, tokens.tokens[Role.ADMIN])
+    log_in(client, tokens.tokens[AccessRole.ADMIN])
     assert client.get("/jobmanager/config", headers=SAME_ORIGIN).status_code == 200
     text = tokens.file.read_text()
     tokens.file.write_text(text.replace("ada admin", "ada viewer"))
@@ -191,12 +191,12 @@ def test_sessions_end_by_themselves_and_are_bounded() -> None:
 
 
 def test_whoever_guesses_is_sent_away_and_who_was_let_in_before_is_not(client: TestClient, tokens: TokensOfThree) -> None:
-    known, unknown = tokens.headers(Role.VIEWER), tokens.headers(Role.ADMIN)
+    known, unknown = tokens.headers(AccessRole.VIEWER), tokens.headers(AccessRole.ADMIN)
     assert client.get("/jobs", headers=known).status_code == 200
     statuses = [client.get("/jobs", headers={"Authorization": f"Bearer {n}"}).status_code for n in range(FAILURES_AT_ONCE + 5)]
     assert statuses[:FAILURES_AT_ONCE] == [401] * FAILURES_AT_ONCE
     assert statuses[-1] == 429
-    for refused in (client.get("/jobs", headers=unknown), log_in(client, tokens.tokens[Role.ADMIN])):
+    for refused in (client.get("/jobs", headers=unknown), log_in(client, tokens.tokens[AccessRole.ADMIN])):
         assert refused.status_code == 429
         assert 1 <= int(refused.headers["Retry-After"]) <= 5
         assert "too many tokens that are not valid" in refused.json()["errors"][0]
@@ -207,7 +207,7 @@ def test_whoever_guesses_is_sent_away_and_who_was_let_in_before_is_not(client: T
 def test_good_tokens_and_stale_sessions_are_no_guesses(client: TestClient, tokens: TokensOfThree) -> None:
     for _ in range(3 * FAILURES_AT_ONCE):
         assert client.get("/jobs", headers={"Cookie": "eventflink-session=stale"}).status_code == 401
-        for role in Role:
+        for role in AccessRole:
             assert client.get("/jobs", headers=tokens.headers(role)).status_code == 200
 
 
@@ -246,22 +246,22 @@ def test_a_peer_is_its_address_or_the_network_that_it_has_to_itself(host: str, p
 
 def test_who_asks_too_often_is_told_when_to_come_again_and_others_are_not_held_up(tokens: TokensOfThree) -> None:
     with rest_client(replay(ScriptedCluster().log), **tokens.configuration | {"rest.requests-per-second": "1"}) as client:
-        statuses = [client.get("/jobs", headers=tokens.headers(Role.VIEWER)).status_code for _ in range(20)]
+        statuses = [client.get("/jobs", headers=tokens.headers(AccessRole.VIEWER)).status_code for _ in range(20)]
         assert statuses[:2] == [200, 200]
         assert 429 in statuses
-        refused = client.get("/jobs", headers=tokens.headers(Role.VIEWER))
+        refused = client.get("/jobs", headers=tokens.headers(AccessRole.VIEWER))
         while refused.status_code != 429:
-            refused = client.get("/jobs", headers=tokens.headers(Role.VIEWER))
+            refused = client.get("/jobs", headers=tokens.headers(AccessRole.VIEWER))
         assert refused.headers["Retry-After"] == "1"
         assert "vera asks too often" in refused.json()["errors"][0]
-        assert client.get("/jobs", headers=tokens.headers(Role.ADMIN)).status_code == 200
+        assert client.get("/jobs", headers=tokens.headers(AccessRole.ADMIN)).status_code == 200
 
 
 def test_no_token_and_no_session_is_ever_logged(client: TestClient, tokens: TokensOfThree, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        log_in(client, tokens.tokens[Role.ADMIN])
+        log_in(client, tokens.tokens[AccessRole.ADMIN])
         client.get("/jobs")
-        client.get("/jobs", headers=tokens.headers(Role.VIEWER))
+        client.get("/jobs", headers=tokens.headers(AccessRole.VIEWER))
         client.get("/jobs", headers={"Authorization": "Bearer wrong-token"})
     ours = "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("eventflink"))
     for secret in (*tokens.tokens.values(), *client.cookies.values(), "wrong-token"):
@@ -286,7 +286,7 @@ def test_an_answer_that_goes_on_ends_when_its_token_does(tokens: TokensOfThree, 
 
     async def follow() -> None:
         tokens_of = configured_tokens(load_configuration(None, tokens.configuration))
-        headers = [(b"host", b"localhost"), (b"authorization", tokens.headers(Role.VIEWER)["Authorization"].encode())]
+        headers = [(b"host", b"localhost"), (b"authorization", tokens.headers(AccessRole.VIEWER)["Authorization"].encode())]
         scope = {"type": "http", "method": "GET", "path": "/changes", "headers": headers, "client": ("127.0.0.1", 1)}
         async with asyncio.timeout(30):
             await guard.Guard(changes, guard.Admission(Authentication(tokens_of)))(scope, asyncio.Event().wait, take)  # type: ignore[arg-type]

@@ -9,14 +9,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from eventflink.rest.access.browsers import content_security_policy
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.roles import COMMAND_ROLES, ROLES
 from eventflink.rest.dashboard_files import import_map_hash
 from tests.support.cluster import ScriptedCluster, graph, vertex
 from tests.support.rest_client import commanding_client
 from tests.support.rest_tokens import TokensOfThree, tokens_of_three
 
-ORDERS_BY_GET: Final = sorted(route for route, role in ROLES.items() if route.startswith("GET ") and role is not Role.VIEWER)
+ORDERS_BY_GET: Final = sorted(route for route, role in ROLES.items() if route.startswith("GET ") and role is not AccessRole.VIEWER)
 OTHER_SITES: Final[tuple[dict[str, str], ...]] = (
     {"Sec-Fetch-Site": "cross-site"},
     {"Sec-Fetch-Site": "same-site"},
@@ -59,7 +59,7 @@ def client(request: pytest.FixtureRequest, cluster: ScriptedCluster, tokens: Tok
     with_tokens = request.param == "cookie"
     with commanding_client(cluster, **(tokens.configuration if with_tokens else {})) as client:
         if with_tokens:
-            assert client.post("/eventflink/v1/login", json={"token": tokens.tokens[Role.ADMIN]}).status_code == 200
+            assert client.post("/eventflink/v1/login", json={"token": tokens.tokens[AccessRole.ADMIN]}).status_code == 200
         yield client
 
 
@@ -99,7 +99,7 @@ def test_no_link_of_another_page_orders_by_get(client: TestClient) -> None:
 def test_a_cookie_that_comes_without_a_word_of_its_page_changes_nothing(cluster: ScriptedCluster, tokens: TokensOfThree) -> None:
     count = len(cluster.log)
     with commanding_client(cluster, **tokens.configuration) as client:
-        client.post("/eventflink/v1/login", json={"token": tokens.tokens[Role.ADMIN]})
+        client.post("/eventflink/v1/login", json={"token": tokens.tokens[AccessRole.ADMIN]})
         for method, path in (("PATCH", "/jobs/job"), ("GET", "/jobs/job/yarn-cancel"), ("DELETE", "/cluster")):
             answer = client.request(method, path)
             assert answer.status_code == 403
@@ -107,7 +107,7 @@ def test_a_cookie_that_comes_without_a_word_of_its_page_changes_nothing(cluster:
         assert len(cluster.log) == count
         assert client.get("/jobs").status_code == 200
         client.cookies.clear()
-        assert client.patch("/jobs/job", headers=tokens.headers(Role.OPERATOR)).status_code == 202
+        assert client.patch("/jobs/job", headers=tokens.headers(AccessRole.OPERATOR)).status_code == 202
 
 
 def test_another_page_reads_and_embeds_nothing_and_its_links_lead_here(client: TestClient) -> None:
@@ -191,15 +191,15 @@ def test_the_dashboards_document_may_run_its_import_map_and_no_other_inline_scri
 
 def test_commands_as_documents_are_held_to_the_role_of_what_they_command(cluster: ScriptedCluster, tokens: TokensOfThree) -> None:
     documents = {"BlockTaskManager": {"task_manager_id": "tm", "reason": "why"}, "UnblockTaskManager": {"task_manager_id": "tm"}}
-    admins = {kind.__name__ for kind, role in COMMAND_ROLES.items() if role is Role.ADMIN}
+    admins = {kind.__name__ for kind, role in COMMAND_ROLES.items() if role is AccessRole.ADMIN}
     assert admins == {*documents, "ShutDownCluster"}
     count = len(cluster.log)
     with commanding_client(cluster, **tokens.configuration) as client:
         for kind in sorted(admins):
             document = {"type": kind, **documents.get(kind, {})}
-            answer = client.post("/eventflink/v1/commands", json=document, headers=tokens.headers(Role.OPERATOR))
+            answer = client.post("/eventflink/v1/commands", json=document, headers=tokens.headers(AccessRole.OPERATOR))
             assert (answer.status_code, answer.json()["errors"]) == (403, ["this needs the role admin, and oscar is operator"])
         assert len(cluster.log) == count
         cancel = {"type": "CancelJob", "job_id": "job", "actor": "somebody else"}
-        assert client.post("/eventflink/v1/commands", json=cancel, headers=tokens.headers(Role.OPERATOR)).status_code == 200
+        assert client.post("/eventflink/v1/commands", json=cancel, headers=tokens.headers(AccessRole.OPERATOR)).status_code == 200
     assert [decision.actor for decision in cluster.decisions()][-1] == "oscar (declared)"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from eventflink.documents.catalogue import Place
+from eventflink.documents.catalogue import CataloguePlace
 from eventflink.events.inputs import TaskStateReport
 from eventflink.leadership.fold import Fold
 from eventflink.model.attempts import OutputLocation
@@ -17,7 +17,7 @@ from tests.support.cluster import ScriptedCluster, deployments, graph, orders, r
 WRITTEN_AT_MS = 1_800_000_000_000
 
 
-def pages(fold: Fold) -> dict[tuple[str, str, str | None], Place]:
+def pages(fold: Fold) -> dict[tuple[str, str, str | None], CataloguePlace]:
     page = catalogue_page(fold, "", 0, 100)
     assert page.total == len(page.places)
     return {(place.connector, place.location, place.bootstrap_servers): place for place in page.places}

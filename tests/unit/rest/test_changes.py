@@ -10,7 +10,7 @@ import pytest
 
 from eventflink.reader import observed_state
 from eventflink.reader.observed_state import ObservedState
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.own import changes
 from tests.support.cluster import ScriptedCluster, graph, replay, vertex
 from tests.support.rest_client import rest_client
@@ -180,9 +180,9 @@ def test_whose_token_it_is_counts_the_streams(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(observed_state, "MAX_WATCHING_OF_ONE", 0)
     tokens = tokens_of_three(tmp_path)
     with rest_client(replay(ScriptedCluster().log), **tokens.configuration) as client:
-        refused = client.get("/eventflink/v1/changes", headers=tokens.headers(Role.VIEWER))
+        refused = client.get("/eventflink/v1/changes", headers=tokens.headers(AccessRole.VIEWER))
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-    assert refused.json() == {"errors": [f"{NAMES[Role.VIEWER]} watches the state 0 times already: ask again later"]}
+    assert refused.json() == {"errors": [f"{NAMES[AccessRole.VIEWER]} watches the state 0 times already: ask again later"]}
 
 
 def test_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from eventflink.audit.database import AuditDatabase, tables_of
 from eventflink.audit.filters import EventFilter, Range, Wanted
 from eventflink.cli.commands.events import events
 from eventflink.events.topics import Topic
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.tokens import mint_token
 from tests.support.asked_log import entries_of
 from tests.support.cluster import ScriptedCluster, graph, vertex
@@ -322,7 +322,7 @@ def test_a_page_stays_while_the_server_is_away_and_goes_on_when_it_is_back(dashb
 
 def test_whoever_has_no_token_logs_in_first(browser: "Tabs", tmp_path: Path) -> None:
     browser.expect(": 401")
-    token = mint_token(tmp_path / "tokens", "ann", Role.VIEWER)
+    token = mint_token(tmp_path / "tokens", "ann", AccessRole.VIEWER)
     with served(ScriptedCluster(wall_ms=BEGAN_MS), **{"rest.tokens-file": str(tmp_path / "tokens")}) as server:
         dashboard = Dashboard(browser, server.url)
         dashboard.show("/", settled=False)

@@ -15,7 +15,7 @@ from eventflink.documents.one_job import JobArchive
 from eventflink.documents.plain import plain
 from eventflink.model.configuration import ConfigurationError, load_configuration
 from eventflink.reader.archives.index import ArchiveIndex
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.protection import configured_protection
 from eventflink.rest.access.tokens import mint_token
 from eventflink.rest.flink.archive_format import flink_archive
@@ -201,7 +201,7 @@ def test_nothing_can_be_commanded_and_no_other_site_reads(failed: JobArchive, tm
 
 def test_with_tokens_it_asks_who_asks_as_the_rest_process_does(failed: JobArchive, tmp_path: Path) -> None:
     put(tmp_path / "archives", "c", failed)
-    token = mint_token(tmp_path / "tokens", "ada", Role.VIEWER)
+    token = mint_token(tmp_path / "tokens", "ada", AccessRole.VIEWER)
     configuration = load_configuration(None, {"rest.tokens-file": str(tmp_path / "tokens")})
     index = ArchiveIndex([open_storage(str(tmp_path / "archives"))], 10, job_details)
     index.refresh()

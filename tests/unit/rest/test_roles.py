@@ -13,7 +13,7 @@ from eventflink.events.log_events import JobSubmitted
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.upkeep_events import ClusterShutdownRequested
 from eventflink.events.wording import details_of, subject_of
-from eventflink.rest.access.identity import Role
+from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.roles import PUBLIC, ROLES, RouteWithoutRole
 from eventflink.rest.application import OWN_PREFIX, assemble
 from eventflink.rest.archived import application as archived
@@ -53,7 +53,7 @@ def path_of(template: str) -> str:
     return re.sub(r"\{[^}]+\}", "0", template)
 
 
-def needed_role(method: str, template: str) -> Role | None:
+def needed_role(method: str, template: str) -> AccessRole | None:
     """Return the role in the table; that of HEAD is that of GET."""
     name = f"{'GET' if method == 'HEAD' else method} {template.removeprefix('/v1')}"
     return None if name in PUBLIC else ROLES[name]
@@ -64,7 +64,7 @@ def test_every_route_gives_way_to_the_roles_of_the_table_alone(client: TestClien
         needed, path = needed_role(method, template), path_of(template)
         nobody = client.request(method, path)
         assert (nobody.status_code == 401) == (needed is not None), (method, path, nobody.text)
-        for role in Role:
+        for role in AccessRole:
             answer = client.request(method, path, headers=tokens.headers(role))
             if needed is None or role.covers(needed):
                 assert answer.status_code not in (401, 403, 500), (method, path, role, answer.text)
@@ -79,7 +79,7 @@ def test_what_is_no_route_is_shown_to_nobody_without_a_token(client: TestClient,
         for path in ("/nothing", "/v1", "/v1/v1/jobs", "/jobs/", "/%2Fjobs", "/uix/app.js", "/eventflink/v1/login/", "/JOBS"):
             assert path not in taken
             assert client.request(method, path).status_code == 401, (method, path)
-    assert client.get("/nothing", headers=tokens.headers(Role.VIEWER)).status_code == 404
+    assert client.get("/nothing", headers=tokens.headers(AccessRole.VIEWER)).status_code == 404
 
 
 def test_pages_and_scripts_are_shown_to_everybody_and_nothing_else_that_is_below_their_path(client: TestClient) -> None:
@@ -91,7 +91,7 @@ def test_pages_and_scripts_are_shown_to_everybody_and_nothing_else_that_is_below
 
 def test_a_command_that_comes_as_a_document_needs_its_own_role(client: TestClient, tokens: TokensOfThree) -> None:
     body = {"type": "ShutDownCluster"}
-    for role, status in ((Role.VIEWER, 403), (Role.OPERATOR, 403), (Role.ADMIN, 200)):
+    for role, status in ((AccessRole.VIEWER, 403), (AccessRole.OPERATOR, 403), (AccessRole.ADMIN, 200)):
         assert client.post("/eventflink/v1/commands", json=body, headers=tokens.headers(role)).status_code == status
 
 
@@ -113,7 +113,7 @@ def test_the_table_has_no_route_that_is_not_there(client: TestClient) -> None:
 def test_what_only_reads_is_a_viewers_and_what_changes_something_is_not() -> None:
     for route, role in ROLES.items():
         if not route.startswith("GET "):
-            assert role is not Role.VIEWER, route
+            assert role is not AccessRole.VIEWER, route
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -140,9 +140,9 @@ def test_the_actor_of_a_command_is_whose_token_it_is_and_the_secret_proves_it(tm
     tokens, cluster = tokens_of_three(tmp_path), ScriptedCluster(seals=seals)
     with commanding_client(cluster, **tokens.configuration) as client:
         stop = {"type": "ShutDownCluster", "actor": "somebody else"}
-        foreseen = client.post("/eventflink/v1/dry-run", json=stop, headers=tokens.headers(Role.ADMIN)).json()["body"]["events"]
-        assert client.post("/eventflink/v1/jobs", json={"document": DOCUMENT}, headers=tokens.headers(Role.ADMIN)).status_code == 200
-        assert client.delete("/cluster", headers=tokens.headers(Role.ADMIN)).status_code == 200
+        foreseen = client.post("/eventflink/v1/dry-run", json=stop, headers=tokens.headers(AccessRole.ADMIN)).json()["body"]["events"]
+        assert client.post("/eventflink/v1/jobs", json={"document": DOCUMENT}, headers=tokens.headers(AccessRole.ADMIN)).status_code == 200
+        assert client.delete("/cluster", headers=tokens.headers(AccessRole.ADMIN)).status_code == 200
     assert [event.actor for event in cluster.events(JobSubmitted)] == [actor]
     [ended] = cluster.events(ClusterShutdownRequested)
     assert ended.actor == actor

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
 from eventflink.documents.plain import plain
-from eventflink.reader.questions import MAX_WAIT_MS, QuestionInvalid, answer_of, look_up, question_of
+from eventflink.reader.questions import MAX_WAIT_MS, QuestionRefused, answer_of, look_up, question_of
 from eventflink.rest.application import build_application
 from eventflink.rest.own.state import MAX_JOBS
 from eventflink.views.archive import archive_view
@@ -70,7 +70,7 @@ def test_the_answer_is_that_of_the_fold(cluster: ScriptedCluster, client: TestCl
 
 @pytest.mark.parametrize(("path", "parameters", "message"), REFUSED)
 def test_a_wrong_question_is_refused_alike(client: TestClient, path: str, parameters: dict[str, Any], message: str) -> None:
-    with pytest.raises(QuestionInvalid) as refused:
+    with pytest.raises(QuestionRefused) as refused:
         question_of(path, parameters)
     assert str(refused.value).startswith(message)
     answer = get(client, path, parameters)

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.model.configuration import Configuration, ConfigurationError, load_configuration
-from eventflink.rest.access.identity import Identity, Role
+from eventflink.rest.access.identity import AccessRole, Identity
 from eventflink.rest.access.tokens import TokenFile, TokensUnusable, configured_tokens, digest_of, mint_token, read_tokens
 from eventflink.rest.server import run_rest
 from eventflink.rest.serving import RestFailed
@@ -42,24 +42,27 @@ def owner_of(file: TokenFile, token: str) -> Identity | None:
 
 def test_a_minted_token_is_its_owners_and_the_file_does_not_have_it(tmp_path: Path) -> None:
     path = tmp_path / "tokens"
-    token = mint_token(path, "alice", Role.OPERATOR)
-    other = mint_token(path, "bob@example.org", Role.VIEWER)
+    token = mint_token(path, "alice", AccessRole.OPERATOR)
+    other = mint_token(path, "bob@example.org", AccessRole.VIEWER)
     assert token != other
     assert len(token) >= 40
     assert token not in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
     file = TokenFile(path)
-    assert owner_of(file, token) == Identity("alice", Role.OPERATOR)
-    assert owner_of(file, other) == Identity("bob@example.org", Role.VIEWER)
+    assert owner_of(file, token) == Identity("alice", AccessRole.OPERATOR)
+    assert owner_of(file, other) == Identity("bob@example.org", AccessRole.VIEWER)
     assert owner_of(file, token[:-1]) is owner_of(file, digest_of(token)) is None
 
 
 def test_a_name_has_one_token_and_its_replacement_makes_it_void(tmp_path: Path) -> None:
     path = written(tmp_path, f"# who may\n\nalice viewer {DIGEST}  # since May\nbob admin {digest_of('b')}\n", 0o640)
     with pytest.raises(ValueError, match="'alice' has a token already"):
-        mint_token(path, "alice", Role.ADMIN)
-    token = mint_token(path, "alice", Role.ADMIN, replace=True)
-    assert sorted(read_tokens(path).values(), key=lambda each: each.name) == [Identity("alice", Role.ADMIN), Identity("bob", Role.ADMIN)]
+        mint_token(path, "alice", AccessRole.ADMIN)
+    token = mint_token(path, "alice", AccessRole.ADMIN, replace=True)
+    assert sorted(read_tokens(path).values(), key=lambda each: each.name) == [
+        Identity("alice", AccessRole.ADMIN),
+        Identity("bob", AccessRole.ADMIN),
+    ]
     assert DIGEST not in read_tokens(path)
     assert digest_of(token) in read_tokens(path)
     assert path.read_text().startswith("# who may\n")
@@ -69,7 +72,7 @@ def test_a_name_has_one_token_and_its_replacement_makes_it_void(tmp_path: Path) 
 @pytest.mark.parametrize("name", ["", "-x", "a b", "a\nb", "x" * 129, "#x", "ä"])
 def test_a_name_that_no_log_can_hold_gets_no_token(tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="invalid name"):
-        mint_token(tmp_path / "tokens", name, Role.VIEWER)
+        mint_token(tmp_path / "tokens", name, AccessRole.VIEWER)
     assert not (tmp_path / "tokens").exists()
 
 
@@ -92,7 +95,7 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("alice admin\n", "line 1: it is not: name, role, SHA-256"),
-        (f"\nalice root {DIGEST}\n", "line 2: 'root' is not a valid Role"),
+        (f"\nalice root {DIGEST}\n", "line 2: unknown role: 'root'; known: viewer, operator, admin"),
         (f"alice admin {DIGEST} more\n", "line 1: it is not"),
         ("alice admin eft_the-token-itself\n", "line 1: it is not"),
         (f"al/ice admin {DIGEST}\n", "line 1: invalid name 'al/ice': use 1-128 letters"),
@@ -120,27 +123,27 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 def test_a_changed_file_counts_at_once_and_one_that_is_broken_lets_nobody_in(tmp_path: Path) -> None:
     tokens = tokens_of_three(tmp_path)
     with rest_client(replay(ScriptedCluster().log), **tokens.configuration) as client:
-        assert client.get("/jobs", headers=tokens.headers(Role.VIEWER)).status_code == 200
+        assert client.get("/jobs", headers=tokens.headers(AccessRole.VIEWER)).status_code == 200
         text = tokens.file.read_text()
         tokens.file.write_text(text.replace("vera viewer", "vera admin"))
-        assert client.get("/jobmanager/config", headers=tokens.headers(Role.VIEWER)).status_code == 200
+        assert client.get("/jobmanager/config", headers=tokens.headers(AccessRole.VIEWER)).status_code == 200
         tokens.file.write_text("".join(line for line in text.splitlines(keepends=True) if "vera" not in line))
-        assert client.get("/jobs", headers=tokens.headers(Role.VIEWER)).status_code == 401
-        assert client.get("/jobs", headers=tokens.headers(Role.ADMIN)).status_code == 200
+        assert client.get("/jobs", headers=tokens.headers(AccessRole.VIEWER)).status_code == 401
+        assert client.get("/jobs", headers=tokens.headers(AccessRole.ADMIN)).status_code == 200
         tokens.file.chmod(0o644)
-        assert client.get("/jobs", headers=tokens.headers(Role.ADMIN)).status_code == 503
+        assert client.get("/jobs", headers=tokens.headers(AccessRole.ADMIN)).status_code == 503
         tokens.file.chmod(0o600)
-        assert client.get("/jobs", headers=tokens.headers(Role.ADMIN)).status_code == 200
+        assert client.get("/jobs", headers=tokens.headers(AccessRole.ADMIN)).status_code == 200
         tokens.file.unlink()
-        assert client.get("/jobs", headers=tokens.headers(Role.ADMIN)).status_code == 503
+        assert client.get("/jobs", headers=tokens.headers(AccessRole.ADMIN)).status_code == 503
 
 
 def test_why_tokens_cannot_be_looked_up_is_for_the_log_once_and_not_for_who_asks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tokens = tokens_of_three(tmp_path)
     with rest_client(replay(ScriptedCluster().log), **tokens.configuration) as client, caplog.at_level(logging.ERROR):
         tokens.file.write_text("garbage\n")
-        answers = [client.get("/jobs", headers=tokens.headers(Role.ADMIN)) for _ in range(3)]
-        answers.append(client.post("/eventflink/v1/login", json={"token": tokens.tokens[Role.ADMIN]}))
+        answers = [client.get("/jobs", headers=tokens.headers(AccessRole.ADMIN)) for _ in range(3)]
+        answers.append(client.post("/eventflink/v1/login", json={"token": tokens.tokens[AccessRole.ADMIN]}))
         for answer in answers:
             says = {"errors": ["tokens cannot be looked up right now: the log of this process says why"]}
             assert (answer.status_code, answer.json()) == (503, says)
@@ -161,9 +164,9 @@ class Provider:
         if token == "raise":
             raise RuntimeError(f"cannot check {token}-the-secret")
         if token == "nonsense":
-            return Role.ADMIN  # type: ignore[return-value]
+            return AccessRole.ADMIN  # type: ignore[return-value]
         name, _, role = token.partition(":")
-        return Identity(f"{name}@{self.cluster_id}", Role(role)) if role in set(Role) else None
+        return Identity(f"{name}@{self.cluster_id}", AccessRole(role)) if role in set(AccessRole) else None
 
 
 def of_provider(cluster_id: str = "cell") -> dict[str, str]:
@@ -237,11 +240,13 @@ def test_the_command_mints_a_token_once_and_says_what_is_wrong(
     mint = ["-Drest.tokens-file=tokens", "rest-token", "alice", "--role"]
     assert run([*mint, "operator"]) == ExitCode.OK
     token = capsys.readouterr().out.strip()
-    assert owner_of(TokenFile(Path("tokens")), token) == Identity("alice", Role.OPERATOR)
+    assert owner_of(TokenFile(Path("tokens")), token) == Identity("alice", AccessRole.OPERATOR)
     assert run([*mint, "viewer", "--replace", "--json"]) == ExitCode.OK
     told = json.loads(capsys.readouterr().out)
     assert (
-        owner_of(TokenFile(Path("tokens")), told["token"]) == Identity(told["name"], Role(told["role"])) == Identity("alice", Role.VIEWER)
+        owner_of(TokenFile(Path("tokens")), told["token"])
+        == Identity(told["name"], AccessRole(told["role"]))
+        == Identity("alice", AccessRole.VIEWER)
     )
     for arguments, says in ((mint, "requires an argument"), ([*mint, "root"], "'root' is not one of"), ([*mint, "admin"], "--replace")):
         assert run(arguments) == ExitCode.USAGE
