@@ -10,19 +10,19 @@ from typing import Final
 _CHECK_EVERY_S: Final = 0.5
 
 
-class Stopped(Exception):
+class StopAsked(Exception):
     """Somebody asked this process to stop."""
 
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[None]:
-    """Let SIGINT and SIGTERM raise `Stopped` in the main thread while the block runs, once; later ones are ignored."""
+    """Let SIGINT and SIGTERM raise `StopAsked` in the main thread while the block runs, once; later ones are ignored."""
 
     def stop(_signal_number: int, _frame: types.FrameType | None) -> None:
         # A second Ctrl-C must not break off the orderly stop that the first one began.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise Stopped
+        raise StopAsked
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -44,7 +44,7 @@ def ending_in_order() -> Iterator[None]:
 
 
 def wait_while_healthy(check: Callable[[], None]) -> None:
-    """Call `check` twice a second, for ever: it raises when something is wrong, and a signal raises `Stopped`."""
+    """Call `check` twice a second, for ever: it raises when something is wrong, and a signal raises `StopAsked`."""
     forever = threading.Event()
     while True:
         check()

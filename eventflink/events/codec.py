@@ -27,7 +27,7 @@ from eventflink.events.record_functions import (
     read_unsigned,
     tag_of,
 )
-from eventflink.events.schemas import MARKER, Schema, SchemaRegistry, fingerprint_of, registry_of
+from eventflink.events.schemas import MARKER, Schema, WriterSchemas, fingerprint_of, registry_of
 from eventflink.events.seal import Seal
 from eventflink.model.features import FEATURE_LEVEL
 
@@ -45,7 +45,7 @@ class UndecodableRecord(Exception):
 class EnvelopeCodec:
     """Encodes and decodes the records of one topic."""
 
-    def __init__(self, name: str, registry: SchemaRegistry | None = None, seal: Seal | None = None) -> None:
+    def __init__(self, name: str, registry: WriterSchemas | None = None, seal: Seal | None = None) -> None:
         """Load the schemas of the envelope `name`, unless a `registry` has them; with a `seal`, records get it, and need it."""
         self.registry = registry or registry_of(name)
         self.seal = seal
@@ -79,13 +79,13 @@ class EnvelopeCodec:
 
 
 @cache
-def _fields_readers(registry: SchemaRegistry) -> dict[bytes, Reader]:
+def _fields_readers(registry: WriterSchemas) -> dict[bytes, Reader]:
     """Return what reads the fields of an envelope, by the header of its writer."""
     return {MARKER + key: RecordFunctions().fields_reader(schema) for key, schema in registry.by_fingerprint.items()}
 
 
 @cache
-def _fields_writer(registry: SchemaRegistry, header: bytes) -> Writer:
+def _fields_writer(registry: WriterSchemas, header: bytes) -> Writer:
     """Return what writes the fields of an envelope behind a header."""
     return RecordFunctions().fields_writer(registry.by_fingerprint[header[len(MARKER) :]]["fields"])
 
@@ -220,14 +220,14 @@ class _DecisionSchema:
 
 
 @cache
-def _decision_schemas(registry: SchemaRegistry) -> dict[bytes, _DecisionSchema]:
+def _decision_schemas(registry: WriterSchemas) -> dict[bytes, _DecisionSchema]:
     """Return what each version wrote the log with, by its header."""
     headers = ((MARKER + fingerprint, schema) for fingerprint, schema in registry.by_fingerprint.items())
     return {header: _DecisionSchema(header, schema) for header, schema in headers}
 
 
 @cache
-def _schema_at_level(registry: SchemaRegistry, level: int) -> _DecisionSchema:
+def _schema_at_level(registry: WriterSchemas, level: int) -> _DecisionSchema:
     """Return what the log is written with at a feature level: no older master meets a schema that it does not have (P19)."""
     schema = registry.current if level == len(registry.releases) else registry.releases[level - 1]
     return _decision_schemas(registry)[MARKER + fingerprint_of(schema)]
@@ -241,7 +241,7 @@ class DecisionCodec(EnvelopeCodec):
     goes by the cluster's feature level (P19); whatever was ever released is read.
     """
 
-    def __init__(self, registry: SchemaRegistry | None = None, seal: Seal | None = None, sealed_from_offset: int = 0) -> None:
+    def __init__(self, registry: WriterSchemas | None = None, seal: Seal | None = None, sealed_from_offset: int = 0) -> None:
         """Load the schemas of the Decision, unless a `registry` has them; with a `seal`, decisions get it.
 
         Records of the log before `sealed_from_offset` count without one: the cluster had no secret then.

@@ -7,13 +7,13 @@ new is written with a new schema. The log goes by the feature level instead (P19
 from functools import cache
 from typing import Any, Final
 
-from eventflink.events.schemas import MARKER, Schema, SchemaRegistry
+from eventflink.events.schemas import MARKER, Schema, WriterSchemas
 
 PAYLOAD: Final = "payload"
 
 
 @cache
-def header_of(registry: SchemaRegistry, tag: str) -> bytes:
+def header_of(registry: WriterSchemas, tag: str) -> bytes:
     """Return marker and fingerprint of the schema that an envelope with the payload `tag`, a record's full name, is written with.
 
     Raises:

@@ -1,7 +1,7 @@
 """The Avro schemas: where the files are, the envelopes in them, and their fingerprints.
 
 `schemas/` holds each envelope as it was released, whole; the newest is what is written today. They are made of the classes of the
-records, by `docs/generate/schemas.py`. Everything ever released stays readable: a `SchemaRegistry` knows all of an envelope.
+records, by `docs/generate/schemas.py`. Everything ever released stays readable: a `WriterSchemas` knows all of an envelope.
 """
 
 import json
@@ -49,7 +49,7 @@ def self_contained(schema: Schema) -> Schema:
 
 
 @dataclass(slots=True, eq=False)
-class SchemaRegistry:
+class WriterSchemas:
     """The writer's schemas of one envelope by fingerprint: today's and every released one."""
 
     name: str
@@ -67,8 +67,8 @@ class SchemaRegistry:
 
 
 @cache
-def registry_of(name: str) -> SchemaRegistry:
+def registry_of(name: str) -> WriterSchemas:
     """Return the registry of an envelope as the files have it; it is never changed."""
     count = len(list(schema_directory().glob(f"{NAMESPACE}.{name}.*.avsc")))
     releases = tuple(load_released(name, number) for number in range(1, count + 1))
-    return SchemaRegistry(name, releases[-1], releases)
+    return WriterSchemas(name, releases[-1], releases)

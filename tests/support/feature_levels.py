@@ -12,7 +12,7 @@ from docs.generate.schemas import Document, documents, inlined
 from eventflink.events.codec import DecisionCodec
 from eventflink.events.inputs import DrillStep
 from eventflink.events.log_events import LogEvent
-from eventflink.events.schemas import NAMESPACE, SchemaRegistry
+from eventflink.events.schemas import NAMESPACE, WriterSchemas
 from eventflink.leadership.fold import Fold
 from eventflink.master.inputs import MasterInput
 from eventflink.master.master import Master
@@ -24,10 +24,10 @@ ADDED_FIELD: Final = ("TaskManagerRegistered", "metrics_address")
 ADDED_LEVEL: Final = 2
 
 
-def registry(name: str, older: Document, newer: Document) -> SchemaRegistry:
+def registry(name: str, older: Document, newer: Document) -> WriterSchemas:
     """Return a registry of two releases, the newer one today's."""
     first, second = (fastavro.parse_schema(document, named_schemas={}) for document in (older, newer))
-    return SchemaRegistry(name, second, (first, second))
+    return WriterSchemas(name, second, (first, second))
 
 
 def _without_additions(node: Any) -> Any:
@@ -45,7 +45,7 @@ def _without_additions(node: Any) -> Any:
 _TODAY: Final = inlined(documents(), "Decision")
 LATER: Final = DecisionCodec(registry("Decision", _without_additions(_TODAY), _TODAY))
 """Of the version that knows both levels."""
-EARLIER: Final = DecisionCodec(SchemaRegistry("Decision", LATER.registry.releases[0], LATER.registry.releases[:1]))
+EARLIER: Final = DecisionCodec(WriterSchemas("Decision", LATER.registry.releases[0], LATER.registry.releases[:1]))
 """Of the version before it."""
 assert any(branch["name"] == f"{NAMESPACE}.{ADDED_EVENT}" for branch in LATER.registry.current["fields"][-2]["type"]["items"])
 

@@ -5,7 +5,7 @@ import click
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.waiting import Stopped, stop_on_signals, wait_while_healthy
+from eventflink.cli.waiting import StopAsked, stop_on_signals, wait_while_healthy
 from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.processes import announced_address
 from eventflink.processes.announced_address import Announced
@@ -35,6 +35,6 @@ def broker(session: Session) -> int:
         with stop_on_signals(), embedded, announced_address.announced(data_path, Announced.BROKER, embedded.bootstrap_servers):
             echo(embedded.bootstrap_servers)
             wait_while_healthy(check)
-    except Stopped:
+    except StopAsked:
         session.err.print("stopped")
     return ExitCode.OK

@@ -28,7 +28,7 @@ from eventflink.cli.job_waiting import exit_code_of, wait_for_end
 from eventflink.cli.local_cluster import LocalCluster
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.timeline import Timeline
-from eventflink.cli.waiting import Stopped, stop_on_signals
+from eventflink.cli.waiting import StopAsked, stop_on_signals
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import new_job_id
 from eventflink.gateways.errors import ClusterUnreachable
@@ -61,7 +61,7 @@ def demo(session: Session, *, keep: bool, as_json: bool) -> int:
     try:
         with stop_on_signals(), _demo_session(session, keep=keep) as own, LocalCluster(own, _TASK_EXECUTORS, _say(own)) as cluster:
             return _run_job(own, cluster, as_json=as_json)
-    except Stopped:
+    except StopAsked:
         session.err.print("stopped")
         return ExitCode.INTERRUPTED
 
@@ -85,7 +85,7 @@ def _demo_session(session: Session, *, keep: bool) -> Iterator[Session]:
     try:
         yield own
         failed = False
-    except Stopped:
+    except StopAsked:
         failed = False
         raise
     finally:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.waiting import Stopped, stop_on_signals
+from eventflink.cli.waiting import StopAsked, stop_on_signals
 from eventflink.drills import DrillFailed, DrillRefused
 from eventflink.drills.failover_drill import FailoverOptions, FailoverReport, look_around, run_failover
 from eventflink.drills.rehearsal import RehearsalReport, run_rehearsal
@@ -125,7 +125,7 @@ def _run(session: Session, run: Callable[[], FailoverReport | RehearsalReport]) 
     try:
         with folding_log(session.bootstrap, session.cluster_id), stop_on_signals():
             return run()
-    except Stopped:
+    except StopAsked:
         raise CommandFailed(ExitCode.INTERRUPTED, "interrupted; a leader that was killed or frozen stays so") from None
     except DrillRefused as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error

@@ -5,7 +5,7 @@ import click
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.local_cluster import ClusterEnded, LocalCluster
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.waiting import Stopped, stop_on_signals, wait_while_healthy
+from eventflink.cli.waiting import StopAsked, stop_on_signals, wait_while_healthy
 
 
 @click.command()
@@ -33,7 +33,7 @@ def up(session: Session, taskexecutors: int, *, as_json: bool) -> int:
                     }
                 )
             wait_while_healthy(cluster.check)
-    except Stopped:
+    except StopAsked:
         say("stopped")
     except ClusterEnded as end:
         say(str(end), markup=False)

@@ -88,7 +88,7 @@ def current_times(subtask: SubtaskInfo) -> AttemptTimes:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StandingOfSubtasks:
     """Where some subtasks stand together: of one vertex, or of one vertex on one TaskManager."""
 
     state: ExecutionState
@@ -98,7 +98,7 @@ class Standing:
     duration_ms: int
 
 
-def standing_of(subtasks: Iterable[SubtaskInfo], now_ms: int) -> Standing:
+def standing_of(subtasks: Iterable[SubtaskInfo], now_ms: int) -> StandingOfSubtasks:
     """Return where subtasks stand: from when the first was deployed to when the last ended."""
     counts = dict.fromkeys((state.value for state in ExecutionState), 0)
     starts, ends = [], []
@@ -110,7 +110,7 @@ def standing_of(subtasks: Iterable[SubtaskInfo], now_ms: int) -> Standing:
     is_over = all(state in TERMINAL_EXECUTION_STATES for state, count in counts.items() if count)
     start = min(starts, default=NONE)
     end = max(ends, default=NONE) if is_over else NONE
-    return Standing(aggregate_state(counts), counts, start, end, span_ms(start, end, now_ms))
+    return StandingOfSubtasks(aggregate_state(counts), counts, start, end, span_ms(start, end, now_ms))
 
 
 _WORST_FIRST = (

@@ -86,7 +86,7 @@ class TaskManagersInfo(Shape):
     taskmanagers: list[TaskManagerInfo]
 
 
-class SlotInfo(Shape):
+class AllocatedSlotInfo(Shape):
     """A slot that a job has."""
 
     job_id: str = Field(serialization_alias="jobId")
@@ -121,7 +121,7 @@ class TaskManagerMetricsInfo(Shape):
 class TaskManagerDetailsInfo(TaskManagerInfo):
     """A TaskManager with the slots that jobs have."""
 
-    allocated_slots: list[SlotInfo] = Field(serialization_alias="allocatedSlots")
+    allocated_slots: list[AllocatedSlotInfo] = Field(serialization_alias="allocatedSlots")
     metrics: TaskManagerMetricsInfo = Field(default=TaskManagerMetricsInfo())
 
 
@@ -196,5 +196,5 @@ def _fields_of(row: CountedTaskManager, heartbeats: Heartbeats) -> dict[str, Any
     }
 
 
-def _slot_info(attempts: Sequence[AttemptId], profile: ResourceProfile | None) -> SlotInfo:
-    return SlotInfo(job_id=attempts[0].job_id, resource=resource_info(profile, 1), assigned_tasks=len(attempts))
+def _slot_info(attempts: Sequence[AttemptId], profile: ResourceProfile | None) -> AllocatedSlotInfo:
+    return AllocatedSlotInfo(job_id=attempts[0].job_id, resource=resource_info(profile, 1), assigned_tasks=len(attempts))

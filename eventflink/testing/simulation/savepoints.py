@@ -15,7 +15,7 @@ from eventflink.testing.simulation.sink_topic import ProducerFenced, SinkTopic
 
 
 @dataclass(frozen=True, slots=True)
-class SavepointPart:
+class SimulatedSavepointPart:
     """What a savepoint holds of one subtask."""
 
     writer_id: str

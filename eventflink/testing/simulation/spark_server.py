@@ -54,7 +54,7 @@ _FORGOTTEN_RELEASES: Final = 0.6
 _FAILURES: Final = (CheckpointLost, ClientSilent, SinkFenced, SinkUnavailable, DirectoryUnusable)
 
 
-class Session(Protocol):
+class SimulatedSession(Protocol):
     """What a task has opened."""
 
     def session_lost(self) -> None:
@@ -100,11 +100,11 @@ class SparkServer:
         self.transcript = transcript
         self.process = Process(name, broker.scheduler, clock)
         self.queries: dict[AttemptId, Query] = {}
-        self._sessions: dict[AttemptId, Session] = {}
+        self._sessions: dict[AttemptId, SimulatedSession] = {}
         self._up_from_us = 0
         self._forgotten: set[AttemptId] = set()
 
-    def open(self, attempt: AttemptId, session: Session) -> None:
+    def open(self, attempt: AttemptId, session: SimulatedSession) -> None:
         """Open a session."""
         self._sessions[attempt] = session
 

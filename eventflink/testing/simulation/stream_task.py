@@ -23,7 +23,7 @@ from eventflink.taskexecutor.process_events import (
     TakeCheckpoint,
 )
 from eventflink.testing.simulation.process import Process
-from eventflink.testing.simulation.savepoints import SavepointPart, settle
+from eventflink.testing.simulation.savepoints import SimulatedSavepointPart, settle
 from eventflink.testing.simulation.scheduler import Call
 from eventflink.testing.simulation.spark_server import SparkServer
 from eventflink.testing.simulation.streams import SimulatedStreams, SubtaskStream
@@ -63,7 +63,7 @@ class TaskHost(Protocol):
         """End the task a moment after its query, if it still looks at that then; with no type of failure it finishes."""
 
 
-class StreamTask:
+class SimulatedStreamTask:
     """One attempt of a subtask of a stream, from its session on."""
 
     def __init__(
@@ -191,7 +191,7 @@ class StreamTask:
         has_lost_its_end = next_batch_id > 0 and next_batch_id - 1 not in ends  # Noted as done by a query that had begun before the loss.
         if has_lost_its_end or self._streams.declines(self.attempt):
             return False
-        part = SavepointPart(stream.writer.writer_id, ends, last_done, next_batch_id)
+        part = SimulatedSavepointPart(stream.writer.writer_id, ends, last_done, next_batch_id)
         self._streams.storage.write_part(savepoint.path, SubtaskId(*self.attempt[:3]), part, is_exactly_once=stream.is_exactly_once)
         return True
 
@@ -225,7 +225,7 @@ class StreamTask:
 class _Run:
     """A run of the query, for the server."""
 
-    def __init__(self, task: StreamTask, number: int) -> None:
+    def __init__(self, task: SimulatedStreamTask, number: int) -> None:
         self._task = task
         self._number = number
 
@@ -242,7 +242,7 @@ class _Run:
 class _Drain:
     """The query that reads what is there before a savepoint, for the server."""
 
-    def __init__(self, task: StreamTask) -> None:
+    def __init__(self, task: SimulatedStreamTask) -> None:
         self._task = task
 
     def heartbeat(self) -> str:

@@ -18,7 +18,7 @@ from eventflink.streams.sink_protocol import KafkaSinkSettings
 from eventflink.taskexecutor.process_events import CheckpointTaken
 from eventflink.testing.simulation.checkpoint_directories import NOTHING_READ, CheckpointDirectory
 from eventflink.testing.simulation.committed_records import CommittedRecords
-from eventflink.testing.simulation.savepoints import SavepointPart
+from eventflink.testing.simulation.savepoints import SimulatedSavepointPart
 from eventflink.testing.simulation.scheduler import SECOND, Scheduler
 from eventflink.testing.simulation.sink_topic import SinkTopic
 
@@ -86,7 +86,7 @@ class StreamStorage:
         self.topic = SinkTopic(scheduler, records)
         self._directories: dict[SubtaskId, CheckpointDirectory] = {}
         self._sources: dict[SubtaskId, _Source] = {}
-        self._savepoints: dict[str, dict[SubtaskId, SavepointPart]] = {}
+        self._savepoints: dict[str, dict[SubtaskId, SimulatedSavepointPart]] = {}
         self._unbounded: dict[str, dict[str, _Source]] = {}
         """The sources of each job whose stream does not end by itself, by writer."""
         self.held_records: dict[str, dict[SubtaskId, int | None]] = {}
@@ -125,7 +125,7 @@ class StreamStorage:
             is_exactly_once=stream.sinks[0].connector is StreamConnector.KAFKA,
         )
 
-    def write_part(self, path: str, subtask: SubtaskId, part: SavepointPart, *, is_exactly_once: bool) -> None:
+    def write_part(self, path: str, subtask: SubtaskId, part: SimulatedSavepointPart, *, is_exactly_once: bool) -> None:
         """Write a subtask's part of a savepoint."""
         self._savepoints.setdefault(path, {})[subtask] = part
         held = part.ends.get(part.next_sink_batch_id - 1, NOTHING_READ) if is_exactly_once else None

@@ -38,7 +38,7 @@ from eventflink.testing.simulation.process import Process
 from eventflink.testing.simulation.scheduler import MILLISECOND
 from eventflink.testing.simulation.settings import SimulationSettings
 from eventflink.testing.simulation.spark_server import SparkServer
-from eventflink.testing.simulation.stream_task import StreamTask
+from eventflink.testing.simulation.stream_task import SimulatedStreamTask
 from eventflink.testing.simulation.streams import SimulatedStreams
 
 _SIGKILL: Final = 9
@@ -70,7 +70,7 @@ class _Task:
     process_id: int
     is_alive: bool = True
     is_on_spark: bool = False
-    stream: StreamTask | None = None
+    stream: SimulatedStreamTask | None = None
     """What it does if it is a stream that was deployed to run."""
 
 
@@ -246,7 +246,7 @@ class TaskProcesses:
             self.later(task, initialized_ms, lambda: self._exit(task, self._finished(task)))
             return
         if deployment.stream is not None:
-            stream = task.stream = StreamTask(deployment, attempt, self._server, self._streams, _TaskHost(self, task))
+            stream = task.stream = SimulatedStreamTask(deployment, attempt, self._server, self._streams, _TaskHost(self, task))
             uses_spark = True
         if uses_spark:
             self.later(task, initialized_ms, lambda: self._open_spark(task))
