@@ -88,7 +88,7 @@ _CODEC: Final = LineCodec(
     process_events.TaskLaunched,
     process_events.TaskInitialized,
     process_events.SparkOpened,
-    process_events.StreamStarted,
+    process_events.QueryStarted,
     process_events.CheckpointTaken,
     process_events.CheckpointDeclined,
     process_events.TaskProcessEnded,

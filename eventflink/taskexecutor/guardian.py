@@ -24,8 +24,8 @@ from eventflink.log.last_record import produce_last_record
 from eventflink.processes.guardian_process import read_owner
 from eventflink.taskexecutor import spark_release
 from eventflink.taskexecutor.guardian_messages import (
+    GuardedInstance,
     GuardianMessage,
-    InstanceStarted,
     OrderlyEnd,
     ProcessEnded,
     ProcessStarted,
@@ -57,7 +57,7 @@ class Estate:
     def apply_message(self, message: GuardianMessage) -> None:
         """Note one message."""
         match message:
-            case InstanceStarted(instance_id=instance_id, death=death):
+            case GuardedInstance(instance_id=instance_id, death=death):
                 self.instance_id, self.death = instance_id, bytes.fromhex(death)
             case ProcessStarted(process_id=process_id):
                 # psutil notes when the process began, and so never takes a later one of the same id for it.

@@ -12,8 +12,8 @@ from eventflink.events.topics import Topic
 from eventflink.processes.file_lock import FileLock
 from eventflink.processes.guardian_process import GuardianProcess
 from eventflink.taskexecutor.guardian_messages import (
+    GuardedInstance,
     GuardianMessage,
-    InstanceStarted,
     OrderlyEnd,
     ProcessEnded,
     ProcessStarted,
@@ -34,7 +34,7 @@ class GuardianLink:
         self._cluster_id = cluster_id
         self._task_manager_id = task_manager_id
         self._guardian = GuardianProcess("eventflink.taskexecutor.guardian", arguments, self._known, log_path, identity_lock)
-        self._instance: InstanceStarted | None = None
+        self._instance: GuardedInstance | None = None
         self._processes: dict[int, ProcessStarted] = {}
         self._sessions: dict[str, SessionOpened] = {}
 
@@ -48,12 +48,12 @@ class GuardianLink:
         reason = f"the TaskExecutor's process {os.getpid()} ended without deregistering"
         codec = ReportsCodec("TaskManagerEnvelope", seal=seals_of(self._cluster_id).of(Topic.TASKMANAGERS))
         death = codec.encode([TaskManagerDeath(self._task_manager_id, instance_id, reason)])
-        self.send_message(InstanceStarted(instance_id, death.hex()))
+        self.send_message(GuardedInstance(instance_id, death.hex()))
 
     def send_message(self, message: GuardianMessage) -> None:
         """Tell the guardian, and remember it for the next one."""
         match message:
-            case InstanceStarted():
+            case GuardedInstance():
                 self._instance = message
             case ProcessStarted(process_id=process_id):
                 self._processes[process_id] = message

@@ -11,7 +11,7 @@ from eventflink.taskexecutor.message_lines import LineCodec
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceStarted:
+class GuardedInstance:
     """From now on the TaskExecutor is this instance."""
 
     instance_id: str
@@ -53,9 +53,9 @@ class OrderlyEnd:
     """The TaskExecutor ends in order."""
 
 
-GuardianMessage = InstanceStarted | ProcessStarted | ProcessEnded | SessionOpened | SessionReleased | OrderlyEnd
+GuardianMessage = GuardedInstance | ProcessStarted | ProcessEnded | SessionOpened | SessionReleased | OrderlyEnd
 
-_CODEC: Final = LineCodec(InstanceStarted, ProcessStarted, ProcessEnded, SessionOpened, SessionReleased, OrderlyEnd)
+_CODEC: Final = LineCodec(GuardedInstance, ProcessStarted, ProcessEnded, SessionOpened, SessionReleased, OrderlyEnd)
 decode_message = _CODEC.decode
 
 

@@ -99,7 +99,7 @@ class SparkOpened:
 
 
 @dataclass(slots=True)
-class StreamStarted:
+class QueryStarted:
     """The attempt's query runs: what it is on its Spark server, and from where it goes on."""
 
     attempt: AttemptId
@@ -189,7 +189,7 @@ class ForkServerDied:
     reason: str
 
 
-StreamEvent = StreamStarted | CheckpointTaken | CheckpointDeclined
+StreamEvent = QueryStarted | CheckpointTaken | CheckpointDeclined
 
 TaskEvent = TaskInitialized | SparkOpened | StreamEvent
 """What a task says of itself while it runs."""

@@ -51,10 +51,10 @@ from eventflink.taskexecutor.process_events import (
     CheckpointDeclined,
     CheckpointTaken,
     FinishQuery,
+    QueryStarted,
     ResumeQuery,
     StreamEvent,
     StreamOrder,
-    StreamStarted,
     TakeCheckpoint,
 )
 from eventflink.taskexecutor.spark_jars import PROBLEM_SETTING
@@ -321,7 +321,7 @@ class StreamTask:
     def _begin(self) -> None:
         """Start the query, and tell of it."""
         self._query = query = self._start(self._stream)
-        self._tell(StreamStarted(self._attempt, query.query_id, query.run_id, str(self._location), query.restored_batch_id))
+        self._tell(QueryStarted(self._attempt, query.query_id, query.run_id, str(self._location), query.restored_batch_id))
 
     def _start(self, stream: StreamDefinition) -> RunningQuery:
         if (sink := stream.sinks[0]).connector is StreamConnector.PYTHON:

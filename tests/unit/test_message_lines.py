@@ -21,7 +21,7 @@ from eventflink.taskexecutor.fork_server_wire import (
     encode_line,
 )
 from eventflink.taskexecutor.guardian_messages import (
-    InstanceStarted,
+    GuardedInstance,
     OrderlyEnd,
     ProcessEnded,
     ProcessStarted,
@@ -81,7 +81,7 @@ MESSAGES = [
     SparkReleased(A),
 ]
 GUARDIAN_MESSAGES = [
-    InstanceStarted("i", "c301"),
+    GuardedInstance("i", "c301"),
     ProcessStarted(7),
     ProcessEnded(7),
     SessionOpened("s", "sc://h"),

@@ -58,10 +58,10 @@ from eventflink.taskexecutor.process_events import (
     Outcome,
     ProcessEvent,
     ProcessOrder,
+    QueryStarted,
     ReleaseSpark,
     SparkOpened,
     SparkReleased,
-    StreamStarted,
     TakeCheckpoint,
     TaskInitialized,
     TaskLaunched,
@@ -1294,7 +1294,7 @@ def test_random_lives_keep_the_invariants(seed: int) -> None:
 
 # ---- streams and their checkpoints ----
 
-STARTED = StreamStarted(A, "query", "run", "/checkpoints", 4)
+STARTED = QueryStarted(A, "query", "run", "/checkpoints", 4)
 PROGRESS = StreamProgress(batch_id=7)
 
 

@@ -46,12 +46,12 @@ from eventflink.taskexecutor.process_events import (
     Killed,
     LaunchTask,
     Outcome,
+    QueryStarted,
     ReleaseSpark,
     ResumeQuery,
     SparkOpened,
     SparkReleased,
     StreamEvent,
-    StreamStarted,
     TakeCheckpoint,
     TaskInitialized,
     TaskLaunched,
@@ -277,7 +277,7 @@ class AttemptTable:
                 self._advance(known, ExecutionState.INITIALIZING, ExecutionState.RUNNING)
             case SparkOpened():
                 known.spark_opened = True
-            case StreamStarted() | CheckpointTaken() | CheckpointDeclined():
+            case QueryStarted() | CheckpointTaken() | CheckpointDeclined():
                 self._handle_stream(known, event)
             case TaskProcessEnded(outcome=outcome):
                 self._process_ended(known, outcome, now_ms, can_release=True)
@@ -380,7 +380,7 @@ class AttemptTable:
         """Report how a query began, and what it answers: to the newest question alone, and once."""
         subject = self._subject(known.attempt)
         report: TaskManagerReport
-        if isinstance(event, StreamStarted):
+        if isinstance(event, QueryStarted):
             session_id, restored = known.spark_session_id, event.restored_batch_id
             report = known.stream_start = StreamStartReport(*subject, event.query_id, event.run_id, session_id, event.location, restored)
         elif event.checkpoint_id != known.checkpoint_id or known.checkpoint_answer is not None:

@@ -17,9 +17,9 @@ from eventflink.taskexecutor.process_events import (
     CheckpointDeclined,
     FinishQuery,
     ProcessEvent,
+    QueryStarted,
     ResumeQuery,
     StreamOrder,
-    StreamStarted,
     TakeCheckpoint,
 )
 from eventflink.testing.simulation.process import Process
@@ -114,7 +114,7 @@ class SimulatedStreamTask:
     def run_started(self, run: int, restored_batch_id: int) -> None:
         """Tell that the query runs."""
         names = (f"query of {self.attempt}", f"run {run} of {self.attempt}", "/checkpoints")
-        self._host.later(0, lambda: self._host.tell(StreamStarted(self.attempt, *names, restored_batch_id)))
+        self._host.later(0, lambda: self._host.tell(QueryStarted(self.attempt, *names, restored_batch_id)))
 
     def run_ended(self, run: int, failure_type: str, message: str) -> None:
         """Notice that the query has ended: a failure always, the end of what was to be read unless a savepoint came between."""
