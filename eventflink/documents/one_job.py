@@ -39,17 +39,17 @@ class AttemptInfo:
     attempt: int
     state: ExecutionState
     """Where it stands, or as what it ended."""
-    task_manager_id: str | None
-    instance_id: str | None
-    scheduled_at: str | None
-    deployed_at: str | None
-    running_at: str | None
-    ended_at: str | None
-    io: IOMetrics | None
+    task_manager_id: str | None = None
+    instance_id: str | None = None
+    scheduled_at: str | None = None
+    deployed_at: str | None = None
+    running_at: str | None = None
+    ended_at: str | None = None
+    io: IOMetrics | None = None
     """What it read over its edges, and what it published; -1: that is not known. null: it has not finished, or did not say."""
-    accumulators: list[AccumulatorInfo]
+    accumulators: list[AccumulatorInfo] = field(default_factory=list)
     """What its code has counted when it finished."""
-    reused_from: str | None
+    reused_from: str | None = None
     """The job whose attempt it stands for: it did not run."""
 
 

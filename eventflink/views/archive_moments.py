@@ -19,7 +19,7 @@ from eventflink.documents.checkpoints import (
 )
 from eventflink.documents.failures import JobExceptions
 from eventflink.documents.log import MarkKind
-from eventflink.documents.one_job import AccumulatorInfo, AttemptInfo, JobArchive, JobInfo, JobOutcome, SubtaskInfo
+from eventflink.documents.one_job import AccumulatorInfo, AttemptInfo, JobArchive, JobInfo, SubtaskInfo
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import CheckpointStatus, ExecutionState, JobStatus
 from eventflink.views.accumulators import added_up
@@ -77,23 +77,16 @@ def archive_at(archive: JobArchive, at: str) -> JobArchive:
     entered = [entry for entry in [(job.submitted_at, JobStatus.INITIALIZING), *_statuses(archive)] if entry[0] <= at]
     since, status = entered[-1]
     shown = _job_at(job, exceptions, at, cancels=status in {JobStatus.CANCELLING, JobStatus.FAILING})
-    counted = _counted(shown)
     return replace(
         archive,
         job=replace(shown, status=status, status_since=since, status_times={each: time for time, each in entered}),
-        result=JobOutcome(
-            job_id=job.job_id,
-            status=status,
-            is_terminal=False,
-            submitted_at=job.submitted_at,
-            ended_at=None,
-            net_run_time_ms=None,
-            cause=None,
-            accumulators=counted,
-        ),
+        result=replace(archive.result, status=status, accumulators=_counted(shown), **_NO_RESULT),
         exceptions=replace(exceptions, status=status),
         checkpoints=replace(_checkpoints_at(archive.checkpoints, at), status=status),
     )
+
+
+_NO_RESULT: Final[dict[str, Any]] = {"is_terminal": False, "ended_at": None, "net_run_time_ms": None, "cause": None}
 
 
 def _counted(job: JobInfo) -> list[AccumulatorInfo]:

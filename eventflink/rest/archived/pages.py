@@ -35,14 +35,14 @@ class ArchivedPages:
         self._cluster_id = cluster
         self._place = parse_place("at", at)
 
-    async def page(self, _compute: Callable[..., Any], *_arguments: Any, from_archive: Callable[[JobArchive], Any]) -> Moment[Any]:
-        """Return what `from_archive` makes of the archive as it would have been.
+    async def page(self, _compute: Callable[..., Any], *arguments: Any, from_archive: Callable[..., Any]) -> Moment[Any]:
+        """Return what `from_archive` makes of the archive as it would have been, and of all arguments but the job's id.
 
         Raises:
             RestError: 404 there is no such job, moment or vertex; 410 the archive is damaged or gone; 503 it cannot be read.
 
         """
-        return await self._made(lambda archive, life, number: from_archive(archive_at(archive, life.times[number])))
+        return await self._made(lambda archive, life, number: from_archive(archive_at(archive, life.times[number]), *arguments[1:]))
 
     async def told(self, make: Callable[[Life, int], Any]) -> Moment[Any]:
         """Return what is made of the life of the job and the number of the moment; raises as `page` does."""

@@ -51,19 +51,7 @@ async def one_attempt(reads: JobReadsOfRequest, vertexid: str, subtaskindex: int
 
 def current_attempt_of(subtask: SubtaskInfo) -> AttemptInfo:
     """Return the current attempt of a subtask; before it is scheduled it is nowhere."""
-    return current_row(subtask) or AttemptInfo(
-        attempt=subtask.attempt,
-        state=subtask.state,
-        task_manager_id=None,
-        instance_id=None,
-        scheduled_at=None,
-        deployed_at=None,
-        running_at=None,
-        ended_at=None,
-        io=None,
-        accumulators=[],
-        reused_from=None,
-    )
+    return current_row(subtask) or AttemptInfo(attempt=subtask.attempt, state=subtask.state)
 
 
 def attempt_of(subtask: SubtaskInfo, number: int) -> AttemptInfo:

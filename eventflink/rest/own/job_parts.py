@@ -12,7 +12,7 @@ from eventflink.documents.one_job import DocumentPage
 from eventflink.documents.plain import part_of
 from eventflink.model.attempts import OutputLocation
 from eventflink.rest.own.moments import Moment, PagesOfRequest
-from eventflink.rest.own.one_job import PREFIX, JobId, with_arguments
+from eventflink.rest.own.one_job import PREFIX, JobId
 from eventflink.rest.own.windows import MAX_LIMIT, First, Limit
 from eventflink.rest.reading import ServicesOfRequest
 from eventflink.rest.result_reads import MAX_ROWS
@@ -35,14 +35,13 @@ rows_router = APIRouter(prefix=PREFIX)
 @router.get("/bars")
 async def bars(pages: PagesOfRequest, job_id: JobId, first: First = 0, limit: Limit = 1_000) -> Moment[BarsPage]:
     """Return the attempts of a job as bars over time."""
-    wanted = (first, limit)
-    return await pages.page(bars_page, job_id, *wanted, from_archive=with_arguments(archived_bars_page, *wanted))
+    return await pages.page(bars_page, job_id, first, limit, from_archive=archived_bars_page)
 
 
 @router.get("/exceptions")
 async def exceptions(pages: PagesOfRequest, job_id: JobId, limit: Limit = 100) -> Moment[ExceptionsPage]:
     """Return the newest failures of a job, each with its cause and with what it led to."""
-    return await pages.page(exceptions_page, job_id, limit, from_archive=with_arguments(archived_exceptions_page, limit))
+    return await pages.page(exceptions_page, job_id, limit, from_archive=archived_exceptions_page)
 
 
 @router.get("/checkpoints")
@@ -67,8 +66,7 @@ async def result(
     limit: Limit = 100,
 ) -> Moment[ResultPage]:
     """Return how a job ended, and where its subtasks left their outputs."""
-    wanted = (vertex_id, output, first, limit)
-    return await pages.page(result_page, job_id, *wanted, from_archive=with_arguments(archived_result_page, *wanted))
+    return await pages.page(result_page, job_id, vertex_id, output, first, limit, from_archive=archived_result_page)
 
 
 @rows_router.get("/result/rows")
@@ -81,8 +79,7 @@ async def rows(
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 20,
 ) -> Moment[ResultRows]:
     """Return the first rows of an output, if they can be read from this host. They are read now, whatever `at` is."""
-    wanted = (vertex_id, output, 0, MAX_LIMIT)
-    moment = await pages.page(result_page, job_id, *wanted, from_archive=with_arguments(archived_result_page, *wanted))
+    moment = await pages.page(result_page, job_id, vertex_id, output, 0, MAX_LIMIT, from_archive=archived_result_page)
     outputs = [part_of(OutputLocation, each) for each in moment.body.outputs]
     found = ResultRows(job_id=job_id, vertex_id=vertex_id, output=output)
     if not outputs:

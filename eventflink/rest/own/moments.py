@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict
 
 from eventflink.audit import FilterInvalid
 from eventflink.audit.filters import Place
-from eventflink.documents.one_job import JobArchive
 from eventflink.leadership.fold import Fold
 from eventflink.reader.past.port import HistoryRefused, Refusal
 from eventflink.rest.errors import RestError, not_found
@@ -89,8 +88,8 @@ def not_modified(_: Request, error: Exception) -> Response:
 class JobPages(Protocol):
     """The pages of a job at the moment of one request, wherever they come from."""
 
-    async def page(self, compute: Callable[..., Any], *arguments: Any, from_archive: Callable[[JobArchive], Any]) -> Moment[Any]:
-        """Return what `compute(fold, *arguments)` makes of a state, or `from_archive` of an archive; the first argument is the job's id."""
+    async def page(self, compute: Callable[..., Any], *arguments: Any, from_archive: Callable[..., Any]) -> Moment[Any]:
+        """Return what `compute(fold, *arguments)` makes of a state, or `from_archive` of an archive and all arguments but the job's id."""
 
 
 class Moments:
@@ -116,14 +115,15 @@ class Moments:
         self,
         compute: Callable[..., Any],
         *arguments: Any,
-        from_archive: Callable[[JobArchive], Any] | None = None,
+        from_archive: Callable[..., Any] | None = None,
         of_all_jobs: bool = False,
     ) -> Moment[Any]:
         """Return what `compute(fold, *arguments)` makes of the state at the request's moment.
 
         `compute` is a function of a module, and the arguments are plain and hashable: they may go to another process, and pages of the
         present are remembered by them. It takes a few milliseconds at most, and may raise JobNotFound and SubjectNotFound. Of a job
-        that has left the memory the present is what `from_archive` makes of its archive; that may raise JobNotFound as well.
+        that has left the memory the present is what `from_archive` makes of its archive and of the arguments but the first, the job's id;
+        that may raise JobNotFound as well.
         `of_all_jobs`: it looks at every task, so that of many jobs the process of the past computes the present too, as of the newest
         record that it knows.
 
@@ -139,7 +139,7 @@ class Moments:
         if isinstance(missing, JobNotFound) and from_archive is not None and self.place is None:
             archive = await read_archive(self._services.archives, missing)
             try:
-                found["body"] = from_archive(archive)
+                found["body"] = from_archive(archive, *arguments[1:])
             except JobNotFound as error:
                 raise not_found(str(error)) from error
         elif isinstance(missing, JobNotFound | SubjectNotFound):

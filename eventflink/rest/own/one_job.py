@@ -1,18 +1,15 @@
 """The pages of one job; of one that has left the memory they are made of its archive, for the present alone."""
 
-from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Query
 
-from eventflink.documents.one_job import JobArchive, JobPage, SubtasksPage
+from eventflink.documents.one_job import JobPage, SubtasksPage
 from eventflink.model.statuses import ExecutionState
 from eventflink.rest.own.moments import Moment, PagesOfRequest
 from eventflink.rest.own.windows import First, Limit
 from eventflink.views.pages.one_job import archived_job_page, job_page
 from eventflink.views.pages.subtasks import SubtaskOrder, archived_subtasks_page, subtasks_page
-
-T = TypeVar("T")
 
 PREFIX: Final = "/jobs/{job_id}"
 
@@ -40,9 +37,4 @@ async def subtasks(
 ) -> Moment[SubtasksPage]:
     """Return the subtasks of a vertex with their attempts."""
     wanted = (vertex_id, tuple(state or ()), sort, first, limit)
-    return await pages.page(subtasks_page, job_id, *wanted, from_archive=with_arguments(archived_subtasks_page, *wanted))
-
-
-def with_arguments(make: Callable[..., T], *arguments: Any) -> Callable[[JobArchive], T]:
-    """Return what makes a page of an archive alone."""
-    return lambda archive: make(archive, *arguments)
+    return await pages.page(subtasks_page, job_id, *wanted, from_archive=archived_subtasks_page)

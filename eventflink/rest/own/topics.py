@@ -5,7 +5,7 @@ It is asked of Kafka when somebody asks here, and of no offset of the log: topic
 
 import asyncio
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from confluent_kafka import KafkaException
 from fastapi import APIRouter, Query
@@ -22,6 +22,7 @@ from eventflink.rest.access.roles import IdentityOfRequest
 from eventflink.rest.errors import RestError
 from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape
 from eventflink.rest.reading import READ_TIMEOUT_S, ServicesOfRequest
+from eventflink.views.plain import fields_of
 
 router = APIRouter()
 
@@ -122,20 +123,7 @@ async def topics(services: ServicesOfRequest) -> TopicsPage:
     for row in rows:
         next_offset = reading.value.get(row.topic)
         lag = max(0, row.end_offset - next_offset) if next_offset is not None and row.end_offset is not None else None
-        found.append(
-            TopicShape(
-                topic=row.topic,
-                name=row.name,
-                partitions=row.partitions,
-                replicas=row.replicas,
-                messages=row.messages,
-                retention_ms=row.retention_ms,
-                cleanup_policy=row.cleanup_policy,
-                end_offset=row.end_offset,
-                next_offset=next_offset,
-                lag=lag,
-            )
-        )
+        found.append(TopicShape(**fields_of(row), next_offset=next_offset, lag=lag))
     ends = [row.end_offset for row in rows if row.topic == Topic.LOG and row.end_offset is not None]
     return TopicsPage(topics=found, log_lag=max(0, max(ends, default=0) - 1 - reading.log_offset))
 
@@ -165,23 +153,22 @@ async def snapshots(moments: MomentsOfRequest) -> Moment[Snapshots]:
     return await moments.page(snapshots_view)
 
 
-def snapshots_view(fold: Fold) -> dict[str, Any]:
+def snapshots_view(fold: Fold) -> Snapshots:
     """Return the snapshots that a state knows of."""
-    known = fold.master.upkeep.snapshots
-    return {
-        "snapshots": [
-            {
-                "snapshot_id": snapshot_id,
-                "log_offset": snapshot.log_offset,
-                "digest": snapshot.digest,
-                "chunks": snapshot.chunk_count,
-                "bytes": snapshot.byte_count,
-                "taken_by": snapshot.taken_by,
-                "confirmed_by": snapshot.confirmed_by or None,
-            }
-            for snapshot_id, snapshot in known.items()
+    return Snapshots(
+        snapshots=[
+            SnapshotShape(
+                snapshot_id=snapshot_id,
+                log_offset=snapshot.log_offset,
+                digest=snapshot.digest,
+                chunks=snapshot.chunk_count,
+                bytes=snapshot.byte_count,
+                taken_by=snapshot.taken_by,
+                confirmed_by=snapshot.confirmed_by or None,
+            )
+            for snapshot_id, snapshot in fold.master.upkeep.snapshots.items()
         ]
-    }
+    )
 
 
 def shown_to(role: AccessRole, letter: DeadLetterShape) -> DeadLetterShape:

@@ -133,10 +133,9 @@ def test_durations_count_to_the_end_and_where_there_is_none_to_now() -> None:
 
 def test_a_vertex_spans_from_its_first_deployment_to_its_last_end() -> None:
     def subtask(state: str, deployed_ms: int, ended_ms: int | None) -> SubtaskInfo:
-        told: dict[str, Any] = dict.fromkeys(each.name for each in fields(AttemptInfo))
-        told |= {"attempt": 1, "state": state, "deployed_at": at(deployed_ms), "ended_at": at(ended_ms) if ended_ms else None}
+        told = AttemptInfo(attempt=1, state=ExecutionState(state), deployed_at=at(deployed_ms), ended_at=at(ended_ms) if ended_ms else None)
         nothing: dict[str, Any] = dict.fromkeys(each.name for each in fields(SubtaskInfo))
-        return SubtaskInfo(**nothing | {"state": state, "attempt": 1, "attempts": [AttemptInfo(**told)]})
+        return SubtaskInfo(**nothing | {"state": told.state, "attempt": 1, "attempts": [told]})
 
     def at(time_ms: int) -> str:
         return f"1970-01-01T00:00:00.{time_ms:03}+00:00"
