@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.documents.failures import FailureOfJob
@@ -25,7 +26,12 @@ def iso_time(at_ms: int) -> str | None:
 
 def fields_of(record: "DataclassInstance", cls: "type[DataclassInstance] | None" = None) -> dict[str, Any]:
     """Return the fields of a record by name, or those alone that a class has which it is one of."""
-    return {each.name: getattr(record, each.name) for each in fields(cls or record)}
+    return {name: getattr(record, name) for name in _names_of(cls or type(record))}
+
+
+@cache
+def _names_of(cls: "type[DataclassInstance]") -> tuple[str, ...]:
+    return tuple(each.name for each in fields(cls))
 
 
 def reaction_of(exception: FailureOfJob) -> str:

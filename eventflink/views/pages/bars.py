@@ -4,7 +4,7 @@ The bars of a vertex stand together, those of its worst subtask first; vertices 
 shown are made.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ class _Row:
 
     vertex_id: str
     count: int
-    make: Callable[[], Sequence[Bar]]
+    make: Callable[[slice], list[Bar]]
 
 
 def bars_page(fold: Fold, job_id: str, first: int, limit: int) -> BarsPage:
@@ -55,7 +55,7 @@ def _page(job_id: str, begins: str | None, ends: str | None, rows: Iterable[_Row
         vertices.append(BarsOfVertex(vertex_id=row.vertex_id, first=passed, bars=row.count))
         skipped, room = max(0, first - passed), limit - len(bars)
         if room > 0 and skipped < row.count:
-            bars += row.make()[skipped : skipped + room]
+            bars += row.make(slice(skipped, skipped + room))
         passed += row.count
     return BarsPage(job_id=job_id, begins=begins, until=ends, total=passed, vertices=vertices, bars=bars)
 
@@ -64,22 +64,22 @@ def _retired(vertex: ExecutionVertex) -> int:
     return sum(map(len, vertex.retired_executions.values()))
 
 
-def _maker(vertex: ExecutionVertex) -> Callable[[], Sequence[Bar]]:
-    def make() -> list[Bar]:
-        vertex_id = vertex.vertex.vertex_id
+def _maker(vertex: ExecutionVertex) -> Callable[[slice], list[Bar]]:
+    def make(window: slice) -> list[Bar]:
         worst_first = sorted(vertex.subtasks, key=lambda subtask: trouble_of(subtask.state, subtask.attempt))
-        bars = [_bar(vertex_id, s.subtask_index, attempt_fields(each, s.state)) for s in worst_first for each in s.executions]
+        attempts = [(s.subtask_index, each, s.state) for s in worst_first for each in s.executions]
         for index, executions in vertex.retired_executions.items():
-            bars += [_bar(vertex_id, index, attempt_fields(each, ExecutionState.CANCELED)) for each in executions]
-        return bars
+            attempts += [(index, each, ExecutionState.CANCELED) for each in executions]
+        return [_bar(vertex.vertex.vertex_id, index, attempt_fields(each, state)) for index, each, state in attempts[window]]
 
     return make
 
 
-def _archived_maker(vertex: VertexInfo) -> Callable[[], Sequence[Bar]]:
-    def make() -> list[Bar]:
+def _archived_maker(vertex: VertexInfo) -> Callable[[slice], list[Bar]]:
+    def make(window: slice) -> list[Bar]:
         worst_first = sorted(vertex.subtasks, key=lambda subtask: trouble_of(subtask.state, subtask.attempt))
-        return [_bar(vertex.vertex_id, s.subtask_index, fields_of(each)) for s in worst_first for each in s.attempts]
+        attempts = [(s.subtask_index, each) for s in worst_first for each in s.attempts]
+        return [_bar(vertex.vertex_id, index, fields_of(each)) for index, each in attempts[window]]
 
     return make
 

@@ -4,11 +4,11 @@ Rows are made for those alone that are shown. Of a job that has left the memory 
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from eventflink.documents.checkpoints import StreamOfSubtask
 from eventflink.documents.one_job import (
     JobArchive,
     LastFailure,
@@ -84,12 +84,10 @@ def subtasks_page(fold: Fold, job_id: str, vertex_id: str, states: Collection[st
     words = checkpoints.last_words if checkpoints is not None else {}
     rows = []
     for subtask in shown:
-        row = _row(subtask_view(subtask, job))
-        if (wait := waits.of_subtask(job, subtask)) is not None:
-            row = replace(row, wait=one_sentence(wait.why), waits_since=iso_time(wait.since_ms))
-        if stream is not None and checkpoints is not None:
-            row = replace(row, progress=stream_view(checkpoints, words, subtask.key, stream))
-        rows.append(row)
+        wait = waits.of_subtask(job, subtask)
+        told = {"wait": one_sentence(wait.why), "waits_since": iso_time(wait.since_ms)} if wait is not None else {}
+        progress = stream_view(checkpoints, words, subtask.key, stream) if stream is not None and checkpoints is not None else None
+        rows.append(_row(subtask_view(subtask, job), progress, **told))
     return SubtasksPage(job_id=job_id, vertex_id=vertex_id, total=len(vertex.subtasks), matching=len(matching), subtasks=rows)
 
 
@@ -99,7 +97,7 @@ def archived_subtasks_page(archive: JobArchive, vertex_id: str, states: Collecti
     progress = {row.subtask_index: row for row in archive.checkpoints.subtasks if row.vertex_id == vertex_id}
     matching = [subtask for subtask in subtasks if not states or subtask.state in states]
     shown = _window(matching, sort, first, limit, lambda subtask: trouble_of(subtask.state, subtask.attempt))
-    rows = [replace(_row(subtask), progress=progress.get(subtask.subtask_index)) for subtask in shown]
+    rows = [_row(subtask, progress.get(subtask.subtask_index)) for subtask in shown]
     return SubtasksPage(job_id=job_id, vertex_id=vertex_id, total=len(subtasks), matching=len(matching), subtasks=rows)
 
 
@@ -121,11 +119,11 @@ def _window(matching: Sequence[T], sort: str, first: int, limit: int, trouble: C
     return in_order[first : first + limit]
 
 
-def _row(subtask: SubtaskInfo) -> SubtaskRow:
+def _row(subtask: SubtaskInfo, progress: StreamOfSubtask | None, **told: str | None) -> SubtaskRow:
     """Return a subtask in short: the exceptions of its job have stack traces, and its result all outputs."""
     cause, failure = subtask.last_failure, None
     if cause is not None:
         failure = LastFailure(failure_type=cause.failure_type, message=cause.message[:MESSAGE_LIMIT], kind=kind_of(cause))
     outputs = dict(islice(subtask.outputs.items(), MAX_OUTPUTS))
-    standing = fields_of(subtask, SubtaskWithAttempts)
-    return SubtaskRow(**standing, last_failure=failure, outputs=outputs, outputs_total=len(subtask.outputs))
+    standing = fields_of(subtask, SubtaskWithAttempts) | told
+    return SubtaskRow(**standing, last_failure=failure, outputs=outputs, outputs_total=len(subtask.outputs), progress=progress)
