@@ -31,6 +31,7 @@ PAGES: Final = (
     "/taskmanagers?by=job",
     "/taskmanagers/tm-4",
     "/data",
+    "/schedules",
     "/submit",
 )
 MAX_NODES: Final = 2_000
@@ -96,7 +97,10 @@ def test_no_page_is_wider_than_a_phone_whatever_it_has_to_say(browser: Tabs) -> 
     recording.submit("long", graph(vertex(LONG_ID), name=WORD, restart_strategy=fixed_delay(1, 1_000)), WORD)
     recording.submit(LONG_ID, graph(vertex(LONG_ID, 9), stream("s"), name=WORD), WORD)
     recording.command(WORD, "refused", type="CancelJob", job_id=LONG_ID + "-not")
+    schedule = {"interval": "1s", "jitter": "1s", "description": WORD, "job": graph(vertex(LONG_ID), name=WORD)}
+    recording.command(WORD, "schedule", type="PutSchedule", schedule_id=LONG_ID, definition=schedule)
     recording.pass_seconds(30)
+    recording.command(WORD, "pause", type="PauseSchedule", schedule_id=LONG_ID, reason=WORD)
     with served(recording.cluster) as serving:
         browser.context.route("**/masters/present*", lambda route: route.abort())
         browser.context.route("**/dead-letters*", lambda route: route.abort())
@@ -107,7 +111,20 @@ def test_no_page_is_wider_than_a_phone_whatever_it_has_to_say(browser: Tabs) -> 
         tabs = ("", "/bars", "/events", "/exceptions", "/config", "/results", f"/{LONG_ID}/0/1")
         jobs = [f"/jobs/{job}{tab}" for job in ("long", LONG_ID) for tab in (*tabs, f"?vertex={LONG_ID}")]
         tasks = ("/taskmanagers", f"/taskmanagers/{LONG_ID}")
-        others = ("/", "/jobs", "/data", "/waits", *tasks, "/masters", "/log", f"/log/{failed}", "/refused", "/submit")
+        others = (
+            "/",
+            "/jobs",
+            "/data",
+            "/schedules",
+            f"/schedules/{LONG_ID}",
+            "/waits",
+            *tasks,
+            "/masters",
+            "/log",
+            f"/log/{failed}",
+            "/refused",
+            "/submit",
+        )
         for path in (*others, "/diff?vs=1&at=12", *jobs, f"/jobs/{LONG_ID}/checkpoints", f"/jobs/{LONG_ID}/flow"):
             dashboard.go(path)
             dashboard.check_it_fits(NARROW)

@@ -143,6 +143,39 @@ export function blockOf({ task_manager_id, blocked }) {
   };
 }
 
+/** The commands of a schedule, what changes least first. @param {any} schedule @returns {Command[]} */
+export function commandsOfSchedule(schedule) {
+  const schedule_id = schedule.schedule_id;
+  /** @type {Omit<Command, "role">[]} */
+  const orders = [
+    {
+      id: "fire", verb: `Start a job of ${schedule_id}`, title: "Start its job now", about: "For this moment, whatever else runs of the schedule.", keep: "Not now",
+      fields: [{ name: "job_id", label: "Job id", kind: "text", hint: "of the job that runs; empty: a new one" }],
+      document: (values) => ({ type: "FireSchedule", schedule_id, ...given(values) }),
+      leads: (subject) => `/jobs/${encodeURIComponent(subject)}`,
+    },
+    schedule.paused_since
+      ? {
+          id: "resume-schedule", verb: `Resume ${schedule_id}`, title: "Resume the schedule", about: "From its next instant on; those of the pause are not caught up with.", keep: "Leave it paused",
+          fields: [], document: () => ({ type: "ResumeSchedule", schedule_id }),
+        }
+      : {
+          id: "pause-schedule", verb: `Pause ${schedule_id}`, title: "Pause the schedule", about: "Its instants start no jobs until it is resumed; what runs goes on.", keep: "Let it fire",
+          fields: [{ name: "reason", label: "Reason", kind: "text", hint: "for the log, and for whoever looks" }],
+          document: (values) => ({ type: "PauseSchedule", schedule_id, ...given(values) }),
+        },
+    {
+      id: "cancel-backfill", verb: `Cancel the back-fill of ${schedule_id}`, title: "Cancel the back-fill", about: "Its jobs that run are cancelled; no further one is started.", keep: "Let it run", danger: true,
+      why: schedule.backfill ? undefined : "it has no back-fill", fields: [], document: () => ({ type: "CancelBackfill", schedule_id }),
+    },
+    {
+      id: "delete-schedule", verb: `Delete ${schedule_id}`, title: "Delete the schedule", about: "The jobs that it has started run on.", keep: "Keep it", danger: true,
+      fields: [], document: () => ({ type: "DeleteSchedule", schedule_id }),
+    },
+  ];
+  return orders.map((command) => ({ role: "operator", ...command }));
+}
+
 /** The parameters of a job, which another run may have otherwise. @param {any} job @returns {Field[]} */
 function parametersOf(job) {
   return Object.entries(job.parameters ?? {}).map(([name, value]) => ({ name: `parameters.${name}`, label: name, kind: "text", value: String(value), hint: "a parameter; this is the value of the job that ended" }));

@@ -19,6 +19,7 @@ const ALL = [
   ["/", "Cluster", "g c", "M2 13h4V7h4v6h4"],
   ["/jobs", "Jobs", "g j", "M2 4h12M2 8h12M2 12h8"],
   ["/waits", "Waits", "g w", "M8 4v4l3 2M8 2a6 6 0 1 0 .01 0"],
+  ["/schedules", "Schedules", "g h", "M3 4h10v9H3zM3 7h10M6 2v3M10 2v3"],
   ["/data", "Data", "g d", "M3 4c0-2 10-2 10 0v8c0 2-10 2-10 0zM3 4c0 2 10 2 10 0M3 8c0 2 10 2 10 0"],
   ["/taskmanagers", "TaskManagers", "g t", "M2 3h5v4H2zM9 3h5v4H9zM2 9h5v4H2zM9 9h5v4H9z"],
   ["/masters", "Masters", "g m", "M8 2l5 3v6l-5 3-5-3V5z"],

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { blockOf, commandsOf, countedByType, initialValues } from "../../../../eventflink/rest/dashboard/actions/commands.js";
+import { blockOf, commandsOf, commandsOfSchedule, countedByType, initialValues } from "../../../../eventflink/rest/dashboard/actions/commands.js";
 
 const job = (status, stream = true) => ({ job_id: "orders-7", name: "orders", status, stream, vertices: [{ vertex_id: "join", parallelism: 4 }] });
 const find = (of, id) => commandsOf(of).find((each) => each.id === id);
@@ -39,6 +39,17 @@ test("another run is asked for with the parameters that were changed, and no oth
   assert.deepEqual(rerun.document(values), { type: "RerunJob", rerun_of: "orders-7" });
   const changed = { ...values, "parameters.day": "2026-11-24", "parameters.least": "" };
   assert.deepEqual(rerun.document(changed), { type: "RerunJob", rerun_of: "orders-7", parameters: { day: "2026-11-24", least: "" } });
+});
+
+test("a schedule is paused or resumed, fired, back to rest, or deleted", () => {
+  const schedule = { schedule_id: "nightly", paused_since: null, backfill: null };
+  const of = (more) => Object.fromEntries(commandsOfSchedule({ ...schedule, ...more }).map((each) => [each.id, each]));
+  assert.deepEqual(Object.keys(of({})), ["fire", "pause-schedule", "cancel-backfill", "delete-schedule"]);
+  assert.deepEqual(Object.keys(of({ paused_since: "2026-11-28T01:00:00" })), ["fire", "resume-schedule", "cancel-backfill", "delete-schedule"]);
+  assert.equal(of({})["cancel-backfill"].why, "it has no back-fill");
+  assert.equal(of({ backfill: {} })["cancel-backfill"].why, undefined);
+  assert.deepEqual(of({}).fire.document({ job_id: "" }), { type: "FireSchedule", schedule_id: "nightly" });
+  assert.deepEqual(of({})["pause-schedule"].document({ reason: "moved" }), { type: "PauseSchedule", schedule_id: "nightly", reason: "moved" });
 });
 
 test("a failure is dismissed once", () => {
