@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import fields
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.documents.failures import FailureOfJob
@@ -19,8 +19,9 @@ MAX_EXCEPTIONS: Final = 1_000
 MAX_SENTENCE: Final = 500
 
 
+@lru_cache(maxsize=4_096)
 def iso_time(at_ms: int) -> str | None:
-    """Return a point in time as text; None for 0, which stands for never."""
+    """Return a point in time as text; None for 0, which stands for never. Thousands of tasks have few times: those are kept."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds") if at_ms else None
 
 
