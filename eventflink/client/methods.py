@@ -4,7 +4,7 @@ Names are short here, and arguments what people have at hand; what goes over the
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -43,6 +43,7 @@ from eventflink.gateways.steps import Pause, Steps, ask, work
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, parse_job_graph
 from eventflink.model.packages import needs
+from eventflink.model.schedule_document import check_schedule
 from eventflink.model.statuses import JobStatus, SavepointMode
 
 if TYPE_CHECKING:
@@ -92,6 +93,33 @@ class ClusterMethods(ScheduleMethods):
         """End the whole cluster in order and wait until that is in the log; its jobs are suspended, or cancelled."""
         return ask(ShutDownCluster(cancel_jobs=cancel_jobs, **header(actor=self.actor)))
 
+    @method
+    def put_schedule(self, schedule_id: str, definition: Mapping[str, Any], *, code: Iterable[str | Path] = ()) -> Steps[Accepted]:
+        """Make a schedule of a document, or give it this new version, with the files of its job's code; return once it is in the log.
+
+        Raises:
+            InvalidSchedule: the document is none; the message names the place.
+            ArchiveError: the code cannot be packed.
+            RequestRefused: with the code `ScheduleEnded` or `TooManySchedules`.
+
+        Example:
+            `cluster.put_schedule("nightly", {"cron": "0 2 * * *", "time_zone": "Europe/Berlin", "job": {…}}, code=["orders.py"])`
+
+        """
+        checked = check_schedule(definition)
+        graph = yield from self._with_code(checked.job_graph, code)
+        return (yield from self._put_schedule(schedule_id, dataclasses.replace(checked, job_graph=graph), {}))
+
+    def _with_code(self, graph: JobGraph, code: Iterable[str | Path]) -> Steps[JobGraph]:
+        """Return the graph with an archive of these files, which is in the blob store."""
+        paths = tuple([Path(each) for each in code])
+        if not paths:
+            return graph
+        reads = self._reads
+        leader = yield from finding_leader(reads.cluster_id, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, fraction=reads.fraction)
+        key = yield from work(partial(ship_code, leader.blob_address, paths, self.tls))
+        return dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
+
     def _submission(self, document: Document, options: SubmitOptions) -> Steps[str]:
         """Have a job submitted; return its id once that is in the log."""
         graph = bind_parameters(_graph_of(document), options.get("parameters", {}))
@@ -101,11 +129,7 @@ class ClusterMethods(ScheduleMethods):
 
             allowed = options.get("allow_non_restored_state", False)
             graph = yield from work(partial(begin_in_savepoint, graph, savepoint, allow_non_restored_state=allowed))
-        if paths := tuple([Path(each) for each in options.get("code", ())]):
-            reads = self._reads
-            leader = yield from finding_leader(reads.cluster_id, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, fraction=reads.fraction)
-            key = yield from work(partial(ship_code, leader.blob_address, paths, self.tls))
-            graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
+        graph = yield from self._with_code(graph, options.get("code", ()))
         return (yield from ask(JobSubmission(job_id=options.get("job_id") or new_job_id(), job_graph=graph, actor=self.actor))).job_id
 
     def _event_pages(self, options: EventOptions) -> "EventPages":

@@ -49,6 +49,7 @@ from eventflink.gateways.schedule_methods import ScheduleMethods, parameters_of
 from eventflink.gateways.steps import FindMasters, Get, Steps, ask, tell, work
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import JobGraph
+from eventflink.model.schedules import ScheduleDefinition
 from eventflink.model.statuses import ApplicationStatus, JobStatus, SavepointMode, TaskFile
 
 DEFAULT_JOBS: Final = 1_000
@@ -103,6 +104,15 @@ class DispatcherMethods(ScheduleMethods):
         named = tuple(from_vertices)
         new_id = job_id or new_job_id()
         return ask(RerunJob(job_id=new_id, rerun_of=rerun_of, parameters=given, failed=failed, from_vertices=named, **header(**options)))
+
+    @method
+    def put_schedule(self, schedule_id: str, definition: ScheduleDefinition, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
+        """Make a schedule, or give it another definition, and wait until that is in the log.
+
+        The archives of its job's code are in the blob store already. Raises `RequestRefused` with the code `ScheduleEnded` or
+        `TooManySchedules`.
+        """
+        return self._put_schedule(schedule_id, definition, options)
 
     @method
     def dismiss_job_failure(self, job_id: str, reason: str = "", **options: Unpack[CommandOptions]) -> Steps[Accepted]:

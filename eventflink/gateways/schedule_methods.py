@@ -1,7 +1,7 @@
 """Schedules for callers: make them, pause them, fire them, back-fill them, and ask what became of their instants."""
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Unpack
 
 from eventflink.documents.plain import parse
 from eventflink.documents.schedules import ScheduleDetails, ScheduleList
@@ -21,7 +21,6 @@ from eventflink.gateways.rest_process import NothingThere
 from eventflink.gateways.steps import Steps, ask
 from eventflink.model.job_graph import ParameterValue
 from eventflink.model.job_parameters import given_values
-from eventflink.model.schedule_document import check_schedule
 from eventflink.model.schedules import ScheduleDefinition
 
 
@@ -48,24 +47,8 @@ class ScheduleMethods(Gateway):
         options.setdefault("actor", self.actor)
         return header(**options)
 
-    @method
-    def put_schedule(
-        self, schedule_id: str, definition: ScheduleDefinition | Mapping[str, Any], **options: Unpack[CommandOptions]
-    ) -> Steps[Accepted]:
-        """Make a schedule, or give it another definition, and wait until that is in the log.
-
-        The definition may be its document; the archives of its job's code are in the blob store already.
-
-        Raises:
-            InvalidSchedule: the document is none.
-            RequestRefused: with the code `ScheduleEnded` or `TooManySchedules`.
-
-        Example:
-            `cluster.put_schedule("nightly", {"cron": "0 2 * * *", "time_zone": "Europe/Berlin", "job": {…}})`
-
-        """
-        checked = definition if isinstance(definition, ScheduleDefinition) else check_schedule(definition)
-        return ask(PutSchedule(schedule_id=schedule_id, definition=checked, **self._header(options)))
+    def _put_schedule(self, schedule_id: str, definition: ScheduleDefinition, options: CommandOptions) -> Steps[Accepted]:
+        return ask(PutSchedule(schedule_id=schedule_id, definition=definition, **self._header(options)))
 
     @method
     def delete_schedule(self, schedule_id: str, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
