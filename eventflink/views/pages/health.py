@@ -16,7 +16,7 @@ from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
 from eventflink.master.execution_graph import SubtaskKey
 from eventflink.master.job_master import JobMaster
-from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_JOB_STATUSES, JobStatus
+from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_JOB_STATUSES, JobStatus, SkipReason
 from eventflink.views.exceptions import exception_view
 from eventflink.views.failures import cause_in_words, is_seen_to, run_again_by
 from eventflink.views.plain import one_sentence
@@ -45,6 +45,7 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
     restarting = [wait for wait in of_cluster if wait.reason is WaitReason.RESTART_DELAY]
     standing = [(job, found) for job in fold.master.dispatcher.jobs.values() if job.status in _RUNS and (found := standing_streams(job))]
     without_spark = ended_sparks(fold, troubled, since_ms)
+    without_jobs = _schedules_without_jobs(fold, since_ms)
     is_empty = _has_no_room(fold) and not without_slot
     parts = [
         _count(len(failed), "job", "failed"),
@@ -53,6 +54,7 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
         _count(sum(len(found) for _, found in standing), "stream", "brings nothing to an end", "bring nothing to an end"),
         _count(len(lost), "TaskManager", "was lost", "were lost"),
         _count(len(without_spark), "Spark", "ended by itself", "ended by themselves"),
+        _count(len(without_jobs), "schedule", "cannot start its job", "cannot start their jobs"),
         _ABSENT if is_empty else "",
         _count(len(fold.master.follow_ups.parked), "input", "is parked", "are parked"),
         _SHUT_DOWN if fold.master.shutdown.is_under_way else "",
@@ -63,6 +65,7 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
         *_standing(standing),
         *[_problem(Severity.LOST, sentence, f"/taskmanagers/{quote(name, '')}") for name, sentence in list(lost.items())[:MAX_OF_A_KIND]],
         *[_problem(Severity.SPARK_ENDED, sentence, f"/taskmanagers/{quote(name, '')}") for name, sentence in without_spark[:MAX_OF_A_KIND]],
+        *[_problem(Severity.FAILED, sentence, f"/schedules/{quote(name, '')}") for name, sentence in without_jobs[:MAX_OF_A_KIND]],
         *([_problem(Severity.WAITS, _ABSENT, "/taskmanagers")] if is_empty else []),
         *_parked(fold),
         *([_problem(Severity.SHUTDOWN, _SHUT_DOWN, "/")] if fold.master.shutdown.is_under_way else []),
@@ -143,6 +146,18 @@ def _standing(standing: list[tuple[JobMaster, list[tuple[SubtaskKey, str]]]]) ->
         sentence = f"job '{job.job_id}': {vertex_id}[{index}]: {why}{others}"
         problems.append(_problem(Severity.STANDS, sentence, f"/jobs/{quote(job.job_id, '')}/flow"))
     return problems
+
+
+def _schedules_without_jobs(fold: Fold, since_ms: int) -> list[tuple[str, str]]:
+    """Return the schedules that the cluster itself has paused, or whose last instant could not start its job, each with why."""
+    found = []
+    for schedule_id, schedule in fold.master.schedules.schedules.items():
+        last = schedule.history[-1] if schedule.history else None
+        if schedule.pause is not None and not schedule.pause.actor:
+            found.append((schedule_id, f"schedule '{schedule_id}' is paused: {schedule.pause.reason}"))
+        elif last is not None and last.skipped is SkipReason.REFUSED and last.decided_at_ms >= since_ms:
+            found.append((schedule_id, f"schedule '{schedule_id}' could not start its job: {last.message}"))
+    return found
 
 
 def _lost_task_managers(fold: Fold, troubled: Iterable[JobMaster], since_ms: int) -> dict[str, str]:

@@ -28,6 +28,7 @@ from eventflink.model.schedules import (
     local_time,
 )
 from eventflink.model.statuses import ExecutionState, InstantOrigin, JobStatus, SkipReason
+from eventflink.views.pages.cluster import cluster_page
 from tests.support.cluster import START_MS, ScriptedCluster, graph, replies, vertex
 
 MINUTE_MS = 60_000
@@ -80,6 +81,11 @@ def told(cluster: ScriptedCluster) -> list[str]:
         last = (event.last_ms - FIRST_MS) // MINUTE_MS
         found.append(f"{minute} {event.reason}" if event.last_ms == event.instant_ms else f"{minute}-{last} {event.reason}")
     return found
+
+
+def problems(cluster: ScriptedCluster) -> list[str]:
+    """Return what the page of the cluster says of schedules."""
+    return [each.sentence for each in cluster_page(cluster.fold).problems if each.link.startswith("/schedules/")]
 
 
 def test_each_instant_starts_one_job_with_an_id_of_its_own_over_changes_of_leaders(cluster: ScriptedCluster) -> None:
@@ -188,6 +194,7 @@ def test_an_instant_that_cannot_start_its_job_stops_no_other(cluster: ScriptedCl
     to_first(cluster)
     [skipped] = cluster.events(InstantsSkipped)
     assert (skipped.schedule_id, skipped.reason, skipped.message) == ("s", SkipReason.REFUSED, "parameter 'day': no")
+    assert problems(cluster) == ["Schedule 's' could not start its job: parameter 'day': no."]
     assert [event.schedule_id for event in cluster.events(ScheduleFired)] == ["t"]
 
 
@@ -204,6 +211,7 @@ def test_a_host_that_does_not_know_the_time_zone_pauses_the_schedule_and_no_othe
     [paused] = cluster.events(SchedulePaused)
     assert paused.reason == "its instants cannot be computed: this host does not know the time zone 'Europe/Berlin'"
     assert [event.schedule_id for event in cluster.events(ScheduleFired)][-1] == "t"
+    assert problems(cluster) == [f"Schedule 's' is paused: {paused.reason}."]
     assert refusal(say(cluster, "ResumeSchedule")).startswith("InvalidSchedule: schedule 's': this host does not know")
 
 
