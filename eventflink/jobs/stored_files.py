@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from eventflink.model.backoff import Backoff
 from eventflink.model.places import Place
 from eventflink.processes.beneath import remove_below
 
@@ -201,8 +202,9 @@ def _ask(place: Place, what: str, operation: Callable[[Any, str], R]) -> R:
         StoreFailed: it refused, or did not do it in time.
 
     """
-    deadline, pause_s = time.monotonic() + _PATIENCE_S, _FIRST_PAUSE_S
+    deadline, pauses_s = time.monotonic() + _PATIENCE_S, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     while True:
+        pause_s = pauses_s.next()
         try:
             return operation(*_file_system(place))
         except FileNotFoundError:
@@ -212,7 +214,6 @@ def _ask(place: Place, what: str, operation: Callable[[Any, str], R]) -> R:
                 raise StoreFailed(_say(place, what, error)) from error
             logger.warning("StoreAskedAgain place=%s error=%s", place, type(error).__name__)
         time.sleep(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def _file_system(place: Place) -> tuple[Any, str]:

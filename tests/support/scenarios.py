@@ -104,7 +104,7 @@ def busy_cluster(seals: Seals = NO_SEALS) -> ScriptedCluster:
     cluster.send(snapshot(1, 10))
     cluster.send(confirmation(snapshot(1, 10)))
     cluster.send(snapshot(2, 20))
-    put_schedule(cluster, "paused", interval="1m")
+    put_schedule(cluster, "paused", cron="* * * * *")
     cluster.command(type="PauseSchedule", schedule_id="paused", reason="its source moves")
     return cluster
 
