@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,7 +17,9 @@ from eventflink.master.inputs import UnreadableInput
 from eventflink.model.document_faults import describe_faults
 from eventflink.model.document_fields import canonical_json
 from eventflink.model.document_text import MAX_NESTING, InvalidText, find_place, read_document, read_json
+from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, JobGraphDocument, parse_job_graph, to_document
+from eventflink.model.schedule_document import check_schedule, parse_schedule, schedule_document
 
 SAID = [
     ("1e-05", 1e-05),
@@ -252,8 +255,21 @@ def test_whatever_is_wrong_with_a_field_is_said_in_our_own_words(model: type[Bas
 
 def test_the_examples_of_documents_in_the_repository_mean_the_same_as_json() -> None:
     files = sorted(Path(__file__).parents[3].glob("examples/**/*.yaml"))
-    graphs = [(path, parse_job_graph(path.read_text(encoding="utf-8"), str(path), path.parent)) for path in files]
+    schedules = [path for path in files if "cron" in read_document(path.read_text(encoding="utf-8"))]
+    graphs = [(path, _graph_in(path)) for path in files if path not in schedules]
     assert graphs
+    assert schedules
     for path, graph in graphs:
         assert parse_job_graph(json.dumps(to_document(graph)), str(path)) == graph
         assert read_json(json.dumps(to_document(graph))) == read_document(json.dumps(to_document(graph)))
+    for path in schedules:
+        schedule = parse_schedule(path.read_text(encoding="utf-8"), str(path), _graph_beside(path))
+        assert check_schedule(read_json(json.dumps(schedule_document(schedule)))) == schedule
+
+
+def _graph_beside(file: Path) -> Callable[[str], JobGraph]:
+    return lambda name: _graph_in(file.parent / name)
+
+
+def _graph_in(path: Path) -> JobGraph:
+    return parse_job_graph(path.read_text(encoding="utf-8"), str(path), path.parent)
