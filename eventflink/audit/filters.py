@@ -34,14 +34,14 @@ def event_type(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPlace:
     """A place in the log: an offset, or a point in the log's time."""
 
     offset: int | None = None
     at_ms: int | None = None
 
     @classmethod
-    def parse(cls, text: str) -> "Place":
+    def parse(cls, text: str) -> "LogPlace":
         """Return the place that a text names; a time without a zone is in UTC.
 
         Raises:
@@ -76,8 +76,8 @@ class Place:
 class Range:
     """A part of the log, both ends included; no end is open."""
 
-    first: Place = Place()
-    last: Place = Place()
+    first: LogPlace = LogPlace()
+    last: LogPlace = LogPlace()
 
     def end_offset(self, end: int) -> int:
         """Return the offset to stop before, given that of the log."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from eventflink.audit import FilterInvalid, LogFaulty
-from eventflink.audit.filters import Place
+from eventflink.audit.filters import LogPlace
 from eventflink.audit.log_source import KafkaLog
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
@@ -22,12 +22,12 @@ class PlaceType(click.ParamType):
 
     name = "place"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LogPlace:
         """Return the place that a text names."""
-        if isinstance(value, Place):
+        if isinstance(value, LogPlace):
             return value
         try:
-            return Place.parse(str(value))
+            return LogPlace.parse(str(value))
         except FilterInvalid as error:
             self.fail(str(error), param, ctx)
 
@@ -35,10 +35,10 @@ class PlaceType(click.ParamType):
 def range_options(command: Command) -> Command:
     """Give a command the options --from and --until."""
     first = click.option(
-        "--from", "first", type=PlaceType(), default=Place(), metavar="PLACE", help="Begin at this offset or ISO 8601 time (UTC)."
+        "--from", "first", type=PlaceType(), default=LogPlace(), metavar="PLACE", help="Begin at this offset or ISO 8601 time (UTC)."
     )
     last = click.option(
-        "--until", "last", type=PlaceType(), default=Place(), metavar="PLACE", help="End with this offset or ISO 8601 time (UTC)."
+        "--until", "last", type=PlaceType(), default=LogPlace(), metavar="PLACE", help="End with this offset or ISO 8601 time (UTC)."
     )
     return first(last(command))
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import click
 
 from eventflink.audit import FilterInvalid
-from eventflink.audit.filters import Place
+from eventflink.audit.filters import LogPlace
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session
 from eventflink.documents.cluster import ClusterStatus
@@ -26,7 +26,7 @@ from eventflink.views.plain import fields_of
 T = TypeVar("T")
 
 
-def states_at(session: Session, places: Sequence[Place], compute: Callable[[Fold], T]) -> list[T]:
+def states_at(session: Session, places: Sequence[LogPlace], compute: Callable[[Fold], T]) -> list[T]:
     """Return what `compute` makes of the state at each place, in the order of the places; what it returns shares nothing with the state.
 
     Raises:
@@ -52,13 +52,13 @@ def states_at(session: Session, places: Sequence[Place], compute: Callable[[Fold
         return [found[number] if number in found else compute(fold) for number in range(len(places))]
 
 
-def _is_up_to(manifest: SnapshotManifest, place: Place) -> bool:
+def _is_up_to(manifest: SnapshotManifest, place: LogPlace) -> bool:
     if place.offset is not None:
         return manifest.log_offset <= place.offset
     return place.at_ms is not None and manifest.last_decided_at_ms <= place.at_ms
 
 
-def _is_beyond(fold: Fold, place: Place, offset: int, value: bytes) -> bool:
+def _is_beyond(fold: Fold, place: LogPlace, offset: int, value: bytes) -> bool:
     """Tell whether the next record lies behind the place."""
     if place.offset is not None:
         return offset > place.offset
@@ -91,8 +91,8 @@ def job_at(session: Session, job_id: str, text: str) -> ExecutionGraphInfo:
     return view
 
 
-def _place(text: str) -> Place:
+def _place(text: str) -> LogPlace:
     try:
-        return Place.parse(text)
+        return LogPlace.parse(text)
     except FilterInvalid as error:
         raise click.BadParameter(str(error), param_hint="'--at'") from error

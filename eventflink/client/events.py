@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from eventflink.audit import LogFaulty
 from eventflink.audit.entries import Entry, Record, judge_for
-from eventflink.audit.filters import Place, Range, Wanted, event_type
+from eventflink.audit.filters import LogPlace, Range, Wanted, event_type
 from eventflink.audit.listing import Listing
 from eventflink.audit.log_source import KafkaLog
 from eventflink.audit.plain import plain_event
@@ -46,7 +46,7 @@ class EventPages:
         if limit is not None and limit < 1:
             raise ValueError(f"limit={limit}: it has to be at least 1")
         wanted = Wanted(names, options.get("job", ""), options.get("task_manager", ""), options.get("accepted"))
-        part = Range(*(Place.parse(str(options[end])) if end in options else Place() for end in ("since", "until")))
+        part = Range(*(LogPlace.parse(str(options[end])) if end in options else LogPlace() for end in ("since", "until")))
         self._where = (bootstrap, cluster_id)
         self._pages = self._read(Listing(wanted, part, limit), follow=options.get("follow", False))
         self._lock = threading.Lock()

@@ -47,7 +47,7 @@ HISTORY_SIZE: Final = 20
 
 
 @dataclass(slots=True)
-class Pause:
+class SchedulePause:
     """Why a schedule starts no jobs."""
 
     actor: str
@@ -101,7 +101,7 @@ class Schedule:
     stored_at_ms: int
     next_ms: int | None
     """The next instant that is to be decided; None: there is none."""
-    pause: Pause | None = None
+    pause: SchedulePause | None = None
     queue: list[int] = field(default_factory=list)
     """Instants whose jobs wait for those before them."""
     running: dict[str, int] = field(default_factory=dict)
@@ -292,7 +292,7 @@ class Schedules:
         known = self.schedule(event.schedule_id)
         if known.pause is not None:
             raise IllegalTransition(f"schedule '{event.schedule_id}' is paused already")
-        known.pause = Pause(event.actor, event.reason, at_ms)
+        known.pause = SchedulePause(event.actor, event.reason, at_ms)
         self._plan(event.schedule_id, known, at_ms)
 
     def apply_schedule_resumed(self, event: ScheduleResumed, at_ms: int) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from eventflink.audit import FilterInvalid
-from eventflink.audit.filters import EVENT_TYPES, EventFilter, Place, Range, Wanted, entries_within, event_type
+from eventflink.audit.filters import EVENT_TYPES, EventFilter, LogPlace, Range, Wanted, entries_within, event_type
 from eventflink.events.log_events import JobStatusChanged, LogEvent, SlotAllocated, SlotFreed, SlotOffered
 from eventflink.model.statuses import JobStatus
 from tests.support.asked_log import append_foreign, entries_of, storied_cluster
@@ -102,7 +102,7 @@ def test_rejected_decisions_are_shown_alone_or_left_out_and_change_nothing_for_t
 
 
 def offsets(cluster: ScriptedCluster, first: str | None, last: str | None) -> list[int]:
-    wanted = Range(Place.parse(first) if first else Place(), Place.parse(last) if last else Place())
+    wanted = Range(LogPlace.parse(first) if first else LogPlace(), LogPlace.parse(last) if last else LogPlace())
     return [entry.offset for entry in entries_within(entries_of(cluster), wanted)]
 
 
@@ -110,8 +110,8 @@ def test_offsets_bound_a_range_on_both_sides(eventful: ScriptedCluster) -> None:
     assert offsets(eventful, "3", "5") == [3, 4, 5]
     assert offsets(eventful, None, "1") == [0, 1]
     assert offsets(eventful, "999", None) == []
-    assert Range(last=Place.parse("5")).end_offset(100) == 6
-    assert Range(last=Place.parse("500")).end_offset(100) == 100
+    assert Range(last=LogPlace.parse("5")).end_offset(100) == 6
+    assert Range(last=LogPlace.parse("500")).end_offset(100) == 100
 
 
 def test_times_bound_a_range_on_both_sides_and_are_utc_unless_they_say_otherwise(eventful: ScriptedCluster) -> None:
@@ -126,4 +126,4 @@ def test_times_bound_a_range_on_both_sides_and_are_utc_unless_they_say_otherwise
 @pytest.mark.parametrize("text", ["yesterday", "-1", "1.5", "", "12:00", "٣", "9" * 19])
 def test_what_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(FilterInvalid, match="neither an offset nor a time"):
-        Place.parse(text)
+        LogPlace.parse(text)

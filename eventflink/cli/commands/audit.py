@@ -16,7 +16,7 @@ from rich.text import Text
 
 from eventflink.audit.database import EXAMPLES, AuditDatabase, QueryResult, check_query, table_columns, tables_of
 from eventflink.audit.entries import judge_for, read_entries
-from eventflink.audit.filters import Place, Range, entries_within
+from eventflink.audit.filters import LogPlace, Range, entries_within
 from eventflink.audit.plain import json_text
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import range_options, reading_log, remark_on_beginning
@@ -32,7 +32,7 @@ from eventflink.model.texts import printable
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a row.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV with a header.")
 @pass_session
-def audit(session: Session, sql: str | None, first: Place, last: Place, limit: int, *, as_json: bool, as_csv: bool) -> int:
+def audit(session: Session, sql: str | None, first: LogPlace, last: LogPlace, limit: int, *, as_json: bool, as_csv: bool) -> int:
     """Answer one SELECT over the log; without SQL show the tables and what can be asked of them."""
     if as_json and as_csv:
         raise click.UsageError("give one of --json and --csv")

@@ -7,7 +7,7 @@ import click
 from rich.text import Text
 
 from eventflink.audit.difference import MAX_ROWS, difference_between, moment_of
-from eventflink.audit.filters import Place
+from eventflink.audit.filters import LogPlace
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.log_questions import PlaceType
 from eventflink.cli.past import states_at
@@ -25,7 +25,7 @@ _STYLES = {"new": "green", "gone": "red", "changed": "yellow"}
 @click.option("--limit", type=click.IntRange(min=1), default=MAX_ROWS, show_default=True, help="Show so many differences at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
-def diff(session: Session, before: Place, after: Place, limit: int, *, as_json: bool) -> int:
+def diff(session: Session, before: LogPlace, after: LogPlace, limit: int, *, as_json: bool) -> int:
     """Show what differs between the moments A and B: jobs, TaskManagers, slots, the leader.
 
     A and B are offsets of the log, or ISO 8601 times (UTC).

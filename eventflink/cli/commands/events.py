@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 
 from eventflink.audit import FilterInvalid
 from eventflink.audit.entries import Entry, judge_for
-from eventflink.audit.filters import EVENT_TYPES, Place, Range, Wanted, event_type
+from eventflink.audit.filters import EVENT_TYPES, LogPlace, Range, Wanted, event_type
 from eventflink.audit.listing import Listing
 from eventflink.audit.plain import json_text, plain_event
 from eventflink.cli.completion import complete_jobs, complete_task_managers
@@ -75,8 +75,8 @@ def events(
     types: frozenset[str],
     job_id: str,
     task_manager_id: str,
-    first: Place,
-    last: Place,
+    first: LogPlace,
+    last: LogPlace,
     limit: int | None,
     newest: int | None,
     *,

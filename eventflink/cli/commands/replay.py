@@ -7,7 +7,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from eventflink.audit.filters import Place
+from eventflink.audit.filters import LogPlace
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.log_questions import PlaceType
 from eventflink.cli.session import Session, pass_session
@@ -21,7 +21,7 @@ from eventflink.views.plain import iso_time
 @click.option(
     "--until",
     type=PlaceType(),
-    default=Place(),
+    default=LogPlace(),
     metavar="PLACE",
     help="End with this offset or ISO 8601 time (UTC). Default: all there is.",
 )
@@ -31,7 +31,7 @@ from eventflink.views.plain import iso_time
 @click.option("--from-zero", is_flag=True, help="Begin with the first record, whatever snapshots there are.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
-def replay(session: Session, until: Place, since_offset: int | None, *, from_zero: bool, as_json: bool) -> int:
+def replay(session: Session, until: LogPlace, since_offset: int | None, *, from_zero: bool, as_json: bool) -> int:
     """Fold the log from the newest snapshot or from its first record, and show where that ends: offset, epoch, digest.
 
     Nothing is changed and no master is asked. Two masters that stand at this offset have the same digest.

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import groupby, pairwise
 from typing import Any, Final
 
-from eventflink.audit.filters import Place
+from eventflink.audit.filters import LogPlace
 from eventflink.documents.log import LabelledRecord, LogBounds, MarkKind, MarkOfLog, StepsFromMoment, StretchOfLog, TimeLine
 from eventflink.documents.one_job import JobArchive
 from eventflink.views.archive_moments import ChangeOfJob, changes_of
@@ -38,7 +38,7 @@ class Life:
         """The moment at which the job ended."""
         return len(self.times) - 1
 
-    def moment_at(self, place: Place | None) -> int:
+    def moment_at(self, place: LogPlace | None) -> int:
         """Return the number of the moment at a place, or the last one before a time.
 
         Raises:
@@ -59,7 +59,7 @@ class Life:
         first = {"first_offset": 0, "first_at": self.times[0], "states_from": 0}
         return LogBounds(**first, last_offset=last, last_at=last_at, indexed_to=last, indexed_to_at=last_at)
 
-    def time_line(self, first: Place | None, until: Place | None, buckets: int) -> TimeLine:
+    def time_line(self, first: LogPlace | None, until: LogPlace | None, buckets: int) -> TimeLine:
         """Return how much changed in each of some stretches of time, equally long, and what there is to mark; both ends are included."""
         start = 0 if first is None else self.moment_at(first)
         end = max(start + 1, self.moment_at(until) + 1)

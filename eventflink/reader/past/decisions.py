@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from eventflink.audit.entries import Entry
-from eventflink.audit.filters import Place
+from eventflink.audit.filters import LogPlace
 from eventflink.audit.plain import plain
 from eventflink.documents.log import CauseOfDecision, DecisionPage, EventOfDecision, EventRow, EventsPage, LinkedDecision
 from eventflink.events.decision import Cause, InputCause, LogEvent
@@ -35,8 +35,8 @@ _INDEX: Final = (1 << INDEX_BITS) - 1
 class EventsWanted:
     """Which events to show; nothing given is everything."""
 
-    first: Place | None = None
-    last: Place | None = None
+    first: LogPlace | None = None
+    last: LogPlace | None = None
     types: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     """Types that are left out."""

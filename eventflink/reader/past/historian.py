@@ -10,7 +10,7 @@ from typing import Any, Final
 from eventflink.audit import NothingKnown
 from eventflink.audit.difference import difference_between, moment_of
 from eventflink.audit.explanation import explanation_view
-from eventflink.audit.filters import Place
+from eventflink.audit.filters import LogPlace
 from eventflink.documents.log import LogBounds
 from eventflink.leadership.fold import Fold
 from eventflink.master.settings import MasterSettings
@@ -47,12 +47,12 @@ class Historian:
             raise HistoryRefused(Refusal.INVALID, f"unknown question: '{question}'")
         return getattr(self, question)(*arguments)
 
-    def page(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
+    def page(self, place: LogPlace | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
         """Return what `compute(fold, *arguments)` makes of the state at a place; of the newest it is remembered until there is a newer."""
         fold = self.book.state_at(self.book.offset_of(place))
         return _moment(self._newest.page if fold is self.book.fold else moment_view, fold, compute, arguments)
 
-    def spend(self, place: Place | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
+    def spend(self, place: LogPlace | None, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
         """Return the same of a state that `compute` may change, and whose master decides with the cluster's settings."""
         fold = self.book.copy_of_state_at(self.book.offset_of(place), self._settings)
         try:
@@ -64,21 +64,21 @@ class Historian:
         """Return from where to where the log is known."""
         return time_line.bounds(self.book, self._topic_id)
 
-    def histogram(self, first: Place | None, last: Place | None, buckets: int) -> dict[str, Any]:
+    def histogram(self, first: LogPlace | None, last: LogPlace | None, buckets: int) -> dict[str, Any]:
         """Return how much was decided when, who led, and what is marked."""
         return self._as_of(None, time_line.time_line(self.book, first, last, buckets))
 
-    def position(self, place: Place | None) -> dict[str, Any]:
+    def position(self, place: LogPlace | None) -> dict[str, Any]:
         """Return which record a place is."""
         offset = self.book.offset_of(place)
         return self._as_of(offset, time_line.position(self.book, offset))
 
-    def steps(self, place: Place | None, job_id: str | None, task_manager_id: str | None) -> dict[str, Any]:
+    def steps(self, place: LogPlace | None, job_id: str | None, task_manager_id: str | None) -> dict[str, Any]:
         """Return the records before and after a place that concern something."""
         offset = self.book.offset_of(place)
         return self._as_of(offset, time_line.steps(self.book, offset, job_id, task_manager_id))
 
-    def flow(self, place: Place | None, job_id: str, points: int) -> dict[str, Any]:
+    def flow(self, place: LogPlace | None, job_id: str, points: int) -> dict[str, Any]:
         """Return how the streams of a job have flowed up to a place."""
         offset = self.book.offset_of(place)
         return self._as_of(offset, flow_curves(self.book, offset, job_id, points))
@@ -91,14 +91,14 @@ class Historian:
         """Return one decision, what led to it and what it led to."""
         return self._as_of(offset, decisions.decision(self.book, offset))
 
-    def diff(self, before: Place | None, after: Place | None, max_rows: int) -> dict[str, Any]:
+    def diff(self, before: LogPlace | None, after: LogPlace | None, max_rows: int) -> dict[str, Any]:
         """Return what differs between the states at two places."""
         # Taken one after the other: a state is ours until the next question only.
         moment = moment_of(self.book.state_at(self.book.offset_of(before)))
         offset = self.book.offset_of(after)
         return self._as_of(offset, difference_between(moment, moment_of(self.book.state_at(offset)), max_rows))
 
-    def why(self, place: Place | None, text: str) -> dict[str, Any]:
+    def why(self, place: LogPlace | None, text: str) -> dict[str, Any]:
         """Return what an id named at a place, what that was, and why."""
         offset = self.book.offset_of(place)
         try:
@@ -107,7 +107,7 @@ class Historian:
             raise HistoryRefused(Refusal.NOT_FOUND, str(error)) from error
         return self._as_of(offset, explanation_view(explanation))
 
-    def masters(self, place: Place | None) -> dict[str, Any]:
+    def masters(self, place: LogPlace | None) -> dict[str, Any]:
         """Return who led up to a place: the masters, and their leaderships."""
         offset = self.book.offset_of(place)
         return self._as_of(offset, time_line.masters(self.book, offset))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from eventflink.audit.entries import AcceptanceJudge, Entry, FoldJudge, Judge, Record, foreign_entry, rejection_of
-from eventflink.audit.filters import Place
+from eventflink.audit.filters import LogPlace
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.fold import Fold
 from eventflink.master.settings import MasterSettings
@@ -139,7 +139,7 @@ class LogBook:
         if offset > self.last_offset:
             raise HistoryRefused(Refusal.NOT_YET, f"the log is indexed up to offset {self.last_offset}, not yet up to {offset}")
 
-    def offset_of(self, place: Place | None) -> int:
+    def offset_of(self, place: LogPlace | None) -> int:
         """Return the record that a place names: the last one until a time, and without a place the newest.
 
         Raises:
@@ -160,7 +160,7 @@ class LogBook:
         self.check(offset)
         return offset
 
-    def range_of(self, first: Place | None, last: Place | None) -> tuple[int, int]:
+    def range_of(self, first: LogPlace | None, last: LogPlace | None) -> tuple[int, int]:
         """Return the first record of a part of the log, both ends of which belong to it, and the one after its last, as far as known."""
         start, end = self.first_offset, self.last_offset + 1
         if first is not None and first.offset is not None:

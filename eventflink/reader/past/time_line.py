@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, Final
 
-from eventflink.audit.filters import Place
+from eventflink.audit.filters import LogPlace
 from eventflink.documents.log import (
     HistoryHealth,
     LabelledRecord,
@@ -50,7 +50,7 @@ def bounds(book: LogBook, topic_id: str) -> LogBounds:
     )
 
 
-def time_line(book: LogBook, first: Place | None, last: Place | None, buckets: int) -> TimeLine:
+def time_line(book: LogBook, first: LogPlace | None, last: LogPlace | None, buckets: int) -> TimeLine:
     """Return how much was decided in each of some stretches of time, equally long, and what there is to mark in the whole.
 
     Where a record is the end of something, it is the one after its last.

@@ -15,7 +15,7 @@ from fastapi import Depends, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from eventflink.audit import FilterInvalid
-from eventflink.audit.filters import Place
+from eventflink.audit.filters import LogPlace
 from eventflink.leadership.fold import Fold
 from eventflink.reader.past.port import HistoryRefused, Refusal
 from eventflink.rest.errors import RestError, not_found
@@ -218,7 +218,7 @@ class Moments:
         self._response.headers.update({OFFSET_HEADER: str(found["offset"]), "Cache-Control": "no-store"})
         return Moment(**found, live=self.place is None)
 
-    async def known(self, place: Place | None) -> Place | None:
+    async def known(self, place: LogPlace | None) -> LogPlace | None:
         """Return a place as the past is asked about it: no later than the present, which may be further than the past is known.
 
         No place is the newest that the past is known of; where the request demands an offset, it is the present.
@@ -231,14 +231,14 @@ class Moments:
         if place is None and self._min_offset < 0:
             return None
 
-        def present(fold: Fold) -> Place | RestError:
+        def present(fold: Fold) -> LogPlace | RestError:
             if place is None:
-                return Place(offset=fold.last_offset)
+                return LogPlace(offset=fold.last_offset)
             if _is_past(place, fold):
                 return place
             if place.offset is not None and place.offset > fold.last_offset:
                 return not_found(f"the log ends at {fold.last_offset}")
-            return Place(offset=fold.last_offset)
+            return LogPlace(offset=fold.last_offset)
 
         found = (await self._services.state.read(present, min_offset=self._min_offset, timeout_s=READ_TIMEOUT_S)).value
         if isinstance(found, RestError):
@@ -282,7 +282,7 @@ async def _untimed(request: Request, services: ServicesOfRequest, response: Resp
     return Moments(request, services, response, min_offset)
 
 
-def parse_place(name: str, text: str | None) -> Place | None:
+def parse_place(name: str, text: str | None) -> LogPlace | None:
     """Return the place in the log that a parameter names; None where it is not given.
 
     Raises:
@@ -293,12 +293,12 @@ def parse_place(name: str, text: str | None) -> Place | None:
         return None
     try:
         # The + of a time zone arrives as a blank where nobody has escaped it.
-        return Place.parse(text.replace(" ", "+") if "T" in text else text)
+        return LogPlace.parse(text.replace(" ", "+") if "T" in text else text)
     except FilterInvalid as error:
         raise RestError(HTTPStatus.BAD_REQUEST, f"{name}: {error}") from error
 
 
-def _is_past(place: Place, fold: Fold) -> bool:
+def _is_past(place: LogPlace, fold: Fold) -> bool:
     """Tell whether a place lies before where the fold stands; one that does not is answered from the fold itself."""
     if place.offset is not None:
         return place.offset < fold.last_offset
