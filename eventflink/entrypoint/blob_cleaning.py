@@ -26,8 +26,10 @@ from eventflink.model.statuses import Role
 LOOK_INTERVAL_S: Final = 60.0
 """How often it is looked whether this master leads, at least; so long after a change of leader the next run comes at the latest."""
 BUSY_INTERVAL_S: Final = 1.0
-"""How soon after a run was put off because submissions waited it is tried again."""
+"""How soon a run is tried again that was put off because requests waited."""
 READ_TIMEOUT_S: Final = 30.0
+_REFERRING: Final = (Topic.SUBMISSIONS, Topic.COMMANDS)
+"""What jobs and schedules refer to comes by these topics."""
 BATCH: Final = 64
 
 _EVENT_OF: Final = {
@@ -91,7 +93,7 @@ class BlobCleaner:
         """Run once; return how many steps of each kind were done.
 
         Raises:
-            NotNow: this master does not lead, or submissions wait to be decided.
+            NotNow: this master does not lead, or requests wait to be decided.
             OSError, BlobStorageFailed: the storage failed.
 
         """
@@ -111,14 +113,14 @@ class BlobCleaner:
         """Return what the jobs and schedules of the accepted state refer to.
 
         Raises:
-            NotNow: this master does not lead, or submissions wait to be decided: what they refer to is not known yet.
+            NotNow: this master does not lead, or requests wait to be decided: what they refer to is not known yet.
 
         """
         participant = self._present()
         if participant is None or participant.leader is None:
             raise NotNow("this master does not lead")
-        if participant.intake.inboxes[Topic.SUBMISSIONS].waiting:
-            raise NotNow("submissions wait to be decided")
+        if any(participant.intake.inboxes[topic].waiting for topic in _REFERRING):
+            raise NotNow("submissions or commands wait to be decided")
         answer: asyncio.Future[Answered | ReadRefused] = asyncio.get_running_loop().create_future()
 
         def deliver(found: Answered | ReadRefused) -> None:

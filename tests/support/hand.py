@@ -1,6 +1,7 @@
 """One real participant that a test moves by hand: what it appends comes back when the test says so."""
 
 import json
+from collections.abc import Mapping
 
 from eventflink.events.topics import Topic
 from eventflink.leadership.election import Peers, SingleMaster
@@ -31,7 +32,7 @@ class Hand:
         self.wires = ListWires()
         self.log: list[bytes] = []
         self.now_ms = 0
-        self.inputs = 0
+        self.inputs: dict[Topic, int] = {}
         self.participant = Participant(
             settings=ParticipantSettings(master_id="m-1", incarnation="i-1", blob_address=NOWHERE),
             fold=new_fold(),
@@ -52,9 +53,17 @@ class Hand:
     def submit(self, job_id: str, *code_archives: str) -> None:
         """Put a submission into the inbox."""
         document = {"job_id": job_id, "job_graph": graph(vertex("only"), code_archives=list(code_archives))}
-        record = InboundRecord(str(Topic.SUBMISSIONS), self.inputs, None, json.dumps(document).encode())
-        self.inputs += 1
-        self.participant.intake.enqueue(record)
+        self._put(Topic.SUBMISSIONS, document)
+
+    def put_schedule(self, schedule_id: str, *code_archives: str) -> None:
+        """Put a command into the inbox that makes a schedule."""
+        definition = {"cron": "@daily", "job": graph(vertex("only"), code_archives=list(code_archives))}
+        self._put(Topic.COMMANDS, {"type": "PutSchedule", "schedule_id": schedule_id, "definition": definition})
+
+    def _put(self, topic: Topic, document: Mapping[str, object]) -> None:
+        offset = self.inputs.get(topic, 0)
+        self.inputs[topic] = offset + 1
+        self.participant.intake.enqueue(InboundRecord(str(topic), offset, None, json.dumps(document).encode()))
 
     def decide(self) -> None:
         """Decide what waits; nothing is read back."""

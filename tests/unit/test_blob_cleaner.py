@@ -83,14 +83,19 @@ def test_who_does_not_lead_touches_nothing(store: BlobStore, hand: Hand) -> None
     assert places(store) == {blob_key(b"unused"): BlobPlace.PERMANENT}
 
 
-def test_nothing_goes_while_a_submission_waits_to_be_decided(store: BlobStore, hand: Hand) -> None:
+@pytest.mark.parametrize("put", [Hand.submit, Hand.put_schedule])
+def test_nothing_goes_while_a_request_waits_that_may_need_it_nor_after_it(
+    store: BlobStore, hand: Hand, put: Callable[[Hand, str, str], None]
+) -> None:
     put_old(store, b"used")
     hand.lead()
-    hand.submit("job", USED)
+    put(hand, "job", USED)
 
     async def test(cleaner: BlobCleaner) -> None:
-        with pytest.raises(NotNow, match="submissions wait"):
+        with pytest.raises(NotNow, match="submissions or commands wait"):
             await clean(cleaner)
+        hand.settle()
+        assert await clean(cleaner) == {}
 
     run(store, hand, test)
     assert places(store) == {USED: BlobPlace.PERMANENT}
