@@ -96,4 +96,4 @@ class ScheduleDetails(ScheduleRow):
     history: list[DecidedInstant]
     """What became of the last twenty instants, the newest first."""
     definition: dict[str, Any]
-    """Its document, as `PutSchedule` takes it."""
+    """Its document, as `PutSchedule` takes it, without secrets."""

@@ -5,6 +5,7 @@ that is small. A job that cannot be submitted is a reason for the instant, and s
 """
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Final
 
 from eventflink.events.inputs import FireSchedule
@@ -24,7 +25,7 @@ LATE_MS: Final = 60_000
 MAX_QUEUE: Final = 1_000
 MAX_RUNNING: Final = 100
 """Jobs of one schedule whose policy allows several at once."""
-_MAX_JOBS_OF_AN_INSTANT: Final = 1_000
+MAX_JOBS_OF_AN_INSTANT: Final = 1_000
 
 
 def decide_fire_schedules(state: ClusterState, _value: FireSchedules, context: Context) -> list[LogEvent]:
@@ -64,9 +65,6 @@ def decide_fire_schedule(state: ClusterState, command: FireSchedule, context: Co
     if schedule is None:
         return [state.schedules.unknown_schedule(command, command.schedule_id)]
     if state.dispatcher.is_known(command.job_id):
-        job = state.dispatcher.jobs.get(command.job_id)
-        if job is not None and job.scheduled is not None and state.schedules.jobs.get(command.job_id) == command.schedule_id:
-            return [accepted(command)]
         return [rejected(command, "DuplicateJobSubmission", f"job '{command.job_id}' was submitted before")]
     instant_ms = context.now_ms if command.instant_ms is None else command.instant_ms
     values = {each.name: each.value for each in command.parameters}
@@ -135,12 +133,17 @@ def _start(
     origin: InstantOrigin,
     context: Context,
 ) -> list[LogEvent]:
+    def refused(why: str) -> list[LogEvent]:
+        message = cut_bytes(why, MAX_MESSAGE_LENGTH)
+        return [InstantsSkipped(schedule_id, instant_ms, next_ms, origin, instant_ms, SkipReason.REFUSED, message)]
+
     job_id = _free_id(state, job_id_of(schedule_id, instant_ms))
+    if job_id is None:
+        return refused(f"there were {MAX_JOBS_OF_AN_INSTANT} jobs for this instant: some have to leave the memory first")
     try:
         started = _job_of(state, schedule_id, schedule, instant_ms, job_id, {}, context)
     except InvalidJobGraph as error:
-        message = cut_bytes(str(error), MAX_MESSAGE_LENGTH)
-        return [InstantsSkipped(schedule_id, instant_ms, next_ms, origin, instant_ms, SkipReason.REFUSED, message)]
+        return refused(str(error))
     return [ScheduleFired(schedule_id, instant_ms, next_ms, origin, job_id), *started]
 
 
@@ -158,9 +161,7 @@ def _job_of(
     return state.dispatcher.start_of(job_id, graph_digest(graph), schedule.actor, graph, context, scheduled=scheduled)
 
 
-def _free_id(state: ClusterState, job_id: str) -> str:
-    """Return this id, or, if there was a job of it, with a number behind it."""
-    if not state.dispatcher.is_known(job_id):
-        return job_id
-    names = (f"{job_id}-{number}" for number in range(2, _MAX_JOBS_OF_AN_INSTANT))
-    return next((name for name in names if not state.dispatcher.is_known(name)), job_id)
+def _free_id(state: ClusterState, job_id: str) -> str | None:
+    """Return this id, or, if there was a job of it, with a number behind it; None: there were too many."""
+    names = chain([job_id], (f"{job_id}-{number}" for number in range(2, MAX_JOBS_OF_AN_INSTANT + 1)))
+    return next((name for name in names if not state.dispatcher.is_known(name)), None)

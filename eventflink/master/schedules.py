@@ -17,6 +17,7 @@ from eventflink.events.inputs import (
     PauseSchedule,
     PutSchedule,
     ResumeSchedule,
+    ScheduleCommand,
     StartBackfill,
 )
 from eventflink.events.log_events import (
@@ -157,7 +158,7 @@ class Schedules:
         try:
             next_ms = instant_after(definition.timing, from_ms - 1)
         except InstantUnknown as error:
-            return [rejected(command, "InvalidSchedule", f"schedule '{command.schedule_id}': {error}")]
+            return [_not_computable(command, error)]
         if next_ms is None:
             return [
                 rejected(command, "ScheduleEnded", f"schedule '{command.schedule_id}' has no instant any more: its 'ends' is in the past")
@@ -190,7 +191,7 @@ class Schedules:
         try:
             next_ms = instant_after(known.definition.timing, context.now_ms - 1)
         except InstantUnknown as error:
-            return [rejected(command, "InvalidSchedule", f"schedule '{command.schedule_id}': {error}")]
+            return [_not_computable(command, error)]
         return [accepted(command), ScheduleResumed(command.schedule_id, command.actor, next_ms)]
 
     def decide_start_backfill(self, command: StartBackfill) -> list[LogEvent]:
@@ -204,7 +205,7 @@ class Schedules:
         try:
             next_ms = next_of_backfill(known.definition, command, None)
         except InstantUnknown as error:
-            return [rejected(command, "InvalidSchedule", f"schedule '{command.schedule_id}': {error}")]
+            return [_not_computable(command, error)]
         if next_ms is None:
             return [rejected(command, "NothingToBackfill", f"schedule '{command.schedule_id}' has no instant in that time")]
         return [
@@ -424,6 +425,10 @@ class Schedules:
         )
         for schedule_id, known in self.schedules.items():
             require(known.queue == sorted(set(known.queue)), f"the instants that wait of schedule '{schedule_id}' are in no order")
+
+
+def _not_computable(command: ScheduleCommand, error: InstantUnknown) -> RequestRejected:
+    return rejected(command, "InvalidSchedule", f"schedule '{command.schedule_id}': {error}")
 
 
 def next_of_backfill(definition: ScheduleDefinition, bounds: StartBackfill | Backfill, instant_ms: int | None) -> int | None:

@@ -161,14 +161,14 @@ def time_in(time_zone: str, text: str) -> int:
     """Return a time, in milliseconds since 1970, that people write as a day or a time of this time zone.
 
     Raises:
-        InvalidSchedule: it is neither.
+        InvalidSchedule: it is neither, or this host does not know the time zone.
 
     Example:
         `time_in("Europe/Berlin", "2026-11-28")` is `1_795_820_400_000`.
 
     """
     try:
-        return _ms_of(_time(text), time_zone)
+        return _ms_of(_time(text), _time_zone(time_zone))
     except ValueError as error:
         raise InvalidSchedule(str(error)) from error
 
@@ -200,6 +200,19 @@ def parse_schedule(text: str, source: str, read_job: Callable[[str], JobGraph]) 
         return check_schedule(document, text)
     except InvalidSchedule as error:
         raise InvalidSchedule(f"{source}: {error}") from error
+
+
+def timing_of(document: Mapping[str, Any]) -> ScheduleTiming:
+    """Return the instants that a document of a schedule says, whatever job stands in it.
+
+    Raises:
+        InvalidSchedule: names the place in the document and what is wrong there.
+
+    """
+    try:
+        return ScheduleDocument.model_validate(document).to_timing()
+    except ValidationError as error:
+        raise InvalidSchedule(describe_faults(error)) from error
 
 
 def check_schedule(document: object, text: str | None = None) -> ScheduleDefinition:

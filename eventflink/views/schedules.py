@@ -10,6 +10,7 @@ from eventflink.master.schedules import Backfill, PastInstant, Schedule
 from eventflink.model.schedule_document import schedule_document
 from eventflink.model.schedules import InstantUnknown, ScheduleTiming, instants, local_time
 from eventflink.model.statuses import InstantOrigin, SkipReason
+from eventflink.views.job_document import shown
 from eventflink.views.plain import iso_time, one_sentence
 from eventflink.views.queries import SubjectNotFound
 
@@ -64,7 +65,7 @@ def schedule_view(fold: Fold, schedule_id: str) -> ScheduleDetails:
         overlap=definition.overlap,
         upcoming=upcoming,
         history=[_decided(timing, past) for past in reversed(schedule.history)],
-        definition=schedule_document(definition),
+        definition=shown(schedule_document(definition)),
     )
 
 

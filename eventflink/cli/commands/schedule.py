@@ -28,7 +28,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
-from eventflink.model.schedule_document import InvalidSchedule, check_schedule, parse_schedule, time_in
+from eventflink.model.schedule_document import InvalidSchedule, parse_schedule, time_in, timing_of
 from eventflink.model.schedules import instants, job_id_of, local_time
 from eventflink.session.cluster_session import actor_name
 
@@ -101,7 +101,7 @@ def list_schedules(session: Session, *, as_json: bool) -> int:
 @_AS_JSON
 @pass_session
 def show(session: Session, schedule_id: str, *, as_json: bool) -> int:
-    """Show SCHEDULE: its next ten instants, and for each of the last ones the job, or why there is none."""
+    """Show SCHEDULE: its next ten instants, and the job of each past instant, or why no job was started."""
     found, log_offset = ask_schedule(session, schedule_id)
     if as_json:
         session.print_json({"schedule": found, "log_offset": log_offset})
@@ -244,12 +244,12 @@ def backfill(
 ) -> int:
     """Start the jobs of SCHEDULE for the instants of a time that has passed.
 
-    Instants of which the job has finished are left out, as far as the masters remember. What is due meanwhile goes first.
+    An instant is left out if its job has finished and the masters remember that. Instants that come due meanwhile go first.
     """
     found, log_offset = ask_schedule(session, schedule_id)
     first_ms, end_ms = _times(found, first, end)
     if dry_run:
-        timing = check_schedule(found.definition).timing
+        timing = timing_of(found.definition)
         planned = [(each, job_id_of(schedule_id, each)) for each in islice(instants(timing, first_ms, end_ms), MAX_SHOWN + 1)]
         shown = planned[::-1] if newest_first else planned
         if as_json:

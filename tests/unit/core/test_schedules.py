@@ -14,7 +14,7 @@ from eventflink.events.log_events import InstantQueued, InstantsSkipped, JobSubm
 from eventflink.master.effects import Effect
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph
-from eventflink.model.schedule_document import InvalidSchedule, check_schedule, parse_schedule, schedule_document
+from eventflink.model.schedule_document import InvalidSchedule, check_schedule, parse_schedule, schedule_document, time_in, timing_of
 from eventflink.model.schedules import (
     ScheduleDefinition,
     ScheduleTiming,
@@ -29,6 +29,7 @@ from eventflink.model.schedules import (
 )
 from eventflink.model.statuses import ExecutionState, InstantOrigin, JobStatus, SkipReason
 from eventflink.views.pages.cluster import cluster_page
+from eventflink.views.schedules import schedule_view
 from tests.support.cluster import START_MS, ScriptedCluster, graph, replies, vertex
 
 MINUTE_MS = 60_000
@@ -274,6 +275,34 @@ def test_somebody_fires_a_schedule_for_any_time_with_other_values(cluster: Scrip
     assert told(cluster)[-1] == "1 OVERLAP"  # A job that somebody asked for counts as one of the schedule.
 
 
+def test_a_job_id_that_is_taken_is_refused_and_an_instant_with_too_many_jobs_stops_no_other(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(cluster, interval="1d")
+    say(cluster, "FireSchedule", job_id="taken")
+    assert refusal(say(cluster, "FireSchedule", job_id="taken")).startswith("DuplicateJobSubmission")
+    monkeypatch.setattr("eventflink.master.schedule_firing.MAX_JOBS_OF_AN_INSTANT", 2)
+    for _ in range(2):
+        say(cluster, "StartBackfill", first_ms=0, end_ms=1, repeats_finished=True)
+        cluster.run(cluster.take_effects() + cluster.pass_time(0))
+        cluster.pass_time(0)
+    say(cluster, "StartBackfill", first_ms=0, end_ms=2 * DAY_MS, concurrency=2, repeats_finished=True)
+    cluster.pass_time(0)
+    [skipped] = cluster.events(InstantsSkipped)
+    assert (skipped.instant_ms, skipped.reason) == (0, SkipReason.REFUSED)
+    assert skipped.message.startswith("there were 2 jobs for this instant")
+    assert [event.instant_ms for event in cluster.events(ScheduleFired)][-1] == DAY_MS
+
+
+def test_the_page_of_a_schedule_shows_no_secret(cluster: ScriptedCluster) -> None:
+    secret = "hunter2"
+    document = graph({**vertex("a"), "parameters": {"url": f"jdbc:x://u:{secret}@host/db"}})
+    put(cluster, job=document)
+    shown = schedule_view(cluster.fold, "s").definition
+    assert secret not in str(shown)
+    assert timing_of(shown) == cluster.master.schedules.schedules["s"].definition.timing
+
+
 def test_a_rerun_of_a_scheduled_job_runs_for_the_same_instant(cluster: ScriptedCluster) -> None:
     put(cluster)
     cluster.run(to_first(cluster), lambda _: ExecutionState.FAILED)
@@ -479,6 +508,13 @@ def test_what_cannot_fire_is_refused_with_its_place(document: dict[str, Any], sa
 def test_a_wrong_document_says_its_line() -> None:
     with pytest.raises(InvalidSchedule, match=r"nightly.yaml: .*cron: invalid minute"):
         parse_schedule("time_zone: UTC\ncron: '61 * * * *'\njob: {}\n", "nightly.yaml", lambda _: pytest.fail("it names no file"))
+
+
+def test_a_time_is_read_in_its_zone_or_refused() -> None:
+    assert time_in("Europe/Berlin", "2026-11-28") == 1_795_820_400_000
+    for zone, text, says in (("Mars/Base", "2026-11-28", "time zone not found"), ("UTC", "soon", "must be a day or a time")):
+        with pytest.raises(InvalidSchedule, match=says):
+            time_in(zone, text)
 
 
 def test_a_schedule_without_a_future_is_refused(cluster: ScriptedCluster) -> None:
