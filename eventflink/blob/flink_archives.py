@@ -21,7 +21,7 @@ _FLINK_JOB_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class OfJob(Protocol):
-    """An archive: that of which job it is, is all that is asked of it here."""
+    """The part of an archive that Flink's index needs: the id of its job."""
 
     @property
     def job_id(self) -> str:

@@ -98,7 +98,7 @@ class ClusterMethods(ScheduleMethods):
         """Make a schedule of a document, or give it this new version, with the files of its job's code; return once it is in the log.
 
         Raises:
-            InvalidSchedule: the document is none; the message names the place.
+            InvalidSchedule: the document is not a valid schedule; the message names the place.
             ArchiveError: the code cannot be packed.
             RequestRefused: with the code `ScheduleEnded` or `TooManySchedules`.
 

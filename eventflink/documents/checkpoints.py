@@ -158,7 +158,7 @@ class StreamAnswer:
     """The last committed batch; -1: none was committed."""
     sources: list[StreamSourceProgress]
     input_rows: int
-    """Of the last batch that had any."""
+    """How many rows the newest batch had that was not empty."""
     input_rows_per_second: float
     processed_rows_per_second: float
     batch_duration_ms: int
@@ -236,4 +236,4 @@ class CompletedCheckpoint:
     """In the state stores of all streams."""
     state_bytes: int
     savepoint_path: str = ""
-    """The directory of the savepoint that it is; empty: it is none."""
+    """The directory of the savepoint; empty: the checkpoint is no savepoint."""

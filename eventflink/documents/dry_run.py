@@ -27,7 +27,7 @@ class DryRunPage:
     is_whole: bool
     """Whether nothing more follows at once."""
     reuse: list[WouldBeReused]
-    """Of each vertex of a job that would run again from somewhere."""
+    """Whether each vertex of a rerun would be reused, and why; empty: it is no rerun from a vertex or a failure."""
     differences: Differences
     """Of the states before and after."""
     leader_id: str

@@ -89,7 +89,7 @@ class CheckpointCompleted(CheckpointEvent):
     state_bytes: int
     """Of memory of these."""
     savepoint_path: str = ""
-    """The directory of the savepoint that it is; empty: it is none."""
+    """The directory of the savepoint; empty: the checkpoint is no savepoint."""
 
 
 @dataclass(slots=True)

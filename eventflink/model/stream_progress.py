@@ -88,7 +88,7 @@ class StreamProgress:
     sources: tuple[StreamSourceProgress, ...] = ()
     """Each source of the stream."""
     input_rows: int = 0
-    """Of the last batch that had any."""
+    """How many rows the newest batch had that was not empty."""
     input_rows_per_second: float = 0.0
     """As Spark reports it."""
     processed_rows_per_second: float = 0.0
