@@ -117,11 +117,22 @@ def _decide_backfill(state: ClusterState, schedule_id: str, schedule: Schedule, 
     if backfill is None:
         return []
     following_ms, origin = next_of_backfill(schedule.definition, backfill, instant_ms), InstantOrigin.BACKFILL
-    job_id = job_id_of(schedule_id, instant_ms)
-    if not backfill.repeats_finished and state.dispatcher.status_of(job_id) is JobStatus.FINISHED:
-        message = f"job '{job_id}' had finished"
+    if not backfill.repeats_finished and (finished := _finished_job(state, schedule_id, instant_ms)) is not None:
+        message = f"job '{finished}' had finished"
         return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.FINISHED_BEFORE, message)]
     return _start(state, schedule_id, schedule, instant_ms, following_ms, origin, context)
+
+
+def _finished_job(state: ClusterState, schedule_id: str, instant_ms: int) -> str | None:
+    """Return a job that has finished for an instant, a rerun among them; None: no such job is remembered."""
+    job_id = job_id_of(schedule_id, instant_ms)
+    if state.dispatcher.status_of(job_id) is JobStatus.FINISHED:
+        return job_id
+    for job in state.dispatcher.jobs.values():
+        of = job.scheduled
+        if of is not None and of.instant_ms == instant_ms and of.schedule_id == schedule_id and job.status is JobStatus.FINISHED:
+            return job.job_id
+    return None
 
 
 def _start(

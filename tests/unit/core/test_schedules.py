@@ -345,6 +345,17 @@ def test_what_had_finished_is_not_run_again_by_a_backfill_unless_it_is_asked_for
     assert fired[3:] == [f"{job_id}-2" for job_id in fired[:3]]
 
 
+def test_an_instant_whose_failed_job_was_run_again_and_finished_is_left_out_of_a_backfill(cluster: ScriptedCluster) -> None:
+    put(cluster, interval="1d")
+    say(cluster, "StartBackfill", first_ms=0, end_ms=1)
+    cluster.run(cluster.take_effects() + cluster.pass_time(0), lambda _: ExecutionState.FAILED)
+    cluster.run(cluster.command(type="RerunJob", rerun_of=job_id_of("s", 0), job_id="again"))
+    say(cluster, "StartBackfill", first_ms=0, end_ms=1)
+    cluster.pass_time(0)
+    [skipped] = cluster.events(InstantsSkipped)
+    assert (skipped.reason, skipped.message) == (SkipReason.FINISHED_BEFORE, "job 'again' had finished")
+
+
 def test_a_backfill_is_cancelled_with_its_jobs_and_there_is_one_at_a_time(cluster: ScriptedCluster) -> None:
     put(cluster, interval="1d")
     effects = say(cluster, "StartBackfill", first_ms=0, end_ms=9 * DAY_MS, concurrency=2) + cluster.pass_time(0)
