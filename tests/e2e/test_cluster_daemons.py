@@ -37,7 +37,7 @@ def check_daemon(daemon: dict[str, Any], log_directory: Path) -> None:
 
 
 def task_managers_by_rest(url: str) -> list[str]:
-    with urllib.request.urlopen(f"{url}/taskmanagers", timeout=30) as answer:
+    with urllib.request.urlopen(f"{url}/taskmanagers", timeout=120) as answer:
         return [row["id"] for row in json.load(answer)["taskmanagers"]]
 
 

@@ -32,7 +32,7 @@ def ssh_options(tmp_path: Path) -> Iterator[str]:
     directory = tmp_path / "ssh"
     directory.mkdir(mode=0o700)
     for name in ("host_key", "user_key"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / name)], check=True, timeout=30)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(directory / name)], check=True, timeout=120)
     shutil.copy(directory / "user_key.pub", directory / "authorized_keys")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # Where a privileged sshd separates its privileges.
@@ -53,7 +53,7 @@ def ssh_options(tmp_path: Path) -> Iterator[str]:
         yield f"-F {directory}/config"
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(120)
         log.close()
 
 

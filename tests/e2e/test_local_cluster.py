@@ -40,7 +40,7 @@ class LocalCluster:
         assert self.process.poll() is None, self.output.read_text()
 
     def run(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*PROGRAM, *self.options, *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run([*PROGRAM, *self.options, *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=120)
 
     def json(self, *arguments: str, stdin: str | None = None) -> Any:
         finished = self.run(*arguments, "--json", stdin=stdin)
@@ -106,7 +106,7 @@ def test_the_rest_process_lists_the_jobs_and_is_replaced_when_it_is_killed(clust
         url = read(cluster.directory / "data", Announced.REST, process.pid)
         if url is None:
             return False
-        with urllib.request.urlopen(f"{url}/jobs", timeout=30) as answer:
+        with urllib.request.urlopen(f"{url}/jobs", timeout=120) as answer:
             return job_id in [job["id"] for job in json.load(answer)["jobs"]]
 
     first = rest()

@@ -21,7 +21,7 @@ def test_up_ends_with_the_exit_code_of_the_cluster_that_is_shut_down(tmp_path: P
     try:
         wait_until(lambda: told.read_text().endswith("\n") or process.poll() is not None, "it is up", 90)
         where = json.loads(told.read_text())
-        with urllib.request.urlopen(f"{where['rest_url']}/config", timeout=60) as answer:
+        with urllib.request.urlopen(f"{where['rest_url']}/config", timeout=120) as answer:
             assert answer.status == HTTPStatus.OK
         options += ["--bootstrap", where["bootstrap"], "--cluster-id", where["cluster_id"]]
         asked = subprocess.run(

@@ -35,7 +35,7 @@ from tests.support.running_cluster import wait_until
 
 def create(bootstrap: str, name: str, partitions: int, configuration: dict[str, str]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1, config=configuration)])[name].result(10)
+    admin.create_topics([NewTopic(name, partitions, 1, config=configuration)])[name].result(120)
 
 
 def produce(bootstrap: str, name: str, count: int) -> None:
@@ -77,7 +77,7 @@ def test_a_topic_deleted_by_somebody_is_created_again_with_another_id(bootstrap:
     assert topic_ids(bootstrap, cluster_id) == before
     name = topic_name(cluster_id, Topic.SUBMISSIONS)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([name], operation_timeout=10)[name].result(10)
+    admin.delete_topics([name], operation_timeout=10)[name].result(120)
     deadline = time.monotonic() + 10
     while Topic.SUBMISSIONS in {row.topic for row in describe_topics(bootstrap, cluster_id)}:
         assert time.monotonic() < deadline

@@ -123,7 +123,7 @@ def test_without_kafka_a_history_server_answers_what_the_archive_in_flinks_forma
 
 
 def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=120) as answer:
         return json.load(answer)
 
 

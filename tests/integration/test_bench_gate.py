@@ -44,7 +44,7 @@ class Checkout:
 
     def git(self, *arguments: str) -> None:
         identity = ("-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false")
-        subprocess.run(["git", *identity, *arguments], cwd=self.directory, check=True, timeout=60)
+        subprocess.run(["git", *identity, *arguments], cwd=self.directory, check=True, timeout=120)
 
     def commit(self, message: str) -> None:
         self.git("add", "--all")

@@ -53,7 +53,7 @@ class RunningServer:
         return BlobServer(self.store, self.settings)
 
     def call(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(120)
 
     def stop(self) -> None:
         self.call(self.server.stop())
@@ -61,7 +61,7 @@ class RunningServer:
 
     def _end(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
+        self.thread.join(120)
         self.loop.close()
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
@@ -243,7 +243,7 @@ def test_more_requests_than_the_backlog_holds_are_told_to_come_back(tmp_path: Pa
             with pytest.raises(BlobUnavailable, match="2 attempts"):
                 put_blob(server.address, b"x", attempts=2)
             assert time.monotonic() - started >= 1  # As Retry-After says.
-        assert waiting.result(10) == b"1"
+        assert waiting.result(120) == b"1"
 
 
 def test_a_client_that_is_told_to_come_back_does(tmp_path: Path) -> None:

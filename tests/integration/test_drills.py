@@ -280,7 +280,7 @@ def test_a_rehearsal_that_fails_leaves_nothing_behind(production: Production) ->
 def test_a_master_rehearses_only_under_a_scratch_id(production: Production) -> None:
     """A real master with this key would never clean up."""
     program = [sys.executable, "-m", "eventflink.cli", "-c", str(production.configuration_path), "-D", "drills.rehearsal=true", "master"]
-    done = zygote.run(program, capture_output=True, text=True, timeout=60)
+    done = zygote.run(program, capture_output=True, text=True, timeout=120)
     assert done.returncode == ExitCode.ENVIRONMENT
     assert f"a master of '{production.cluster_id}' would never clean up" in done.stderr
 

@@ -66,7 +66,7 @@ def test_it_keeps_its_data_over_a_restart_on_another_port(tmp_path: Path) -> Non
     topic = "kept"
     with EmbeddedBroker(tmp_path) as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(10)
+        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(120)
         produce(broker.bootstrap_servers, topic, b"first")
         first_port = broker.bootstrap_servers
         with pytest.raises(BrokerUnavailable, match="another broker is using"):
@@ -85,7 +85,7 @@ def test_it_dies_with_its_owner_and_its_directory_is_free_again(tmp_path: Path) 
     java_process_id = int(owner.stdout.readline())
     os.kill(java_process_id, 0)
     owner.send_signal(signal.SIGKILL)
-    owner.wait(10)
+    owner.wait(120)
     owner.stdout.close()
     assert wait_until_gone(java_process_id, 30.0)
     with EmbeddedBroker(tmp_path) as broker:

@@ -136,7 +136,7 @@ def test_a_job_is_rescaled_and_cancelled_in_flinks_dashboard(cluster: ScriptedCl
 def test_a_bundle_is_run_in_flinks_dashboard(cluster: ScriptedCluster, browser: Tabs) -> None:
     with served(cluster) as serving:
         body, kind = encode_multipart_formdata({"jarfile": ("numbers.jar", bundle())})
-        urllib.request.urlopen(urllib.request.Request(f"{serving.url}/jars/upload", body, {"Content-Type": kind}), timeout=30).close()
+        urllib.request.urlopen(urllib.request.Request(f"{serving.url}/jars/upload", body, {"Content-Type": kind}), timeout=120).close()
         dashboard = FlinkDashboard(browser, serving.url)
         dashboard.show("submit", "numbers.jar")
         dashboard.page.get_by_text("numbers.jar").click()

@@ -105,7 +105,7 @@ def url(cluster: ScriptedCluster, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def get(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=120) as answer:
         return json.load(answer)
 
 

@@ -105,7 +105,7 @@ class ScriptedLeader:
 
     def stop(self) -> None:
         self.stopping.set()
-        self.thread.join(10)
+        self.thread.join(120)
         self.producer.flush(5)
         self.consumer.close()
 
@@ -227,7 +227,7 @@ def test_pipelined_requests_each_get_their_own_answer(bootstrap: str, leader: Sc
             if job_id.endswith("7"):
                 assert isinstance(future.exception(10), RequestRefused)
             else:
-                assert future.result(10).job_id == job_id
+                assert future.result(120).job_id == job_id
     assert len(leader.seen) == 500
 
 
@@ -439,7 +439,7 @@ def test_a_follower_passes_over_what_strangers_wrote_and_over_nothing_that_may_b
         follow(bootstrap, leader.cluster_id, 0)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.delete_records([TopicPartition(name, 0, 2)]).values():
-        future.result(10)
+        future.result(120)
     with pytest.raises(LogUnreadable, match="the offset to read was not found"):
         follow(bootstrap, leader.cluster_id, 0)
 
@@ -452,7 +452,7 @@ def test_a_request_that_its_caller_gave_up_is_sent_no_more_and_makes_room(
     with PipelinedClient(bootstrap, leader.cluster_id, request_timeout_s=20, max_pending=1) as client:
         given_up = client.send(CancelJob(job_id="given-up"))
         assert given_up.cancel()
-        assert client.send(CancelJob(job_id="wanted")).result(10).job_id == "wanted"
+        assert client.send(CancelJob(job_id="wanted")).result(120).job_id == "wanted"
         time.sleep(0.6)  # What was sent before arrives.
         seen = len(leader.seen)
         time.sleep(0.6)

@@ -388,7 +388,7 @@ def test_a_notebook_shows_a_cluster_and_a_job_while_it_runs(cluster: RunningClus
         "cluster.job('words').watch()",
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
-    NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
     shown = [[output["data"] for output in cell.outputs] for cell in notebook.cells]
     assert "led by first" in shown[0][0]["text/html"]
     assert "<svg" in shown[1][0]["text/html"]

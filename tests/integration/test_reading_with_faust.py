@@ -13,7 +13,7 @@ from eventflink.log.topic_reader import BATCH_RECORDS, MAX_BATCHES
 
 RECORDS = 6_000
 PAUSE_EVERY = 500
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 QUIET_S = 1.5
 
 

@@ -47,7 +47,7 @@ def call(method: str, url: str, body: dict[str, Any] | None = None) -> tuple[int
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json; charset=UTF-8"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             text, kind = answer.read().decode(), answer.headers["Content-Type"]
             return answer.status, json.loads(text) if kind.startswith("application/json") else text
     except urllib.error.HTTPError as error:
@@ -74,7 +74,7 @@ def submit_with_code(url: str) -> str:
     data = random.Random(1).randbytes(2 * 1024 * 1024)
     body, kind = encode_multipart_formdata([("document", ENDLESS), ("code", ("endless.py", CODE)), ("code", ("data/noise.bin", data))])
     request = urllib.request.Request(f"{url}/eventflink/v1/jobs", body, {"Content-Type": kind})
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=120) as answer:
         return str(json.load(answer)["job_id"])
 
 

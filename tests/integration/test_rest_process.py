@@ -52,7 +52,7 @@ def get(url: str, min_offset: int = -1, tls: ssl.SSLContext | None = None, **hea
     """Return status, offset and document of an answer."""
     request = urllib.request.Request(url, headers={"X-Eventflink-Min-Offset": str(min_offset), **headers})
     try:
-        with urllib.request.urlopen(request, timeout=30, context=tls) as answer:
+        with urllib.request.urlopen(request, timeout=120, context=tls) as answer:
             return answer.status, int(answer.headers.get("X-Eventflink-Offset", "-1")), json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, -1, json.load(error)
@@ -74,7 +74,7 @@ def test_what_was_accepted_is_read_at_its_offset_and_through_the_loss_of_the_lea
     wait_until(lambda: [each["ready"] for each in get(f"{url}/eventflink/v1/masters/present")[2]["masters"]] == [False, True], "a standby")
     cluster.kill("master-1")
     assert get(f"{url}/v1/jobs")[2] == answer
-    with urllib.request.urlopen(f"{url}/eventflink/v1/changes", timeout=30) as changes:
+    with urllib.request.urlopen(f"{url}/eventflink/v1/changes", timeout=120) as changes:
         stands_at = next_frame(changes)
         second = cluster.submit(cluster.graph(NO_SLOT))
         seen = stands_at
@@ -229,11 +229,11 @@ def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(u
     submission = json.dumps({"document": {"name": "by oscar", "vertices": [NO_SLOT]}}).encode()
     headers = {"Content-Type": "application/json", **tokens.headers(AccessRole.OPERATOR)}
     submit = urllib.request.Request(f"{url}/eventflink/v1/jobs", submission, headers)
-    with urllib.request.urlopen(submit, timeout=30, context=tls) as answer:
+    with urllib.request.urlopen(submit, timeout=120, context=tls) as answer:
         assert unharmed.job(json.load(answer)["job_id"]).actor == "oscar"
     with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
         get(f"{url}/jobs", tls=ssl.create_default_context())
-    with pytest.raises(ConnectionError), urllib.request.urlopen(url.replace("https", "http"), timeout=30):
+    with pytest.raises(ConnectionError), urllib.request.urlopen(url.replace("https", "http"), timeout=120):
         pass
     tokens.file.chmod(0o644)
     assert get(f"{url}/jobs", end, tls, **tokens.headers(AccessRole.ADMIN))[0] == 503

@@ -278,7 +278,7 @@ def test_of_a_log_that_is_empty_the_newest_whole_snapshot_is_brought_into_a_new_
 def test_a_cluster_from_before_there_were_snapshots_is_read_from_its_first_record(bootstrap: str, cell: Cell) -> None:
     name = topic_name(cell.cluster_id, Topic.SNAPSHOTS)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([name], operation_timeout=10)[name].result(10)
+    admin.delete_topics([name], operation_timeout=10)[name].result(120)
     cell.check()
 
 
@@ -359,8 +359,8 @@ def test_a_snapshot_that_is_not_what_the_log_leads_to_is_refuted(cell: Cell) -> 
     manifest, chunks = take_snapshot(replay(*cell.reach, new_fold()), "lying", "master-1", log_topic_id(*cell.reach))
     write_snapshot(*cell.reach, replace(manifest, digest="0" * 64), chunks)
     arguments = ["--bootstrap", cell.bootstrap, "--cluster-id", cell.cluster_id, "--master-id", "master-2", "--snapshot-id"]
-    assert subprocess.run([*SNAPSHOTTER, "confirm", *arguments, "lying"], check=False, timeout=60).returncode == REFUTED
-    assert subprocess.run([*SNAPSHOTTER, "confirm", *arguments, "absent"], check=False, timeout=60).returncode == REFUTED
+    assert subprocess.run([*SNAPSHOTTER, "confirm", *arguments, "lying"], check=False, timeout=120).returncode == REFUTED
+    assert subprocess.run([*SNAPSHOTTER, "confirm", *arguments, "absent"], check=False, timeout=120).returncode == REFUTED
 
 
 def test_the_log_is_trimmed_only_behind_a_confirmed_snapshot_and_the_cluster_goes_on(cell: Cell) -> None:
@@ -428,7 +428,7 @@ def test_the_snapshotter_is_a_process_that_does_its_work_and_says_how_it_went(ce
 
 def test_a_snapshotter_whose_master_died_before_it_was_ready_ends_at_once(cell: Cell) -> None:
     arguments = ["--bootstrap", cell.bootstrap, "--cluster-id", cell.cluster_id, "--master-id", "master-1", "--parent", str(os.getppid())]
-    assert subprocess.run([*SNAPSHOTTER, "take", *arguments], check=False, timeout=60).returncode == FAILED
+    assert subprocess.run([*SNAPSHOTTER, "take", *arguments], check=False, timeout=120).returncode == FAILED
     assert list_snapshots(*cell.reach) == []
 
 

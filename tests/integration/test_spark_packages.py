@@ -39,14 +39,14 @@ def topics(bootstrap: str) -> Iterator[tuple[str, str]]:
     """Two topics of three partitions, the first of which holds 100 records."""
     admin, names = AdminClient({"bootstrap.servers": bootstrap}), (f"in-{uuid.uuid4().hex}", f"out-{uuid.uuid4().hex}")
     for made in admin.create_topics([NewTopic(name, 3, 1) for name in names]).values():
-        made.result(30)
+        made.result(120)
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(100):
         producer.produce(names[0], key=str(number), value=f"v{number}")
     assert producer.flush(30) == 0
     yield names
     for deleted in admin.delete_topics(list(names)).values():
-        deleted.result(30)
+        deleted.result(120)
 
 
 def test_a_task_reads_kafka_and_copies_a_topic_as_a_stream_with_the_connector_and_spark_shows_its_own_pages(
@@ -64,7 +64,7 @@ def test_a_task_reads_kafka_and_copies_a_topic_as_a_stream_with_the_connector_an
     rows = read_result(subtask.outputs, 1_000).to_pylist()
     expected = [{"topic": topic, "value": f"v{number}"} for topic in topics for number in range(100)]
     assert sorted(rows, key=repr) == sorted(expected, key=repr)
-    with urllib.request.urlopen(f"http://127.0.0.1:{ui_port}/jobs/", timeout=30) as page:
+    with urllib.request.urlopen(f"http://127.0.0.1:{ui_port}/jobs/", timeout=120) as page:
         assert "<title>eventflink - Spark Jobs</title>" in page.read().decode()
 
 

@@ -75,7 +75,7 @@ def test_where_there_can_be_no_cache_spark_starts_without(tmp_path: Path, monkey
     (tmp_path / "package" / "jars").mkdir(parents=True)
     run = [sys.executable, "-c", ENSURE_HOME, str(tmp_path / "package"), str(tmp_path / "run")]
     (tmp_path / "run").mkdir()
-    said = subprocess.run(run, input="\n", stdout=subprocess.PIPE, text=True, check=True, timeout=60).stdout
+    said = subprocess.run(run, input="\n", stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
     assert said == f"{tmp_path / 'run' / 'home'} jars\n"
     assert ClassData("spark", Path(sys.executable), (), "Main").options == ()
 
@@ -91,6 +91,6 @@ def test_processes_that_make_the_home_at_once_have_the_same_and_whole_one(tmp_pa
         assert process.stdin is not None
         process.stdin.write("\n")
         process.stdin.flush()
-    said = {process.communicate(timeout=60)[0].strip() for process in started}
+    said = {process.communicate(timeout=120)[0].strip() for process in started}
     [home] = [entry for entry in cache.iterdir() if entry.name.startswith("spark-") and "connector" not in entry.name]
     assert said == {" ".join([str(home), *names])}

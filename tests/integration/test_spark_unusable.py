@@ -58,7 +58,7 @@ def test_a_spark_whose_cores_are_all_taken_answers_the_canary(tmp_path: Path) ->
         wait_until_it_computes(find_spark(tmp_path))
         channel, metadata = open_channel(remote)
         with channel:
-            answers = channel.unary_stream(EXECUTE)(trivial_query(str(uuid.uuid4())), metadata=metadata, timeout=60)
+            answers = channel.unary_stream(EXECUTE)(trivial_query(str(uuid.uuid4())), metadata=metadata, timeout=120)
             assert len(list(answers)) > 0
 
 

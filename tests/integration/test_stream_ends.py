@@ -461,5 +461,5 @@ def test_records_that_are_gone_before_they_were_read_end_the_stream(cluster: Run
     committed(cluster, target, 1)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for gone in admin.delete_records([TopicPartition(source, 0, 10)]).values():
-        gone.result(30)
+        gone.result(120)
     assert re.search(f"Some data may have been lost .*{source}", cause_of(cluster, job_id))

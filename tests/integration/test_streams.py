@@ -354,7 +354,7 @@ def test_a_stream_whose_client_is_gone_ends_by_itself(spark: str, tmp_path: Path
         "writer.trigger(processingTime='2 seconds').start(sys.argv[2] + '/out')\n"
         "os._exit(0)\n"
     )
-    subprocess.run([sys.executable, "-c", client, session_address(spark, str(uuid.uuid4())), str(tmp_path)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", client, session_address(spark, str(uuid.uuid4())), str(tmp_path)], check=True, timeout=120)
 
     def batches() -> int:
         commits = tmp_path / "checkpoint" / "commits"

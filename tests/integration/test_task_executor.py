@@ -81,12 +81,12 @@ class Blobs:
         return BlobServer(BlobStore(LocalStorage(directory)), BlobServerSettings(max_bytes=1 << 24))
 
     def call(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(10)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(120)
 
     def stop(self) -> None:
         self.call(self.server.stop())
         self.loop.call_soon_threadsafe(self.loop.stop)
-        self.thread.join(10)
+        self.thread.join(120)
 
 
 class Cell:
@@ -305,7 +305,7 @@ def test_its_own_partition_alone_is_read_and_what_is_for_others_there_is_not_dec
     assert deployment_partition("tm", grown) != deployment_partition("tm", cell.partitions)
     topic = topic_name(cell.cluster_id, Topic.DEPLOYMENTS)
     admin = AdminClient({"bootstrap.servers": cell.bootstrap})
-    admin.create_partitions([NewPartitions(topic, grown)])[topic].result(10)
+    admin.create_partitions([NewPartitions(topic, grown)])[topic].result(120)
     cell.wait_for(lambda: len(admin.list_topics(topic, timeout=5).topics[topic].partitions) == grown)
     cell.effect(LeaderChanged("m2", cell.blobs.address, grown))
     cell.producer.flush(10)
@@ -463,7 +463,7 @@ def test_one_id_is_one_task_executor(cell: Cell) -> None:
     cell.register()
     command = cell.process.args
     assert isinstance(command, list)
-    second = subprocess.run(command, capture_output=True, timeout=60, check=False, text=True)
+    second = subprocess.run(command, capture_output=True, timeout=120, check=False, text=True)
     assert second.returncode == 1
     assert "TaskExecutorNotStarted" in second.stderr
     assert cell.process.poll() is None

@@ -110,7 +110,7 @@ def test_masters_and_task_managers_tell_where_their_metrics_are(
     assert set(masters) == {"first", "second"}
     assert task_managers == gateway.request_task_manager_metric_query_service_addresses()
     for address, own in ((masters["first"], 'jm_id="first"'), (masters["second"], 'jm_id="second"'), (task_managers["tm"], 'tm_id="tm"')):
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=120) as answer:
             assert own in answer.read().decode()
     assert command(cluster, "metrics", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"masters": masters, "task_managers": task_managers}

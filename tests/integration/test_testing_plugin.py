@@ -403,6 +403,6 @@ def test_options_that_no_test_could_use_are_refused_at_once(tmp_path: Path) -> N
 def test_a_run_that_does_not_use_the_plugin_loads_nothing_of_eventflink_but_it() -> None:
     [(name, module)] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"].items()
     loaded = f"import json, pytest, sys; before = set(sys.modules); import {module}; print(json.dumps(sorted(set(sys.modules) - before)))"
-    output = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=60).stdout
+    output = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True, timeout=120).stdout
     assert name == module  # So `pytest -p` and the entry point do not register it twice.
     assert json.loads(output) == ["eventflink", "eventflink.testing", module]

@@ -26,7 +26,7 @@ from eventflink.log.replay import log_bounds, read_log
 from eventflink.log.topic_reader import FETCH_WAIT_MS, GATHERING_MS, TopicReader
 from tests.support.running_cluster import wait_until
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 
 
 class _Taken:
@@ -58,7 +58,7 @@ def _taking(taken: _Taken) -> Iterator[_Taken]:
         yield taken
     finally:
         taken.reader.close()
-        assert taken.reader.join(10)
+        assert taken.reader.join(120)
 
 
 @pytest.fixture

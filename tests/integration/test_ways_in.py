@@ -110,7 +110,7 @@ def test_kcat_an_avro_producer_and_the_command_line_end_in_the_same_events(clust
     else:
         topic = topic_name(cluster.cluster_id, Topic.SUBMISSIONS)
         line = json.dumps({"job_id": ids[3], "job_graph": NOOP}) + "\n"
-        subprocess.run([kcat, "-P", "-b", cluster.bootstrap, "-t", topic], input=line.encode(), check=True, timeout=30)
+        subprocess.run([kcat, "-P", "-b", cluster.bootstrap, "-t", topic], input=line.encode(), check=True, timeout=120)
     for job_id in ids:
         cluster.wait_for_status(job_id, JobStatus.FINISHED)
     cluster.wait_for(lambda fold: not fold.master.dispatcher.dirty, "all clean")

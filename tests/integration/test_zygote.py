@@ -20,7 +20,7 @@ from eventflink.model.statuses import JobStatus
 from tests.support import zygote
 from tests.support.running_cluster import PROGRAM, RunningCluster, is_alive, running_cluster, wait_until
 
-TIMEOUT_S: Final = 60.0
+TIMEOUT_S: Final = 120.0
 NOWHERE: Final = ("-Dbootstrap.servers=127.0.0.1:1", "-Dcluster.id=none")
 
 

@@ -21,7 +21,7 @@ NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 MISSING: Final = "Chromium was not found: tests in a browser are skipped (Debian, Ubuntu: apt-get install chromium)"
 WIDE: Final = (1280, 800)
 PHONE: Final = (390, 844)
-TIMEOUT_MS: Final = 30_000
+TIMEOUT_MS: Final = 120_000
 _LOADING_FAILED: Final = "Failed to load resource"
 """How the console tells of an answer with an error, without saying which; that is noted with its method and path."""
 _ABANDONED: Final = "net::ERR_ABORTED"

@@ -16,7 +16,7 @@ from eventflink.leadership.worker_reconciliation import ListedWorker
 from eventflink.master.effects import RequestWorker
 
 ONE, TWO = RequestWorker("worker-1", 1, None), RequestWorker("worker-2", 1, None)
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
 class Heard:

@@ -32,4 +32,4 @@ def ftp_server(directory: Path) -> Iterator[str]:
         yield f"ftp://blobs:secret@127.0.0.1:{server.address[1]}"
     finally:
         stopped.set()
-        thread.join(10)
+        thread.join(120)

@@ -71,7 +71,7 @@ def install(wheel: Path, folder: Path, *wanted: str) -> Installation:
     ]
     subprocess.run(pip, check=True, capture_output=True, timeout=120)
     ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    said = subprocess.run([made.python, "-c", ask], check=True, capture_output=True, text=True, timeout=60)
+    said = subprocess.run([made.python, "-c", ask], check=True, capture_output=True, text=True, timeout=120)
     places, source = Path(said.stdout.strip()), Path(sysconfig.get_path("purelib"))
     for name in distributions:
         for top in {each.parts[0] for each in importlib.metadata.files(name) or [] if each.parts[0] not in ("..", "__pycache__")}:

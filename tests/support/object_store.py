@@ -22,7 +22,7 @@ BUCKET: Final = "jobs"
 ACCESS_KEY: Final = "key-of-jobs"
 _SECRET: Final = "secret-of-jobs"
 _OWNER: Final = ("key-of-the-owner", "secret-of-the-owner")
-_TIMEOUT_S: Final = 60.0
+_TIMEOUT_S: Final = 120.0
 _LOOPBACK: Final = "127.0.0.1"
 
 

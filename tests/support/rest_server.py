@@ -19,7 +19,7 @@ from tests.support.cluster import ScriptedCluster
 from tests.support.recorded_cluster import recorded
 from tests.support.rest_client import ScriptedDispatcher, dispatcher_of, services_with
 
-TIMEOUT_S: Final = 20
+TIMEOUT_S: Final = 120
 T = TypeVar("T")
 
 

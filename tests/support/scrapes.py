@@ -62,7 +62,7 @@ def get(address: str, path: str, **headers: str) -> tuple[int, str, str]:
     """Return status, content type and body of a page at host:port."""
     request = urllib.request.Request(f"http://{address}{path}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.status, answer.headers["Content-Type"], answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

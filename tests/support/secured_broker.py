@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from eventflink.local.embedded_broker import EmbeddedBroker
 
 _MODULES = "org.apache.kafka.common.security"
-_TIMEOUT_S = 30
+_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
 from eventflink.processes.log_files import last_lines
 
 _TIMEOUT_S: Final = 180.0
-_END_TIMEOUT_S: Final = 60.0
+_END_TIMEOUT_S: Final = 120.0
 _LEASE: Final = "users.lock"
 _ADDRESS: Final = "address"
 _LOG: Final = "owner.log"

@@ -29,7 +29,7 @@ def run_on_small_disk(place: Path, program: str) -> list[str]:
 
     It may `call("mount", ...)` again. The test is skipped where nobody may mount.
     """
-    ended = subprocess.run([sys.executable, "-c", _MOUNT + program, str(place)], capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", _MOUNT + program, str(place)], capture_output=True, text=True, check=False, timeout=120)
     assert ended.returncode == 0, ended.stderr
     if ended.stdout.startswith("NO "):
         pytest.skip(f"this machine lets nobody mount a small file system: {ended.stdout.strip()}")

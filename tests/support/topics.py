@@ -10,7 +10,7 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 PARTITION_UA = -1
 """What librdkafka calls the partition that a record finds for itself."""
 

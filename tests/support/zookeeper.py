@@ -15,8 +15,8 @@ from typing import Self
 from eventflink.local.java import find_java
 from eventflink.processes import die_with_parent
 
-START_TIMEOUT_S = 30.0
-STOP_TIMEOUT_S = 10.0
+START_TIMEOUT_S = 120.0
+STOP_TIMEOUT_S = 120.0
 REQUEST_TIMEOUT_S = 2.0
 TICK_MS = 200
 """Sessions last from 2 to 20 ticks, unless the configuration below says otherwise."""

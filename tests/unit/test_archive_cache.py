@@ -83,7 +83,7 @@ def test_what_a_process_uses_stays_until_it_is_gone_and_for_the_delay_after(
         os.utime(path, (0, 0))  # It has run for very long.
         assert release_unused(tmp_path, 10, kept=0) == 0
         end(process)
-        process.wait(10)
+        process.wait(120)
     assert release_unused(tmp_path, 10) == 0, "it was seen in use just now"
     os.utime(path, (0, 0))
     assert release_unused(tmp_path, 10) == 1

@@ -162,7 +162,7 @@ def run_archiver(
         for job_id in [*pending, "nobody", *pending]:
             archiver.submit(ArchiveJob(job_id))
             await asyncio.sleep(0)  # They end soon after each other, and not at once.
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await is_done.wait()
         task.cancel()
 

@@ -353,5 +353,5 @@ def test_a_master_loads_no_library_for_storages_and_metrics_that_it_does_not_hav
         "import sys\nimport eventflink.entrypoint.master_process\nfrom eventflink.blob.open_storage import open_storage\n"
         "open_storage(sys.argv[1])\nprint(*sorted({'fsspec', 'prometheus_client'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == []

@@ -32,7 +32,7 @@ def test_clean_ups_of_jobs_that_end_soon_after_each_other_have_one_outcome(tmp_p
         for _ in range(10):
             await asyncio.sleep(0)
         cleaner.submit(CleanUp("second", ()))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await has_outcome.wait()
         task.cancel()
 
@@ -106,7 +106,7 @@ def test_a_directory_that_is_moved_away_while_it_is_emptied_takes_the_clean_up_n
 def deep(tmp_path: Path) -> Iterator[Path]:
     """A directory for directories that are nested so deeply that Python's own clean-up would end in an error: of a test that has failed."""
     yield tmp_path
-    subprocess.run(["rm", "-rf", "--", str(tmp_path)], check=True, timeout=60)
+    subprocess.run(["rm", "-rf", "--", str(tmp_path)], check=True, timeout=120)
 
 
 def test_clean_up_keeps_results_and_removes_what_lies_beside_them_however_deep(deep: Path) -> None:

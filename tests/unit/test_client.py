@@ -135,7 +135,7 @@ def test_a_document_that_is_none_is_refused_before_anything_is_asked(tmp_path: P
 
 def test_importing_the_package_loads_nothing() -> None:
     code = "import sys, eventflink; print([m for m in sys.modules if m.split('.')[0] in ('eventflink', 'confluent_kafka', 'click')])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120).stdout
     assert out.strip() == "['eventflink']"
 
 

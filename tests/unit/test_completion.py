@@ -107,7 +107,7 @@ def test_where_nobody_answers_nothing_is_offered_and_nothing_is_said(tmp_path: P
     for option in (f"-D data.directory={tmp_path}", "-c /does/not/exist.yaml", "-D nonsense=1"):
         environment["COMP_WORDS"] = f"eventflink {option} --bootstrap {NOWHERE} status x"
         done = subprocess.run(
-            [sys.executable, "-m", "eventflink.cli"], env=environment, capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, "-m", "eventflink.cli"], env=environment, capture_output=True, text=True, timeout=120, check=False
         )
         assert (done.stdout.strip(), done.stderr) == ("", "")
 

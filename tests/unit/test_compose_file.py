@@ -12,7 +12,7 @@ COMPOSE_FILE = Path(__file__).parents[2] / "docker-compose.yml"
 
 def check(file: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(file)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_the_compose_file_fits_the_specification() -> None:

@@ -48,7 +48,7 @@ def run() -> Iterator[Run]:
     yield start
     for process in started:
         process.kill()
-        process.wait(10)
+        process.wait(120)
         assert process.stdout is not None
         process.stdout.close()
 
@@ -161,7 +161,7 @@ def test_workers_of_a_resource_driver_are_stopped_when_they_are_meant(tmp_path: 
     assert stop(of, DaemonKind.TASK_EXECUTOR) == ()
     [report] = stop(of, DaemonKind.WORKER)
     assert (report.daemon_id, report.kind, report.state) == ("worker-1", DaemonKind.WORKER, DaemonState.STOPPED)
-    assert worker.wait(10) == -signal.SIGTERM
+    assert worker.wait(120) == -signal.SIGTERM
     assert (workers.all(), [file.daemon_id for file in files.all()]) == ([], ["master-a"])
 
 
@@ -183,7 +183,7 @@ def test_status_tells_what_runs_what_is_missing_and_what_is_too_much(tmp_path: P
     for daemon_id, process in {"tm-a": running, "tm-b": gone, "tm-old": running}.items():
         files.write(file_of(process.pid, daemon_id))
     gone.kill()
-    gone.wait(5)
+    gone.wait(120)
     daemons = tuple(Daemon(kind=DaemonKind.TASK_EXECUTOR, daemon_id=d, host="localhost") for d in ("tm-a", "tm-b", "tm-c"))
     reports = of.serve(HostRequest(action=Action.STATUS, host="localhost", daemons=daemons)).daemons
     assert [(r.daemon_id, r.state.value, r.is_named) for r in reports] == [

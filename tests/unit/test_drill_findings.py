@@ -215,10 +215,10 @@ def give(process_id: int, step: DrillStepType, duration_ms: int = 0) -> SignalOr
 
 def test_a_signal_kills_or_stops(process: subprocess.Popen[bytes]) -> None:
     give(process.pid, DrillStepType.KILL)
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(120) == -signal.SIGKILL
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         give(other.pid, DrillStepType.STOP)
-        assert other.wait(10) == -signal.SIGTERM
+        assert other.wait(120) == -signal.SIGTERM
     with pytest.raises(DrillRefused, match="cannot be signalled: No such process"):
         give(process.pid, DrillStepType.KILL)
 
@@ -248,7 +248,7 @@ def test_a_rehearsing_cleaner_says_that_all_is_done_and_touches_nothing(cleaner:
         one = cleaner(Place(str(tmp_path)), outcomes.append, lambda *_: None)
         task = asyncio.create_task(one.run())
         one.submit(CleanUp("job", ()))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             while not outcomes:  # noqa: ASYNC110 - the cleaner signals nobody but its callback
                 await asyncio.sleep(0.01)
         task.cancel()

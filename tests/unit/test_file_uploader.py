@@ -41,7 +41,7 @@ def test_what_a_task_puts_in_the_place_of_its_log_is_neither_sent_nor_waited_for
     ends: queue.Queue[tuple[str | None, str | None]] = queue.Queue()
     uploader = FileUploader(logs, 1)
     uploader.submit(FileUploadOrder("r", "job", "a", 0, 1, TaskFile.STDOUT), "no.host.invalid:1", lambda *end: ends.put(end))
-    key, error = ends.get(timeout=30)
+    key, error = ends.get(timeout=120)
     assert key is None
     assert error is not None
     assert "no.host" not in error

@@ -107,7 +107,7 @@ def test_a_child_process_connects_as_its_parent_does_and_is_told_no_secret(secre
     assert SECRET not in told
     assert json.loads(told) == {KAFKA: {"sasl.password": secret, "sasl.username": "me"}}
     code = f"from eventflink.model.kafka_settings import client_settings; print(client_settings({KAFKA!r})['sasl.password'])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout.strip() == SECRET
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120).stdout.strip() == SECRET
 
 
 @pytest.mark.parametrize("keys", [{}, {"kafka.client.rack": "r1"}], ids=["no keys", "keys of its own"])
@@ -115,7 +115,7 @@ def test_a_child_process_knows_the_role_of_its_parent(keys: dict[str, str]) -> N
     session = Session(None, {"bootstrap.servers": KAFKA, **keys}, verbose=False, role=KafkaRole.TASKMANAGER)
     assert session.configuration.bootstrap_servers == KAFKA
     code = "from eventflink.model.kafka_settings import own_role; print(own_role())"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120).stdout
     assert told.strip() == own_role() == KafkaRole.TASKMANAGER
 
 

@@ -83,6 +83,6 @@ def test_a_text_is_not_put_in_where_there_is_one_or_behind_a_seal() -> None:
 )
 def test_a_guardian_loads_no_more_than_it_needs_to_wait_and_to_speak(module: str, known: set[str], packages: set[str]) -> None:
     command = [sys.executable, "-c", LOADED, module]
-    ours, theirs = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    ours, theirs = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout.splitlines()
     assert set(ours.split()) - known == {module}
     assert set(theirs.split()) <= packages

@@ -36,7 +36,7 @@ def named(name: str) -> TaskManagerFileUploadOrder:
 def find(tmp_path: Path, stdout: int, stderr: int) -> list[str]:
     """Return what a process with these outputs finds its log and its standard output to be."""
     answers = tmp_path / "answers"
-    subprocess.run([sys.executable, "-c", FIND, str(answers)], stdout=stdout, stderr=stderr, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", FIND, str(answers)], stdout=stdout, stderr=stderr, check=True, timeout=120)
     return answers.read_text().split("\n")
 
 

@@ -30,7 +30,7 @@ def flood(leader: Hand, test: Callable[[int], Awaitable[None]]) -> None:
         server = QueryServer(NOWHERE, "nobody", "m-1", "127.0.0.1", 0, lambda: leader.participant)
         port = await server.start()
         try:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(120):
                 await test(port)
         finally:
             await server.stop()

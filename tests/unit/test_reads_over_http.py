@@ -49,7 +49,7 @@ async def asking(present: Callable[[], Participant | None]) -> AsyncIterator[Ask
 
 def with_server(present: Callable[[], Participant | None], test: Callable[[Asker], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(30), asking(present) as asker:
+        async with asyncio.timeout(120), asking(present) as asker:
             await test(asker)
 
     asyncio.run(run())

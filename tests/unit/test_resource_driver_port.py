@@ -39,7 +39,7 @@ class MemoryDriver:
         self.handler = handler
 
     def list_workers(self) -> list[ListedWorker]:
-        assert self.gate.wait(10)
+        assert self.gate.wait(120)
         if self.list_failures:
             raise self.list_failures.pop()
         return [ListedWorker(worker_id, runs, "" if runs else "out of memory") for worker_id, runs in self.workers.items()]

@@ -114,7 +114,7 @@ def test_the_configuration_says_which_keys_are_hidden_and_child_processes_go_by_
         check_job_graph(document)
     code = "import sys; from eventflink.model.secret_values import *; print([is_hidden(key) for key in sys.argv[1:]])"
     asked = [sys.executable, "-c", code, "my_PIN", "x.yz", "password"]
-    assert subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60).stdout == "[True, True, False]\n"
+    assert subprocess.run(asked, capture_output=True, text=True, check=True, timeout=120).stdout == "[True, True, False]\n"
     use_keys("")
     check_job_graph(document)
     assert shown(document) == document

@@ -23,7 +23,7 @@ def test_what_was_noted_last_is_read_when_its_writer_was_killed() -> None:
     note = SharedNote.make()
     assert note.read() == Noted("", 0)
     command = [sys.executable, "-c", WRITER, str(note.descriptor)]
-    ended = subprocess.run(command, pass_fds=[note.descriptor], check=False, timeout=60)
+    ended = subprocess.run(command, pass_fds=[note.descriptor], check=False, timeout=120)
     assert ended.returncode == -signal.SIGKILL
     assert note.read() == Noted("submissions@17", 2)
     note.close()

@@ -30,12 +30,12 @@ def test_who_is_faster_than_the_loop_waits_until_there_is_room_or_the_inbox_is_c
     waiting.start()
     assert inbox.take_inputs(10, 1) == [_nothing]
     assert inbox.take_inputs(10, 1) == [_other]
-    waiting.join(10)
+    waiting.join(120)
     inbox.put_input(_nothing)
     stuck = threading.Thread(target=inbox.put_input, args=(_nothing,), daemon=True)
     stuck.start()
     inbox.close()
-    stuck.join(10)
+    stuck.join(120)
     assert not stuck.is_alive()
 
 

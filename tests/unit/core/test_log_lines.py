@@ -51,6 +51,6 @@ logging.getLogger("eventflink.leadership.master_life").info("ApplicationStatusRe
 
 def test_every_message_of_a_role_is_one_line_whoever_logs_what() -> None:
     forged = "all is well\nWARNING LeadershipGranted epoch=9 \u202egnp"
-    ended = subprocess.run([sys.executable, "-c", LOG, forged], capture_output=True, text=True, check=True, timeout=60)
+    ended = subprocess.run([sys.executable, "-c", LOG, forged], capture_output=True, text=True, check=True, timeout=120)
     said = "INFO ApplicationStatusRecorded diagnostics=all is well\\nWARNING LeadershipGranted epoch=9 \\u202egnp\n"
     assert ended.stderr == said

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from eventflink.reader.log_end import LogEnd
 from eventflink.reader.observed_state import NotThere
 
-TIMEOUT_S = 10
+TIMEOUT_S = 120
 
 
 class SlowKafka:

@@ -288,7 +288,7 @@ def test_an_answer_that_goes_on_ends_when_its_token_does(tokens: TokensOfThree, 
         tokens_of = configured_tokens(load_configuration(None, tokens.configuration))
         headers = [(b"host", b"localhost"), (b"authorization", tokens.headers(AccessRole.VIEWER)["Authorization"].encode())]
         scope = {"type": "http", "method": "GET", "path": "/changes", "headers": headers, "client": ("127.0.0.1", 1)}
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await guard.Guard(changes, guard.Admission(Authentication(tokens_of)))(scope, asyncio.Event().wait, take)  # type: ignore[arg-type]
 
     asyncio.run(follow())

@@ -23,7 +23,7 @@ from eventflink.rest.serving import listen, serve
 from tests.support.tls_files import Certificates
 
 REQUEST: Final = b"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"
-TIMEOUT_S: Final = 30
+TIMEOUT_S: Final = 120
 BIG: Final = 8 * 1024 * 1024
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -13,5 +13,5 @@ TESTS = Path(__file__).parent / "dashboard_modules"
 def test_the_pure_modules_of_the_dashboard_keep_their_laws() -> None:
     files = sorted(map(str, TESTS.glob("*.test.js")))
     assert files
-    found = subprocess.run(["node", "--test", *files], capture_output=True, text=True, timeout=60, check=False)
+    found = subprocess.run(["node", "--test", *files], capture_output=True, text=True, timeout=120, check=False)
     assert found.returncode == 0, found.stdout + found.stderr

@@ -38,7 +38,7 @@ def test_a_new_certificate_is_spoken_with_once_its_key_is_there_too(tmp_path: Pa
             """Tell whether somebody who trusts these alone gets an answer."""
             context = ssl.create_default_context(cafile=str(certificates.ca))
             try:
-                with urllib.request.urlopen(f"{serving.url}/config", timeout=30, context=context) as answer:
+                with urllib.request.urlopen(f"{serving.url}/config", timeout=120, context=context) as answer:
                     return int(answer.status) == 200
             except urllib.error.URLError as error:
                 if isinstance(error.reason, ssl.SSLCertVerificationError):
