@@ -69,6 +69,16 @@ class StreamRestore:
 
 
 @dataclass(slots=True)
+class LostAttempt:
+    """An earlier attempt of a subtask of which nobody has said that its Spark session is released: its instance was lost."""
+
+    attempt: int
+    """Its number."""
+    instance_id: str
+    """The instance of a TaskManager that ran it."""
+
+
+@dataclass(slots=True)
 class TaskDeployment(AttemptRecord):
     """Run this attempt."""
 
@@ -104,6 +114,8 @@ class TaskDeployment(AttemptRecord):
     """Which Spark runs it; null: the one that the TaskExecutor's configuration says."""
     job_parameters: tuple[JobParameter, ...] = ()
     """The parameters of the job with their values, without what else it says of them."""
+    lost_attempts: tuple[LostAttempt, ...] = ()
+    """Earlier attempts of the subtask whose instances were lost: their Spark sessions are released before this one opens its own."""
 
 
 @dataclass(slots=True)

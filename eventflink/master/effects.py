@@ -17,6 +17,7 @@ from eventflink.events.effects import (
     FinishStream,
     InstanceForgotten,
     LeaderChanged,
+    LostAttempt,
     RegistrationAccepted,
     ResumeStream,
     SavepointOrder,
@@ -241,7 +242,7 @@ def _of_attempt(state: ClusterState, attempt: AttemptId) -> Iterator[Deployment]
     if subtask.state is ExecutionState.CANCELING:
         payload = TaskCancellation(*attempt, reason=job.cancellation_reason(attempt.vertex_id))
     elif subtask.state is ExecutionState.DEPLOYING and subtask.key not in job.to_cancel:
-        payload = _deployment(job, subtask, attempt, allocation.slot_index)
+        payload = _deployment(state, subtask, attempt, allocation.slot_index)
     else:
         return
     yield Deployment(allocation.task_manager_id, allocation.instance_id, payload)
@@ -301,7 +302,8 @@ def _to_instance_of(state: ClusterState, order: CheckpointOrder | ResumeStream |
         yield Deployment(allocation.task_manager_id, allocation.instance_id, order)
 
 
-def _deployment(job: JobMaster, subtask: Subtask, attempt: AttemptId, slot_index: int) -> TaskDeployment:
+def _deployment(state: ClusterState, subtask: Subtask, attempt: AttemptId, slot_index: int) -> TaskDeployment:
+    job = state.dispatcher.jobs[attempt.job_id]
     graph = job.execution_graph
     vertex = graph.vertices[attempt.vertex_id].vertex
     edges = graph.edges_to.get(attempt.vertex_id, ())
@@ -325,7 +327,15 @@ def _deployment(job: JobMaster, subtask: Subtask, attempt: AttemptId, slot_index
         job_parameters=tuple(
             [JobParameter(name=each.name, parameter_type=each.parameter_type, value=each.value) for each in graph.graph.parameters]
         ),
+        lost_attempts=_lost_attempts(state, subtask),
     )
+
+
+def _lost_attempts(state: ClusterState, subtask: Subtask) -> tuple[LostAttempt, ...]:
+    """Return the attempts that ran where no instance is now that could have ended them: an instance reports no end before it has."""
+    is_current = state.resource_manager.is_current
+    earlier = [e for e in subtask.executions[:-1] if e.instance_id and not e.reused_from]
+    return tuple([LostAttempt(e.attempt, e.instance_id) for e in earlier if not is_current(e.task_manager_id, e.instance_id)])
 
 
 def _restore(graph: ExecutionGraph) -> StreamRestore | None:

@@ -4,11 +4,17 @@ Plain records, nothing else: `fork_server.py` carries the orders out and tells t
 an attempt whose process was never started, or is long gone, does not come.
 """
 
+import uuid
 from dataclasses import dataclass
 
 from eventflink.events.effects import SavepointOrder, TaskDeployment
 from eventflink.model.attempts import Accumulators, AttemptId, FailureCause, IOMetrics, LostInput, OutputLocation
 from eventflink.model.stream_progress import StreamProgress
+
+
+def spark_session_of(instance_id: str, attempt: AttemptId) -> str:
+    """Return the id of the Spark session of an attempt that an instance runs: derived, so that whoever knows both can release it (P15)."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{instance_id}/{attempt}"))
 
 
 @dataclass(slots=True)

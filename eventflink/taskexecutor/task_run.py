@@ -27,7 +27,7 @@ from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnu
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.io_metrics import io_metrics_of
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
-from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized
+from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized, spark_session_of
 from eventflink.taskexecutor.seen_by_spark import check_seen_by_spark
 from eventflink.taskexecutor.spark_file_system import DIRECT_COMMITTER_SETTING
 from eventflink.taskexecutor.spark_pools import pool_of
@@ -84,7 +84,8 @@ def run_task(
     parameters = _parameters_of(deployment, deployment.parameters_json, secrets)
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     pool = pool_of(deployment, settings.spark_pool)
-    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell, pool)
+    lost = [spark_session_of(each.instance_id, attempt._replace(attempt=each.attempt)) for each in deployment.lost_attempts]
+    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell, pool, lost)
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
     context = _make_context(deployment, parameters, spark, opened, stream, accumulators, settings)

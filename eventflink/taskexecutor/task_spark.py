@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _SESSION_GONE: Final = "INVALID_HANDLE"
 _KEEP_ALIVE_S: Final = SESSION_TIMEOUT_S / 6
+_LOST_SESSION_TIMEOUT_S: Final = 30.0
 _RETRIES: Final = 8
 _MAX_BACKOFF_MS: Final = 5_000
 """A call on a server that is gone gives up after about 20 s (Spark's own default is ten minutes)."""
@@ -48,6 +49,7 @@ class TaskSpark:
         archives: Sequence[Path],
         tell: Callable[[SparkOpened], None],
         pool: SparkPool,
+        lost_session_ids: Sequence[str] = (),
     ) -> None:
         """Take what is needed to open the session.
 
@@ -58,6 +60,7 @@ class TaskSpark:
             archives: for the Python functions that Spark runs.
             tell: takes what the TaskExecutor has to hear first.
             pool: which Spark of the host it is to be.
+            lost_session_ids: those of earlier attempts of its subtask that nobody may have released.
 
         """
         self._settings = settings
@@ -67,6 +70,7 @@ class TaskSpark:
         self._tell = tell
         self._remote: str | None = None
         self._pool = pool
+        self._lost_session_ids = lost_session_ids
         self._runtime_directory = pool_directory(settings.runtime_directory, self._pool.name, attempt.job_id)
         self._leases: list[SparkLease] = []
         """Held until the process ends: that of the Spark of a pool."""
@@ -81,19 +85,32 @@ class TaskSpark:
         """Open the session; the first task of a host waits here until its Spark has started.
 
         Raises:
-            SparkUnavailable: the server of this host did not start, or the job names a pool while `spark.remote` is set.
+            SparkUnavailable: the server of this host did not start, the job names a pool while `spark.remote` is set, or what an earlier
+                attempt left there has not ended.
 
         """
         settings = self._settings
         if settings.spark_remote and self._pool.name != SHARED:
             raise SparkUnavailable(f"Spark pool '{self._pool.name}' not found: spark.remote names a Spark elsewhere, which has no pools")
         remote = self._remote = settings.spark_remote or self._own_spark()
+        self._release_lost_sessions(remote)
         self._tell(SparkOpened(self._attempt, self._session_id, remote))
         session = open_session(session_address(remote, self._session_id), None if settings.spark_remote else self._runtime_directory)
         if self._archives:
             session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
         logger.info("SparkOpened remote=%s session=%s", shown(remote), self._session_id)
         return session
+
+    def _release_lost_sessions(self, remote: str) -> None:
+        """End what earlier attempts still compute: the host of such an attempt is lost, and can have lived on beside its Spark.
+
+        A session that Spark has never heard of is closed all the same, so that the earlier attempt cannot open it later.
+        """
+        for session_id in self._lost_session_ids:
+            try:
+                release_session(remote, session_id, _LOST_SESSION_TIMEOUT_S)
+            except ReleaseFailed as error:
+                raise SparkUnavailable(f"an earlier attempt of this subtask may still run, since its host was lost: {error}") from error
 
     def _own_spark(self) -> str:
         """Return the address of this host's Spark for the task, which is started where it does not run."""

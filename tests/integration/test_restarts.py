@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors.exceptions.connect import SparkConnectException
+from pyspark.sql import SparkSession
 
 from eventflink import connect
 from eventflink.cli.failures import ExitCode
@@ -18,10 +20,12 @@ from eventflink.gateways.rest_process import NothingThere
 from eventflink.jobs.result import read_result
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
-from eventflink.model.attempts import SubtaskReference
+from eventflink.model.attempts import AttemptId, SubtaskReference
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.statuses import FailoverStrategy, JobStatus
+from eventflink.taskexecutor.process_events import spark_session_of
+from eventflink.taskexecutor.task_spark import session_address
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
@@ -234,6 +238,26 @@ def test_an_output_that_is_deleted_before_it_is_read_is_written_again(cluster: R
     [exception] = cluster.exceptions_of(job_id)["exceptions"]
     assert exception["cause"]["failure_type"] == "InputLost"
     assert f"input 'numbers' has lost what subtask 1 published: {location}" in exception["cause"]["message"]
+
+
+def test_the_next_attempt_ends_first_what_one_on_a_lost_host_computes_in_a_spark_that_both_use(
+    cluster: RunningCluster, spark: str, tmp_path: Path
+) -> None:
+    """Its host is cut off, and neither it nor its Spark has ended; of its session nobody knows but who can derive its id (P15)."""
+    cluster.start_task_executor("other")
+    path = tmp_path / "begun"
+    job_id = cluster.run_task("endless_query", path=str(path), restarts=1)
+    wait_until(path.with_name("begun.0.1").exists, "the first attempt computes", JOB_TIMEOUT_S)
+    [first] = cluster.job(job_id).execution_graph.vertices["task"].subtasks[0].executions
+    cluster.pause(first.task_manager_id)
+    wait_until(path.with_name("begun.0.2").exists, "the second attempt computes", JOB_TIMEOUT_S)
+    abandoned = spark_session_of(first.instance_id, AttemptId(job_id, "task", 0, 1))
+    with pytest.raises(SparkConnectException, match=r"INVALID_HANDLE\.SESSION_CLOSED"):
+        SparkSession.builder.remote(session_address(spark, abandoned)).create().range(1).collect()
+    cluster.resume(first.task_manager_id)
+    assert run(["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "cancel", job_id]) == ExitCode.OK
+    cluster.wait_for_status(job_id, JobStatus.CANCELED, JOB_TIMEOUT_S)
+    cluster.stop("other")
 
 
 def test_the_history_is_there_after_the_leader_was_killed(cluster: RunningCluster) -> None:

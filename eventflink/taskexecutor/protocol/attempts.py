@@ -7,7 +7,6 @@ An attempt is terminal only when its process is reaped and its Spark session rel
 """
 
 import signal
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -56,6 +55,7 @@ from eventflink.taskexecutor.process_events import (
     TaskInitialized,
     TaskLaunched,
     TaskProcessEnded,
+    spark_session_of,
 )
 from eventflink.taskexecutor.protocol.actions import Outbox, ProtocolSettings
 from eventflink.taskexecutor.protocol.counters import Counters
@@ -210,8 +210,7 @@ class AttemptTable:
             self._remember(known)
             self._outbox.add_reports(self._all_reports_of(known))
             return
-        # Derived, not drawn: unique because instance ids are, and the same in every run of a simulation.
-        known.spark_session_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self._instance_id}/{attempt}"))
+        known.spark_session_id = spark_session_of(self._instance_id, attempt)
         known.deadline_ms = now_ms + self._settings.launch_timeout_ms
         self._live[attempt] = known
         self._slots[slot_index][attempt] = known

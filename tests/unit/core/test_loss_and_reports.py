@@ -2,13 +2,13 @@
 
 import pytest
 
-from eventflink.events.effects import InstanceForgotten, TaskCancellation
+from eventflink.events.effects import InstanceForgotten, LostAttempt, TaskCancellation
 from eventflink.events.inputs import Disconnection, SlotOffer, SlotReport, TaskManagerDeath, TaskManagerReport
 from eventflink.events.log_events import InputsSkipped, JobResultStored, TaskFailed, TaskManagerLost, TaskManagerReportReconciled
 from eventflink.leadership.liveness import HeartbeatMonitor
 from eventflink.master.effects import Deployment
 from eventflink.master.inputs import HeartbeatTimeout
-from eventflink.model.attempts import AttemptStatus, SlotStatus
+from eventflink.model.attempts import AttemptStatus, FailureCause, SlotStatus
 from eventflink.model.statuses import ExecutionState, FollowUpType, JobStatus, SlotState
 from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, tasks, vertex
 
@@ -49,6 +49,24 @@ def test_the_tasks_of_an_instance_that_is_gone_start_elsewhere(
         "three": JobStatus.FAILED,
         "unharmed": JobStatus.FINISHED,
     }
+
+
+def test_a_deployment_names_the_earlier_attempts_whose_instances_were_lost(cluster: ScriptedCluster) -> None:
+    """Also by a leader that was none when they were lost; an instance that is there has ended what it says has failed (P15)."""
+    cluster.register("tm1", slots=1)
+    [first] = deployments(cluster.submit(graph(vertex("a"), restart_strategy=fixed_delay(5, 0))))
+    assert tasks([first])[0].lost_attempts == ()
+    cluster.register("tm2", slots=1)
+    cluster.say(TaskManagerDeath("tm1", "tm1-1", "exit code 137"))
+    [second] = deployments(cluster.pass_time(1))
+    lost = (LostAttempt(1, "tm1-1"),)
+    assert tasks([second])[0].lost_attempts == lost
+    cluster.report(second, RUNNING)
+    [third] = deployments(cluster.report(second, ExecutionState.FAILED, cause=FailureCause("Error", "of the task")) + cluster.pass_time(1))
+    assert (third.task_manager_id, tasks([third])[0].lost_attempts) == ("tm2", lost)
+    cluster.register("tm1", slots=1, instance="2")
+    again = cluster.fail_over()
+    assert [t.lost_attempts for t in tasks(again.effects)] == [lost]
 
 
 def test_the_cause_of_such_a_failure_names_the_task_manager_and_why(cluster: ScriptedCluster) -> None:
