@@ -21,9 +21,11 @@ from eventflink.log.administration import AdministrationError, KafkaUnreachable,
 from eventflink.model.cluster_secret import KEY, OFF, secrets_of
 from eventflink.model.configuration import Configuration
 from eventflink.model.packages import PackageMissing, needs
+from eventflink.model.places import Place
 from eventflink.model.references import SecretMissing
 from eventflink.processes import announced_address
 from eventflink.processes.announced_address import Announced
+from eventflink.taskexecutor.spark_release import channel_target, shown
 
 _TIMEOUT_S: Final = 5.0
 _MINIMUM_FREE_BYTES: Final = 2 * 1024**3
@@ -38,6 +40,8 @@ def check_all(configuration: Configuration) -> Iterator[Finding]:
     else:
         yield _java()
         yield _spark(configuration, version)
+    if configuration.working_place.scheme:
+        yield _store(configuration.working_place)
     yield _broker_jars(configuration)
     yield _disk(configuration.data_path)
     yield _secret(configuration)
@@ -78,16 +82,21 @@ def _pyspark_version() -> str | None:
 def _spark(configuration: Configuration, version: str) -> Finding:
     if not configuration.spark_remote:
         return Finding("spark", Verdict.OK, f"pyspark {version}; TaskExecutors of this host share a local server")
-    return _spark_remote(configuration.spark_remote, version)
-
-
-def _spark_remote(remote: str, version: str) -> Finding:
-    host, _, port = remote.removeprefix("sc://").partition("/")[0].partition(":")
+    remote = configuration.spark_remote
     try:
-        with socket.create_connection((host, int(port or 15002)), timeout=_TIMEOUT_S):
-            return Finding("spark", Verdict.OK, f"pyspark {version}; {remote} accepts connections")
+        host, _, port = channel_target(remote).rpartition(":")
+        socket.create_connection((host, int(port)), timeout=_TIMEOUT_S).close()
     except (OSError, ValueError) as error:
-        return Finding("spark", Verdict.FAILED, f"pyspark {version}; {remote} (spark.remote) does not answer: {error}")
+        return Finding("spark", Verdict.FAILED, f"pyspark {version}; {shown(remote)} (spark.remote) does not answer: {error}")
+    from eventflink.cli.spark_check import check_spark  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    return check_spark(remote, configuration.working_place, version)
+
+
+def _store(place: Place) -> Finding:
+    from eventflink.cli.spark_check import check_store  # noqa: PLC0415 - likewise
+
+    return check_store(place)
 
 
 def _broker_jars(configuration: Configuration) -> Finding:

@@ -32,8 +32,8 @@ from eventflink.model.spark_ends import heap_was_full
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
 from eventflink.processes.left_behind import adopt_orphans, kill_left_behind, runs_module
-from eventflink.streams.client_watch import SESSION_TIMEOUT_S
 from eventflink.taskexecutor.spark_canary import SparkCanary
+from eventflink.taskexecutor.spark_contract import SERVER_SETTINGS, SESSION_SETTINGS
 from eventflink.taskexecutor.spark_file_system import file_system_settings
 from eventflink.taskexecutor.spark_jars import connector_settings, store_settings
 from eventflink.taskexecutor.spark_server import (
@@ -95,20 +95,8 @@ _SPARK_CONFIGURATION: Final = {
     "spark.driver.defaultJavaOptions": "-XX:+ExitOnOutOfMemoryError",
     "spark.ui.killEnabled": "false",
     "spark.sql.shuffle.partitions": "4",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # With adaptive execution, stages are submitted by other threads than the one that is interrupted: a query that is interrupted while it
-    # is planned leaves a stage behind that runs to its end, however long that is, though the operation counts as cancelled.
-    "spark.sql.adaptive.enabled": "false",
-    # A client that dies is not noticed while its query produces nothing: the stream of answers has to end and not be taken up again. A
-    # client that lives may leave a stream alone for the detached timeout (a slow `toLocalIterator`). Together they are how long an
-    # operation runs on that nobody released.
-    "spark.connect.execute.reattachable.senderMaxStreamDuration": "30s",
-    "spark.connect.execute.manager.detachedTimeout": "120s",
-    "spark.connect.execute.manager.maintenanceInterval": "5s",
-    # A session whose client is gone, and that nobody released, ends by itself, and its streams with it (P15); who lives renews it in time
-    # (`task_spark.py`).
-    "spark.connect.session.manager.defaultSessionTimeout": f"{SESSION_TIMEOUT_S}s",
-    "spark.connect.session.manager.maintenanceInterval": "5s",
+    **SESSION_SETTINGS,
+    **SERVER_SETTINGS,
 }
 
 

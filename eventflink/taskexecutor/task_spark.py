@@ -20,6 +20,7 @@ from eventflink.taskexecutor.failure_causes import text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import SparkOpened
 from eventflink.taskexecutor.spark_client import is_client_loaded
+from eventflink.taskexecutor.spark_contract import SparkTooOld, hold_to_contract
 from eventflink.taskexecutor.spark_pools import hold_pool, pool_directory, pool_settings
 from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session, shown
 from eventflink.taskexecutor.spark_server import SparkLease, SparkUnavailable, ensure_server, is_server_alive
@@ -85,8 +86,8 @@ class TaskSpark:
         """Open the session; the first task of a host waits here until its Spark has started.
 
         Raises:
-            SparkUnavailable: the server of this host did not start, the job names a pool while `spark.remote` is set, or what an earlier
-                attempt left there has not ended.
+            SparkUnavailable: the server of this host did not start, the job names a pool while `spark.remote` is set, what an earlier
+                attempt left there has not ended, or that Spark is too old.
 
         """
         settings = self._settings
@@ -96,6 +97,8 @@ class TaskSpark:
         self._release_lost_sessions(remote)
         self._tell(SparkOpened(self._attempt, self._session_id, remote))
         session = open_session(session_address(remote, self._session_id), None if settings.spark_remote else self._runtime_directory)
+        if settings.spark_remote:
+            _hold_to_contract(session)
         if self._archives:
             session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
         logger.info("SparkOpened remote=%s session=%s", shown(remote), self._session_id)
@@ -141,6 +144,15 @@ def open_session(address: str, runtime_directory: Path | None) -> "SparkSession"
     session.client.set_retry_policies([_retry_policy(runtime_directory)])
     threading.Thread(target=_keep_alive, args=(session,), name="spark-session", daemon=True).start()
     return session
+
+
+def _hold_to_contract(session: "SparkSession") -> None:
+    try:
+        differences = hold_to_contract(session)
+    except SparkTooOld as error:
+        raise SparkUnavailable(f"invalid spark.remote: {error}") from error
+    for sentence in differences:
+        logger.warning("SparkDiffers %s", sentence)
 
 
 def _retry_policy(runtime_directory: Path | None) -> "RetryPolicy":

@@ -1,0 +1,164 @@
+"""The checks of `doctor` of where data sets lie, and of a Spark elsewhere: whether all who read and write them see the same.
+
+A Spark that only answers proves little: its driver or its executors can see another directory, lack this package, or be started with
+settings under which a lost task computes on for an hour. So it is given one short job. What is written for it is removed again.
+"""
+
+import io
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from eventflink.cli.finding import Finding, Verdict
+from eventflink.jobs.published import MUST_BE_SHARED
+from eventflink.jobs.shipping import read_parquet
+from eventflink.jobs.stored_files import StoreFailed, count_rows, find_files, read_start, remove_folder, write_whole
+from eventflink.model.places import Place
+from eventflink.taskexecutor.spark_contract import SparkTooOld, hold_to_contract
+from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session, shown
+from eventflink.taskexecutor.task_spark import open_session, session_address
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PATIENCE_S: Final = 120.0
+_ROWS: Final = 64
+_PARTITIONS: Final = 8
+_CONNECTOR_MISSING: Final = "Failed to find data source"
+_FIRST_LINE: Final = 300
+
+
+def check_store(place: Place) -> Finding:
+    """Write a small object, read it, list it and remove it: what the credentials of this process may do in the store of data sets."""
+    folder, said = _folder_name(), b"eventflink doctor"
+    probe = place / folder / "probe"
+    try:
+        write_whole(probe, said)
+        read, listed = read_start(probe, 100), find_files(place / folder)
+        remove_folder(place, folder, ())
+    except (StoreFailed, OSError) as error:
+        return Finding("store", Verdict.FAILED, f"{place}: {error}")
+    if read != said or list(listed) != ["probe"]:
+        return Finding("store", Verdict.FAILED, f"{place} does not give back what was written: it listed {list(listed)} and read {read!r}")
+    return Finding("store", Verdict.OK, f"{place} can be written, read, listed and cleaned by this process")
+
+
+def check_spark(remote: str, place: Place, version: str) -> Finding:
+    """Open a session of a Spark elsewhere, compare what it is with what tasks need, and have it read and write where data sets lie."""
+    found: list[Finding] = []
+    address = session_address(remote, session_id := str(uuid.uuid4()))
+
+    def ask() -> None:
+        try:
+            session = open_session(address, None)
+            found.append(_ask(session, f"pyspark {version}; Spark {session.version} at {shown(remote)}", place))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what `doctor` was asked for
+            found.append(Finding("spark", Verdict.FAILED, f"pyspark {version}; {shown(remote)} (spark.remote) fails: {_first_line(error)}"))
+
+    thread = threading.Thread(target=ask, name="doctor-spark", daemon=True)
+    thread.start()
+    thread.join(_PATIENCE_S)
+    if not found:
+        why = f"has not run a short job in {_PATIENCE_S:g} s: it may have no free cores, or it does not answer"
+        return Finding("spark", Verdict.FAILED, f"pyspark {version}; {shown(remote)} (spark.remote) {why}")
+    try:
+        release_session(remote, session_id)
+    except ReleaseFailed as error:
+        return Finding("spark", Verdict.FAILED, f"{found[0].detail}; {error}")
+    return found[0]
+
+
+def _ask(session: "SparkSession", who: str, place: Place) -> Finding:
+    try:
+        warnings = hold_to_contract(session)
+    except SparkTooOld as error:
+        return Finding("spark", Verdict.FAILED, f"{who}: {error}")
+    with _probe_folder(place) as folder:
+        for look in (_look_at_what_was_written_here, _look_at_what_spark_writes):
+            if fault := look(session, folder):
+                return Finding("spark", Verdict.FAILED, f"{who}: {fault}: {MUST_BE_SHARED}")
+    warnings += [fault for look in (_look_for_package, _look_for_connector) if (fault := look(session))]
+    if warnings:
+        return Finding("spark", Verdict.WARNING, f"{who} reads and writes {place}; but {'; '.join(warnings)}")
+    return Finding("spark", Verdict.OK, f"{who} reads and writes {place}, and is as tasks need it")
+
+
+def _look_at_what_was_written_here(session: "SparkSession", folder: Place) -> str:
+    """Have its driver list a file of this process, and its executors read it."""
+    import pyarrow as pa  # noqa: PLC0415 - most commands need none of it
+    import pyarrow.parquet as pq  # noqa: PLC0415 - likewise
+
+    content = io.BytesIO()
+    pq.write_table(pa.table({"id": list(range(_ROWS))}), content)
+    _make_folder(folder / "of-host")
+    write_whole(folder / "of-host" / "part-0.parquet", content.getvalue())
+    try:
+        seen = read_parquet(session, [str(folder / "of-host")], columns="id BIGINT").count()
+    except Exception as error:  # noqa: BLE001 - of the errors of Spark's client each says the same here
+        return f"it does not read what this process writes to {folder} ({_first_line(error)})"
+    return "" if seen == _ROWS else f"it reads {seen} of {_ROWS} rows that this process has written to {folder}"
+
+
+def _look_at_what_spark_writes(session: "SparkSession", folder: Place) -> str:
+    """Have its executors write files, and look for their rows here."""
+    written = folder / "of-spark"
+    try:
+        session.range(0, _ROWS, 1, _PARTITIONS).write.parquet(str(written))
+    except Exception as error:  # noqa: BLE001 - likewise
+        return f"it cannot write to {folder} ({_first_line(error)})"
+    try:
+        seen = count_rows([written / name for name in find_files(written)])
+    except (OSError, ValueError) as error:
+        return f"what it has written to {folder} is not here ({_first_line(error)})"
+    return "" if seen == _ROWS else f"{seen} of {_ROWS} rows that it has written to {folder} are here"
+
+
+def _look_for_package(session: "SparkSession") -> str:
+    """Have its executors load this package, as the sinks of streams do."""
+    from eventflink.cli.package_probe import package_version, versions_there  # noqa: PLC0415 - it wants Spark's client
+
+    rows = session.range(0, _PARTITIONS, 1, _PARTITIONS)
+    try:
+        versions = {str(row[0]) for row in rows.mapInArrow(versions_there, "version string").distinct().collect()}
+    except Exception as error:  # noqa: BLE001 - likewise
+        return f"its executors do not load this package ({_first_line(error)}), so sinks of streams that are in Python fail there"
+    others = sorted(versions - {package_version()})
+    return f"its executors have eventflink {', '.join(others)}, and here is {package_version()}" if others else ""
+
+
+def _look_for_connector(session: "SparkSession") -> str:
+    """Have it plan a read of Kafka, which asks no broker."""
+    options = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "doctor"}
+    try:
+        _ = session.read.format("kafka").options(**options).load().schema
+    except Exception as error:  # noqa: BLE001 - likewise
+        if _CONNECTOR_MISSING not in str(error):
+            return f"its connector to Kafka fails ({_first_line(error)})"
+        return "its connector to Kafka is missing, so streams that read or write topics fail there"
+    return ""
+
+
+@contextmanager
+def _probe_folder(place: Place) -> Iterator[Place]:
+    name = _folder_name()
+    _make_folder(place / name)
+    try:
+        yield place / name
+    finally:
+        remove_folder(place, name, ())
+
+
+def _make_folder(place: Place) -> None:
+    """Make a directory; stores have none."""
+    if not place.scheme:
+        place.path.mkdir(parents=True, exist_ok=True)
+
+
+def _folder_name() -> str:
+    return f"doctor-{uuid.uuid4()}"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0][:_FIRST_LINE] or type(error).__name__

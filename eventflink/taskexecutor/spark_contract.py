@@ -1,0 +1,120 @@
+"""What a Spark Connect server has to be for the tasks of a cluster: its version, and settings that a Spark of a host is started with.
+
+A Spark elsewhere (`spark.remote`) was started by somebody else, so it is asked. What a session may set, the session of a task sets; what
+only the server can be started with is compared, and what differs is told, with what follows from it.
+"""
+
+import importlib.metadata
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from eventflink.streams.client_watch import SESSION_TIMEOUT_S
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SESSION_SETTINGS: Final = {
+    # Rows keep their times whoever reads the files: Spark's default is a type that others have given up.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # With adaptive execution, stages are submitted by other threads than the one that is interrupted: a query that is interrupted while it
+    # is planned leaves a stage behind that runs to its end, however long that is, though the operation counts as cancelled.
+    "spark.sql.adaptive.enabled": "false",
+}
+"""What each session of a task has, wherever its Spark runs; the settings of a job may have it otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """A time that a server is started with, and that is not to be longer."""
+
+    key: str
+    most_s: int
+    default_s: int
+    """Spark's own."""
+    why: str
+    """What follows from a longer one."""
+
+
+TIME_LIMITS: Final = (
+    # A client that dies is not noticed while its query produces nothing: the stream of answers has to end and not be taken up again. A
+    # client that lives may leave a stream alone for the detached timeout (a slow `toLocalIterator`). Together they are how long an
+    # operation runs on that nobody released.
+    TimeLimit(
+        "spark.connect.execute.reattachable.senderMaxStreamDuration", 30, 120, "the query of a client that died is noticed this late"
+    ),
+    TimeLimit("spark.connect.execute.manager.detachedTimeout", 120, 300, "the query of a client that died runs on for as long"),
+    TimeLimit("spark.connect.execute.manager.maintenanceInterval", 5, 30, "what is over is looked for this rarely"),
+    # A session whose client is gone, and that nobody released, ends by itself, and its streams with it (P15); a task that lives renews it
+    # in time (`task_spark.py`).
+    TimeLimit(
+        "spark.connect.session.manager.defaultSessionTimeout",
+        SESSION_TIMEOUT_S,
+        3_600,
+        "what a lost host has left computes on for as long, where no next attempt ends it",
+    ),
+    TimeLimit("spark.connect.session.manager.maintenanceInterval", 5, 30, "sessions that are over are looked for this rarely"),
+)
+"""What decides how long a Spark computes for nobody."""
+
+SERVER_SETTINGS: Final = {limit.key: f"{limit.most_s}s" for limit in TIME_LIMITS}
+"""What a server is started with."""
+
+_UNITS_S: Final = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
+_TIME: Final = re.compile(r"(\d+)\s*([a-z]*)")
+
+
+class SparkTooOld(Exception):
+    """A Spark elsewhere is older than the client here; the message says what to do."""
+
+
+def hold_to_contract(session: "SparkSession") -> list[str]:
+    """Set what the session of a task has, and return a sentence for each setting of its server that is not as tasks need it.
+
+    Raises:
+        SparkTooOld: its server is older than the client here.
+
+    """
+    client = importlib.metadata.version("pyspark")
+    if fault := find_older_version(session.version, client):
+        raise SparkTooOld(fault)
+    for key, value in SESSION_SETTINGS.items():
+        session.conf.set(key, value)
+    return find_differences(session.conf.getAll)
+
+
+def find_older_version(server: str, client: str) -> str:
+    """Return what is wrong with a server's version; empty: nothing is. Spark's clients speak to servers of their version and newer ones."""
+    if _release(server) >= _release(client):
+        return ""
+    return f"its Spark is {server}, and pyspark here is {client}: start one that is no older, or install that pyspark here"
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+
+
+def find_differences(settings: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each setting of a server that is not as tasks need it.
+
+    Args:
+        settings: those that it was started with, by key; of what is missing it has Spark's own.
+
+    """
+    return [sentence for limit in TIME_LIMITS if (sentence := _find_difference(limit, settings.get(limit.key)))]
+
+
+def _find_difference(limit: TimeLimit, text: str | None) -> str:
+    found_s = limit.default_s if text is None else _seconds(text)
+    if found_s is not None and found_s <= limit.most_s:
+        return ""
+    found = f"not set, so {limit.default_s}s" if text is None else f"'{text}'"
+    return f"{limit.key} is {found}: {limit.why}; start that Spark with {limit.most_s}s"
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds of a time as Spark writes it, without a unit in milliseconds; None: it is no time."""
+    found = _TIME.fullmatch(text.strip().lower())
+    unit = _UNITS_S.get(found[2] or "ms") if found else None
+    return int(found[1]) * unit if found and unit is not None else None

@@ -1,0 +1,55 @@
+"""A Spark that `spark.remote` names is asked by `doctor` what tasks need of it, by one short job (docs/job-graph.md)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
+from eventflink.cli.spark_check import check_spark
+from eventflink.model.places import Place
+from tests.support.small_disk import run_on_small_disk
+
+pytestmark = pytest.mark.slow
+
+
+def ask(capsys: pytest.CaptureFixture[str], spark: str, directory: Path) -> dict[str, Any]:
+    where = ["-D", f"spark.remote={spark}", "-D", f"data.directory={directory}"]
+    assert run([*where, "doctor", "--json"]) in (ExitCode.OK, ExitCode.NEGATIVE)
+    findings: dict[str, Any] = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    return findings
+
+
+def test_a_spark_that_is_as_tasks_need_it_is_said_to_be_so_without_its_token(
+    spark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = ask(capsys, spark, tmp_path)["spark"]
+    assert found["verdict"] == "ok", found
+    assert f"reads and writes {tmp_path / 'jobs'}" in found["detail"]
+    assert ";" in spark
+    assert spark.partition("/;")[2] not in json.dumps(found)
+    assert list((tmp_path / "jobs").iterdir()) == []
+
+
+def test_a_spark_that_sees_another_directory_under_the_same_name_fails(spark: str, tmp_path: Path) -> None:
+    """Its files are not here, though all of them are written, and it does not find ours."""
+    program = "from eventflink.cli.spark_check import *\nprint('found', *check_spark(sys.argv[2], Place(sys.argv[1]), 'x'))"
+    lines = run_on_small_disk(tmp_path, program.replace("sys.argv[2]", repr(spark)))
+    [found] = [line for line in lines if line.startswith("found")]
+    assert found.startswith("found spark failed")
+    assert f"it does not read what this process writes to {tmp_path}" in found
+    assert "must see the same execution.working-directory" in found
+
+
+def test_a_spark_that_may_not_write_there_fails_and_one_that_is_not_there_is_said_not_to_answer(
+    spark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    found = check_spark(spark, Place(str(tmp_path / "taken")), "x")
+    assert (found.verdict, "taken" in found.detail) == ("failed", True)
+    found = ask(capsys, "sc://localhost:1/;token=hush", tmp_path)["spark"]
+    assert found["verdict"] == "failed"
+    assert "sc://localhost:1 (spark.remote) does not answer" in found["detail"]
+    assert "hush" not in found["detail"]

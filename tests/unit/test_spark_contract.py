@@ -1,0 +1,36 @@
+"""What a Spark elsewhere has to be: no older than its client, and with times after which it computes for nobody no more."""
+
+import pytest
+
+from eventflink.taskexecutor.spark_contract import SERVER_SETTINGS, TIME_LIMITS, find_differences, find_older_version
+
+
+def test_a_spark_that_is_started_as_ours_is_as_tasks_need_it() -> None:
+    assert find_differences(SERVER_SETTINGS) == []
+
+
+def test_what_spark_has_by_itself_is_told_with_what_follows_and_what_to_do() -> None:
+    told = find_differences({})
+    assert [sentence.partition(" ")[0] for sentence in told] == [limit.key for limit in TIME_LIMITS]
+    assert "spark.connect.session.manager.defaultSessionTimeout is not set, so 3600s: what a lost host has left computes on" in told[3]
+    assert told[3].endswith("start that Spark with 60s")
+
+
+@pytest.mark.parametrize("text", ["60s", "1m", "1min", "60000", "60000ms", "30 s", "0s"])
+def test_a_time_may_be_written_as_spark_takes_it(text: str) -> None:
+    assert find_differences(SERVER_SETTINGS | {TIME_LIMITS[3].key: text}) == []
+
+
+@pytest.mark.parametrize("text", ["61s", "1h", "2min", "1d", "60001", "soon", "", "-1"])
+def test_a_longer_time_and_what_is_none_is_told(text: str) -> None:
+    [told] = find_differences(SERVER_SETTINGS | {TIME_LIMITS[3].key: text})
+    assert told.startswith(f"{TIME_LIMITS[3].key} is '{text}'")
+
+
+@pytest.mark.parametrize("server", ["4.2.0", "4.2.7", "4.3.0", "5.0.0-preview1"])
+def test_a_server_may_be_newer_than_its_client(server: str) -> None:
+    assert find_older_version(server, "4.2.1") == ""
+
+
+def test_a_server_that_is_older_than_its_client_is_refused_with_both_versions() -> None:
+    assert find_older_version("4.1.9", "4.2.1").startswith("its Spark is 4.1.9, and pyspark here is 4.2.1: ")
