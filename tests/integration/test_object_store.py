@@ -12,7 +12,9 @@ import pytest
 
 from eventflink import connect
 from eventflink.cli.failures import ExitCode
+from eventflink.cli.finding import Finding, Verdict
 from eventflink.cli.main import run
+from eventflink.cli.spark_check import check_store
 from eventflink.events.log_events import TaskDeployed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.published import find_damage, write_file_list
@@ -185,6 +187,19 @@ def test_another_object_of_the_same_length_is_damage(store: ObjectStore, tmp_pat
     assert find_damage(output) == f"{place}/part-0.parquet is another object than was written"
     remove_folder(Place(f"s3a://{BUCKET}"), "another", [])
     assert not store.keys("another")
+
+
+def test_doctor_says_what_this_process_may_do_in_the_store_and_leaves_nothing_there(store: ObjectStore) -> None:
+    place = Place(f"s3a://{BUCKET}/of doctor")
+    assert check_store(place) == Finding("store", Verdict.OK, f"{place} can be written, read, listed and cleaned by this process")
+    assert not store.keys("of doctor")
+    store.answer("Read", "List")
+    found = check_store(place)
+    store.answer()
+    assert found.verdict is Verdict.FAILED
+    assert f"access key {ACCESS_KEY} must be allowed to read, write, list and delete" in found.detail
+    found = check_store(Place("s3a://no-such-bucket/at-all"))
+    assert (found.verdict, "no-such-bucket" in found.detail) == (Verdict.FAILED, True)
 
 
 def test_a_job_without_a_result_leaves_no_object(cluster: RunningCluster, store: ObjectStore, tmp_path: Path) -> None:
