@@ -21,6 +21,7 @@ from eventflink.blob import BlobDamaged, BlobError, BlobNotFound, BlobRefused, B
 from eventflink.blob.keys import BlobKind, blob_key, check_key, digest_of
 from eventflink.blob.tls import TlsFiles, client_context
 from eventflink.model.backoff import Backoff
+from eventflink.model.loopback import LOOPBACK
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 DEFAULT_ATTEMPTS: Final = 5
@@ -179,6 +180,8 @@ def _request(
         else:
             reason = f"{answer.status} {_error_text(answer.body)}"
             wanted_s = answer.retry_after_s
+    if is_unreachable and server.host.lower() in LOOPBACK:
+        reason += "; if the leader is on another host, set jobmanager.rpc.address and blob.server.bind-host there"
     failure = BlobUnavailable(f"{method} {server.url(path)} did not work in {made} attempts; the last one: {reason}")
     failure.is_unreachable = is_unreachable
     raise failure

@@ -20,6 +20,7 @@ from eventflink.local.java import JavaMissing, find_java
 from eventflink.log.administration import AdministrationError, KafkaUnreachable, check_durability, describe_topics
 from eventflink.model.cluster_secret import KEY, OFF, secrets_of
 from eventflink.model.configuration import Configuration
+from eventflink.model.loopback import LOOPBACK
 from eventflink.model.packages import PackageMissing, needs
 from eventflink.model.places import Place
 from eventflink.model.references import SecretMissing
@@ -29,6 +30,7 @@ from eventflink.taskexecutor.spark_release import channel_target, shown
 
 _TIMEOUT_S: Final = 5.0
 _MINIMUM_FREE_BYTES: Final = 2 * 1024**3
+_TELL_THE_LEADER: Final = "that is an address for its own host alone: set jobmanager.rpc.address and blob.server.bind-host there"
 _MINIMUM_PYTHON: Final = (3, 11)
 
 
@@ -179,5 +181,6 @@ def _blob_server(address: str, leader: str) -> Finding:
     try:
         socket.create_connection((host, int(port)), timeout=_TIMEOUT_S).close()
     except (OSError, ValueError) as error:
-        return Finding("leader", Verdict.FAILED, f"{leader}, but its blob server at '{address}' cannot be reached from here: {error}")
+        hint = f"; {_TELL_THE_LEADER}" if host in LOOPBACK else ""
+        return Finding("leader", Verdict.FAILED, f"{leader}, but its blob server at '{address}' cannot be reached from here: {error}{hint}")
     return Finding("leader", Verdict.OK, leader)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.gateways.errors import ArchiveUnusable, GatewayError
+from eventflink.model.loopback import LOOPBACK
 from eventflink.processes.announced_address import Announced, read
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ TIMEOUT_S: Final = 3.0
 """How long a process is waited for, beyond what a question waits for itself."""
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _PREFIX: Final = "/eventflink/v1"
 OFFSET_HEADER: Final = "X-Eventflink-Offset"
 _logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ def rest_process_of(configuration: "Configuration", bootstrap: Callable[[], str]
     where = urllib.parse.urlsplit(url or "")
     if url is None or where.scheme not in ("http", "https") or where.hostname is None:
         return None
-    token = os.environ.get(IDENTITY_VARIABLE, "") if where.scheme == "https" or where.hostname in _LOOPBACK else ""
+    token = os.environ.get(IDENTITY_VARIABLE, "") if where.scheme == "https" or where.hostname in LOOPBACK else ""
     if where.scheme == "http":
         return RestProcess(url, token=token)
     from eventflink.blob.tls import rest_client_files  # noqa: PLC0415 - few speak TLS to their own machine

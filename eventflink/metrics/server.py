@@ -21,7 +21,7 @@ from prometheus_client.exposition import choose_encoder
 
 from eventflink.metrics.registry import MetricRegistry
 from eventflink.metrics.threads import CLOCKS, ClockMissing, dump_threads, profile
-from eventflink.model.configuration_keys.rest_keys import LOOPBACK
+from eventflink.model.loopback import LOOPBACK
 from eventflink.processes.http_log import HTTP_LOGGER
 
 MAX_SCRAPES: Final = 4

@@ -36,6 +36,7 @@ from eventflink.model.document_text import InvalidText, read_document
 from eventflink.model.job_graph import (
     RestartStrategy,
 )
+from eventflink.model.loopback import LOOPBACK
 from eventflink.model.metric_settings import MetricScope, scope_labels
 from eventflink.model.places import Place, is_url, parse_place
 from eventflink.model.resources import ResourceProfile, parse_extended_resources, profile_of
@@ -233,6 +234,21 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
     def host(self) -> str:
         """The name of this host."""
         return self.task_manager_host or socket.gethostname()
+
+    @property
+    def keys_for_one_host(self) -> list[str]:
+        """The keys by which a master of this configuration is reached from its own host alone."""
+        keys = {
+            "jobmanager.rpc.address": self.rpc_address,
+            "blob.server.bind-host": self.blob_bind_host,
+            "jobmanager.query.bind-host": self.query_bind_host,
+        }
+        return [key for key, value in keys.items() if value.lower() in LOOPBACK]
+
+    def keys_that_shut_hosts_out(self, bootstrap: str) -> list[str]:
+        """Return the keys by which other hosts do not reach a master of this configuration, though they may reach its Kafka."""
+        brokers = {server.strip().rpartition(":")[0].strip("[]").lower() for server in bootstrap.split(",")}
+        return [] if brokers <= LOOPBACK else self.keys_for_one_host
 
     def with_ids(self) -> "Configuration":
         """Return a copy in which the ids that were left out are filled in."""

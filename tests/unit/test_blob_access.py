@@ -47,6 +47,7 @@ def test_the_wait_for_another_leader_is_bounded(tmp_path: Path, nobody: str) -> 
     with pytest.raises(BlobUnavailable, match=nobody) as caught:
         fetch_blob(nobody, "0" * 64, tmp_path, timeout_s=0.1)
     assert caught.value.is_unreachable
+    assert "if the leader is on another host, set jobmanager.rpc.address" in str(caught.value)
 
 
 def test_what_another_leader_would_not_have_either_is_not_waited_for(

@@ -75,9 +75,7 @@ class Coordinator:
 
     def remarks(self) -> list[str]:
         """Return what is likely to be a mistake, though it may be meant."""
-        configuration = self._session.configuration
-        keys = {"blob.server.bind-host": configuration.blob_bind_host, "jobmanager.query.bind-host": configuration.query_bind_host}
-        closed = [key for key, value in keys.items() if value in ("127.0.0.1", "localhost", "::1")]
+        closed = [key for key in self._session.configuration.keys_for_one_host if key.endswith(".bind-host")]
         if not self._others or not closed:
             return []
         return [f"{' and '.join(closed)} let only the master's own host in, but the cluster has {len(self.hosts)} hosts"]

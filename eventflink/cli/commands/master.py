@@ -1,5 +1,8 @@
 """`eventflink master`: one master, in the foreground."""
 
+import logging
+from typing import Final
+
 import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
@@ -9,6 +12,8 @@ from eventflink.cli.waiting import ending_in_order
 from eventflink.entrypoint.master_process import MasterFailed, run_master
 from eventflink.entrypoint.operators_words import OperatorsWords
 from eventflink.events.topics import INBOUND
+
+_LOGGER: Final = logging.getLogger(__name__)
 
 
 @click.command()
@@ -35,6 +40,8 @@ def master(session: Session, rebind: tuple[str, ...], accept_log_end: int | None
     try:
         with ending_in_order():
             bootstrap = session.await_bootstrap()
+            if keys := configuration.keys_that_shut_hosts_out(bootstrap):
+                _LOGGER.warning("OtherHostsShutOut keys=%s bootstrap=%s advice='a host name, and 0.0.0.0'", ",".join(keys), bootstrap)
             program = session.child_arguments(bootstrap, {})
             words = OperatorsWords(rebind, accept_log_end)
             return run_master(configuration, bootstrap, words, program, render_flink=flink_render(configuration))

@@ -6,9 +6,9 @@ from typing import Final, Self
 from pydantic import Field, field_validator, model_validator
 
 from eventflink.model.configuration_keys.keys import FACTORY_PATTERN, Keys
+from eventflink.model.loopback import LOOPBACK
 from eventflink.model.metric_settings import read_ports
 
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _WILDCARDS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - refused unless it is protected
 _USUAL_PORTS: Final = "8081-8099"
 

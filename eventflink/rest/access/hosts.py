@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
-from eventflink.model.configuration_keys.rest_keys import LOOPBACK
+from eventflink.model.loopback import LOOPBACK
 from eventflink.rest.errors import RestError
 
 _MAX_SHOWN: Final = 100

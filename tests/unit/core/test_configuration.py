@@ -247,3 +247,17 @@ def test_ports_of_the_blob_server_are_written_as_flink_writes_them(text: object,
 def test_blobs_of_clusters_that_share_a_storage_lie_apart(directory: str, location: str) -> None:
     values = {"blob.storage.directory": directory, "data.directory": "/data", "cluster.id": "cell"}
     assert build_configuration(values, "f").blob_location == location
+
+
+@pytest.mark.parametrize("bootstrap", ["localhost:9092", "127.0.0.1:1,[::1]:2", "LOCALHOST:9092"])
+def test_a_kafka_of_this_host_alone_leaves_no_other_host_to_let_in(bootstrap: str) -> None:
+    assert load_configuration(None, {}).keys_that_shut_hosts_out(bootstrap) == []
+
+
+def test_keys_that_let_this_host_alone_in_are_named_where_kafka_is_for_others() -> None:
+    keys = {"jobmanager.rpc.address": "m1", "blob.server.bind-host": "0.0.0.0", "jobmanager.query.bind-host": "::"}
+    assert load_configuration(None, {}).keys_that_shut_hosts_out("broker:9092,localhost:1") == list(keys)
+    assert load_configuration(None, keys).keys_that_shut_hosts_out("broker:9092") == []
+    assert load_configuration(None, keys | {"jobmanager.rpc.address": "localhost"}).keys_that_shut_hosts_out("broker:9092") == [
+        "jobmanager.rpc.address"
+    ]
