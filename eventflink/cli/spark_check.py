@@ -28,6 +28,7 @@ _ROWS: Final = 64
 _PARTITIONS: Final = 8
 _CONNECTOR_MISSING: Final = "Failed to find data source"
 _FIRST_LINE: Final = 300
+_NO_TLS: Final = "WRONG_VERSION_NUMBER"
 
 
 def check_store(place: Place) -> Finding:
@@ -66,7 +67,8 @@ def check_spark(remote: str, place: Place, version: str) -> Finding:
     try:
         release_session(remote, session_id)
     except ReleaseFailed as error:
-        return Finding("spark", Verdict.FAILED, f"{found[0].detail}; {error}")
+        if found[0].verdict is not Verdict.FAILED:
+            return Finding("spark", Verdict.FAILED, f"{found[0].detail}; {error}")
     return found[0]
 
 
@@ -161,4 +163,9 @@ def _folder_name() -> str:
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0][:_FIRST_LINE] or type(error).__name__
+    """Return what an error says; of one of gRPC what the server or the connection said, and not how it ended."""
+    details = getattr(error, "details", None)
+    text = str(details() if callable(details) else error).strip()
+    if _NO_TLS in text:
+        return "it does not speak TLS, with which clients send a token to any host but localhost: have a proxy in front of it end TLS"
+    return text.partition("\n")[0][:_FIRST_LINE] or type(error).__name__

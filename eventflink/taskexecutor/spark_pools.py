@@ -23,7 +23,6 @@ from eventflink.taskexecutor.spark_server import (
     LOG_FILE,
     SparkLease,
     SparkServerSettings,
-    SparkUnavailable,
     find_server,
     is_server_alive,
 )
@@ -55,14 +54,7 @@ def pool_directory(runtime_directory: Path, pool: str, job_id: str) -> Path:
 
 
 def pool_settings(settings: SparkServerSettings, pool: SparkPool) -> SparkServerSettings:
-    """Return how the Spark of a pool is started, beside the shared one of these settings.
-
-    Raises:
-        SparkUnavailable: the pool asks for cores, and the configured master is a cluster, which has its own.
-
-    """
-    if pool.cores and not settings.master.startswith("local"):
-        raise SparkUnavailable(f"invalid cores of Spark pool '{pool.name}': spark.local.master is {settings.master}; leave out 'cores'")
+    """Return how the Spark of a pool is started, beside the shared one of these settings."""
     master = f"local[{pool.cores}]" if pool.cores else settings.master
     return replace(settings, master=master, memory=pool.memory or settings.memory, idle_timeout_ms=settings.pool_idle_timeout_ms)
 

@@ -9,8 +9,12 @@ import pytest
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.cli.spark_check import check_spark
+from eventflink.jobs.result import read_result
 from eventflink.model.places import Place
+from eventflink.model.statuses import JobStatus
+from tests.support.running_cluster import running_cluster
 from tests.support.small_disk import run_on_small_disk
+from tests.support.standalone_spark import standalone_spark
 
 pytestmark = pytest.mark.slow
 
@@ -53,3 +57,23 @@ def test_a_spark_that_may_not_write_there_fails_and_one_that_is_not_there_is_sai
     assert found["verdict"] == "failed"
     assert "sc://localhost:1 (spark.remote) does not answer" in found["detail"]
     assert "hush" not in found["detail"]
+
+
+@pytest.mark.soak("eventflink.taskexecutor")
+def test_a_job_runs_on_a_cluster_of_spark_that_is_started_as_the_docs_say(
+    bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "spark").mkdir()
+    with standalone_spark(tmp_path / "spark") as spark:
+        found = ask(capsys, spark, tmp_path / "cluster")["spark"]
+        assert found["verdict"] == "ok", found
+        with running_cluster(bootstrap, tmp_path / "cluster", **{"spark.remote": spark}) as cluster:
+            cluster.start_master()
+            cluster.start_task_executor(slots=2)
+            numbers = {"id": "numbers", "python": "user_tasks:numbers", "parallelism": 2, "parameters": {"count": 1_000}}
+            total = {"id": "total", "sql": "SELECT count(*) AS n, sum(id) AS total FROM numbers"}
+            edges = [{"from": "numbers", "to": "total"}]
+            job = cluster.wait_for_status(cluster.submit(cluster.graph(numbers, total, edges=edges)), JobStatus.FINISHED)
+            [output] = job.execution_graph.vertices["total"].subtasks[0].outputs
+            assert read_result([output], 10).to_pylist() == [{"n": 1_000, "total": sum(range(1_000))}]
+            assert not cluster.spark_processes()

@@ -17,6 +17,7 @@ from typing import Any, Final
 import fsspec
 
 from eventflink.processes import die_with_parent
+from tests.support.ports import find_free_ports
 
 BUCKET: Final = "jobs"
 ACCESS_KEY: Final = "key-of-jobs"
@@ -31,7 +32,7 @@ class ObjectStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._ports = dict(zip(("master", "volume", "filer", "s3"), [_free_ports(2) for _ in range(4)], strict=True))
+        self._ports = dict(zip(("master", "volume", "filer", "s3"), [find_free_ports(2) for _ in range(4)], strict=True))
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -125,17 +126,6 @@ class ObjectStore:
 
 def _identity(name: str, key: str, secret: str, *, actions: list[str]) -> dict[str, Any]:
     return {"name": name, "credentials": [{"accessKey": key, "secretKey": secret}], "actions": actions}
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind((_LOOPBACK, 0))
-        return [int(each.getsockname()[1]) for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
 
 
 @contextmanager

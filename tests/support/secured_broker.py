@@ -9,7 +9,6 @@ import contextlib
 import datetime as dt
 import http.server
 import json
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from eventflink.local.embedded_broker import EmbeddedBroker
+from tests.support.ports import find_free_ports
 
 _MODULES = "org.apache.kafka.common.security"
 _TIMEOUT_S = 120
@@ -76,11 +76,6 @@ def _write(directory: Path, name: str, issued: trustme.LeafCert) -> tuple[Path, 
     return certificate, key
 
 
-def _free_ports() -> tuple[int, int]:
-    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
-        return int(first.getsockname()[1]), int(second.getsockname()[1])
-
-
 @contextlib.contextmanager
 def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
     """Start a broker that knows `alice` and `nobody` (PLAIN), `master` (SCRAM), `worker` and `expired` (TLS), `auditor` (OAUTHBEARER)."""
@@ -101,7 +96,7 @@ def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
     _TokenEndpoint.clients = {"auditor": passwords["auditor"]}
     endpoint = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _TokenEndpoint)
     threading.Thread(target=endpoint.serve_forever, daemon=True).start()
-    sasl_port, tls_port = _free_ports()
+    sasl_port, tls_port = find_free_ports(2)
     listeners = f"SASL_SSL://127.0.0.1:{sasl_port},SSL://127.0.0.1:{tls_port}"
     plain = "".join(f' user_{name}="{passwords[name]}"' for name in ("alice", "nobody", "operator"))
     further = {

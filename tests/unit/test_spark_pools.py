@@ -10,7 +10,7 @@ import pytest
 from eventflink.model.spark_pools import OF_JOB, SHARED, SparkPool
 from eventflink.processes.file_lock import FileLock
 from eventflink.taskexecutor.spark_pools import hold_pool, pool_directory, pool_settings, remove_unused, spark_directories
-from eventflink.taskexecutor.spark_server import LOG_FILE, SERVER_FILE, SparkServerSettings, SparkUnavailable
+from eventflink.taskexecutor.spark_server import LOG_FILE, SERVER_FILE, SparkServerSettings
 from eventflink.taskexecutor.spark_watch import SparkWatch, note_end
 
 if TYPE_CHECKING:
@@ -36,13 +36,6 @@ def test_a_pool_has_what_it_asks_for_and_else_what_is_configured(pool: SparkPool
     shared = SparkServerSettings("local[*]", "1g", "a:b:1", pool_idle_timeout_ms=7)
     settings = pool_settings(shared, pool)
     assert (settings.master, settings.memory, settings.packages, settings.idle_timeout_ms) == (master, memory, "a:b:1", 7)
-
-
-def test_cores_are_refused_where_a_cluster_has_them() -> None:
-    cluster = SparkServerSettings("spark://there:7077", "1g")
-    assert pool_settings(cluster, SparkPool("p", "4g")).master == "spark://there:7077"
-    with pytest.raises(SparkUnavailable, match=r"invalid cores of Spark pool 'p': spark\.local\.master is spark://there:7077"):
-        pool_settings(cluster, SparkPool("p", cores=2))
 
 
 def _pool(runtime_directory: Path, name: str, age_s: float) -> Path:

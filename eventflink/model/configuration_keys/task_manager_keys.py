@@ -10,6 +10,7 @@ from eventflink.model.resources import parse_cpu_cores, parse_extended_resources
 from eventflink.model.spark_pools import POOL_PATTERN, SHARED
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
+_LOCAL_MASTER: Final = re.compile(r"local(\[(\*|[1-9]\d{0,3})(, ?\d+)?\])?")
 _COORDINATE: Final = r"[\w.-]+:[\w.-]+:[\w.-]+"
 
 
@@ -78,7 +79,9 @@ class TaskManagerKeys(Keys):
     spark_remote: str = Field(
         "", alias="spark.remote", description="A Spark Connect address, sc://host:port. Empty: a local server that this host shares."
     )
-    spark_master: str = Field("local[*]", alias="spark.local.master", description="The master of the local server.")
+    spark_master: str = Field(
+        "local[*]", alias="spark.local.master", description="How many cores the local server uses: `local[*]` all, `local[4]` four."
+    )
     spark_memory: str = Field("1g", alias="spark.local.memory", pattern=r"^[1-9]\d*[mg]$", description="The heap of the local server.")
     spark_start_timeout_ms: int = Field(
         120_000,
@@ -151,6 +154,16 @@ class TaskManagerKeys(Keys):
     def _check_spark_pool(self) -> Self:
         if self.spark_remote and self.spark_pool != SHARED:
             raise ValueError(f"spark.pool: '{self.spark_pool}' is a local server, and spark.remote names one elsewhere; leave out either")
+        return self
+
+    @model_validator(mode="after")
+    def _check_spark_master(self) -> Self:
+        # Executors on other hosts would be started again and again: the local server listens on the loopback alone.
+        if not _LOCAL_MASTER.fullmatch(self.spark_master):
+            raise ValueError(
+                f"spark.local.master: '{self.spark_master}' is not local, local[4] or local[*]; "
+                "for a cluster of Spark, start a Spark Connect server there and name it by spark.remote"
+            )
         return self
 
     @model_validator(mode="after")

@@ -261,3 +261,14 @@ def test_keys_that_let_this_host_alone_in_are_named_where_kafka_is_for_others() 
     assert load_configuration(None, keys | {"jobmanager.rpc.address": "localhost"}).keys_that_shut_hosts_out("broker:9092") == [
         "jobmanager.rpc.address"
     ]
+
+
+@pytest.mark.parametrize("master", ["local", "local[*]", "local[4]", "local[2,3]"])
+def test_the_spark_of_a_host_is_local(master: str) -> None:
+    assert load_configuration(None, {"spark.local.master": master}).spark_master == master
+
+
+@pytest.mark.parametrize("master", ["spark://manager:7077", "yarn", "k8s://https://api", "local-cluster[1,1,1024]", "local[0]", ""])
+def test_a_cluster_of_spark_is_named_by_its_connect_server(master: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"spark\.local\.master: .* start a Spark Connect server there"):
+        load_configuration(None, {"spark.local.master": master})
