@@ -32,6 +32,7 @@ _FLAT_DOCUMENT: Final = r"^[ \t\r\n]*+\{[^{}]*+\}[ \t\r\n]*+$"
 _LONE_SURROGATE: Final = r"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]"
 """Half of a pair, in a text that has no escaped backslash."""
 
+_INFINITY: Final = "Infinity"
 _LEAST_BYTE: Final = -128
 _GREATEST_BYTE: Final = 127
 
@@ -64,7 +65,11 @@ def is_bad(text: "Column", parsed: "Column", columns: "Sequence[StructField]") -
     is_lone = f.contains(text, f.lit("\\u")) & f.replace(text, f.lit("\\\\"), f.lit("")).rlike(_LONE_SURROGATE)
     is_unparsed = parsed.isNull() | parsed[BAD_RECORD].isNotNull()
     no_places = [found for each in columns if (found := _any(parsed[each.name], each.dataType, _misfits)) is not None]
-    return functools.reduce(operator.or_, [is_unparsed, ~f.is_valid_utf8(text), ~is_one, is_lone, *no_places])
+    # As a text, Spark gives a number that is too large for a double this name, which the document would have to spell.
+    texts = [found for each in columns if (found := _any(parsed[each.name], each.dataType, _names_infinity)) is not None]
+    is_unspelled = ~f.contains(text, f.lit(_INFINITY)) & ~f.contains(text, f.lit("\\u"))
+    too_large = [functools.reduce(operator.or_, texts) & is_unspelled] if texts else []
+    return functools.reduce(operator.or_, [is_unparsed, ~f.is_valid_utf8(text), ~is_one, is_lone, *no_places, *too_large])
 
 
 def finite(rows: "DataFrame", names: Sequence[str], what: str) -> "DataFrame":
@@ -131,6 +136,15 @@ def _any(value: "Column", kind: "DataType", test: "_Test") -> "Column | None":
 def _present(column: "Column | None") -> "Column":
     assert column is not None  # noqa: S101 - that some part can be so was asked before
     return column
+
+
+def _names_infinity(value: "Column", kind: "DataType") -> "Column | None":
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+    from pyspark.sql import types as t  # noqa: PLC0415 - likewise
+
+    if isinstance(kind, t.StringType):
+        return f.contains(value, f.lit(_INFINITY))
+    return f.contains(f.to_json(value), f.lit(_INFINITY)) if isinstance(kind, t.VariantType) else None
 
 
 def _is_not_finite(value: "Column", kind: "DataType") -> "Column | None":

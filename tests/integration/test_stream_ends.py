@@ -155,6 +155,7 @@ NO_JSON = [
         b'{"v": "' + text + b'"}'
         for text in (b"caf\xe9", b"\xed\xa0\x80", b"\xc0\x80", b"\\ud800", b"\\udc00\\ud800", b"\\\\\\ud800", b"tab\t")
     ),
+    *(b'{"v": ' + number + b"}" for number in (b"1e400", b"-1e400", b'{"a": [1, 1e400]}')),
     b'{"v": "a", "unknown": "\\uD83D"}',
     b"{'v': 'a'}",
     b"/**/{}",
@@ -169,6 +170,9 @@ JSON: dict[bytes, dict[str, Any]] = {
     b'{"v": {"a": [1.5, "}"]}}': {"v": '{"a":[1.5,"}"]}'},
     b'{"t": -128, "m": {"k": 127, "n": null}}': {"t": -128, "m": {"k": 127, "n": None}},
     b'{"f": 3.4e38, "s": {"y": [1, null]}}': {"f": 3.4e38, "s": {"y": [1.0, None]}},
+    b'{"v": "Infinity"}': {"v": "Infinity"},
+    b'{"v": "\\u0049nfinity"}': {"v": "Infinity"},
+    b'{"v": 1e308}': {"v": "1.0E308"},
     b"{}": {},
 }
 
