@@ -1,5 +1,6 @@
 """The simulation: a fixed set of seeds holds every invariant, runs repeat bit for bit, and the command says what it found."""
 
+import functools
 import gc
 import json
 import logging
@@ -33,6 +34,12 @@ STREAM_SEEDS = (8, 10, 57, 64)
 _DIGESTS = "from tests.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
 
 
+@functools.cache
+def run_of(seed: int) -> RunResult:
+    """Return a run with its transcript: several tests look at the same one."""
+    return simulate(seed, with_transcript=True)
+
+
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
     """Runs in this process silence what the real code logs, and let garbage lie."""
@@ -43,7 +50,7 @@ def restored() -> Iterator[None]:
 
 
 def test_a_fixed_set_of_seeds_holds_every_invariant() -> None:
-    results = list(simulate_many(SEEDS, min(2, os.cpu_count() or 1)))
+    results = [run_of(seed) for seed in SEEDS]
     broken = [f"seed {r.seed} breaks {r.invariant}: {r.message}" for r in results if r.invariant]
     assert not broken
     assert [r.seed for r in results] == list(SEEDS)
@@ -98,14 +105,14 @@ def test_what_a_run_once_got_wrong_it_gets_right(seed: int) -> None:
 def test_runs_suspend_jobs_and_shut_clusters_down_and_all_of_it_goes_on() -> None:
     """In spite of the faults: what was suspended has a second JobMaster, and a cluster that has stopped has started again."""
     living = [seed for seed in range(25) if Lifecycles(seed).has_orders]
-    runs = [simulate(seed, with_transcript=True).transcript for seed in living]
+    runs = [run_of(seed).transcript for seed in living]
     text = "\n".join(line for run in runs for line in run if " accepted " in line)
     assert text.count(" JobMasterStopped ") > 0
     assert text.count(" ClusterStopped ") == text.count(" ClusterStarted ") > 0
 
 
 def test_streams_meet_all_that_they_are_protected_from() -> None:
-    text = "\n".join(line for seed in STREAM_SEEDS for line in simulate(seed, with_transcript=True).transcript)
+    text = "\n".join(line for seed in STREAM_SEEDS for line in run_of(seed).transcript)
     for met in (
         "has committed the records",
         "fails: SinkFenced",
@@ -124,7 +131,7 @@ def test_streams_meet_all_that_they_are_protected_from() -> None:
 
 
 def test_a_run_repeats_bit_for_bit_in_other_processes_with_other_hash_seeds() -> None:
-    here = [simulate(seed).transcript_digest for seed in (3, 8)]
+    here = [run_of(seed).transcript_digest for seed in (3, 8)]
     assert [simulate(seed).transcript_digest for seed in (3, 8)] == here
     for hash_seed in ("1", "77"):
         environment = os.environ | {"PYTHONHASHSEED": hash_seed}
@@ -136,7 +143,7 @@ def test_no_task_fails_of_itself_once_the_faults_have_ended() -> None:
     """A job that has only bad luck would come to rest in no time that can be named."""
     started, failed = set[tuple[int, str]](), set[tuple[int, str]]()
     for seed in range(12):
-        transcript = simulate(seed, with_transcript=True).transcript
+        transcript = run_of(seed).transcript
         faults_end = next(number for number, line in enumerate(transcript) if "the faults end" in line)
         for line in transcript[faults_end:]:
             if found := re.search(r" launches (\S+)$", line):
@@ -147,7 +154,7 @@ def test_no_task_fails_of_itself_once_the_faults_have_ended() -> None:
 
 
 def test_another_seed_is_another_run() -> None:
-    assert simulate(3).transcript_digest != simulate(4).transcript_digest
+    assert run_of(3).transcript_digest != run_of(4).transcript_digest
 
 
 def test_the_command_prints_a_transcript_that_names_time_actor_epoch_and_offset() -> None:
@@ -180,7 +187,7 @@ def test_a_violation_is_told_with_its_seed_its_invariant_and_the_command_that_re
 
 
 def test_workers_find_what_one_process_finds() -> None:
-    alone = [_short(r) for r in simulate_many(range(4), 1)]
+    alone = [_short(run_of(seed)) for seed in range(4)]
     assert [_short(r) for r in simulate_many(range(4), 2)] == alone
 
 
