@@ -18,6 +18,7 @@ from eventflink.documents.cluster import ClusterOverview
 from eventflink.documents.failures import FailureOfJob
 from eventflink.documents.jobs import JobRow
 from eventflink.documents.one_job import ExecutionGraphInfo, JobResult
+from eventflink.documents.runs import JobNamesPage, RunsPage
 from eventflink.documents.task_managers import CountedTaskManager
 from eventflink.events.inputs import (
     CancelJob,
@@ -34,7 +35,15 @@ from eventflink.events.inputs import (
 from eventflink.gateways.code import ship_code
 from eventflink.gateways.dispatcher_gateway import new_job_id
 from eventflink.gateways.errors import JobNotTerminated
-from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, DEFAULT_RESULT_TIMEOUT_S, Gateway, header, method
+from eventflink.gateways.gateway import (
+    DEFAULT_CHECKPOINT_TIMEOUT_S,
+    DEFAULT_NAMES,
+    DEFAULT_RESULT_TIMEOUT_S,
+    DEFAULT_RUNS,
+    Gateway,
+    header,
+    method,
+)
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.request_channel import Accepted
@@ -82,6 +91,21 @@ class ClusterMethods(ScheduleMethods):
     def jobs(self, status: Collection[JobStatus] = (), *, limit: int = 100) -> Steps[list[JobRow]]:
         """Return the newest `limit` (1 to 1,000) jobs that have one of these statuses (none given: any), the newest last."""
         return (yield from self._jobs(status, limit)).jobs
+
+    @method
+    def names(self, part: str = "", *, first: int = 0, limit: int = DEFAULT_NAMES) -> Steps[JobNamesPage]:
+        """Return the names of jobs with this part in them, those first that were submitted last."""
+        return self._names(part, first, limit)
+
+    @method
+    def runs(self, name: str, *, first: int = 0, limit: int = DEFAULT_RUNS) -> Steps[RunsPage]:
+        """Return the runs of a name, the newest first, `limit` (1 to 100) from the `first`-th on; none: nothing of this name is known.
+
+        Example:
+            `[(run.job_id, run.version, run.status, run.duration_ms) for run in cluster.runs("nightly revenue").runs]`
+
+        """
+        return self._runs(name, first, limit)
 
     @method
     def task_managers(self) -> Steps[list[CountedTaskManager]]:

@@ -13,6 +13,7 @@ from eventflink.documents.cluster import ClusterOverview
 from eventflink.documents.failures import FailureOfJob
 from eventflink.documents.jobs import JobList, JobStatuses
 from eventflink.documents.one_job import ExecutionGraphInfo, JobResult
+from eventflink.documents.runs import JobNamesPage, RunsPage
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.inputs import (
     CancelJob,
@@ -32,7 +33,9 @@ from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
 from eventflink.gateways.errors import RequestRefused
 from eventflink.gateways.gateway import (
     DEFAULT_CHECKPOINT_TIMEOUT_S,
+    DEFAULT_NAMES,
     DEFAULT_RESULT_TIMEOUT_S,
+    DEFAULT_RUNS,
     CommandOptions,
     RequestOptions,
     header,
@@ -295,6 +298,16 @@ class DispatcherMethods(ScheduleMethods):
     def request_multiple_job_details(self, statuses: Collection[JobStatus] = (), *, limit: int = DEFAULT_JOBS) -> Steps[JobList]:
         """Return the newest `limit` (1 to 1,000) jobs that have one of these statuses; none given: any. `QuestionInvalid`: a bad limit."""
         return self._jobs(statuses, limit)
+
+    @method
+    def request_job_names(self, part: str = "", *, first: int = 0, limit: int = DEFAULT_NAMES) -> Steps[JobNamesPage]:
+        """Return the names of jobs with this part in them, those first that were submitted last. `QuestionInvalid`: a bad limit."""
+        return self._names(part, first, limit)
+
+    @method
+    def request_runs(self, name: str, *, first: int = 0, limit: int = DEFAULT_RUNS) -> Steps[RunsPage]:
+        """Return the runs of a name, the newest first, `limit` (1 to 100) from the `first`-th on. `QuestionInvalid`: a bad limit."""
+        return self._runs(name, first, limit)
 
     @method
     def request_cluster_overview(self) -> Steps[ClusterOverview]:

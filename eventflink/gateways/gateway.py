@@ -14,6 +14,7 @@ from eventflink.documents.failures import FailureOfJob, JobExceptions
 from eventflink.documents.jobs import JobList, JobStanding
 from eventflink.documents.one_job import ExecutionGraphInfo, JobResult
 from eventflink.documents.plain import parse, part_of
+from eventflink.documents.runs import JobNamesPage, RunsPage
 from eventflink.documents.task_managers import AllocatedTaskManager, CountedTaskManager, CountedTaskManagers
 from eventflink.events.inputs import Command, TriggerCheckpoint, TriggerSavepoint
 from eventflink.events.log_events import CheckpointAborted
@@ -38,6 +39,8 @@ DEFAULT_REQUEST_TIMEOUT_S: Final = 30.0
 DEFAULT_UPLOAD_TIMEOUT_S: Final = 30.0
 DEFAULT_CHECKPOINT_TIMEOUT_S: Final = 60.0
 DEFAULT_RESULT_TIMEOUT_S: Final = 600.0
+DEFAULT_NAMES: Final = 100
+DEFAULT_RUNS: Final = 20
 
 RESULT_WAIT_S: Final = 5.0
 """For so long a REST process is asked to wait for a job's end; then it is asked again."""
@@ -171,6 +174,12 @@ class Gateway:
 
     def _jobs(self, statuses: Collection[JobStatus], limit: int) -> Steps[JobList]:
         return read_as(JobList, (yield from self._reads.read("/jobs", {"status": [str(status) for status in statuses], "limit": limit})))
+
+    def _names(self, part: str, first: int, limit: int) -> Steps[JobNamesPage]:
+        return read_as(JobNamesPage, (yield from self._reads.read("/names", {"name": part, "first": first, "limit": limit}))["names"])
+
+    def _runs(self, name: str, first: int, limit: int) -> Steps[RunsPage]:
+        return read_as(RunsPage, (yield from self._reads.read("/runs", {"name": name, "first": first, "limit": limit}))["runs"])
 
     def _cluster_overview(self) -> Steps[ClusterOverview]:
         answer = yield from self._reads.read("/overview")

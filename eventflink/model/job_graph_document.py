@@ -527,6 +527,15 @@ def graph_digest(graph: JobGraph) -> str:
     return hashlib.sha256(canonical_json(_without_defaults(graph)).encode()).hexdigest()
 
 
+def definition_of(graph: JobGraph) -> JobGraph:
+    """Return a graph without what each run is given anew: the values of parameters, and the savepoint in which its streams begin.
+
+    Two graphs have the same definition if the same graph and code were submitted.
+    """
+    parameters = tuple([dataclasses.replace(each, value=None) for each in graph.parameters])
+    return dataclasses.replace(graph, parameters=parameters, restore=None)
+
+
 def _without_defaults(value: Any) -> Any:
     if isinstance(value, str | int):  # Most of what a graph holds: asked first, for a graph has up to a hundred thousand such values.
         return value

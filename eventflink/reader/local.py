@@ -21,6 +21,7 @@ from eventflink.leadership.known_log import KnownLog
 from eventflink.log.administration import AdministrationError
 from eventflink.log.replay import EndOffset, ReplayStalled, collecting_rarely, read_log
 from eventflink.model.backoff import Backoff
+from eventflink.reader.archives.runs import ArchivedRuns
 from eventflink.reader.questions import Question, answer_of, look_up
 from eventflink.snapshots.loading import read_state
 
@@ -52,6 +53,7 @@ class LocalReader:
         self._bootstrap = bootstrap
         self._cluster_id = cluster_id
         self._archives = archives
+        self._archived_runs = ArchivedRuns()
         self._fold: Fold | None = None
         self._known = KnownLog()
         self._end = EndOffset(bootstrap, cluster_id)
@@ -133,7 +135,7 @@ class LocalReader:
             if not found.is_enough(question) and time.monotonic() < asked.began + question.wait_s:
                 return False
             # Through JSON, as an answer over HTTP comes: it shares nothing with the state, and has plain values alone.
-            view = json.loads(json.dumps(answer_of(question, found, self._archives())))
+            view = json.loads(json.dumps(answer_of(question, found, self._archives(), self._archived_runs)))
         except Exception as error:  # noqa: BLE001 - raised again where it is asked
             _fail(asked, error)
         else:

@@ -13,22 +13,29 @@ from typing import Any, Final
 from eventflink.blob.job_archives import JobArchives
 from eventflink.documents.one_job import JobArchive
 from eventflink.documents.plain import plain
+from eventflink.documents.runs import RunOfJob
 from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import JobStatus
 from eventflink.reader.archives.reading import read_archived
+from eventflink.reader.archives.runs import ArchivedRuns
 from eventflink.views import queries
 from eventflink.views.archive import archived_exceptions, archived_status
 from eventflink.views.checkpoints import checkpoints_view
 from eventflink.views.exceptions import exceptions_view
+from eventflink.views.job_document import document_of
 from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, find_job, job_view, jobs_view
 from eventflink.views.plain import MAX_EXCEPTIONS
 from eventflink.views.queries import MAX_LISTED_JOBS
+from eventflink.views.runs import MAX_RUNS, KnownRuns, Merge, known_runs, names_page, runs_page
 from eventflink.views.schedules import schedule_view, schedules_view
 
 DEFAULT_JOBS: Final = 100
+DEFAULT_RUNS: Final = 20
+MAX_FIRST: Final = 2**31 - 1
+MAX_LISTED_NAMES: Final = 1_000
 MAX_LISTED_SCHEDULES: Final = 10_000
 MAX_WAIT_MS: Final = 60_000
-_OF_A_JOB: Final = re.compile(r"/jobs/(.*?)(/exceptions|/checkpoints|/status|/result|)", re.DOTALL)
+_OF_A_JOB: Final = re.compile(r"/jobs/(.*?)(/exceptions|/checkpoints|/document|/status|/result|)", re.DOTALL)
 _OF_A_SCHEDULE: Final = re.compile(r"/schedules/(.*)", re.DOTALL)
 _OF_A_TASK_MANAGER: Final = re.compile(r"/taskmanagers/(.*)", re.DOTALL)
 
@@ -51,6 +58,8 @@ class Question:
     """How long a job's end is waited for; 0: the answer is given at once."""
     rows: int = 0
     """How many jobs there may be in the answer."""
+    merge: Merge | None = None
+    """Makes the answer of `KnownRuns`, which `compute` returns, and of the archives that these name; None: that is the answer itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,8 @@ class Found:
     log_offset: int
     epoch: int
     missing: JobNotFound | None = None
+    runs: KnownRuns | None = None
+    """What is to be merged with archives."""
 
     def is_enough(self, question: Question) -> bool:
         """Return False if the end of the job that is waited for has not come."""
@@ -84,19 +95,31 @@ def question_of(path: str, parameters: Parameters) -> Question:
 def look_up(question: Question, fold: Fold) -> Found:
     """Return what a state answers, which shares nothing with it; raises `SubjectNotFound`, and `JobNotFound` of what has no archive."""
     try:
-        return Found(plain(question.compute(fold)), fold.last_offset, fold.acceptance.epoch)
+        found = question.compute(fold)
+        if isinstance(found, KnownRuns):
+            return Found({}, fold.last_offset, fold.acceptance.epoch, runs=found)
+        return Found(plain(found), fold.last_offset, fold.acceptance.epoch)
     except JobNotFound as missing:
         if question.from_archive is None:
             raise
         return Found({}, fold.last_offset, fold.acceptance.epoch, missing)
 
 
-def answer_of(question: Question, found: Found, archives: JobArchives | None) -> dict[str, Any]:
+def answer_of(question: Question, found: Found, archives: JobArchives | None, archived: ArchivedRuns | None = None) -> dict[str, Any]:
     """Return the whole answer; blocks where it is in an archive, and raises as `read_archived` does."""
     view = found.view
+    if found.runs is not None:
+        view = merged(question, found.runs, (archived or ArchivedRuns()).read(archives, found.runs.left))
     if found.missing is not None and question.from_archive is not None:
         view = plain(question.from_archive(read_archived(archives, found.missing)))
     return {**view, "epoch": found.epoch, "log_offset": found.log_offset}
+
+
+def merged(question: Question, known: KnownRuns, archived: Sequence[RunOfJob]) -> dict[str, Any]:
+    """Return an answer of what a state knows of runs and what was read of archives."""
+    assert question.merge is not None  # noqa: S101 - what returns `KnownRuns` has it
+    view: dict[str, Any] = plain(question.merge(known, archived))
+    return view
 
 
 def _question(path: str, given: dict[str, str | int | Sequence[str]]) -> Question:
@@ -106,6 +129,8 @@ def _question(path: str, given: dict[str, str | int | Sequence[str]]) -> Questio
     if path == "/jobs":
         statuses, limit = _statuses(given), _number(given, "limit", DEFAULT_JOBS, MAX_LISTED_JOBS)
         return Question(lambda fold: jobs_view(fold, statuses, limit), rows=limit)
+    if path in ("/runs", "/names"):
+        return _of_runs(path, given)
     if (found := _OF_A_TASK_MANAGER.fullmatch(path)) is not None:
         name = found[1]
         return Question(lambda fold: {"task_manager": queries.task_manager(fold, name)})
@@ -117,6 +142,23 @@ def _question(path: str, given: dict[str, str | int | Sequence[str]]) -> Questio
     raise QuestionRefused(f"unknown question: '{path[:200]}'")
 
 
+def _of_runs(path: str, given: dict[str, str | int | Sequence[str]]) -> Question:
+    name, first = str(given.pop("name", "")), _number(given, "first", 0, MAX_FIRST, least=0)
+    if path == "/names":
+        limit = _number(given, "limit", DEFAULT_JOBS, MAX_LISTED_NAMES)
+        return Question(
+            lambda fold: known_runs(fold, None),
+            merge=lambda known, archived: {"names": names_page(known, archived, name, first, limit)},
+        )
+    if not name:
+        raise QuestionRefused("invalid name: '' is no name of a job")
+    limit = _number(given, "limit", DEFAULT_RUNS, MAX_RUNS)
+    return Question(
+        lambda fold: known_runs(fold, name, first, limit),
+        merge=lambda known, archived: {"runs": runs_page(known, archived, name, first, limit)},
+    )
+
+
 def _of_a_job(job_id: str, part: str, given: dict[str, str | int | Sequence[str]]) -> Question:
     match part:
         case "/exceptions":
@@ -124,6 +166,8 @@ def _of_a_job(job_id: str, part: str, given: dict[str, str | int | Sequence[str]
             return Question(lambda fold: exceptions_view(find_job(fold, job_id), limit), partial(archived_exceptions, limit=limit))
         case "/checkpoints":
             return Question(lambda fold: checkpoints_view(find_job(fold, job_id)), lambda archive: archive.checkpoints)
+        case "/document":
+            return Question(lambda fold: document_of(find_job(fold, job_id)), lambda archive: archive.document)
         case "/status":
             return Question(lambda fold: {"job": queries.job_status(fold, job_id)}, lambda archive: {"job": archived_status(archive)})
         case "/result":

@@ -6,7 +6,7 @@ it is computed at once.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated, Final, Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from fastapi import Depends, Header, Request, Response
 from eventflink.blob import BlobError
 from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
 from eventflink.documents.one_job import JobArchive
+from eventflink.documents.runs import RunOfJob
 from eventflink.leadership.fold import Fold
 from eventflink.reader.archives.reading import read_archived
 from eventflink.rest.answers import look, note_state
@@ -22,6 +23,7 @@ from eventflink.rest.errors import RestError, not_found
 from eventflink.rest.services import Services
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.queries import SubjectNotFound
+from eventflink.views.runs import JobThatLeft
 
 OFFSET_HEADER: Final = "X-Eventflink-Offset"
 MIN_OFFSET_HEADER: Final = "X-Eventflink-Min-Offset"
@@ -126,6 +128,11 @@ async def read_archive(archives: JobArchives | None, missing: JobNotFound) -> Jo
     except (TimeoutError, OSError, BlobError) as error:
         message = f"the archive of job '{missing.job_id}' cannot be read: {error or f'not within {ARCHIVE_TIMEOUT_S:g} s'}"
         raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
+
+
+async def read_archived_runs(services: Services, left: Sequence[JobThatLeft]) -> list[RunOfJob]:
+    """Return the runs of jobs that have left the memory, as far as their archives can be read in time."""
+    return await asyncio.to_thread(services.archived_runs.read, services.archives, left) if left else []
 
 
 async def demanded_offset(

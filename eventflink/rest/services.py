@@ -6,6 +6,7 @@ from eventflink.blob.job_archives import JobArchives
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.model.configuration import Configuration
+from eventflink.reader.archives.runs import ArchivedRuns
 from eventflink.reader.heartbeats import Heartbeats
 from eventflink.reader.observed_state import ObservedState
 from eventflink.reader.past.port import History, NoHistory
@@ -29,6 +30,7 @@ class Services:
     resource_manager: AsyncResourceManagerGateway
     archives: JobArchives | None
     """None: this configuration names no place for archives."""
+    archived_runs: ArchivedRuns = field(default_factory=ArchivedRuns)
     heartbeats: Heartbeats = field(default_factory=Heartbeats)
     operations: Operations = field(default_factory=Operations)
     history: History = field(default_factory=NoHistory)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from eventflink.documents.one_job import DocumentPage
 from eventflink.leadership.fold import Fold
+from eventflink.master.job_master import JobMaster
 from eventflink.model.job_graph_document import to_document
 from eventflink.model.secret_references import reference_name
 from eventflink.model.secret_values import HIDDEN, is_hidden, key_below, without_secrets
@@ -37,10 +38,18 @@ def document_view(fold: Fold, job_id: str) -> DocumentPage:
     return document_later(fold, job_id)()
 
 
+def document_of(job: JobMaster) -> DocumentPage:
+    """Return the same of a job in memory."""
+    return _document_of(job)()
+
+
 def document_later(fold: Fold, job_id: str) -> Callable[[], DocumentPage]:
     """Return what makes that view, in any thread: nothing changes a graph, and to search a large one for secrets takes a while."""
-    job = job_of(fold, job_id)
-    graph = job.execution_graph.graph
+    return _document_of(job_of(fold, job_id))
+
+
+def _document_of(job: JobMaster) -> Callable[[], DocumentPage]:
+    graph, job_id = job.execution_graph.graph, job.job_id
     graph_digest, actor, submitted_at = job.graph_digest, job.actor, iso_time(job.submitted_at_ms)
     return lambda: DocumentPage(
         job_id=job_id, graph_digest=graph_digest, actor=actor, submitted_at=submitted_at, document=shown(to_document(graph))

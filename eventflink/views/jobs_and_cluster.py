@@ -33,6 +33,7 @@ from eventflink.model.job_parameters import shown_values
 from eventflink.model.reuse import VertexReuse
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.accumulators import accumulators_view
+from eventflink.views.definitions import definition_digest_of
 from eventflink.views.exceptions import exceptions_view
 from eventflink.views.failures import run_again_by
 from eventflink.views.pages.parked import parked_rows
@@ -154,6 +155,7 @@ def head_fields(fold: Fold, job: JobMaster) -> dict[str, Any]:
         "outputs_kept_until": iso_time(fold.master.dispatcher.kept.get(job.job_id, 0)),
         "job_master_id": job.job_master_id,
         "graph_digest": job.graph_digest,
+        "definition_digest": definition_digest_of(job),
         "parameters": shown_values(job.execution_graph.graph.parameters),
         "exceptions_total": job.exceptions.root_count,
     }

@@ -14,9 +14,9 @@ from fastapi import APIRouter, Request, Response
 from eventflink.documents.plain import plain
 from eventflink.leadership.fold import Fold
 from eventflink.model.backoff import Backoff
-from eventflink.reader.questions import Found, Question, QuestionRefused, look_up, question_of
+from eventflink.reader.questions import Found, Question, QuestionRefused, look_up, merged, question_of
 from eventflink.rest.errors import RestError
-from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, DemandedOffset, ServicesOfRequest, read_archive
+from eventflink.rest.reading import OFFSET_HEADER, READ_TIMEOUT_S, DemandedOffset, ServicesOfRequest, read_archive, read_archived_runs
 from eventflink.rest.services import Services
 from eventflink.views.queries import SubjectNotFound
 
@@ -31,7 +31,7 @@ LONGEST_LOOK_S: Final = 0.5
 
 @router.get("/state/{path:path}")
 async def state(request: Request, path: str, services: ServicesOfRequest, min_offset: DemandedOffset) -> Response:
-    """Return what the state says: `cluster`, `overview`, `jobs`, `jobs/ID`, `job-statuses`, `taskmanagers` and what is below them.
+    """Return what the state says: `cluster`, `overview`, `jobs`, `job-statuses`, `names`, `runs`, `schedules`, `taskmanagers`, one of them.
 
     A job is answered for from its archive once it has left the memory. `jobs/ID/result?wait_ms=N` waits for the job's end.
     """
@@ -50,6 +50,8 @@ async def state(request: Request, path: str, services: ServicesOfRequest, min_of
             view = plain(question.from_archive(await read_archive(services.archives, found.missing)))
         except RestError as error:
             raise RestError(error.status, str(error), head) from error
+    if found.runs is not None:
+        view = merged(question, found.runs, await read_archived_runs(services, found.runs.left))
     document = {**view, "epoch": found.epoch, "log_offset": found.log_offset}
     # In a thread, which gives way to the event loop: a job may have ten thousand tasks.
     text = await asyncio.to_thread(json.dumps, document, ensure_ascii=False)

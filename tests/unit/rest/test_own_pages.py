@@ -243,7 +243,15 @@ def test_texts_of_strangers_move_no_cursor_and_stay_short() -> None:
 
 def test_a_page_of_the_past_is_the_one_that_was_live_then() -> None:
     cluster = busy_cluster()
-    paths = ["/cluster", "/catalogue", "/jobs?sort=trouble&status=RUNNING&status=FINISHED", "/waits", "/task_managers"]
+    paths = [
+        "/cluster",
+        "/catalogue",
+        "/jobs?sort=trouble&status=RUNNING&status=FINISHED",
+        "/waits",
+        "/task_managers",
+        "/names",
+        "/runs?name=test%20job",
+    ]
     paths += [f"/jobs/{job_id}{part}" for job_id in ("done0", "waiting") for part in ("", "/bars", "/vertices/a/subtasks?sort=trouble")]
     statuses = set()
     with client_of_log(cluster.log, cluster.timestamps) as client:
@@ -284,7 +292,7 @@ def test_a_list_says_where_in_it_a_job_stands_that_is_asked_about() -> None:
         assert client.get(f"{API}/jobs?anchor=nobody").json()["body"]["anchor"] == {"job_id": "nobody", "index": None}
 
 
-@pytest.mark.parametrize("path", ["/cluster", "/catalogue", "/waits", "/jobs?sort=trouble"])
+@pytest.mark.parametrize("path", ["/cluster", "/catalogue", "/waits", "/names", "/runs?name=test%20job", "/jobs?sort=trouble"])
 def test_of_many_jobs_the_process_of_the_past_computes_a_page_of_all_their_tasks_if_it_can(
     monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:

@@ -16,6 +16,7 @@ from eventflink.rest.own.state import MAX_JOBS
 from eventflink.views.archive import archive_view
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.queries import TaskManagerNotFound
+from eventflink.views.runs import MAX_RUNS
 from tests.support.cluster import ScriptedCluster, graph, vertex
 from tests.support.recorded_cluster import recorded_cluster
 from tests.support.rest_client import dispatcher_of, services_with
@@ -33,6 +34,10 @@ QUESTIONS: list[tuple[str, dict[str, Any]]] = [
     (f"/jobs/{JOB}/status", {}),
     (f"/jobs/{JOB}/exceptions", {"limit": 1}),
     (f"/jobs/{JOB}/checkpoints", {}),
+    (f"/jobs/{JOB}/document", {}),
+    ("/names", {"name": "NIGHTLY", "limit": 3}),
+    ("/runs", {"name": "nightly report", "first": 1, "limit": 2}),
+    ("/runs", {"name": "nobody/has ..\n this"}),
     (f"/jobs/{JOB}/result", {}),
 ]
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -40,6 +45,9 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("/cluster", {"limit": 1}, "/cluster: unknown parameter: 'limit'"),
     ("/jobs", {"limit": 0}, "invalid limit: '0' is not a whole number from 1 to 100000"),
     ("/jobs", {"status": "DANCING"}, "unknown status: 'DANCING'; known: "),
+    ("/runs", {}, "invalid name: '' is no name of a job"),
+    ("/runs", {"name": "x", "limit": MAX_RUNS + 1}, "invalid limit: '101' is not a whole number from 1 to 100"),
+    ("/names", {"first": -1}, "invalid first: '-1'"),
     ("/jobs/one/result", {"wait_ms": MAX_WAIT_MS + 1}, "invalid wait_ms"),
 ]
 

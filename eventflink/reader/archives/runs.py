@@ -1,0 +1,74 @@
+"""The runs that archives tell of: jobs that have left the memory, a row of each.
+
+A row is kept, since an archive never changes: so the archives of a cluster are read once by a process, and not at each question. The rule:
+what cannot be read is left out and counted as unread, and no question waits for archives longer than `READ_S`.
+"""
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+
+from eventflink.blob import BlobError
+from eventflink.blob.job_archives import ArchiveDamaged, ArchiveMissing, JobArchives
+from eventflink.documents.runs import RunOfJob
+from eventflink.model.job_graph_document import is_valid_job_id
+from eventflink.reader.archives.reading import archive_of
+from eventflink.views.runs import MAX_ARCHIVES, JobThatLeft, archived_run
+
+READ_S: Final = 5.0
+MAX_KEPT: Final = 4 * MAX_ARCHIVES
+"""Rows, of a few kilobytes each."""
+
+_logger = logging.getLogger(__name__)
+
+
+class ArchivedRuns:
+    """What was read of archives. For any threads; `read` blocks."""
+
+    def __init__(self) -> None:
+        """Know nothing."""
+        self._rows: OrderedDict[tuple[str, str], RunOfJob | None] = OrderedDict()
+        """By job and archive; None: that archive is damaged or gone."""
+        self._lock = threading.Lock()
+
+    def read(self, archives: JobArchives | None, left: Iterable[JobThatLeft]) -> list[RunOfJob]:
+        """Return the runs of these jobs as far as their archives can be read in time, in the same order."""
+        until_s, found = time.monotonic() + READ_S, []
+        may_read = archives is not None
+        for job in left:
+            key = job.job_id, job.archive_digest
+            with self._lock:
+                is_known, row = key in self._rows, self._rows.get(key)
+                if is_known:
+                    self._rows.move_to_end(key)
+            if not is_known and archives is not None and may_read and time.monotonic() < until_s:
+                try:
+                    row = _read(archives, job)
+                except (OSError, BlobError) as error:
+                    _logger.warning("ArchivesUnreachable job=%s error=%s", job.job_id, error)
+                    may_read = False
+                    continue
+                self._keep(key, row)
+            if row is not None:
+                found.append(row)
+        return found
+
+    def _keep(self, key: tuple[str, str], row: RunOfJob | None) -> None:
+        with self._lock:
+            self._rows[key] = row
+            while len(self._rows) > MAX_KEPT:
+                self._rows.popitem(last=False)
+
+
+def _read(archives: JobArchives, job: JobThatLeft) -> RunOfJob | None:
+    """Return a run; None: its archive is damaged or gone."""
+    if not is_valid_job_id(job.job_id):
+        return None
+    try:
+        return archived_run(archive_of(archives.read(job.job_id, job.archive_digest), f"of job '{job.job_id}'").job)
+    except (ArchiveMissing, ArchiveDamaged) as error:
+        _logger.warning("ArchiveSkipped job=%s reason=%s", job.job_id, error)
+        return None
