@@ -59,6 +59,18 @@ def complete_schedules(context: click.Context, _parameter: click.Parameter, inco
     return _ask_quietly(context, ask)
 
 
+def complete_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Offer the names of jobs, with how the newest run stands."""
+
+    def ask(session: "Session") -> list[CompletionItem]:
+        from eventflink.cli.state import ask_names  # noqa: PLC0415 - the shell asks for other things as well
+
+        rows = [row for row in ask_names(session, 0, 1_000)[0].names if row.name.startswith(incomplete) and row.name.isprintable()]
+        return [CompletionItem(row.name, help=f"{row.runs} runs, the newest {row.newest.status}") for row in rows[:_MAX_OFFERED]]
+
+    return _ask_quietly(context, ask)
+
+
 def complete_vertices(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the vertices of the job that the command line names before."""
     # A rerun gives its `job_id` to the new job. Behind an option that has no value yet, click has given no argument its name.

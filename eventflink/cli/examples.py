@@ -21,6 +21,12 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "run": ("eventflink run -d job.yaml", "eventflink run -s /savepoints/savepoint-1 job.yaml"),
     "info": ("eventflink info job.yaml", "eventflink info job.yaml --json"),
+    "plan": (
+        "eventflink plan job.yaml",
+        "eventflink plan job.yaml --code my_module.py --param day=2026-11-25",
+        "eventflink plan job.yaml --detailed-exitcode",
+    ),
+    "runs": ("eventflink runs", "eventflink runs 'nightly report' --limit 5", "eventflink runs 'nightly report' --json"),
     "list": ("eventflink list -r", "eventflink list --status FAILED --limit 10", "eventflink list --json"),
     "status": ("eventflink status", "eventflink status 3f2a", "eventflink status 3f2a --at 2026-11-21T12:00:00"),
     "top": ("eventflink top", "eventflink top --once --json"),

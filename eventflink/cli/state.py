@@ -16,8 +16,9 @@ from eventflink.documents.checkpoints import CheckpointsAsOf
 from eventflink.documents.cluster import ClusterStatus
 from eventflink.documents.failures import JobExceptions
 from eventflink.documents.jobs import JobList
-from eventflink.documents.one_job import ExecutionGraphInfo
+from eventflink.documents.one_job import DocumentPage, ExecutionGraphInfo
 from eventflink.documents.plain import parse
+from eventflink.documents.runs import JobNamesPage, RunsPage
 from eventflink.documents.schedules import ScheduleDetails, ScheduleList
 from eventflink.gateways import rest_process
 from eventflink.gateways.rest_process import NothingThere
@@ -48,6 +49,23 @@ def ask_schedule(session: Session, schedule_id: str) -> tuple[ScheduleDetails, i
     """Return a schedule, and the `log_offset` that this reflects."""
     answer = _ask(session, f"/schedules/{schedule_id}")
     return parse(ScheduleDetails, answer["schedule"]), answer["log_offset"]
+
+
+def ask_names(session: Session, first: int, limit: int) -> tuple[JobNamesPage, int]:
+    """Return names of jobs, those first that were submitted last, and the `log_offset` that this reflects."""
+    answer = _ask(session, "/names", {"first": first, "limit": limit})
+    return parse(JobNamesPage, answer["names"]), answer["log_offset"]
+
+
+def ask_runs(session: Session, name: str, first: int, limit: int) -> tuple[RunsPage, int]:
+    """Return runs of a name, the newest first, and the `log_offset` that this reflects; of an unknown name there are none."""
+    answer = _ask(session, "/runs", {"name": name, "first": first, "limit": limit})
+    return parse(RunsPage, answer["runs"]), answer["log_offset"]
+
+
+def ask_document(session: Session, job_id: str) -> DocumentPage:
+    """Return what was submitted as a job, without secrets, also of one that has left the memory."""
+    return parse(DocumentPage, _ask(session, f"/jobs/{job_id}/document"))
 
 
 def ask_job(session: Session, job_id: str) -> ExecutionGraphInfo:

@@ -67,7 +67,7 @@ class RunsPage:
     typical_ms: int | None
     """The median duration of the newest hundred runs that finished; null: none did."""
     versions: list[VersionOfJob]
-    """The newest twenty, the newest first."""
+    """The newest hundred, the newest first."""
     versions_total: int
     unread: int
     """Of how many jobs that have left the memory no archive was read: some of them may be runs of this name."""

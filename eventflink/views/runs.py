@@ -33,7 +33,7 @@ MAX_ARCHIVES: Final = 1_000
 """Of so many jobs that have left the memory, the newest, archives are read."""
 
 MAX_VERTICES: Final = 50
-MAX_VERSIONS: Final = 20
+MAX_VERSIONS: Final = 100
 MAX_TREND: Final = 20
 MAX_TYPICAL: Final = 100
 """Of how many runs the median is taken."""
