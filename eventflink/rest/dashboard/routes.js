@@ -23,6 +23,7 @@ const OF_A_CLUSTER = [
   { pattern: "/jobs", section: "/jobs", load: () => import("./pages/jobs.js") },
   { pattern: "/jobs/:job/:vertex/:subtask/:attempt/:tab?", section: "/jobs", load: () => import("./pages/attempt.js") },
   { pattern: "/jobs/:job/:tab?", section: "/jobs", load: () => import("./pages/job.js") },
+  { pattern: "/runs/:name?", section: "/jobs", load: () => import("./pages/runs.js") },
   { pattern: "/taskmanagers", section: "/taskmanagers", load: () => import("./pages/task_managers.js") },
   { pattern: "/taskmanagers/:task_manager/:tab?", section: "/taskmanagers", load: () => import("./pages/task_manager.js") },
   { pattern: "/submit", section: "/submit", load: () => import("./pages/submit.js") },

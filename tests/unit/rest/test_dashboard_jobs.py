@@ -31,6 +31,8 @@ PAGES: Final = (
     "/taskmanagers?by=job",
     "/taskmanagers/tm-4",
     "/data",
+    "/runs",
+    "/runs/nightly%20report",
     "/schedules",
     "/submit",
 )
@@ -84,7 +86,7 @@ def test_a_place_leads_to_the_newest_run_that_writes_it_and_to_all_its_runs(dash
     nightly = rows.filter(has_text="nightly").first
     expect(nightly).to_contain_text("written by")
     runs = nightly.get_by_role("link", name="newest of")
-    assert "/ui/jobs?name=nightly" in (runs.get_attribute("href") or "")
+    assert "/ui/runs/nightly" in (runs.get_attribute("href") or "")
     nightly.get_by_role("link").first.click()
     dashboard.page.wait_for_url("**/jobs/nightly-*")
 
@@ -115,6 +117,8 @@ def test_no_page_is_wider_than_a_phone_whatever_it_has_to_say(browser: Tabs) -> 
             "/",
             "/jobs",
             "/data",
+            "/runs",
+            f"/runs/{WORD}",
             "/schedules",
             f"/schedules/{LONG_ID}",
             "/waits",

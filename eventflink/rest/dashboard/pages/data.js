@@ -7,6 +7,7 @@ import { Time } from "../components/time.js";
 import { number, plural } from "../format.js";
 import { h, html } from "../html.js";
 import { change, href } from "../moment.js";
+import { pathOf } from "./runs.js";
 
 const LIMIT = 500;
 const KINDS = /** @type {Record<string, [string, string]>} */ ({
@@ -71,7 +72,7 @@ function UseLine({ verb, use }) {
     ${" "}${h(StateChip, { state: use.status, of: "job" })}
     ${use.rows_written !== null && html` <span>${plural(use.rows_written, "row")}</span>`}
     ${use.at && html` <span class="muted">${h(Time, { at: use.at })}</span>`}
-    ${use.runs > 1 && html` <a href=${href("/jobs", { name: use.name })}>newest of ${number(use.runs)} runs</a>`}
+    ${use.runs > 1 && html` <a href=${href(pathOf(use.name))}>newest of ${number(use.runs)} runs</a>`}
   </p>`;
 }
 

@@ -14,6 +14,7 @@ import { Since, Time } from "../components/time.js";
 import { duration, middle, number } from "../format.js";
 import { h, html } from "../html.js";
 import { at, change, go, href } from "../moment.js";
+import { pathOf } from "./runs.js";
 
 const FIRST = 100;
 const REST_MS = 200;
@@ -47,6 +48,7 @@ const columns = [
     sortable: true,
     width: "22%",
     render: (job) => html`<a href=${href(`/jobs/${encodeURIComponent(job.job_id)}`)}><b>${job.name || job.job_id}</b></a>
+${" "}<a class="muted wide-only" href=${href(pathOf(job.name))} aria-label=${`Runs of ${job.name}`}>runs</a>
       <span class="muted mono wide-only"> ${job.name && job.name !== job.job_id ? middle(job.job_id, 14) : ""}</span>`,
   },
   { key: "tasks", title: "Tasks", width: "132px", render: (job) => h(StateBar, { counts: job.tasks_by_state, label: "Tasks" }) },
@@ -78,6 +80,7 @@ export function Page({ documents, moment, query }) {
   const filtered = query.status || query.name || query.actor;
   return html`
     <div class="title"><h1>Jobs</h1><span class="muted">${filtered ? `${number(matching)} of ${number(total)}` : number(total)}</span>
+      ${total > 0 && html`<a href=${href("/runs")}>by name</a>`}
       ${matching > 0 && h(Export, {
         name: "jobs",
         offset: moment.offset,

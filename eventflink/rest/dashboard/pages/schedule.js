@@ -12,6 +12,7 @@ import { plural } from "../format.js";
 import { h, html } from "../html.js";
 import { at, href } from "../moment.js";
 import { may } from "../shell/identity.js";
+import { pathOf } from "./runs.js";
 import { JobLink, Progress } from "./schedules.js";
 
 /** @param {Record<string, string>} params */
@@ -31,7 +32,7 @@ export function Page({ documents }) {
     <header class="job-head">
       <div class="job-title"><h1>${schedule.schedule_id}</h1><span class="job-actions">${h(Actions, { schedule })}</span></div>
       <p class="job-facts muted">
-        <span>starts <a href=${href("/jobs", { name: schedule.name })}>${schedule.name}</a></span>
+        <span>starts <a href=${href(pathOf(schedule.name))}>${schedule.name}</a></span>
         <span>${schedule.when}</span>
         <span>late instants: ${schedule.catch_up.toLowerCase()}</span>
         <span>while a job runs: ${schedule.overlap.toLowerCase()}</span>
