@@ -18,7 +18,7 @@ from eventflink.documents.cluster import ClusterOverview
 from eventflink.documents.failures import FailureOfJob
 from eventflink.documents.jobs import JobRow
 from eventflink.documents.one_job import ExecutionGraphInfo, JobResult
-from eventflink.documents.runs import JobNamesPage, RunsPage
+from eventflink.documents.runs import DEFAULT_NAMES, DEFAULT_RUNS, JobNamesPage, RunsPage
 from eventflink.documents.task_managers import CountedTaskManager
 from eventflink.events.inputs import (
     CancelJob,
@@ -37,9 +37,7 @@ from eventflink.gateways.dispatcher_gateway import new_job_id
 from eventflink.gateways.errors import JobNotTerminated
 from eventflink.gateways.gateway import (
     DEFAULT_CHECKPOINT_TIMEOUT_S,
-    DEFAULT_NAMES,
     DEFAULT_RESULT_TIMEOUT_S,
-    DEFAULT_RUNS,
     Gateway,
     header,
     method,

@@ -1,9 +1,15 @@
 """Jobs of one name as the runs of a job: which there were, by which version of graph and code, and how each vertex fared."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from eventflink.documents.jobs import JobRow
 from eventflink.model.statuses import ExecutionState, JobStatus
+
+DEFAULT_NAMES: Final = 100
+DEFAULT_RUNS: Final = 20
+MAX_RUNS: Final = 100
+"""Of one page: whoever makes it looks at the newest attempt of every subtask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from eventflink.documents.cluster import ClusterOverview
 from eventflink.documents.failures import FailureOfJob
 from eventflink.documents.jobs import JobList, JobStatuses
 from eventflink.documents.one_job import ExecutionGraphInfo, JobResult
-from eventflink.documents.runs import JobNamesPage, RunsPage
+from eventflink.documents.runs import DEFAULT_NAMES, DEFAULT_RUNS, JobNamesPage, RunsPage
 from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.inputs import (
     CancelJob,
@@ -33,9 +33,7 @@ from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
 from eventflink.gateways.errors import RequestRefused
 from eventflink.gateways.gateway import (
     DEFAULT_CHECKPOINT_TIMEOUT_S,
-    DEFAULT_NAMES,
     DEFAULT_RESULT_TIMEOUT_S,
-    DEFAULT_RUNS,
     CommandOptions,
     RequestOptions,
     header,

@@ -39,8 +39,6 @@ DEFAULT_REQUEST_TIMEOUT_S: Final = 30.0
 DEFAULT_UPLOAD_TIMEOUT_S: Final = 30.0
 DEFAULT_CHECKPOINT_TIMEOUT_S: Final = 60.0
 DEFAULT_RESULT_TIMEOUT_S: Final = 600.0
-DEFAULT_NAMES: Final = 100
-DEFAULT_RUNS: Final = 20
 
 RESULT_WAIT_S: Final = 5.0
 """For so long a REST process is asked to wait for a job's end; then it is asked again."""

@@ -13,7 +13,7 @@ from typing import Any, Final
 from eventflink.blob.job_archives import JobArchives
 from eventflink.documents.one_job import JobArchive
 from eventflink.documents.plain import plain
-from eventflink.documents.runs import RunOfJob
+from eventflink.documents.runs import DEFAULT_NAMES, DEFAULT_RUNS, MAX_RUNS, RunOfJob
 from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import JobStatus
 from eventflink.reader.archives.reading import read_archived
@@ -26,11 +26,10 @@ from eventflink.views.job_document import document_of
 from eventflink.views.jobs_and_cluster import JobNotFound, cluster_view, find_job, job_view, jobs_view
 from eventflink.views.plain import MAX_EXCEPTIONS
 from eventflink.views.queries import MAX_LISTED_JOBS
-from eventflink.views.runs import MAX_RUNS, KnownRuns, Merge, known_runs, names_page, runs_page
+from eventflink.views.runs import KnownRuns, Merge, known_runs, names_page, runs_page
 from eventflink.views.schedules import schedule_view, schedules_view
 
 DEFAULT_JOBS: Final = 100
-DEFAULT_RUNS: Final = 20
 MAX_FIRST: Final = 2**31 - 1
 MAX_LISTED_NAMES: Final = 1_000
 MAX_LISTED_SCHEDULES: Final = 10_000
@@ -145,7 +144,7 @@ def _question(path: str, given: dict[str, str | int | Sequence[str]]) -> Questio
 def _of_runs(path: str, given: dict[str, str | int | Sequence[str]]) -> Question:
     name, first = str(given.pop("name", "")), _number(given, "first", 0, MAX_FIRST, least=0)
     if path == "/names":
-        limit = _number(given, "limit", DEFAULT_JOBS, MAX_LISTED_NAMES)
+        limit = _number(given, "limit", DEFAULT_NAMES, MAX_LISTED_NAMES)
         return Question(
             lambda fold: known_runs(fold, None),
             merge=lambda known, archived: {"names": names_page(known, archived, name, first, limit)},

@@ -26,9 +26,6 @@ from eventflink.views.definitions import definition_digests
 from eventflink.views.jobs_and_cluster import row_fields
 from eventflink.views.plain import fields_of, iso_time
 
-MAX_RUNS: Final = 100
-"""Of one page: of each the newest attempt of every subtask is looked at."""
-
 MAX_ARCHIVES: Final = 1_000
 """Of so many jobs that have left the memory, the newest, archives are read."""
 

@@ -22,6 +22,7 @@ from eventflink.gateways.errors import NoLeader
 from eventflink.gateways.steps import FoldLog
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.reader.questions import answer_of, look_up, question_of
 from eventflink.views.jobs_and_cluster import job_view, jobs_view
 from eventflink.views.plain import fields_of
 from eventflink.views.queries import overview as counts
@@ -159,3 +160,20 @@ def test_a_job_that_is_watched_says_each_change_once(monkeypatch: pytest.MonkeyP
     # What an earlier test of this process left behind may say something as well.
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("<job ")]
     assert [line.split(": ")[1].split(",")[0] for line in said] == ["RUNNING", "FINISHED"]
+
+
+def test_the_runs_of_a_name_are_documents(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted, cluster = ScriptedCluster(), eventflink.connect("host:1", "cell")
+    for number in range(3):
+        scripted.submit(graph(vertex("a"), name="a/name"), job_id=f"run-{number}")
+
+    def perform(step: object) -> Any:
+        assert isinstance(step, FoldLog)
+        question = question_of(step.path, step.parameters)
+        return answer_of(question, look_up(question, scripted.fold), None)
+
+    monkeypatch.setattr(cluster._connection, "_perform", perform)
+    page = cluster.runs("a/name", first=1, limit=1)
+    assert (page.total, [(run.job_id, run.version) for run in page.runs]) == (3, [("run-1", 1)])
+    assert [(each.name, each.runs) for each in cluster.names("NAME").names] == [("a/name", 3)]
+    assert cluster.runs("nobody").runs == []

@@ -13,9 +13,7 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_names, ask_runs
 from eventflink.documents.plain import plain
-from eventflink.documents.runs import JobName, JobNamesPage, RunOfJob, RunsPage, VertexOfRun
-from eventflink.gateways.gateway import DEFAULT_NAMES, DEFAULT_RUNS
-from eventflink.views.runs import MAX_RUNS
+from eventflink.documents.runs import DEFAULT_NAMES, DEFAULT_RUNS, MAX_RUNS, JobName, JobNamesPage, RunOfJob, RunsPage, VertexOfRun
 
 _MAX_COLUMNS: Final = 6
 """Of more vertices than these the states are counted."""

@@ -7,11 +7,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from eventflink.documents.runs import JobNamesPage, RunsPage
+from eventflink.documents.runs import DEFAULT_NAMES, DEFAULT_RUNS, MAX_RUNS, JobNamesPage, RunsPage
 from eventflink.rest.own.moments import Moment, MomentsOfRequest
 from eventflink.rest.own.windows import First, Limit
 from eventflink.rest.reading import ServicesOfRequest, read_archived_runs
-from eventflink.views.runs import MAX_RUNS, known_runs, names_page, runs_page
+from eventflink.views.runs import known_runs, names_page, runs_page
 
 router = APIRouter()
 
@@ -23,7 +23,7 @@ async def names(
     response: Response,
     name: Annotated[str, Query(max_length=256, description="A part of the name, in any case.")] = "",
     first: First = 0,
-    limit: Limit = 100,
+    limit: Limit = DEFAULT_NAMES,
 ) -> Moment[JobNamesPage]:
     """Return the names of jobs, those first that were submitted last, each with what became of its runs."""
     found = await moments.page(known_runs, None, of_all_jobs=True)
@@ -39,7 +39,7 @@ async def runs(
     response: Response,
     name: Annotated[str, Query(min_length=1, max_length=256, description="The whole name.")],
     first: First = 0,
-    limit: Annotated[int, Query(ge=1, le=MAX_RUNS, description="How many to show, at most.")] = 20,
+    limit: Annotated[int, Query(ge=1, le=MAX_RUNS, description="How many to show, at most.")] = DEFAULT_RUNS,
 ) -> Moment[RunsPage]:
     """Return the runs of a name, the newest first, with what became of each vertex, and the versions of graph and code that they ran."""
     found = await moments.page(known_runs, name, first, limit, of_all_jobs=True)

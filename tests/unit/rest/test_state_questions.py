@@ -10,13 +10,13 @@ from fastapi.testclient import TestClient
 from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.open_storage import open_storage
 from eventflink.documents.plain import plain
+from eventflink.documents.runs import MAX_RUNS
 from eventflink.reader.questions import MAX_WAIT_MS, QuestionRefused, answer_of, look_up, question_of
 from eventflink.rest.application import build_application
 from eventflink.rest.own.state import MAX_JOBS
 from eventflink.views.archive import archive_view
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.queries import TaskManagerNotFound
-from eventflink.views.runs import MAX_RUNS
 from tests.support.cluster import ScriptedCluster, graph, vertex
 from tests.support.recorded_cluster import recorded_cluster
 from tests.support.rest_client import dispatcher_of, services_with
