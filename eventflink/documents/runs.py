@@ -8,6 +8,8 @@ from eventflink.model.statuses import ExecutionState, JobStatus
 
 DEFAULT_NAMES: Final = 100
 DEFAULT_RUNS: Final = 20
+MAX_FIRST: Final = 2**31 - 1
+MAX_NAMES: Final = 1_000
 MAX_RUNS: Final = 100
 """Of one page: whoever makes it looks at the newest attempt of every subtask."""
 

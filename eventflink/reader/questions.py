@@ -13,7 +13,7 @@ from typing import Any, Final
 from eventflink.blob.job_archives import JobArchives
 from eventflink.documents.one_job import JobArchive
 from eventflink.documents.plain import plain
-from eventflink.documents.runs import DEFAULT_NAMES, DEFAULT_RUNS, MAX_RUNS, RunOfJob
+from eventflink.documents.runs import DEFAULT_NAMES, DEFAULT_RUNS, MAX_FIRST, MAX_NAMES, MAX_RUNS, RunOfJob
 from eventflink.leadership.fold import Fold
 from eventflink.model.statuses import JobStatus
 from eventflink.reader.archives.reading import read_archived
@@ -30,8 +30,6 @@ from eventflink.views.runs import KnownRuns, Merge, known_runs, names_page, runs
 from eventflink.views.schedules import schedule_view, schedules_view
 
 DEFAULT_JOBS: Final = 100
-MAX_FIRST: Final = 2**31 - 1
-MAX_LISTED_NAMES: Final = 1_000
 MAX_LISTED_SCHEDULES: Final = 10_000
 MAX_WAIT_MS: Final = 60_000
 _OF_A_JOB: Final = re.compile(r"/jobs/(.*?)(/exceptions|/checkpoints|/document|/status|/result|)", re.DOTALL)
@@ -144,7 +142,7 @@ def _question(path: str, given: dict[str, str | int | Sequence[str]]) -> Questio
 def _of_runs(path: str, given: dict[str, str | int | Sequence[str]]) -> Question:
     name, first = str(given.pop("name", "")), _number(given, "first", 0, MAX_FIRST, least=0)
     if path == "/names":
-        limit = _number(given, "limit", DEFAULT_NAMES, MAX_LISTED_NAMES)
+        limit = _number(given, "limit", DEFAULT_NAMES, MAX_NAMES)
         return Question(
             lambda fold: known_runs(fold, None),
             merge=lambda known, archived: {"names": names_page(known, archived, name, first, limit)},

@@ -108,6 +108,8 @@ def test_what_is_not_known_or_too_many_is_one_line(data_directory: Path, capsys:
     assert "job not found: no run of '../..xxx" in capsys.readouterr().err
     assert ask(data_directory, "runs", NAME, "--limit", "101") == ExitCode.USAGE
     assert "at most 100 runs" in capsys.readouterr().err
+    assert ask(data_directory, "runs", "--limit", "1001") == ExitCode.USAGE
+    assert ask(data_directory, "runs", "--first", str(2**31)) == ExitCode.USAGE
     assert ask(data_directory / "nobody", "runs") == ExitCode.UNREACHABLE
 
 

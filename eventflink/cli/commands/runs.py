@@ -13,7 +13,18 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_names, ask_runs
 from eventflink.documents.plain import plain
-from eventflink.documents.runs import DEFAULT_NAMES, DEFAULT_RUNS, MAX_RUNS, JobName, JobNamesPage, RunOfJob, RunsPage, VertexOfRun
+from eventflink.documents.runs import (
+    DEFAULT_NAMES,
+    DEFAULT_RUNS,
+    MAX_FIRST,
+    MAX_NAMES,
+    MAX_RUNS,
+    JobName,
+    JobNamesPage,
+    RunOfJob,
+    RunsPage,
+    VertexOfRun,
+)
 
 _MAX_COLUMNS: Final = 6
 """Of more vertices than these the states are counted."""
@@ -24,8 +35,10 @@ _GLYPHS: Final = {"FAILED": "✖", "FAILING": "✖", "FINISHED": "✔", "CANCELE
 
 @click.command()
 @click.argument("name", required=False, shell_complete=complete_names)
-@click.option("--limit", type=click.IntRange(min=1), help=f"Show only so many.  [default: {DEFAULT_RUNS} runs, {DEFAULT_NAMES} names]")
-@click.option("--first", type=click.IntRange(min=0), default=0, help="Leave out so many of the newest.")
+@click.option(
+    "--limit", type=click.IntRange(1, MAX_NAMES), help=f"Show only so many.  [default: {DEFAULT_RUNS} runs, {DEFAULT_NAMES} names]"
+)
+@click.option("--first", type=click.IntRange(0, MAX_FIRST), default=0, help="Leave out so many of the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
 def runs(session: Session, name: str | None, limit: int | None, first: int, *, as_json: bool) -> int:
