@@ -33,28 +33,36 @@ class ArchivedRuns:
         self._rows: OrderedDict[tuple[str, str], RunOfJob | None] = OrderedDict()
         """By job and archive; None: that archive is damaged or gone."""
         self._lock = threading.Lock()
+        self._reading = threading.Lock()
+        """One thread reads: what others want as well it reads for them, and a storage that hangs holds up no more than one."""
 
     def read(self, archives: JobArchives | None, left: Iterable[JobThatLeft]) -> list[RunOfJob]:
         """Return the runs of these jobs as far as their archives can be read in time, in the same order."""
-        until_s, found = time.monotonic() + READ_S, []
-        may_read = archives is not None
-        for job in left:
-            key = job.job_id, job.archive_digest
-            with self._lock:
-                is_known, row = key in self._rows, self._rows.get(key)
-                if is_known:
-                    self._rows.move_to_end(key)
-            if not is_known and archives is not None and may_read and time.monotonic() < until_s:
-                try:
-                    row = _read(archives, job)
-                except (OSError, BlobError) as error:
-                    _logger.warning("ArchivesUnreachable job=%s error=%s", job.job_id, error)
-                    may_read = False
-                    continue
-                self._keep(key, row)
-            if row is not None:
-                found.append(row)
-        return found
+        jobs = list(left)
+        if archives is not None and self._unread(jobs) and self._reading.acquire(timeout=READ_S):
+            try:
+                self._read(archives, self._unread(jobs))
+            finally:
+                self._reading.release()
+        with self._lock:
+            rows = [self._rows.get((job.job_id, job.archive_digest)) for job in jobs]
+        return [row for row in rows if row is not None]
+
+    def _unread(self, jobs: Iterable[JobThatLeft]) -> list[JobThatLeft]:
+        with self._lock:
+            return [job for job in jobs if (job.job_id, job.archive_digest) not in self._rows]
+
+    def _read(self, archives: JobArchives, jobs: Iterable[JobThatLeft]) -> None:
+        until_s = time.monotonic() + READ_S
+        for job in jobs:
+            if time.monotonic() >= until_s:
+                return
+            try:
+                row = _read(archives, job)
+            except (OSError, BlobError) as error:
+                _logger.warning("ArchivesUnreachable job=%s error=%s", job.job_id, error)
+                return
+            self._keep((job.job_id, job.archive_digest), row)
 
     def _keep(self, key: tuple[str, str], row: RunOfJob | None) -> None:
         with self._lock:

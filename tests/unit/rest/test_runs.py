@@ -1,5 +1,6 @@
 """A job over its runs: versions, vertices and parameters of each, of jobs in memory and of archives, and no run twice."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from io import BufferedReader
@@ -21,6 +22,7 @@ from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, Written
 from eventflink.master.settings import MasterSettings
 from eventflink.model.job_graph_document import graph_digest
 from eventflink.model.statuses import ExecutionState
+from eventflink.reader.archives import runs as reading
 from eventflink.reader.archives.runs import ArchivedRuns
 from eventflink.reader.questions import answer_of, look_up, question_of
 from eventflink.views import definitions
@@ -297,6 +299,29 @@ def test_a_storage_that_does_not_answer_is_asked_once_for_each_page(tmp_path: Pa
     left = [views.JobThatLeft(0, f"job-{number}", "0" * 64) for number in range(50)]
     assert ArchivedRuns().read(JobArchives(Away(tmp_path), 0), left) == []
     assert Away.asked == 1
+
+
+def test_while_a_storage_hangs_others_get_what_is_known(archives: JobArchives, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, runs = archived_cluster(archives), ArchivedRuns()
+    left = known_runs(cluster.fold, "orders").left
+    known = runs.read(archives, left[:2])
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    class Hanging(LocalStorage):
+        def open(self, name: str) -> BufferedReader:
+            hangs.set()
+            goes_on.wait()
+            return super().open(name)
+
+    monkeypatch.setattr(reading, "READ_S", 0.01)
+    held = threading.Thread(target=runs.read, args=(JobArchives(Hanging(tmp_path / "archives"), 0), left))
+    held.start()
+    hangs.wait()
+    assert runs.read(archives, left) == known
+    assert runs.read(archives, left[:2]) == known
+    goes_on.set()
+    held.join()
+    assert [run.job_id for run in runs.read(archives, left)][:2] == [run.job_id for run in known]
 
 
 def test_a_page_of_the_past_that_an_archive_may_add_to_is_kept_by_nobody(archives: JobArchives) -> None:
