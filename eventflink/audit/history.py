@@ -225,6 +225,7 @@ _MILESTONES: Final[dict[type[e.LogEvent], tuple[str, str]]] = {
     e.JobResumptionRequested: ("resumption", "resumption asked for"),
     e.JobFailureDismissed: ("dismissed", "failure dismissed"),
     e.GlobalFailureOccurred: ("failed", "the job as a whole failed with"),
+    e.JobTimeLimitNear: ("late", "near its time limit"),
     e.JobRescaleRequested: ("rescale", "rescale asked for"),
     e.JobRescaled: ("rescale", "rescaled"),
     e.JobMasterStopped: ("job_master", "its JobMaster stopped"),

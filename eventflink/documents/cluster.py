@@ -17,6 +17,7 @@ class Severity(StrEnum):
     FAILED = "failed"
     WAITS = "waits"
     STANDS = "stands"
+    LATE = "late"
     LOST = "lost"
     SPARK_ENDED = "spark_ended"
     SHUTDOWN = "shutdown"

@@ -66,6 +66,8 @@ class TaskCancellationRequested(AttemptEvent):
 
     reason: str
     """Why."""
+    exceeds_time_limit: bool = False
+    """Whether it has run for the time limit of its vertex: it fails when it has ended, and is not cancelled."""
 
 
 @dataclass(slots=True)
@@ -126,6 +128,16 @@ class GlobalFailureOccurred(LogEvent):
     """The job."""
     cause: FailureCause
     """Why."""
+
+
+@dataclass(slots=True)
+class JobTimeLimitNear(LogEvent):
+    """A job has used up most of its time, and has not ended."""
+
+    job_id: str
+    """The job."""
+    fails_at_ms: int
+    """When it fails that has not ended, by the log's clock, unless it is suspended before."""
 
 
 @dataclass(slots=True)

@@ -183,13 +183,15 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.TaskStateChanged():
             return f"{event.from_state} → {event.to_state}"
         case e.TaskCancellationRequested():
-            return event.reason
+            return f"{event.reason}: it fails" if event.exceeds_time_limit else event.reason
         case e.TaskFinished():
             return " ".join(
                 f"{output.output}={output.location} ({output.rows} rows in {_count(output.files, 'file')})" for output in event.outputs
             )
         case e.TaskFailed() | e.GlobalFailureOccurred():
             return _cause(event.cause)
+        case e.JobTimeLimitNear():
+            return f"it fails at {iso_time(event.fails_at_ms)} if it has not ended"
         case e.JobRestartScheduled():
             tasks = _count(event.task_count, "task")
             return f"restart {event.restarts} after {event.delay_ms} ms: {tasks} ({_lower(event.failover_strategy)})"

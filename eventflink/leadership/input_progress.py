@@ -1,7 +1,8 @@
 """Up to when a leader has decided everything that was there: answers are forgotten by that, and never while a request waits (P8).
 
 A request may wait for longer than answers are kept, while a cluster is down. How old it is then, no clock could tell: it is decided, and
-finds the answer to the one that it repeats, for nothing has expired that may be asked for.
+finds the answer to the one that it repeats, for nothing has expired that may be asked for. Nor is a task beyond its time limit before the
+reports are decided that were there when its leader began: one of them may say that it has ended.
 """
 
 from collections.abc import Mapping
@@ -12,8 +13,7 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.intake import Intake
 from eventflink.master.requests import Cursor
 
-_TOPICS: Final = (Topic.SUBMISSIONS, Topic.COMMANDS)
-"""Of which requests are remembered."""
+_TOPICS: Final = (Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS)
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class InputProgress:
 
     intake: Intake
     decided_until_ms: int = 0
-    """Every request that was there at this time is decided."""
+    """Every input that was there at this time is decided."""
     _mark: tuple[int, dict[Topic, int]] | None = None
     """A later time, and how far the cursors must come until everything is decided that was there then."""
 

@@ -131,6 +131,8 @@ class Dispatcher:
     """Those that run, or restart."""
     streaming_jobs: dict[str, None] = field(default_factory=dict)
     """Those with streams that run: of which checkpoints are taken."""
+    limited_jobs: dict[str, None] = field(default_factory=dict)
+    """Those with a time limit, of the job or of a vertex, that run, or restart."""
     kept: dict[str, int] = field(default_factory=dict)
     """Ended jobs whose intermediate outputs are kept, and until when at the least."""
     holds: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -354,7 +356,7 @@ class Dispatcher:
             self.holds[event.job_id] = held
 
     def apply_job_status_changed(self, event: JobStatusChanged) -> None:
-        """Keep the lists of those that restart, and of adaptive and streaming ones that run: what is due is found without a look at all."""
+        """Keep the lists of those of which something may be due: it is found without a look at all."""
         if event.to_status is JobStatus.RESTARTING:
             self.restarting_jobs[event.job_id] = None
         else:
@@ -366,8 +368,12 @@ class Dispatcher:
             self.streaming_jobs.pop(event.job_id, None)
         if event.to_status not in RUNNING_JOB_STATUSES:
             self.adaptive_jobs.pop(event.job_id, None)
-        elif job.scheduler is SchedulerType.ADAPTIVE:
+            self.limited_jobs.pop(event.job_id, None)
+            return
+        if job.scheduler is SchedulerType.ADAPTIVE:
             self.adaptive_jobs[event.job_id] = None
+        if job.is_limited:
+            self.limited_jobs[event.job_id] = None
 
     def check_job_cancellation_requested(self, event: JobCancellationRequested) -> None:
         """Raise `IllegalTransition` unless the job is there; its status changes by its own event, this one says who asked."""
@@ -451,6 +457,8 @@ class Dispatcher:
         require(adaptive == set(self.adaptive_jobs), "the list of adaptive jobs is stale")
         streaming = {j for j, job in self.jobs.items() if job.checkpoints is not None and job.status is JobStatus.RUNNING}
         require(streaming == set(self.streaming_jobs), "the list of streaming jobs is stale")
+        limited = {j for j, job in self.jobs.items() if job.is_limited and job.status in RUNNING_JOB_STATUSES}
+        require(limited == set(self.limited_jobs), "the list of jobs with time limits is stale")
         require(set(self.ended) <= set(self.jobs), "an ended job is not in memory")
         require(set(self.dirty) <= set(self.ended), "a dirty job has not ended")
         require(set(self.kept) <= set(self.ended), "a job has not ended, and its outputs are kept")

@@ -240,7 +240,7 @@ def _of_attempt(state: ClusterState, attempt: AttemptId) -> Iterator[Deployment]
     job = state.dispatcher.jobs[attempt.job_id]
     payload: DeploymentPayload
     if subtask.state is ExecutionState.CANCELING:
-        payload = TaskCancellation(*attempt, reason=job.cancellation_reason(attempt.vertex_id))
+        payload = TaskCancellation(*attempt, reason=job.cancellation_reason(subtask))
     elif subtask.state is ExecutionState.DEPLOYING and subtask.key not in job.to_cancel:
         payload = _deployment(state, subtask, attempt, allocation.slot_index)
     else:

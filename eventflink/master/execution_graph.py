@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from eventflink.master.canonical import DERIVED, require
 from eventflink.model.attempts import Accumulators, AttemptId, FailureCause, HasAttemptId, IOMetrics, OutputLocation
+from eventflink.model.document_fields import duration_text
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
 from eventflink.model.pipelined_edges import PipelinedEdge, pipelined_edges_of
 from eventflink.model.resources import ResourceProfile
@@ -54,6 +55,8 @@ class Execution:
     """What its code has counted; None: it has not finished, or counted nothing."""
     reused_from: str = ""
     """The job whose attempt it stands for: it never ran here, and its outputs lie there; empty: it is one of this job."""
+    exceeded_at_ms: int = 0
+    """When it was told to end because it had run for the time limit of its vertex; 0: it was not."""
 
 
 _TIME_FIELDS: Final[Mapping[ExecutionState, str]] = {
@@ -91,6 +94,11 @@ class Subtask:
     def execution(self) -> Execution | None:
         """The current attempt; None while it is CREATED."""
         return self.executions[-1] if self.state is not ExecutionState.CREATED else None
+
+    @property
+    def exceeds_time_limit(self) -> bool:
+        """Whether the current attempt was told to end because it had run for the time limit of its vertex."""
+        return self.state is ExecutionState.CANCELING and self.executions[-1].exceeded_at_ms > 0
 
 
 @dataclass(slots=True)
@@ -165,6 +173,16 @@ def begun_subtasks_of(subtasks: Iterable[Subtask]) -> int:
     return sum(s.state is not ExecutionState.CREATED for s in subtasks)
 
 
+def limited_of(vertices: Mapping[str, ExecutionVertex]) -> dict[str, dict[int, int]]:
+    """Return the vertices that have a time limit, each with its subtasks that run and since when, the first of them first."""
+    found = {}
+    for vertex_id, vertex in vertices.items():
+        if vertex.vertex.time_limit_ms is not None:
+            running = [(s.executions[-1].running_at_ms, s.subtask_index) for s in vertex.subtasks if s.state is ExecutionState.RUNNING]
+            found[vertex_id] = {index: since_ms for since_ms, index in sorted(running)}
+    return found
+
+
 def group_profiles_of(graph: JobGraph) -> dict[str, ResourceProfile | None]:
     """Return what a slot of each slot sharing group of a graph has to have.
 
@@ -198,6 +216,8 @@ class ExecutionGraph:
     """What a slot of each slot sharing group has to have."""
     forward_groups: dict[str, list[str]] = field(metadata=DERIVED)
     pipelined_edges: dict[str, list[PipelinedEdge]] = field(metadata=DERIVED)
+    limited: dict[str, dict[int, int]] = field(metadata=DERIVED)
+    """By vertex that has a time limit, its subtasks that run and since when, the first of them first."""
 
     @classmethod
     def of(cls, graph: JobGraph) -> "ExecutionGraph":
@@ -211,7 +231,7 @@ class ExecutionGraph:
         }
         live = sum(v.parallelism for v in graph.vertices)
         derived = (edges_by_source(graph), edges_to, group_profiles_of(graph), forward_groups_of(graph), pipelined_edges_of(graph))
-        made = cls(graph, vertices, {}, live, len(vertices), *derived)
+        made = cls(graph, vertices, {}, live, len(vertices), *derived, limited_of(vertices))
         for vertex in vertices.values():
             made._note_ready(vertex)
         return made
@@ -280,12 +300,29 @@ class ExecutionGraph:
             self.ready.pop((subtask.vertex_id, subtask.subtask_index), None)
             self.vertices[subtask.vertex_id].begun_subtasks += 1
             subtask.executions = (*subtask.executions[1 - MAX_REMEMBERED_ATTEMPTS :], Execution(subtask.attempt))
+        if self.limited and (running := self.limited.get(subtask.vertex_id)) is not None:
+            running.pop(subtask.subtask_index, None)
+            if to_state is ExecutionState.RUNNING:
+                running[subtask.subtask_index] = at_ms
         subtask.state = to_state
         if (time_field := _TIME_FIELDS.get(to_state)) is not None:
             setattr(subtask.executions[-1], time_field, at_ms)
         if to_state in TERMINAL_EXECUTION_STATES:
             self.live_attempts -= 1
             subtask.executions[-1].end_state = to_state
+
+    def describe_time_limit(self, vertex_id: str) -> str:
+        """Return that an attempt of a vertex with a time limit has run for that long."""
+        return f"it has run for the time limit of '{vertex_id}', {duration_text(self.vertices[vertex_id].vertex.time_limit_ms or 0)}"
+
+    def beyond_time_limit(self, now_ms: int) -> Iterator[Subtask]:
+        """Yield the subtasks whose attempt has run for the time limit of its vertex."""
+        for vertex_id, running in self.limited.items():
+            vertex = self.vertices[vertex_id]
+            for index, since_ms in running.items():
+                if now_ms - since_ms < (vertex.vertex.time_limit_ms or 0):
+                    break
+                yield vertex.subtasks[index]
 
     def complete(self, subtask: Subtask, outputs: tuple[OutputLocation, ...]) -> None:
         """Take the outputs of a finished subtask; readers become ready when all their inputs are complete."""
@@ -454,7 +491,7 @@ class ExecutionGraph:
         """Hold in common with another one of the same graph what is equal in both: nothing of either changes any more."""
         self.graph, self.ready = like.graph, shared(self.ready, like.ready)
         self.edges_from, self.edges_to, self.group_profiles = like.edges_from, like.edges_to, like.group_profiles
-        self.forward_groups, self.pipelined_edges = like.forward_groups, like.pipelined_edges
+        self.forward_groups, self.pipelined_edges, self.limited = like.forward_groups, like.pipelined_edges, like.limited
         self.vertices = dict(zip(like.vertices, self.vertices.values(), strict=True))
         for mine, theirs in zip(self.vertices.values(), like.vertices.values(), strict=True):
             mine.vertex = theirs.vertex
@@ -515,6 +552,7 @@ class ExecutionGraph:
                 ready = (vertex_id, subtask.subtask_index) in self.ready
                 wanted = subtask.state is ExecutionState.CREATED and not inputs
                 require(ready == wanted, f"{job_id}/{vertex_id}[{subtask.subtask_index}] is {subtask.state}; ready: {ready}")
+        require(limited_of(self.vertices) == self.limited, f"{job_id}: what runs under a time limit is not {self.limited}")
         unfinished_vertices = sum(v.unfinished_subtasks > 0 for v in self.vertices.values())
         require(unfinished_vertices == self.unfinished_vertices, f"{job_id}: unfinished vertices are miscounted")
 

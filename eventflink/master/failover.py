@@ -21,6 +21,7 @@ from eventflink.master.restarts import subtasks_to_restart
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.model.attempts import FailureCause, LostInput, SubtaskReference
+from eventflink.model.failure_types import TASK_TIME_LIMIT
 from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus
 
 RESTART_BATCH: Final = 256
@@ -38,11 +39,14 @@ def decide_failure(
 ) -> list[LogEvent]:
     """Fail an attempt: it restarts later, or the job fails, as the restart strategy has it.
 
-    A failure that a restart under way covers joins that one, and is not counted.
+    A failure that a restart under way covers joins that one, and is not counted. What ends because it was told to is cancelled, or has
+    exceeded its time limit, whatever it failed of.
     """
     attempt = job.attempt_of(subtask)
     if subtask.state is ExecutionState.CANCELING:
-        return [TaskStateChanged(*attempt, ExecutionState.CANCELING, ExecutionState.CANCELED)]
+        if not subtask.exceeds_time_limit:
+            return [TaskStateChanged(*attempt, ExecutionState.CANCELING, ExecutionState.CANCELED)]
+        cause, lost_inputs = _cause_of_time_limit(job, subtask), ()
     failed = TaskFailed(*attempt, cause)
     if job.status in ENDING_JOB_STATUSES or subtask.key in job.restarts.due:
         return [failed]
@@ -68,6 +72,12 @@ def decide_failure(
         is_counted=restart.is_counted,
     )
     return [failed, scheduled, *([] if is_restarting else [JobStatusChanged(job.job_id, job.status, JobStatus.RESTARTING)])]
+
+
+def _cause_of_time_limit(job: JobMaster, subtask: Subtask) -> FailureCause:
+    why = job.execution_graph.describe_time_limit(subtask.vertex_id)
+    what_to_do = "raise the vertex's 'time_limit' if it needs longer, or see in its logs where it stood"
+    return FailureCause(TASK_TIME_LIMIT, f"{why}, and was ended: {what_to_do}")
 
 
 def decide_refusal(job: JobMaster, subtask: Subtask, reason: str, now_ms: int) -> list[LogEvent]:

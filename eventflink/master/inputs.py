@@ -147,6 +147,13 @@ class CheckpointDue(InternalInput):
 
 
 @dataclass(slots=True)
+class TimeLimitsDue(InternalInput):
+    """A job, or attempts of its tasks, have used up their time."""
+
+    job_id: str
+
+
+@dataclass(slots=True)
 class AdaptJob(InternalInput):
     """Slots or time allow something to be scheduled or rescaled of an adaptive job, or a vertex of it has waited too long."""
 

@@ -31,6 +31,7 @@ from eventflink.events.log_events import (
     JobReuseDecided,
     JobStatusChanged,
     JobSuspensionRequested,
+    JobTimeLimitNear,
     LogEvent,
     RegionRestarted,
     RescaleScheduled,
@@ -125,6 +126,8 @@ class JobMaster:
     """By vertex, whether it began finished, with outputs of the job that runs again, and why; empty: that was not asked for."""
     scheduled: ScheduledInstant | None = None
     """For which instant of which schedule it runs; None: it was submitted."""
+    time_limit_is_near: bool = False
+    """Whether it was said that it has used up most of its time."""
 
     # -- queries --------------------------------------------------------------------------------------------------
 
@@ -143,15 +146,33 @@ class JobMaster:
         """When it ended; 0: it has not."""
         return self.status_since_ms if self.status in TERMINAL_JOB_STATUSES else 0
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether the job, or a vertex of it, has a time limit."""
+        return self.execution_graph.graph.time_limit_ms is not None or bool(self.execution_graph.limited)
+
+    @property
+    def fails_at_ms(self) -> int | None:
+        """When a job fails that runs, or restarts, and has not ended; None: it has no time limit, or its time stands still.
+
+        All time counts since its submission, but for that in which it was suspended.
+        """
+        limit_ms = self.execution_graph.graph.time_limit_ms
+        if limit_ms is None or self.status not in RUNNING_JOB_STATUSES:
+            return None
+        return self.submitted_at_ms + self.suspension.suspended_ms + limit_ms
+
     def attempt_of(self, subtask: Subtask) -> AttemptId:
         """Return the current attempt of a subtask."""
         return AttemptId(self.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
 
-    def cancellation_reason(self, vertex_id: str) -> str:
-        """Return why live attempts of a vertex are cancelled."""
+    def cancellation_reason(self, subtask: Subtask) -> str:
+        """Return why the live attempt of a subtask is cancelled."""
         if self.status in ENDING_JOB_STATUSES:
             return f"the job is {self.status}"
-        if (pending := self.rescales.pending.get(vertex_id)) is not None:
+        if subtask.exceeds_time_limit:
+            return self.execution_graph.describe_time_limit(subtask.vertex_id)
+        if (pending := self.rescales.pending.get(subtask.vertex_id)) is not None:
             return f"its vertex is rescaled to {pending.to_parallelism} subtasks"
         return f"it starts again with restart {self.restarts.count} of its job"
 
@@ -212,7 +233,7 @@ class JobMaster:
             subtask = self.execution_graph.vertices[vertex_id].subtasks[index]
             attempt = self.attempt_of(subtask)
             if subtask.state in STARTING_STATES:
-                events.append(TaskCancellationRequested(*attempt, self.cancellation_reason(vertex_id)))
+                events.append(TaskCancellationRequested(*attempt, self.cancellation_reason(subtask)))
                 continue
             if subtask.state is ExecutionState.SCHEDULED:
                 events.append(SlotRequestCancelled(subtask.allocation_id))
@@ -257,7 +278,7 @@ class JobMaster:
     def apply_job_master_started(self, event: JobMasterStarted, at_ms: int) -> None:
         """Start: INITIALIZING → CREATED; or, of a suspended job, again: SUSPENDED → RECONCILING, until what runs again has new attempts."""
         if self.status is JobStatus.SUSPENDED:
-            self.suspension.resume(self.job_id, self.job_master_id)
+            self.suspension.resume(self.job_id, self.job_master_id, at_ms - self.status_since_ms)
             self._set_status(JobStatus.RECONCILING, at_ms)
             self.restarts.resume(self.without_result(), at_ms)
             self.cause = None
@@ -411,8 +432,10 @@ class JobMaster:
 
     def apply_task_cancellation_requested(self, event: TaskCancellationRequested, at_ms: int) -> None:
         """Move to CANCELING, until the TaskExecutor says that the attempt is terminal."""
-        graph = self.execution_graph
-        graph.transition(graph.require_current(event), ExecutionState.CANCELING, at_ms)
+        subtask = self.execution_graph.require_current(event)
+        self.execution_graph.transition(subtask, ExecutionState.CANCELING, at_ms)
+        if event.exceeds_time_limit:
+            subtask.executions[-1].exceeded_at_ms = at_ms
         self.to_cancel.pop((event.vertex_id, event.subtask_index), None)
         self._want()
 
@@ -521,6 +544,14 @@ class JobMaster:
         self.exceptions.note_failure(TaskFailure(at_ms, "", 0, 0, "", "", event.cause), is_concurrent=False)
         if self.checkpoints is not None:
             self.checkpoints.note_global_failure()
+
+    def apply_job_time_limit_near(self, event: JobTimeLimitNear) -> None:
+        """Remember that it was said; a job that is suspended afterwards is not warned of again."""
+        if self.fails_at_ms != event.fails_at_ms or self.time_limit_is_near:
+            raise IllegalTransition(
+                f"{event}: the job is {self.status}, and fails at {self.fails_at_ms}; was it said: {self.time_limit_is_near}"
+            )
+        self.time_limit_is_near = True
 
     def apply_job_restart_scheduled(self, event: JobRestartScheduled, at_ms: int) -> None:
         """Wait for the delay after a failure of the job as a whole; what is to start again ends first, and has no result any more."""

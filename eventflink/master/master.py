@@ -38,6 +38,7 @@ from eventflink.master import (
     slot_failures,
     suspend_resume,
     task_executor_reports,
+    time_limits,
     timers,
 )
 from eventflink.master.inputs import INPUT_CLASSES, MasterInput
@@ -58,6 +59,7 @@ RULES: Final = (
     slot_failures,
     suspend_resume,
     task_executor_reports,
+    time_limits,
     timers,
 )
 """Where inputs are decided that concern more than one component: functions of the state, the input and the context."""
@@ -101,7 +103,7 @@ class Master(ClusterState):
     ) -> Iterator[MasterInput]:
         """Yield the internal inputs that are due: by the state, the settings, the time, and since when this master leads.
 
-        Until `decided_until_ms` all requests that were there are decided; None: until now. Before it is asked whether one is due, `may_ask`
+        Until `decided_until_ms` all inputs that were there are decided; None: until now. Before it is asked whether one is due, `may_ask`
         is called with its name; where that may not be asked, it is yielded.
         """
         until_ms = now_ms if decided_until_ms is None else decided_until_ms

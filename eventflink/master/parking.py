@@ -52,7 +52,7 @@ def parking_of(state: ClusterState, value: i.InternalInput, error: Exception) ->
     elif isinstance(value, i.FollowUp):
         allocation = state.slot_manager.allocations.get(subject)
         job_id = subject if value.follow_up_type not in _OF_NO_JOB else allocation.attempt.job_id if allocation is not None else None
-    elif isinstance(value, i.RestartsDue | i.CheckpointDue | i.AdaptJob):
+    elif isinstance(value, i.RestartsDue | i.CheckpointDue | i.TimeLimitsDue | i.AdaptJob):
         job_id = value.job_id
     return InputParked(input_type, subject, job_id, cut_bytes(repr(error), MAX_REASON_BYTES))
 

@@ -25,6 +25,8 @@ class Suspension:
     """It is resumed as soon as nothing of it is alive."""
     job_masters: int = 1
     """How many JobMasters it has had, the present one included."""
+    suspended_ms: int = 0
+    """For how long it was SUSPENDED before, in all."""
 
     def request(self, job_id: str, status: JobStatus, reason: str) -> None:
         """Take note that the job is to be suspended; raises `IllegalTransition` where it ends already."""
@@ -39,12 +41,13 @@ class Suspension:
             raise IllegalTransition(f"{job_id} is {status}; it is to be resumed: {self.resumption_requested}")
         self.resumption_requested = True
 
-    def resume(self, job_id: str, job_master_id: str) -> None:
+    def resume(self, job_id: str, job_master_id: str, suspended_ms: int) -> None:
         """Take note of the next JobMaster; raises `IllegalTransition` unless the suspended job may get one now."""
         if job_master_id or not self.resumption_requested:
             raise IllegalTransition(f"{job_id} has the JobMaster '{job_master_id}'; it is to be resumed: {self.resumption_requested}")
         self.reason, self.resumption_requested = "", False
         self.job_masters += 1
+        self.suspended_ms += suspended_ms
 
     def drop_resumption(self) -> None:
         """Resume nothing: the job is cancelled."""

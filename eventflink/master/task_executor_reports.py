@@ -145,6 +145,8 @@ def _decide_end(job: JobMaster, subtask: Subtask, report: TaskStateReport, now_m
         cause = report.cause or FailureCause("Unknown", "the TaskExecutor gave no cause")
         cause = bounded_cause(cause, MAX_CAUSE_LENGTH, MAX_STACK_TRACE_LENGTH)
         return decide_failure(job, subtask, cause, now_ms, report.lost_inputs)
+    if subtask.exceeds_time_limit:
+        return decide_failure(job, subtask, FailureCause("Unknown", "it was told to end"), now_ms)
     # What is to start again has no result: no reader may see what is about to be replaced.
     if subtask.state is ExecutionState.CANCELING or subtask.key in job.restarts.due:
         return [e.TaskStateChanged(*attempt, subtask.state, ExecutionState.CANCELED)]

@@ -15,6 +15,7 @@ from eventflink.master.parking import name_of
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.master.suspects import label
+from eventflink.master.time_limits import due_time_limits
 
 
 def _named(value: i.InternalInput) -> tuple[i.InternalInput, tuple[str, str], str]:
@@ -52,7 +53,7 @@ def due(
 ) -> Iterator[MasterInput]:
     """Yield the internal inputs that are due; and those of which, by their names, it may not be asked (P10).
 
-    That goes by the state, the settings, the time, since when this master leads, and until when all requests that were there are decided.
+    That goes by the state, the settings, the time, since when this master leads, and until when all inputs that were there are decided.
     Of what is parked nothing is asked: leaders may end at it.
     """
     is_starting_up = context.now_ms - leading_since_ms < context.settings.start_up_time_ms
@@ -71,7 +72,8 @@ def due(
     for named in _OF_THE_CLUSTER:
         if not (is_starting_up and isinstance(named[0], i.FailUnfulfillableRequests)) and is_due(*named):
             yield named[0]
-    others: list[i.InternalInput] = [i.ExpireAnswers(decided_until_ms)]
+    is_caught_up = decided_until_ms >= leading_since_ms
+    others = [i.ExpireAnswers(decided_until_ms), *due_time_limits(state, context.now_ms, is_caught_up=is_caught_up)]
     others += [*map(i.RestartsDue, jobs.restarting_jobs), *map(i.CheckpointDue, jobs.streaming_jobs)]
     for value in others:
         if is_due(*_named(value)):

@@ -23,11 +23,15 @@ class FailureKind(StrEnum):
     TASK_MANAGER = "task_manager"
     MASTERS = "masters"
     """Also Kafka's."""
+    TIME_LIMIT = "time_limit"
+    """Of a task or a job that was not done in the time that its document gives it."""
 
 
 SPARK_LOST: Final = "SparkLost"
 SPARK_HEAP_FULL: Final = "SparkHeapFull"
 """The failure type of a job that filled the heap of a Spark of its own. Its kind is CODE: the job's code fills that heap."""
+TASK_TIME_LIMIT: Final = "TaskTimeLimitExceeded"
+JOB_TIME_LIMIT: Final = "JobTimeLimitExceeded"
 HOST_TOO_SLOW: Final = "HostTooSlow"
 DISK_FULL: Final = "DiskFull"
 
@@ -35,6 +39,7 @@ _KINDS: Final = {
     **dict.fromkeys(("NoResourceAvailable", "UnfulfillableSlotRequest", "SlotOfferRejected"), FailureKind.ROOM),
     **dict.fromkeys((SPARK_LOST, "SparkUnavailable"), FailureKind.SPARK),
     "StreamStopped": FailureKind.SPARK,
+    **dict.fromkeys((TASK_TIME_LIMIT, JOB_TIME_LIMIT), FailureKind.TIME_LIMIT),
     **dict.fromkeys(
         (HOST_TOO_SLOW, DISK_FULL, "CheckpointLost", "InputInvisible", "OutputsUnusable", "SecretUnavailable", "WorkingDirectoryUnfit"),
         FailureKind.HOST,

@@ -55,6 +55,7 @@ MAX_FAILURE_RATE: Final = 10_000
 """A job remembers as many failures as its rate allows."""
 
 MAX_KEEP_OUTPUTS_MS: Final = 366 * 86_400_000
+MAX_TIME_LIMIT_MS: Final = 366 * 86_400_000
 
 MAX_CHECKPOINT_TIME_MS: Final = 86_400_000
 MAX_RETAINED_CHECKPOINTS: Final = 64
@@ -178,6 +179,8 @@ class JobVertex:
     """Subtasks of vertices of one group may run in one slot, at most one of each vertex; null: each has a slot of its own."""
     stream: StreamDefinition | None = None
     """What its task streams; null: it is a batch task."""
+    time_limit_ms: int | None = None
+    """For how long an attempt of its may run, in milliseconds; null: for as long as it takes."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -284,3 +287,9 @@ class JobGraph:
     """What may be another value in each run, by name; at most 64."""
     keep_outputs_ms: int | None = None
     """For how long after its end the outputs stay that edges read, in milliseconds; null: as the cluster has it."""
+    time_limit_ms: int | None = None
+    """How long after its submission the job fails that has not ended, in milliseconds, without the time in which it is suspended; null:
+    never.
+    """
+    time_limit_warning_ms: int | None = None
+    """For how long before that it is a problem of the cluster, in milliseconds; null: for a tenth of the limit."""

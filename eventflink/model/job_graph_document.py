@@ -48,6 +48,7 @@ from eventflink.model.job_graph import (
     MAX_RESTART_DELAY_MS,
     MAX_RESTART_INTERVAL_MS,
     MAX_RETAINED_CHECKPOINTS,
+    MAX_TIME_LIMIT_MS,
     CheckpointSettings,
     EdgePipeline,
     JobEdge,
@@ -119,6 +120,22 @@ class ResourcesDocument(BaseModel):
         )
 
 
+def _parse_time_limit(value: object) -> object:
+    """Return how many milliseconds a limit is long, written as `90s`.
+
+    Raises:
+        ValueError: it says no duration, none at all, or one that is too long.
+
+    """
+    limit_ms = duration_ms_of(value)
+    if limit_ms is None or not 1 <= limit_ms <= MAX_TIME_LIMIT_MS:
+        raise ValueError(f"must be {DURATION_RULE}, such as 2h; at least 1ms and at most 366d, not {describe_value(value)}")
+    return limit_ms
+
+
+TimeLimit = Annotated[int | None, BeforeValidator(_parse_time_limit)]
+
+
 class VertexDocument(BaseModel):
     """One vertex: exactly one of `python` and `sql`."""
 
@@ -133,6 +150,8 @@ class VertexDocument(BaseModel):
     resources: ResourcesDocument | None = None
     slot_sharing_group: Name | None = None
     stream: StreamDocument | None = None
+    time_limit: TimeLimit = None
+    """For how long each of its attempts may run."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -163,6 +182,7 @@ class VertexDocument(BaseModel):
             resources=self.resources.to_record() if self.resources is not None else None,
             slot_sharing_group=self.slot_sharing_group,
             stream=self.stream.to_record() if self.stream is not None else None,
+            time_limit_ms=self.time_limit,
         )
 
 
@@ -349,6 +369,10 @@ class JobGraphDocument(BaseModel):
     parameters: Declared = Field(default_factory=dict)
     keep: Annotated[int | None, BeforeValidator(_parse_keep)] = None
     """For how long after its end the outputs stay that edges read; default: as the cluster has it."""
+    time_limit: TimeLimit = None
+    """How long after its submission the job fails that has not ended."""
+    time_limit_warning: TimeLimit = None
+    """For how long before that it is a problem of the cluster; default: for a tenth of the limit."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -377,6 +401,7 @@ def _check_graph(graph: JobGraphDocument) -> None:
     _check_parameters(graph)
     _check_hash_keys(graph)
     _check_streams(graph, vertices)
+    _check_time_limits(graph)
     if cycle := _find_cycle(graph):
         raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
 
@@ -421,6 +446,25 @@ def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocumen
         raise ValueError(f"'keep' is for batch jobs, and '{min(streams)}' is a stream")
     if graph.restore is not None and not streams:
         raise ValueError("'restore' is for streams, and the graph has no streams")
+
+
+def _check_time_limits(graph: JobGraphDocument) -> None:
+    """Check that what has a limit ends by itself, and that a warning comes after the submission."""
+    for number, vertex in enumerate(graph.vertices):
+        if vertex.stream is None:
+            continue
+        if vertex.time_limit is not None:
+            raise ValueError(
+                f"vertices[{number}].time_limit: it is for batch tasks, and '{vertex.id}' is a stream; the job can have a 'time_limit' "
+                "where all of its streams have the trigger available_now"
+            )
+        if graph.time_limit is not None and not vertex.stream.trigger.available_now:
+            raise ValueError(
+                f"'time_limit' is for jobs that end by themselves, and the stream '{vertex.id}' runs until it is stopped; give it the "
+                "trigger available_now, or the job no limit"
+            )
+    if (warning := graph.time_limit_warning) is not None and not warning < (graph.time_limit or 0):
+        raise ValueError("'time_limit_warning' says how long before the job's 'time_limit' it warns, and has to be shorter than that")
 
 
 def _check_ends(graph: JobGraphDocument, streams: Container[str]) -> None:
@@ -613,6 +657,8 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
             spark=parsed.spark.to_record() if parsed.spark is not None else None,
             parameters=tuple(parsed.parameters[name].to_record(name) for name in sorted(parsed.parameters)),
             keep_outputs_ms=parsed.keep,
+            time_limit_ms=parsed.time_limit,
+            time_limit_warning_ms=parsed.time_limit_warning,
         )
         return _chained(graph, parsed)
     except ValidationError as error:
@@ -708,6 +754,10 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         document["spark"] = {"pool": spark.name, "memory": spark.memory or None, "cores": spark.cores or None}
     if graph.keep_outputs_ms is not None:
         document["keep"] = _keep_document(graph.keep_outputs_ms)
+    if graph.time_limit_ms is not None:
+        document["time_limit"] = duration_text(graph.time_limit_ms)
+    if graph.time_limit_warning_ms is not None:
+        document["time_limit_warning"] = duration_text(graph.time_limit_warning_ms)
     if graph.parameters:
         try:
             document["parameters"] = parameter_documents(graph.parameters)
@@ -738,6 +788,8 @@ def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
             written["stream"] = stream_document(vertex.stream)
         except ValueError as error:
             raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': stream: {error}") from error
+    if vertex.time_limit_ms is not None:
+        written["time_limit"] = duration_text(vertex.time_limit_ms)
     return written
 
 

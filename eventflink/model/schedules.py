@@ -138,7 +138,7 @@ def instants(timing: ScheduleTiming, first_ms: int, end_ms: int | None = None) -
 
 def due_at(schedule_id: str, timing: ScheduleTiming, instant_ms: int) -> int:
     """Return when the job of an instant is to start: at the instant, or by the jitter later."""
-    if not timing.jitter_ms:
+    if timing.jitter_ms <= 0:
         return instant_ms
     digest = hashlib.sha256(f"{schedule_id}@{instant_ms}".encode()).digest()
     return instant_ms + int.from_bytes(digest[:8], "big") % (timing.jitter_ms + 1)

@@ -23,6 +23,7 @@ from eventflink.master.execution_graph import (
     edges_by_target,
     forward_groups_of,
     group_profiles_of,
+    limited_of,
 )
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
@@ -63,6 +64,7 @@ def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
         (ExecutionGraph, "edges_to"): lambda columns, _: list(map(edges_by_target, columns["graph"])),
         (ExecutionGraph, "forward_groups"): lambda columns, _: list(map(forward_groups_of, columns["graph"])),
         (ExecutionGraph, "pipelined_edges"): lambda columns, _: list(map(pipelined_edges_of, columns["graph"])),
+        (ExecutionGraph, "limited"): lambda columns, _: list(map(limited_of, columns["vertices"])),
         (ExecutionVertex, "begun_subtasks"): lambda columns, _: list(map(begun_subtasks_of, columns["subtasks"])),
         (ExecutionGraph, "group_profiles"): lambda columns, _: list(map(_group_profiles_of, columns["graph"])),
     }

@@ -199,9 +199,22 @@ def eventful_cluster() -> ScriptedCluster:
     [one] = deployments(cluster.submit(graph(vertex("a")), job_id="caused"))
     cluster.report(one, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", "Traceback"))
     cluster.pass_time(1)
-    for scene in (_use_workers, _rescale, _take_checkpoints, _reuse, _keep_schedules):
+    for scene in (_use_workers, _rescale, _take_checkpoints, _reuse, _keep_schedules, _exceed_time_limits):
         scene(cluster)
     return cluster
+
+
+def _exceed_time_limits(cluster: ScriptedCluster) -> None:
+    """Have an attempt of a job end beyond its limit, and another one told to end, before the job has used up its time; one more job has."""
+    cluster.register("tm6", slots=3)
+    jobs: dict[str, dict[str, Any]] = {"limited": {"time_limit": "10d"}, "too-late": {"time_limit": "2s", "time_limit_warning": "1s"}}
+    for job_id, more in jobs.items():
+        document = graph(vertex("a", 2) | {"time_limit": "1s"}, restart_strategy=fixed_delay(3), **more)
+        for deployment in deployments(cluster.submit(document, job_id=job_id)):
+            cluster.report(deployment, ExecutionState.RUNNING)
+    [ended, *_] = cancellations(cluster.pass_time(1_000))
+    cluster.say(state_report(ended, ExecutionState.CANCELED))
+    cluster.pass_time(1_000)
 
 
 def stop_and_start(cluster: ScriptedCluster) -> None:

@@ -102,6 +102,14 @@ def test_an_event_is_one_line_that_begins_with_its_name_whatever_its_fields_hold
             "TaskStateChanged job/a[2]#1 DEPLOYING → RUNNING",
         ),
         (e.ResourcesAwaited("job", "a", 3, 1), "ResourcesAwaited job/a 3 slots wanted, 1 available"),
+        (
+            e.JobTimeLimitNear("job", 1_800_000_000_000),
+            "JobTimeLimitNear job it fails at 2027-01-15T08:00:00.000+00:00 if it has not ended",
+        ),
+        (
+            e.TaskCancellationRequested("job", "a", 0, 1, "it has run for 1m", exceeds_time_limit=True),
+            "TaskCancellationRequested job/a[0]#1 it has run for 1m: it fails",
+        ),
         (e.JobCleanupFailed("job", 8, 0, "read-only"), "JobCleanupFailed job attempt 8, given up: read-only"),
         (e.JobArchiveFailed("job", 12, 0, "disk full"), "JobArchiveFailed job attempt 12, given up: disk full"),
         (

@@ -16,6 +16,7 @@ from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
 from eventflink.master.execution_graph import SubtaskKey
 from eventflink.master.job_master import JobMaster
+from eventflink.model.document_fields import duration_text
 from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_JOB_STATUSES, JobStatus, SkipReason
 from eventflink.views.exceptions import exception_view
 from eventflink.views.failures import cause_in_words, is_seen_to, run_again_by
@@ -44,6 +45,7 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
     without_slot = [wait for wait in of_cluster if wait.reason in SLOT_REASONS]
     restarting = [wait for wait in of_cluster if wait.reason is WaitReason.RESTART_DELAY]
     standing = [(job, found) for job in fold.master.dispatcher.jobs.values() if job.status in _RUNS and (found := standing_streams(job))]
+    late = [job for job in map(fold.master.dispatcher.job, fold.master.dispatcher.limited_jobs) if job.time_limit_is_near]
     without_spark = ended_sparks(fold, troubled, since_ms)
     without_jobs = _schedules_without_jobs(fold, since_ms)
     is_empty = _has_no_room(fold) and not without_slot
@@ -52,6 +54,7 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
         _tasks(without_slot, "for a slot"),
         _tasks(restarting, "to start again"),
         _count(sum(len(found) for _, found in standing), "stream", "brings nothing to an end", "bring nothing to an end"),
+        _count(len(late), "job", "is near its time limit", "are near their time limits"),
         _count(len(lost), "TaskManager", "was lost", "were lost"),
         _count(len(without_spark), "Spark", "ended by itself", "ended by themselves"),
         _count(len(without_jobs), "schedule", "cannot start its job", "cannot start their jobs"),
@@ -63,6 +66,7 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
         *_failed_jobs(failed),
         *_waits_by_reason(waits, [*without_slot, *restarting]),
         *_standing(standing),
+        *[_problem(Severity.LATE, _why_late(job), f"/jobs/{quote(job.job_id, '')}") for job in late[:MAX_OF_A_KIND]],
         *[_problem(Severity.LOST, sentence, f"/taskmanagers/{quote(name, '')}") for name, sentence in list(lost.items())[:MAX_OF_A_KIND]],
         *[_problem(Severity.SPARK_ENDED, sentence, f"/taskmanagers/{quote(name, '')}") for name, sentence in without_spark[:MAX_OF_A_KIND]],
         *[_problem(Severity.FAILED, sentence, f"/schedules/{quote(name, '')}") for name, sentence in without_jobs[:MAX_OF_A_KIND]],
@@ -146,6 +150,12 @@ def _standing(standing: list[tuple[JobMaster, list[tuple[SubtaskKey, str]]]]) ->
         sentence = f"job '{job.job_id}': {vertex_id}[{index}]: {why}{others}"
         problems.append(_problem(Severity.STANDS, sentence, f"/jobs/{quote(job.job_id, '')}/flow"))
     return problems
+
+
+def _why_late(job: JobMaster) -> str:
+    limit = duration_text(job.execution_graph.graph.time_limit_ms or 0)
+    fails = f"it fails at {iso_time(job.fails_at_ms or 0)} if it has not ended"
+    return f"job '{job.job_id}' has used up most of its time limit of {limit}: {fails}"
 
 
 def _schedules_without_jobs(fold: Fold, since_ms: int) -> list[tuple[str, str]]:

@@ -225,6 +225,8 @@ MISFITS: list[LogEvent] = [
     e.TaskFailed("running", "a", 5, 1, _CAUSE),
     e.GlobalFailureOccurred("none", _CAUSE),
     e.GlobalFailureOccurred("done3", _CAUSE),
+    e.JobTimeLimitNear("none", 1),
+    e.JobTimeLimitNear("running", 1),
     e.JobRestartScheduled("none", 1, 1, 0, 0, FailoverStrategy.REGION, 1),
     e.JobRestartScheduled("running", 1, 1, 0, 0, FailoverStrategy.REGION, 1),
     e.JobRestartScheduled("restarting", 1, 1, 0, 0, FailoverStrategy.FULL, 1),

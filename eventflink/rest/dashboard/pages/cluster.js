@@ -15,7 +15,7 @@ import { SlotCells, SlotLegend } from "../slots/slots.js";
 const EVENTS = 12;
 const TOLD = [
   "JobSubmitted", "JobStatusChanged", "TaskFailed", "TaskManagerRegistered", "TaskManagerLost", "SparkEnded", "TaskManagerBlocked", "TaskManagerUnblocked",
-  "LeadershipGranted", "RequestRejected", "JobRescaled", "ClusterShutdownRequested",
+  "LeadershipGranted", "RequestRejected", "JobRescaled", "JobTimeLimitNear", "ClusterShutdownRequested",
 ];
 const TASK_MANAGERS = 60;
 
@@ -35,6 +35,7 @@ const SEVERITIES = /** @type {Record<string, [string, string]>} */ ({
   spark_ended: ["◆", "failed"],
   waits: ["◔", "waits"],
   stands: ["◔", "waits"],
+  late: ["◔", "waits"],
   shutdown: ["■", "neutral"],
 });
 
