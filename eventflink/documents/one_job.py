@@ -145,6 +145,8 @@ class VertexOfJob:
     reuse: ReuseOfVertex | None
     """null: nothing is to be reused in this job."""
     states: dict[ExecutionState, int]
+    time_limit_ms: int | None = None
+    """For how long an attempt of its may run; null: for as long as it takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,6 +248,10 @@ class JobHead(JobRow):
     parameters: dict[str, str | int | float | bool]
     """What its parameters are bound to, by name, as a document has them: a date is a text."""
     exceptions_total: int
+    time_limit_ms: int | None = None
+    """How long after its submission it fails that has not ended, without the time in which it is suspended; null: never."""
+    fails_at: str | None = None
+    """When it fails that has not ended; null: never, or its time stands still, since it is suspended or ends."""
 
     @property
     def is_archived(self) -> bool:

@@ -158,6 +158,8 @@ def head_fields(fold: Fold, job: JobMaster) -> dict[str, Any]:
         "definition_digest": definition_digest_of(job),
         "parameters": shown_values(job.execution_graph.graph.parameters),
         "exceptions_total": job.exceptions.root_count,
+        "time_limit_ms": job.execution_graph.graph.time_limit_ms,
+        "fails_at": iso_time(job.fails_at_ms or 0),
     }
 
 
@@ -188,6 +190,7 @@ def vertex_fields(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -
         "max_parallelism": vertex.vertex.max_parallelism,
         "slot_sharing_group": vertex.vertex.slot_sharing_group,
         "states": dict(Counter(s.state for s in vertex.subtasks)),
+        "time_limit_ms": vertex.vertex.time_limit_ms,
         "reuse": reuse_view(reuse, job.rerun_of) if (reuse := job.reuse.get(vertex_id)) is not None else None,
     }
 

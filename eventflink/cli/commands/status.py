@@ -1,5 +1,7 @@
 """`eventflink status`: one job with its tasks, or the cluster with its TaskManagers."""
 
+from datetime import datetime
+
 import click
 from rich.table import Table
 from rich.text import Text
@@ -11,8 +13,10 @@ from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster, ask_job, ask_past_cluster, ask_past_job
 from eventflink.documents.cluster import ClusterStatus
 from eventflink.documents.one_job import JobInfo, SlotRequirement, VertexInfo
+from eventflink.model.document_fields import duration_text
 from eventflink.model.plain_values import json_text
 from eventflink.model.stack_traces import user_location
+from eventflink.model.statuses import JobStatus
 from eventflink.views.plain import reaction_of
 
 
@@ -48,9 +52,7 @@ def _print_job(session: Session, view: JobInfo, *, is_past: bool) -> None:
     more += ["its failure is dismissed"] if view.failure_is_dismissed else []
     said = ", ".join([duration, *more])
     session.out.print(Text.assemble(f"{view.name} ({view.job_id}) ", styled(view.status), said))
-    if view.parameters:
-        values = [f"{name}={value if isinstance(value, str) else json_text(value)}" for name, value in view.parameters.items()]
-        session.out.print(Text(f"parameters: {', '.join(values)}"))
+    _print_settings(session, view, seconds)
     if view.cause:
         session.out.print(Text(f"{view.cause.failure_type}: {view.cause.message}", style="red"))
     for kind in view.slot_requirements:
@@ -89,6 +91,25 @@ def _print_job(session: Session, view: JobInfo, *, is_past: bool) -> None:
                 Text(f"{failure.failure_type}: {failure.message.splitlines()[0] if failure.message else ''}" if failure else ""),
             )
     session.out.print(table)
+
+
+def _print_settings(session: Session, view: JobInfo, seconds: float) -> None:
+    """Say what this run was given, after so many seconds of it: values of its parameters, and its time."""
+    if view.parameters:
+        values = [f"{name}={value if isinstance(value, str) else json_text(value)}" for name, value in view.parameters.items()]
+        session.out.print(Text(f"parameters: {', '.join(values)}"))
+    if view.time_limit_ms is not None:
+        session.out.print(Text(f"time limit: {duration_text(view.time_limit_ms)}{_describe_time_left(view, seconds)}"))
+
+
+def _describe_time_left(view: JobInfo, seconds: float) -> str:
+    """Return how much of its time a job has left after so many seconds; empty: it has ended, or ends."""
+    if view.status is JobStatus.SUSPENDED:
+        return ", which stands still while it is suspended"
+    if view.fails_at is None:
+        return ""
+    ends_after = datetime.fromisoformat(view.fails_at) - datetime.fromisoformat(view.submitted_at)
+    return f", {max(0, ends_after.total_seconds() - seconds):.0f} s left: it fails at {view.fails_at}"
 
 
 def _print_reuse(session: Session, view: JobInfo) -> None:

@@ -21,7 +21,10 @@ from eventflink.model.attempts import FailureCause
 from eventflink.model.failure_types import FailureKind, kind_of
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph, to_document
 from eventflink.model.statuses import ExecutionState, FailureReaction, JobStatus
+from eventflink.views.jobs_and_cluster import job_view
 from eventflink.views.pages.cluster import cluster_page
+from eventflink.views.pages.job_parts import exceptions_page
+from eventflink.views.pages.one_job import job_page
 from tests.support.cluster import (
     REPORTS,
     START_MS,
@@ -279,6 +282,25 @@ def test_jobs_without_limits_are_not_asked_about(cluster: ScriptedCluster) -> No
     assert not cluster.master.dispatcher.limited_jobs
     cluster.pass_time(10**9)
     assert not cluster.events(GlobalFailureOccurred, JobStatusChanged)[1:]
+
+
+def test_the_limits_of_a_job_are_shown_with_it_and_when_it_fails(cluster: ScriptedCluster) -> None:
+    [deployment, _] = running(cluster, limited("a", "90s"), vertex("b"), time_limit="1h")
+    shown, page = job_view(cluster.fold, "job"), job_page(cluster.fold, "job")
+    assert (shown.time_limit_ms, shown.fails_at) == (page.time_limit_ms, page.fails_at) == (3_600_000, "2027-01-15T09:00:00.000+00:00")
+    assert [each.time_limit_ms for each in shown.vertices] == [each.time_limit_ms for each in page.vertices] == [90_000, None]
+    cluster.suspend()
+    assert (job_view(cluster.fold, "job").time_limit_ms, job_view(cluster.fold, "job").fails_at) == (3_600_000, None)
+    cluster.report(deployment, ExecutionState.CANCELED)
+
+
+def test_a_failure_by_a_limit_says_whose_it_is_and_what_to_do(cluster: ScriptedCluster) -> None:
+    [deployment] = running(cluster, limited("a"), restart_strategy=fixed_delay(1))
+    cluster.pass_time(10_000)
+    cluster.report(deployment, ExecutionState.CANCELED)
+    [told] = exceptions_page(cluster.fold, "job", 10).exceptions
+    assert told.kind == "time_limit"
+    assert "raise the vertex's 'time_limit' if it needs longer, or see in its logs where it stood; restart 1" in told.sentence
 
 
 # -- the document --------------------------------------------------------------------------------------------------

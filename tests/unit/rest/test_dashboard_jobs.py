@@ -91,6 +91,23 @@ def test_a_place_leads_to_the_newest_run_that_writes_it_and_to_all_its_runs(dash
     dashboard.page.wait_for_url("**/jobs/nightly-*")
 
 
+def test_a_job_near_its_time_limit_is_a_problem_and_shows_what_is_left(browser: Tabs) -> None:
+    recording = new_recording()
+    recording.register("tm", "tm.example")
+    recording.seconds["late", "slow"] = 3_600
+    recording.submit("late", graph(vertex("slow") | {"time_limit": "2h"}, time_limit="15m", time_limit_warning="14m"), "me")
+    recording.pass_seconds(120)
+    with served(recording.cluster) as serving:
+        dashboard = Dashboard(browser, serving.url)
+        dashboard.show("/")
+        dashboard.main.get_by_role("link", name="Job 'late' has used up most of its time limit of 15m").click()
+        dashboard.page.wait_for_url("**/jobs/late")
+        expect(dashboard.main.locator(".job-facts").first).to_contain_text("time limit 15 min, up ")
+        dashboard.go("/jobs/late/config")
+        settings = dashboard.main.get_by_role("region", name="Settings")
+        expect(settings).to_contain_text("slow: 2 h")
+
+
 def test_no_page_is_wider_than_a_phone_whatever_it_has_to_say(browser: Tabs) -> None:
     recording = new_recording()
     trace = f'Traceback (most recent call last):\n  File "/{WORD}.zip/{WORD}.py", line 5, in {WORD}\n    {WORD}({WORD})\n{WORD}: {WORD}'

@@ -28,6 +28,7 @@ const WHOSE = /** @type {Record<string, string>} */ ({
   host: "the host",
   task_manager: "TaskManager",
   masters: "masters or Kafka",
+  time_limit: "time limit",
 });
 
 /** Whose a failure is. @param {{kind: string}} props */

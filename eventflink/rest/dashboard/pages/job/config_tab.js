@@ -12,6 +12,7 @@ export function questions(job) {
 
 /** @param {{documents: Record<string, any>, job: any}} props */
 export function Tab({ documents, job }) {
+  const limited = job.vertices.filter((/** @type {any} */ each) => each.time_limit_ms);
   const text = JSON.stringify(documents.document.document, null, 2);
   return html`<div class="two-columns">
     <section class="card" aria-label="Document">
@@ -26,6 +27,8 @@ export function Tab({ documents, job }) {
           <dt>what restarts</dt><dd>${word(job.failover_strategy)}</dd>
           <dt>scheduler</dt><dd>${word(job.scheduler)}${job.reactive ? ", reactive" : ""}</dd>
           <dt>slots</dt><dd>${job.slot_requirements.length === 0 ? "none are required now" : job.slot_requirements.map((/** @type {any} */ each) => html`<span class="line">${slotsInWords(each)}</span>`)}</dd>
+          ${job.time_limit_ms && html`<dt>time limit</dt><dd>${duration(job.time_limit_ms)}</dd>`}
+          ${limited.length > 0 && html`<dt>of each attempt</dt><dd>${limited.map((/** @type {any} */ each) => html`<span class="line">${each.vertex_id}: ${duration(each.time_limit_ms)}</span>`)}</dd>`}
           <dt>JobMaster</dt><dd><code>${job.job_master_id}</code></dd>
           <dt>graph digest</dt><dd><code>${job.graph_digest}</code></dd>
         </dl>
