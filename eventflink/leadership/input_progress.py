@@ -13,16 +13,19 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.intake import Intake
 from eventflink.master.requests import Cursor
 
-_TOPICS: Final = (Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS)
+REQUESTS: Final = (Topic.SUBMISSIONS, Topic.COMMANDS)
+"""The topics of what is answered."""
+REPORTS: Final = (Topic.TASKMANAGERS,)
 
 
 @dataclass(slots=True)
 class InputProgress:
-    """One leadership's. Times are the log's, in milliseconds."""
+    """One leadership's, with some topics. Times are the log's, in milliseconds."""
 
     intake: Intake
+    topics: tuple[Topic, ...]
     decided_until_ms: int = 0
-    """Every input that was there at this time is decided."""
+    """Everything that was there at this time is decided."""
     _mark: tuple[int, dict[Topic, int]] | None = None
     """A later time, and how far the cursors must come until everything is decided that was there then."""
 
@@ -39,10 +42,10 @@ class InputProgress:
 
     def _ends(self) -> dict[Topic, int] | None:
         """Return behind which offsets nothing was there yet; None: more than was read is there, for a topic is paused."""
-        if any(topic in self.intake.is_paused for topic in _TOPICS):
+        if any(topic in self.intake.is_paused for topic in self.topics):
             return None
         found = self.intake.topics
-        return {topic: max(self.intake.inboxes[topic].last_offset + 1, found[topic].high_offset) for topic in _TOPICS}
+        return {topic: max(self.intake.inboxes[topic].last_offset + 1, found[topic].high_offset) for topic in self.topics}
 
 
 def _have_passed(cursors: Mapping[str, Cursor], ends: Mapping[Topic, int]) -> bool:

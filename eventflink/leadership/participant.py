@@ -20,7 +20,7 @@ from eventflink.leadership.acceptance import is_grant
 from eventflink.leadership.election import PRESENCE_LEASES, Advice, Election, Peers, Said
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.inbound import InboundDecoder
-from eventflink.leadership.input_progress import InputProgress
+from eventflink.leadership.input_progress import REPORTS, REQUESTS, InputProgress
 from eventflink.leadership.intake import Intake, Stalls
 from eventflink.leadership.leader import Deposed, Leader, LeadershipEnded, Released, grant_of
 from eventflink.leadership.liveness import Liveness
@@ -30,6 +30,7 @@ from eventflink.leadership.reads import Reads
 from eventflink.leadership.release import Releaser, ResendQueue, recent_replies
 from eventflink.master.effects import due_archives, due_clean_ups, leader_change, unacknowledged
 from eventflink.master.inputs import ArchiveFailed, BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel, StartCluster
+from eventflink.master.timers import DecidedUntil
 from eventflink.model.statuses import ROLE_TRANSITIONS, ApplicationStatus, Role, check_transition
 
 _logger = logging.getLogger(__name__)
@@ -98,7 +99,8 @@ class Participant:
     _codec: PayloadCodec = field(init=False)
     _resends: ResendQueue = field(default_factory=ResendQueue)
     _stalls: Stalls = field(init=False)
-    _progress: InputProgress = field(init=False)
+    _requests: InputProgress = field(init=False)
+    _reports: InputProgress = field(init=False)
     _unbound: set[str] = field(default_factory=set)
     """Topics whose cursors still count the offsets of another one of that name (P9)."""
     _rewound: set[str] = field(default_factory=set)
@@ -126,7 +128,7 @@ class Participant:
         settings = self.settings
         self.reads = Reads(self)
         self._stalls = Stalls(self.fold, self.intake, settings.lease_timeout_ms)
-        self._progress = InputProgress(self.intake)
+        self._requests, self._reports = InputProgress(self.intake, REQUESTS), InputProgress(self.intake, REPORTS)
         self._releaser = Releaser(self.wires, settings.master_id, settings.deployment_partitions, settings.seals)
         self._liveness = Liveness(settings, self.wires)
         self._codec = PayloadCodec("LeadershipEnvelope", seal=settings.seals.of(Topic.LEADERSHIP))
@@ -592,8 +594,8 @@ class Participant:
     def due(self, leader: Leader, log_now_ms: int, may_ask: Callable[[str], bool] = lambda _name: True) -> Iterator[MasterInput]:
         """Yield what is due at a time of the log, or may not be asked, by the state and by what waits to be decided."""
         master = self.fold.master
-        until_ms = self._progress.look(master.requests.cursors, log_now_ms)
-        return master.due(log_now_ms, leader.clock.began_ms, until_ms, may_ask)
+        requests_ms, reports_ms = (each.look(master.requests.cursors, log_now_ms) for each in (self._requests, self._reports))
+        return master.due(log_now_ms, leader.clock.began_ms, DecidedUntil(requests_ms, reports_ms), may_ask)
 
     def _common_feature_level(self, now_ms: int) -> int:
         """Return the level that every master that is there or may come back can read; 0 before all had their time to be heard (P19)."""

@@ -99,16 +99,20 @@ class Master(ClusterState):
         return self._deciders[type(value)](value, context)
 
     def due(
-        self, now_ms: int, leading_since_ms: int, decided_until_ms: int | None = None, may_ask: Callable[[str], bool] = lambda _name: True
+        self,
+        now_ms: int,
+        leading_since_ms: int,
+        decided: timers.DecidedUntil | None = None,
+        may_ask: Callable[[str], bool] = lambda _name: True,
     ) -> Iterator[MasterInput]:
         """Yield the internal inputs that are due: by the state, the settings, the time, and since when this master leads.
 
-        Until `decided_until_ms` all inputs that were there are decided; None: until now. Before it is asked whether one is due, `may_ask`
+        Until `decided` all inputs that were there are decided; None: until now. Before it is asked whether one is due, `may_ask`
         is called with its name; where that may not be asked, it is yielded.
         """
-        until_ms = now_ms if decided_until_ms is None else decided_until_ms
+        until = timers.DecidedUntil(now_ms, now_ms) if decided is None else decided
         context = Context(self.settings, now_ms)
-        return timers.due(self, context, leading_since_ms, until_ms, lambda value: self.decide(value, now_ms), may_ask)
+        return timers.due(self, context, leading_since_ms, until, lambda value: self.decide(value, now_ms), may_ask)
 
     def _decider_of(self, name: str) -> Decider:
         method = f"decide_{name}"

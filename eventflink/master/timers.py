@@ -5,7 +5,7 @@ in the state what is due.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from eventflink.events.log_events import LogEvent
 from eventflink.master import inputs as i
@@ -43,11 +43,20 @@ _OF_THE_CLUSTER: Final = tuple(
 """Ten times a second it is asked of each whether it is due: their names are put together once."""
 
 
+class DecidedUntil(NamedTuple):
+    """Until when everything is decided that was there, by the log's clock."""
+
+    requests_ms: int
+    """Of clients."""
+    reports_ms: int
+    """Of TaskExecutors."""
+
+
 def due(
     state: ClusterState,
     context: Context,
     leading_since_ms: int,
-    decided_until_ms: int,
+    decided: DecidedUntil,
     decide: Callable[[MasterInput], list[LogEvent]],
     may_ask: Callable[[str], bool],
 ) -> Iterator[MasterInput]:
@@ -72,8 +81,8 @@ def due(
     for named in _OF_THE_CLUSTER:
         if not (is_starting_up and isinstance(named[0], i.FailUnfulfillableRequests)) and is_due(*named):
             yield named[0]
-    is_caught_up = decided_until_ms >= leading_since_ms
-    others = [i.ExpireAnswers(decided_until_ms), *due_time_limits(state, context.now_ms, is_caught_up=is_caught_up)]
+    is_caught_up = decided.reports_ms >= leading_since_ms
+    others = [i.ExpireAnswers(decided.requests_ms), *due_time_limits(state, context.now_ms, is_caught_up=is_caught_up)]
     others += [*map(i.RestartsDue, jobs.restarting_jobs), *map(i.CheckpointDue, jobs.streaming_jobs)]
     for value in others:
         if is_due(*_named(value)):

@@ -23,6 +23,7 @@ from tests.simulation import job_documents
 from tests.simulation.ledger import AcceptedAnswer
 from tests.simulation.observer import Observer
 from tests.simulation.schedules import ScheduleOwners
+from tests.simulation.time_limits import TimeLimits
 from tests.simulation.variations import Lifecycles, Resources, Savepoints, Schedulers, SlotSharing, Streams, record_of
 
 _DELIVERY_TIMEOUT_MS: Final = 4_000
@@ -76,6 +77,7 @@ class Clients:
         self._nonsense = _FLOOD if floods.random() < _FLOOD_SHARE else 1
         self._strategies = Random(f"restart strategies of {settings.seed}")
         self._sharing = SlotSharing(settings.seed)
+        self._time_limits = TimeLimits(settings.seed)
         self.link = Link()
         self.process = Process("clients", broker.scheduler, clock)
         wires = (broker, self.process, self.link, rng)
@@ -127,7 +129,7 @@ class Clients:
     def _submit(self) -> None:
         drawn = job_documents.make_graph(self._rng, self._strategies, len(self._jobs) + 1)
         graph = self._schedulers.draw(self._sharing.group(self._resources.ask(drawn)))
-        self._submit_new(self._streams.draw(graph))
+        self._submit_new(self._time_limits.draw(self._streams.draw(graph)))
 
     def _submit_new(self, graph: dict[str, object]) -> None:
         job_id = f"job-{len(self._jobs) + 1}"

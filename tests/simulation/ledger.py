@@ -19,6 +19,7 @@ from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, Ex
 from eventflink.testing.simulation.streams import StreamStorage
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
 from tests.simulation.schedules import ScheduleLedger
+from tests.simulation.time_limits import TimeLimitLedger
 
 _TERMINAL_STATES: Final = (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
@@ -121,6 +122,7 @@ class Ledger:
     """How often its TaskManagers were to stop for that."""
     decided_at_ms: int = 0
     schedules: ScheduleLedger = field(default_factory=ScheduleLedger)
+    time_limits: TimeLimitLedger = field(default_factory=TimeLimitLedger)
     _requests: list[str] = field(default_factory=list)
     _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
 
@@ -196,6 +198,7 @@ class Ledger:
             note = self._notes.get(type(event))
             if note is not None:
                 note(event, offset)
+        self.time_limits.on_decision(decision, offset)
         self._check_answers(decision, offset)
         self.accepted_decisions[offset] = AcceptedDecision(decision.epoch, decision.sequence, decision.leader_id, tuple(self._requests))
 

@@ -69,6 +69,8 @@ from eventflink.master import (
     schedule_firing,
     slot_manager,
     task_executor_reports,
+    time_limits,
+    timers,
 )
 from eventflink.master.blocklist import Blocklist
 from eventflink.master.checkpoints import Checkpoints
@@ -1032,6 +1034,22 @@ def overlaps_are_not_seen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(schedule_firing, "_decide_due", deciding)
 
 
+@breaks("P22", "nobody looks whether the time of an attempt or of a job is up")
+def time_limits_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(timers, "due_time_limits", lambda *_args, **_more: iter(()))
+
+
+@breaks("P22", "an attempt that has ended since its time was up is cancelled, and does not fail")
+def exceeded_attempts_are_cancelled(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Subtask, "exceeds_time_limit", property(lambda _self: False))
+
+
+@breaks("P22", "a limit that passed while nobody led is decided before the reports that waited")
+def reports_are_not_awaited(patch: pytest.MonkeyPatch) -> None:
+    due = time_limits.due_time_limits
+    patch.setattr(timers, "due_time_limits", lambda state, now_ms, **_more: due(state, now_ms, is_caught_up=True))
+
+
 # -- who may enter -------------------------------------------------------------------------------------------------
 
 
@@ -1132,6 +1150,8 @@ FOUND_BY = {
     "written_batches_are_not_in_savepoints": 64,
     "instants_stay_due": 6,
     "overlaps_are_not_seen": 6,
+    "time_limits_are_not_looked_at": 25,
+    "exceeded_attempts_are_cancelled": 25,
 }
 """A seed that finds each; whatever changes what runs makes other runs of the same seeds, and wants other seeds here."""
 
@@ -1177,6 +1197,7 @@ FOUND_BY_TEST = {
     "heartbeats_are_not_fenced": "test_a_heartbeat_of_another_leadership_deposes_nobody_and_keeps_nobody_from_leading",
     "own_presence_is_not_awaited": "test_who_has_not_read_its_own_word_never_campaigns",
     "deaths_are_not_fenced": "test_the_death_of_another_leadership_is_ignored",
+    "reports_are_not_awaited": "test_a_report_that_waited_for_the_next_leader_comes_before_its_limits",
     "window_is_not_bounded": "test_no_more_decisions_than_the_window_are_unconfirmed",
     "late_answers_count": "test_a_stale_late_double_or_foreign_answer_is_skipped_by_name",
     "clients_write_the_log": "test_only_masters_write_what_masters_say",

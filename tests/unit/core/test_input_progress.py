@@ -1,9 +1,9 @@
-"""P8: until when a leader has decided all inputs that were there: by that, and not by a clock, answers are forgotten."""
+"""P8: until when a leader has decided all requests that were there: by that, and not by a clock, answers are forgotten."""
 
 import pytest
 
-from eventflink.events.topics import INBOUND, Topic
-from eventflink.leadership.input_progress import InputProgress
+from eventflink.events.topics import Topic
+from eventflink.leadership.input_progress import REQUESTS, InputProgress
 from eventflink.leadership.intake import InboundRecord, InboundTopic, Intake
 from eventflink.master.requests import Cursor
 
@@ -14,8 +14,8 @@ class Inputs:
     def __init__(self, high_offset: int = 0) -> None:
         topics = {str(topic): InboundTopic("id", 0, high_offset if topic is Topic.COMMANDS else 0) for topic in Topic}
         self.intake = Intake(topics, 4, lambda _topic: None, lambda _topic: None)
-        self.cursors = {str(topic): Cursor("id", 0) for topic in INBOUND}
-        self.progress = InputProgress(self.intake)
+        self.cursors = {str(topic): Cursor("id", 0) for topic in REQUESTS}
+        self.progress = InputProgress(self.intake, REQUESTS)
 
     def arrive(self, count: int = 1, topic: Topic = Topic.COMMANDS) -> None:
         for _ in range(count):
