@@ -21,6 +21,9 @@ SESSION_SETTINGS: Final = {
     # With adaptive execution, stages are submitted by other threads than the one that is interrupted: a query that is interrupted while it
     # is planned leaves a stage behind that runs to its end, however long that is, though the operation counts as cancelled.
     "spark.sql.adaptive.enabled": "false",
+    # Spark 4.2 hands the columns of Parquet files to Python functions as they are, and the worker takes other bytes for their length: it
+    # waits forever, and so does the task that applies such a function to one of its inputs.
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
 }
 """What each session of a task has, wherever its Spark runs; the settings of a job may have it otherwise."""
 

@@ -62,6 +62,13 @@ def test_outputs_go_to_a_place_of_the_attempt_and_the_empty_one_keeps_its_schema
     assert read_result([host.finish("count", inputs=(empty,))[0]], 9).to_pylist() == [{"n": 0}]
 
 
+def test_a_function_that_spark_runs_takes_the_rows_of_an_input(host: Host) -> None:
+    """Spark reads an input in columns, and hands those of other sources over row by row."""
+    numbers = TaskInput("a", ShipStrategy.REBALANCE, (), host.make_numbers(5, 1))
+    doubled = read_result([host.finish("input_with_function", inputs=(numbers,))[0]], 99).to_pylist()
+    assert sorted(row["d"] for row in doubled) == [0, 2, 4, 6, 8]
+
+
 def test_an_output_that_others_read_must_be_returned(host: Host) -> None:
     failure_type, message, _ = host.fail("two_outputs", outputs=("odd", "even"))
     assert failure_type == "OutputUnusable"

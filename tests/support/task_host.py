@@ -128,6 +128,10 @@ def with_function(context):
     import helper
     return context.spark.range(3).select(F.udf(helper.double, "bigint")("id").alias("d"))
 
+def input_with_function(context):
+    import helper
+    return context.inputs["a"].select(F.udf(helper.double, "bigint")("id").alias("d"))
+
 def failing_function(context):
     import helper
     return context.spark.range(3).select(F.udf(helper.fail, "bigint")("id").alias("d"))
