@@ -27,6 +27,11 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "eventflink plan job.yaml --detailed-exitcode",
     ),
     "runs": ("eventflink runs", "eventflink runs 'nightly report' --limit 5", "eventflink runs 'nightly report' --json"),
+    "dev": (
+        "eventflink dev job.yaml",
+        "eventflink dev job.yaml --code my_module.py --param day=2026-11-25",
+        "eventflink dev job.yaml --vertex totals --rows 50",
+    ),
     "list": ("eventflink list -r", "eventflink list --status FAILED --limit 10", "eventflink list --json"),
     "status": ("eventflink status", "eventflink status 3f2a", "eventflink status 3f2a --at 2026-11-21T12:00:00"),
     "top": ("eventflink top", "eventflink top --once --json"),

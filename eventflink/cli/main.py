@@ -42,6 +42,7 @@ COMMANDS: Final = {
     "run": "Submit a job, as Flink spells it.",
     "info": "Show the plan of a job without submitting it.",
     "plan": "Show what a submission would change of a job.",
+    "dev": "Run a batch job here, without a cluster.",
     "list": "List the jobs.",
     "runs": "Show the runs of a job, or the names of all jobs.",
     "status": "Show a job, or the whole cluster.",
@@ -99,7 +100,7 @@ _EXTRAS: Final = {
     "result": "results",
     "rest": "rest",
     "history-server": "rest",
-    **dict.fromkeys(("broker", "master", "application", "standalone-job", "taskexecutor"), "cluster"),
+    **dict.fromkeys(("broker", "master", "application", "standalone-job", "taskexecutor", "dev"), "cluster"),
 }
 """The extra that brings what a command needs (`model/packages.py`); all of them for the commands that start whole clusters."""
 

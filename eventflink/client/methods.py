@@ -144,7 +144,7 @@ class ClusterMethods(ScheduleMethods):
 
     def _submission(self, document: Document, options: SubmitOptions) -> Steps[str]:
         """Have a job submitted; return its id once that is in the log."""
-        graph = bind_parameters(_graph_of(document), options.get("parameters", {}))
+        graph = bind_parameters(graph_of(document), options.get("parameters", {}))
         savepoint = options.get("savepoint")
         if savepoint is not None or graph.restore is not None:
             from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - for those who have one
@@ -294,7 +294,7 @@ class JobMethods(Gateway):
         return (yield from self._checkpoint(command, timeout_s)).savepoint_path
 
 
-def _graph_of(document: Document) -> JobGraph:
+def graph_of(document: Document) -> JobGraph:
     """Return a graph as it is, or what a mapping, or the file at a path, describes.
 
     Raises:

@@ -55,6 +55,19 @@ def build_archive(paths: Iterable[Path], *, max_bytes: int = MAX_ARCHIVE_BYTES) 
         ArchiveError: a path is missing, unreadable or empty, two files would have the same name, or it is all too large.
 
     """
+    members = find_members(paths)
+    stream = io.BytesIO()
+    write_archive(stream, {name: functools.partial(_open, file) for name, file in members.items()}, max_bytes=max_bytes)
+    return stream.getvalue()
+
+
+def find_members(paths: Iterable[Path]) -> dict[str, Path]:
+    """Return where each file is that the archive of these files and directories has, by its name in there.
+
+    Raises:
+        ArchiveError: a path is missing, unreadable or empty, or two files would have the same name.
+
+    """
     members: dict[str, Path] = {}
     for path in paths:
         found = False
@@ -67,9 +80,7 @@ def build_archive(paths: Iterable[Path], *, max_bytes: int = MAX_ARCHIVE_BYTES) 
                 raise ArchiveError(f"{path}: more than {MAX_FILES} files; name the files that the job needs")
         if not found:
             raise ArchiveError(f"{path}: holds no file to pack")
-    stream = io.BytesIO()
-    write_archive(stream, {name: functools.partial(_open, file) for name, file in members.items()}, max_bytes=max_bytes)
-    return stream.getvalue()
+    return members
 
 
 def write_archive(target: IO[bytes], members: Mapping[str, Opened], *, max_bytes: int = MAX_ARCHIVE_BYTES) -> None:

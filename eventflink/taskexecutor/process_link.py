@@ -6,7 +6,6 @@ by the main loop only, except where events enter the inbox.
 """
 
 import logging
-import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -55,16 +54,6 @@ def _describe(outcome: Outcome) -> str:
             return f"failed: {cause.failure_type}: {cause.message[:200]}"
 
 
-def _secrets_of(configuration: Configuration) -> SecretSettings:
-    return SecretSettings(
-        configuration.task_manager_id,
-        os.getpid(),
-        configuration.secrets_directory,
-        configuration.secrets_environment_prefix,
-        configuration.secrets_provider,
-    )
-
-
 class ProcessLink:
     """Starts pairs of fork servers one after the other, passes orders on, and brings events to the protocol and to the guardian.
 
@@ -98,7 +87,7 @@ class ProcessLink:
             warm_processes=configuration.slots,
             tls=tls_files(configuration),
             environment=configuration.task_environment_names,
-            secrets=_secrets_of(configuration),
+            secrets=SecretSettings.of(configuration),
         )
         # To open a session takes far longer than to fork a process: those that use Spark need not wait for tasks.
         self._settings = (settings, replace(settings, with_spark=True, warm_processes=0))

@@ -20,8 +20,8 @@ from eventflink.taskexecutor.blob_access import fetch_blob
 from eventflink.taskexecutor.failure_causes import CodeUnusable, UnknownFunction
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 
-_held: Final[list[int]] = []
-"""Descriptors of the archives that this process uses: they stay open as long as it lives."""
+_held: Final[dict[Path, int]] = {}
+"""Descriptors of the archives that this process uses, by their paths: they stay open as long as it lives."""
 
 
 def load_archives(digests: Iterable[str], blob_address: str, settings: ForkServerSettings) -> list[Path]:
@@ -48,11 +48,13 @@ def fetch_archive(digest: str, blob_address: str, settings: ForkServerSettings) 
 
     """
     directory = settings.runtime_directory / DIRECTORY
+    if (held := directory / f"{digest}.zip") in _held:
+        return held
     try:
         path, descriptor = hold_archive(
             directory, check_key(digest), lambda: fetch_blob(blob_address, digest, settings.log_directory, settings.tls)
         )
-        _held.append(descriptor)
+        _held[path] = descriptor
         release_unused(directory, math.inf)
     except (LockBusy, OSError) as error:
         raise CodeUnusable(f"code archive {digest} cannot be stored: {error}") from error

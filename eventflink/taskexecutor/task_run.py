@@ -35,7 +35,7 @@ from eventflink.taskexecutor.sql_faults import explain
 from eventflink.taskexecutor.task_code import load_archives, resolve_function
 from eventflink.taskexecutor.task_files import output_place
 from eventflink.taskexecutor.task_secrets import TaskSecrets
-from eventflink.taskexecutor.task_spark import TaskSpark
+from eventflink.taskexecutor.task_spark import OnSession, TaskSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -63,7 +63,12 @@ Tell = Callable[[TaskEvent], None]
 
 
 def run_task(
-    order: LaunchTask, settings: ForkServerSettings, tell: Tell, opened: OpenedInputs, later_orders: Iterable[StreamOrder]
+    order: LaunchTask,
+    settings: ForkServerSettings,
+    tell: Tell,
+    opened: OpenedInputs,
+    later_orders: Iterable[StreamOrder],
+    on_session: OnSession | None = None,
 ) -> Finished:
     """Run the task and return what it published; whatever it raises passes through.
 
@@ -73,6 +78,7 @@ def run_task(
         tell: takes what the TaskExecutor has to hear meanwhile.
         opened: called with each input that the task opens.
         later_orders: what the TaskExecutor asks a stream while it runs; waits for the next one.
+        on_session: called with the task's Spark session before the task has it.
 
     """
     deployment = order.deployment
@@ -85,7 +91,7 @@ def run_task(
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     pool = pool_of(deployment, settings.spark_pool)
     lost = [spark_session_of(each.instance_id, attempt._replace(attempt=each.attempt)) for each in deployment.lost_attempts]
-    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell, pool, lost)
+    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell, pool, lost, on_session)
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
     context = _make_context(deployment, parameters, spark, opened, stream, accumulators, settings)

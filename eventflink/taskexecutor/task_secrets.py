@@ -4,17 +4,21 @@ Nothing here runs anywhere else, and nothing keeps a value: it is in what the ta
 rule it keeps: what is raised names the secret, the TaskManager and where was looked, never a value, nor what a provider says of one.
 """
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from eventflink.model.secret_files import MAX_SECRET_BYTES, SecretUnreadable, read_secret
 from eventflink.model.secret_providers import ask_provider
 from eventflink.model.secret_references import is_secret_name, with_secrets
 from eventflink.taskexecutor.failure_causes import TaskUnusable
 from eventflink.taskexecutor.secret_masks import hide
+
+if TYPE_CHECKING:
+    from eventflink.model.configuration import Configuration
 
 
 class SecretUnavailable(TaskUnusable):
@@ -34,6 +38,12 @@ class SecretSettings:
     """Variables, behind it the name; empty: none."""
     provider: str = ""
     """`module:Provider`; empty: none."""
+
+    @classmethod
+    def of(cls, configuration: "Configuration") -> Self:
+        """Return where the configuration has this process, the TaskExecutor, find them."""
+        places = (configuration.secrets_directory, configuration.secrets_environment_prefix, configuration.secrets_provider)
+        return cls(configuration.task_manager_id, os.getpid(), *places)
 
 
 class TaskSecrets:

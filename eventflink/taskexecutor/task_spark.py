@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+OnSession = Callable[["SparkSession"], None]
+
 _SESSION_GONE: Final = "INVALID_HANDLE"
 _KEEP_ALIVE_S: Final = SESSION_TIMEOUT_S / 6
 _LOST_SESSION_TIMEOUT_S: Final = 30.0
@@ -51,6 +53,7 @@ class TaskSpark:
         tell: Callable[[SparkOpened], None],
         pool: SparkPool,
         lost_session_ids: Sequence[str] = (),
+        on_session: "OnSession | None" = None,
     ) -> None:
         """Take what is needed to open the session.
 
@@ -62,6 +65,7 @@ class TaskSpark:
             tell: takes what the TaskExecutor has to hear first.
             pool: which Spark of the host it is to be.
             lost_session_ids: those of earlier attempts of its subtask that nobody may have released.
+            on_session: called with the session before anybody uses it.
 
         """
         self._settings = settings
@@ -72,6 +76,7 @@ class TaskSpark:
         self._remote: str | None = None
         self._pool = pool
         self._lost_session_ids = lost_session_ids
+        self._on_session = on_session
         self._runtime_directory = pool_directory(settings.runtime_directory, self._pool.name, attempt.job_id)
         self._leases: list[SparkLease] = []
         """Held until the process ends: that of the Spark of a pool."""
@@ -99,6 +104,8 @@ class TaskSpark:
         session = open_session(session_address(remote, self._session_id), None if settings.spark_remote else self._runtime_directory)
         if settings.spark_remote:
             _hold_to_contract(session)
+        if self._on_session is not None:
+            self._on_session(session)
         if self._archives:
             session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
         logger.info("SparkOpened remote=%s session=%s", shown(remote), self._session_id)
@@ -172,8 +179,10 @@ def _keep_alive(session: "SparkSession") -> None:
         try:
             session.conf.set(HEARTBEAT_SETTING, str(number))
         except Exception as error:  # noqa: BLE001 - whatever it is, the task meets it as well
+            if session.is_stopped:
+                return
             logger.warning("SparkSessionSilent error=%s", text_of(error).partition("\n")[0])
-            if session.is_stopped or _SESSION_GONE in text_of(error):
+            if _SESSION_GONE in text_of(error):
                 return
         time.sleep(_KEEP_ALIVE_S)
 

@@ -22,6 +22,7 @@ NEED_EXTRAS = {
     "history-server": "rest",
     "result": "results",
     "audit": "audit",
+    "dev": "cluster",
     "demo": "all",
 }
 HELP = """

@@ -20,12 +20,12 @@ import yaml
 
 from eventflink.blob.client import put_blob
 from eventflink.blob.tls import tls_files
-from eventflink.cli.commands.result import draw_rows
 from eventflink.cli.demo_stream import count_flights
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.job_progress import JobProgress
 from eventflink.cli.job_waiting import exit_code_of, wait_for_end
 from eventflink.cli.local_cluster import LocalCluster
+from eventflink.cli.row_table import draw_rows
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.timeline import Timeline
 from eventflink.cli.waiting import StopAsked, stop_on_signals

@@ -1,17 +1,14 @@
 """`eventflink result`: the rows that a job left, read where the log says they are."""
 
 import click
-import pyarrow as pa
-from rich.table import Table
-from rich.text import Text
 
 from eventflink.cli.completion import complete_jobs, complete_vertices
 from eventflink.cli.failures import ExitCode
+from eventflink.cli.row_table import draw_rows
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_job
 from eventflink.gateways.outputs import find_output
-from eventflink.jobs.plain_rows import python_columns, python_rows
-from eventflink.model.plain_values import cell_text
+from eventflink.jobs.plain_rows import python_rows
 
 
 @click.command()
@@ -34,18 +31,3 @@ def result(session: Session, job_id: str, vertex: str | None, output: str, limit
     else:
         session.out.print(draw_rows(table))
     return ExitCode.OK
-
-
-def draw_rows(table: pa.Table) -> Table:
-    """Return rows as a table for people."""
-    drawn = Table(caption=f"{table.num_rows} rows", caption_justify="left")
-    numeric = {
-        name
-        for name, kind in zip(table.schema.names, table.schema.types, strict=True)
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind)
-    }
-    for name in table.column_names:
-        drawn.add_column(Text(name), justify="right" if name in numeric else "left")
-    for row in zip(*python_columns(table), strict=True):
-        drawn.add_row(*(Text(cell_text(value)) for value in row))
-    return drawn

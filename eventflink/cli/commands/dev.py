@@ -1,0 +1,184 @@
+"""`eventflink dev`: the graph of a batch job, run in this process on a Spark of its own, without a cluster.
+
+What a document has to pass before it is submitted, it passes here; what its tasks do is what they do on a cluster. Only the printing is
+here.
+"""
+
+import contextlib
+import logging
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.text import Text
+
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.printer import echo
+from eventflink.cli.row_table import draw_rows
+from eventflink.cli.session import Session, pass_session
+from eventflink.cli.submission import param_option, read_document
+from eventflink.jobs.plain_rows import python_rows
+from eventflink.jobs.result import JobOutput
+from eventflink.model.job_graph import DEFAULT_OUTPUT
+from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
+from eventflink.taskexecutor.failure_causes import UnknownFunction
+from eventflink.taskexecutor.secret_masks import MaskingFormatter
+from eventflink.workbench.graph_run import GraphRun, VertexFailed, VertexRun, code_beside, run_graph
+
+_WITHOUT_CODE: Final = (UnknownFunction.__name__, ModuleNotFoundError.__name__)
+"""Failures of a vertex whose module, or one that it imports, was not found."""
+_ERRORS_OF_SPARK: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers to which Spark's client writes each error that it raises, as JSON."""
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--code",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A file or directory with the job's Python code; repeatable. Default: the modules beside FILE that its vertices name.",
+)
+@param_option
+@click.option("--vertex", "vertices", metavar="ID", multiple=True, help="Run only this vertex and those that it needs; repeatable.")
+@click.option("--parallelism", type=click.IntRange(min=1), metavar="N", help="Run at most so many subtasks of each vertex.")
+@click.option("--rows", type=click.IntRange(min=0), default=10, show_default=True, help="Show so many rows of each output.")
+@click.option("--sinks", is_flag=True, help="Let Spark write to files, tables and databases; else it computes the rows and drops them.")
+@click.option("--keep", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Leave the outputs in a directory below DIR.")
+@click.option(
+    "--spark-stays",
+    "spark_stays_min",
+    type=click.IntRange(0, 1_440),
+    default=0,
+    metavar="MINUTES",
+    help="Leave Spark running for so long for the next run, which then begins at once.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines for people.")
+@pass_session
+def dev(
+    session: Session,
+    file: Path,
+    code: tuple[Path, ...],
+    parameters: dict[str, str],
+    vertices: tuple[str, ...],
+    parallelism: int | None,
+    rows: int,
+    keep: Path | None,
+    spark_stays_min: int,
+    *,
+    sinks: bool,
+    as_json: bool,
+) -> int:
+    """Run the batch job that FILE (JSON or YAML; - for standard input) describes here, without a cluster, and show what it leaves."""
+    is_file = str(file) != "-"
+    graph = parse_job_graph(read_document(file), str(file) if is_file else "standard input", file.parent)
+    graph = bind_parameters(graph, parameters)
+    code = code or (tuple(code_beside(graph, file.parent)) if is_file else ())
+    done: list[dict[str, Any]] = []
+
+    def show(run: VertexRun) -> None:
+        if as_json:
+            done.append(_document_of(run, rows))
+        else:
+            _print(session, run, rows)
+
+    options = [part for each in code for part in ("--code", str(each))] + [
+        p for n, v in parameters.items() for p in ("--param", f"{n}={v}")
+    ]
+    report: dict[str, Any] = {"name": graph.name, "vertices": done, "failure": None}
+    try:
+        with _shown_logs(as_json=as_json):
+            run = run_graph(
+                graph,
+                code,
+                session.configuration,
+                vertices=vertices,
+                parallelism=parallelism,
+                sinks=sinks,
+                keep=keep,
+                spark_stays_ms=spark_stays_min * 60_000,
+                on_spark_start=lambda: session.err.print("Spark starts (--spark-stays leaves it for the next run)", markup=False),
+                on_vertex=show,
+            )
+    except VertexFailed as failed:
+        report["failure"] = _describe(failed)
+        session.print_json(report) if as_json else _print_failure(failed, shlex.join(["eventflink", "dev", str(file), *options]))
+        return ExitCode.NEGATIVE
+    if as_json:
+        session.print_json(report | ({"directory": str(run.directory)} if keep is not None else {}))
+    else:
+        _print_end(session, run, shlex.join(["eventflink", "submit", str(file), *options]) if is_file else "", kept=keep is not None)
+    return ExitCode.OK
+
+
+@contextlib.contextmanager
+def _shown_logs(*, as_json: bool) -> Iterator[None]:
+    """Let people see what tasks log, without the values of secrets; and with JSON, nothing that tasks print be in its way."""
+    from pyspark.logger import PySparkLogger  # noqa: PLC0415 - what is refused before a task runs does not wait for Spark
+
+    for name in _ERRORS_OF_SPARK:
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    of_tasks, handler = logging.getLogger("task"), logging.StreamHandler()
+    handler.setFormatter(MaskingFormatter("%(name)s: %(levelname)s: %(message)s"))
+    of_tasks.setLevel(logging.INFO)
+    of_tasks.addHandler(handler)
+    of_tasks.propagate = False
+    try:
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            yield
+    finally:
+        of_tasks.removeHandler(handler)
+        of_tasks.propagate = True
+
+
+def _document_of(run: VertexRun, rows: int) -> dict[str, Any]:
+    outputs = []
+    for output in run.outputs:
+        table = output.to_arrow(rows)
+        outputs.append({"output": output.output, "count": _count(output), "columns": table.column_names, "rows": python_rows(table)})
+    named = {"vertex": run.vertex_id, "parallelism": run.parallelism, "run_time_ms": run.run_time_ms}
+    return {**named, "outputs": outputs, "not_written": list(run.withheld)}
+
+
+def _count(output: JobOutput) -> int:
+    return sum(each.rows for each in output.locations)
+
+
+def _print(session: Session, run: VertexRun, rows: int) -> None:
+    subtasks = f", {run.parallelism} subtasks" if run.parallelism > 1 else ""
+    session.out.print(Text(f"{run.vertex_id}: {run.rows} rows in {run.run_time_ms} ms{subtasks}", style="bold"))
+    for output in run.outputs:
+        name = "" if output.output == DEFAULT_OUTPUT else f"output '{output.output}': "
+        if rows:
+            table = output.to_arrow(rows)
+            session.out.print(draw_rows(table, f"{name}{table.num_rows} of {_count(output)} rows"))
+    for each in run.withheld:
+        session.out.print(Text(f"not written: {each}", style="yellow"))
+
+
+def _print_end(session: Session, run: GraphRun, submit: str, *, kept: bool) -> None:
+    if kept:
+        session.err.print(f"the outputs are in {run.directory}", markup=False)
+    if any(each.withheld for each in run.vertices):
+        session.err.print("what was not written is written with --sinks, or on a cluster", markup=False)
+    if submit:
+        session.err.print(f"on a cluster: {submit}", markup=False)
+
+
+def _print_failure(failed: VertexFailed, again: str) -> None:
+    echo(str(failed), err=True)
+    for each in failed.withheld:
+        echo(f"not written: {each} (a task that reads what it writes needs --sinks)", err=True)
+    if failed.cause.failure_type in _WITHOUT_CODE:
+        echo("next: name the files and directories of its code by --code, as 'eventflink submit' has to be told them", err=True)
+        return
+    echo(f"next: mend it, and run it with what it needs: {again} --vertex {failed.vertex_id}", err=True)
+
+
+def _describe(failed: VertexFailed) -> dict[str, Any]:
+    cause = failed.cause
+    named = {"vertex": failed.vertex_id, "subtask_index": failed.subtask_index, "failure_type": cause.failure_type}
+    return {**named, "message": cause.message, "described": str(failed), "not_written": list(failed.withheld)}

@@ -1,0 +1,66 @@
+"""`eventflink.dev`: a batch job run in this process, for tests of what it computes, and for notebooks; no cluster is asked for anything."""
+
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from eventflink.client.methods import graph_of
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import bind_parameters
+from eventflink.model.packages import needs
+
+if TYPE_CHECKING:
+    from eventflink.workbench.graph_run import GraphRun
+
+
+def dev(
+    document: JobGraph | Mapping[str, Any] | Path | str,
+    *,
+    code: Iterable[Path | str] = (),
+    parameters: Mapping[str, object] | None = None,
+    vertices: Collection[str] = (),
+    parallelism: int | None = None,
+    sinks: bool = False,
+    keep: Path | str | None = None,
+    configuration: Mapping[str, str] | None = None,
+) -> "GraphRun":
+    """Run the vertices of a batch job here, one after the other, and return what they left. The first call of a process starts Spark.
+
+    Args:
+        document: a graph, its document as a mapping, or the path of that.
+        code: files and directories with its Python code; none: the modules beside the document that its vertices name.
+        parameters: values of the parameters that it declares, by name; each of its type, or a text that says it.
+        vertices: run these and what they need; none: all.
+        parallelism: run at most so many subtasks of each vertex; None: as many as the document says.
+        sinks: let Spark write to files, tables and databases; else it computes the rows and drops them.
+        keep: leave the outputs in a directory below this one; None: they go with this process.
+        configuration: keys of the configuration, such as `spark.local.memory`; else they have their defaults.
+
+    Raises:
+        InvalidJobGraph: the document is no job graph, has no such vertex, or one of those that were to be run is a stream.
+        ArchiveError: the code cannot be packed.
+        VertexFailed: a task failed (`eventflink.workbench.graph_run`); the message has the frames of its own code.
+        ConfigurationError: a key of the configuration is unknown, or its value is not usable.
+        SparkUnavailable: no Spark could be started here.
+
+    Example:
+        `eventflink.dev("revenue.yaml", parameters={"day": "2026-11-25"}).result().to_pandas()`
+
+    """
+    with needs("cluster", "eventflink.dev"):
+        from eventflink.model.configuration import load_configuration  # noqa: PLC0415 - programs that connect do without
+        from eventflink.workbench.graph_run import code_beside, run_graph  # noqa: PLC0415 - it needs Spark, which programs do without
+
+        graph = bind_parameters(graph_of(document), parameters or {})
+        paths = [Path(each) for each in code]
+        if not paths and isinstance(document, Path | str):
+            paths = code_beside(graph, Path(document).parent)
+        return run_graph(
+            graph,
+            paths,
+            load_configuration(None, configuration or {}),
+            vertices=vertices,
+            parallelism=parallelism,
+            sinks=sinks,
+            keep=None if keep is None else Path(keep),
+        )

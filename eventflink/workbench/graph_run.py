@@ -1,0 +1,297 @@
+"""Runs a graph in this process: each subtask of its vertices, one after the other, through the entry of a task's process.
+
+What a task is, how it reads, computes and publishes, is not known here (`taskexecutor/task_run.py`). The rule it keeps: what a task finds
+is what it finds on a cluster, its own modules fresh, a Spark session of its own, the outputs of those before it; and nothing but the
+outputs, and what the caller allows, is written by Spark.
+"""
+
+import atexit
+import hashlib
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from eventflink.gateways.errors import ResultNotNamed, ResultNotThere
+from eventflink.jobs.archive import build_archive, find_members
+from eventflink.jobs.result import JobOutput
+from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
+from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph, JobVertex
+from eventflink.model.places import Place
+from eventflink.model.statuses import TaskType
+from eventflink.taskexecutor.archive_cache import DIRECTORY, hold_archive
+from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
+from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
+from eventflink.taskexecutor.process_events import Finished, LaunchTask
+from eventflink.taskexecutor.spark_server import SparkServerSettings, SparkUnavailable
+from eventflink.taskexecutor.spark_use import code_of
+from eventflink.taskexecutor.task_run import run_task
+from eventflink.taskexecutor.task_secrets import SecretSettings
+from eventflink.workbench.own_spark import OwnSpark, own_spark
+from eventflink.workbench.selection import deployment_of, select_vertices, with_parallelism
+from eventflink.workbench.user_frames import describe_raised
+from eventflink.workbench.withheld_writes import WithheldWrites
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from eventflink.model.configuration import Configuration
+
+_LOADED: Final = sys.stdlib_module_names | {"eventflink"}
+"""What every process of a task has loaded before it comes to the archive, or would find before it."""
+_HERE: Final = "eventflink dev"
+"""What is told in the place of a TaskManager."""
+
+
+class VertexFailed(Exception):
+    """A task of a vertex failed; the message says which one, where in its own code, and why."""
+
+    def __init__(self, vertex_id: str, subtask_index: int, cause: FailureCause, told: str, withheld: tuple[str, ...]) -> None:
+        """Take whose task it was, why it failed for programs and for people, and what the vertex has not written."""
+        super().__init__(told)
+        self.vertex_id = vertex_id
+        self.subtask_index = subtask_index
+        self.cause = cause
+        self.withheld = withheld
+
+
+@dataclass(frozen=True, slots=True)
+class VertexRun:
+    """A vertex that was run here."""
+
+    vertex_id: str
+    parallelism: int
+    run_time_ms: int
+    """From the start of its first subtask to the end of its last, Spark's start included where it waited for that."""
+    outputs: tuple[JobOutput, ...]
+    """What it left, by name."""
+    withheld: tuple[str, ...]
+    """What its tasks would have had Spark write elsewhere, and was not written."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows its outputs have together."""
+        return sum(each.rows for output in self.outputs for each in output.locations)
+
+
+@dataclass(slots=True)
+class GraphRun:
+    """A graph that was run here. Its rows can be read until this process ends, or as long as they are kept."""
+
+    job_id: str
+    """What its tasks were told to be of; a new one for each run."""
+    directory: Path
+    """Where its outputs are, one directory for each vertex."""
+    vertices: tuple[VertexRun, ...] = ()
+    """Those that were run, in that order."""
+    results: tuple[str, ...] = ()
+    """The vertices of them that no other one of them reads."""
+
+    def result(self, vertex_id: str | None = None, output: str = DEFAULT_OUTPUT) -> JobOutput:
+        """Return an output of a vertex that was run; None: of the only one that no other one reads.
+
+        Raises:
+            ResultNotThere: the vertex left no such output.
+            ResultNotNamed: which vertex is meant is not clear.
+
+        """
+        if vertex_id is None:
+            if len(self.results) != 1:
+                raise ResultNotNamed(f"the run has several results; choose the vertex: {', '.join(self.results)}")
+            vertex_id = self.results[0]
+        run = next((each for each in self.vertices if each.vertex_id == vertex_id), None)
+        if run is None:
+            raise ResultNotNamed(f"vertex not found: '{vertex_id}'; it ran {', '.join(each.vertex_id for each in self.vertices)}")
+        found = next((each for each in run.outputs if each.output == output), None)
+        if found is None:
+            left = ", ".join(each.output for each in run.outputs) or "none"
+            raise ResultNotThere(f"output not found: '{output}' of vertex '{vertex_id}'; it has {left}")
+        return found
+
+    @property
+    def withheld(self) -> tuple[str, ...]:
+        """What was not written elsewhere, by vertex."""
+        return tuple(f"vertex '{run.vertex_id}': {each}" for run in self.vertices for each in run.withheld)
+
+
+def code_beside(graph: JobGraph, directory: Path) -> list[Path]:
+    """Return the modules and packages in the directory that the graph's vertices name."""
+    found: dict[Path, None] = {}
+    for vertex in graph.vertices:
+        top = vertex.task.partition(":")[0].partition(".")[0]
+        if vertex.task_type is TaskType.PYTHON and top.isidentifier():
+            module, package = directory / f"{top}.py", directory / top
+            found |= {path: None for path in (module, package) if path.is_file() or (path / "__init__.py").is_file()}
+    return list(found)
+
+
+def run_graph(
+    graph: JobGraph,
+    code: Iterable[Path],
+    configuration: "Configuration",
+    *,
+    vertices: Collection[str] = (),
+    parallelism: int | None = None,
+    sinks: bool = False,
+    keep: Path | None = None,
+    spark_stays_ms: int = 0,
+    on_spark_start: Callable[[], None] = lambda: None,
+    on_vertex: Callable[[VertexRun], None] = lambda _: None,
+) -> GraphRun:
+    """Run a graph whose parameters are bound.
+
+    Args:
+        graph: what is run.
+        code: files and directories of its Python code.
+        configuration: of the TaskExecutors that it is to run on: how Spark is started, and where secrets are.
+        vertices: run these and what they need; none: all.
+        parallelism: run at most so many subtasks of each vertex; None: as many as the graph says.
+        sinks: let Spark write elsewhere than to the outputs.
+        keep: the directory where the outputs stay; None: they go with this process.
+        spark_stays_ms: for how long Spark stays after this process, for the next one that would start the same.
+        on_spark_start: called when Spark is started, which takes some seconds.
+        on_vertex: called with each vertex when it has finished.
+
+    Raises:
+        InvalidJobGraph: no such vertices can be run here.
+        ArchiveError: the code cannot be packed.
+        VertexFailed: a task failed.
+        SparkUnavailable: no Spark could be started here.
+
+    """
+    if parallelism is not None:
+        graph = with_parallelism(graph, parallelism)
+    chosen = select_vertices(graph, vertices)
+    code = tuple(code)
+    members = find_members(code) if code else {}
+    archive = build_archive(code) if code else b""
+    root = Path(tempfile.mkdtemp(prefix="eventflink-dev-run-")) if keep is None else keep.absolute()
+    job_id = f"dev-{uuid.uuid4().hex[:8]}"
+    run = GraphRun(job_id, root / job_id)
+    if keep is None:
+        atexit.register(shutil.rmtree, root, ignore_errors=True)
+    read = {edge.source for edge in graph.edges if edge.target in {each.vertex_id for each in chosen}}
+    run.results = tuple(each.vertex_id for each in chosen if each.vertex_id not in read)
+    spark = own_spark(SparkServerSettings.of(configuration), spark_stays_ms)
+    bench = _Bench(graph, run, archive, members, configuration, spark, sinks=sinks)
+    if bench.uses_spark(chosen) and not spark.is_alive():
+        on_spark_start()
+        spark.start()
+    for vertex in chosen:
+        done = bench.run(vertex)
+        run.vertices += (done,)
+        on_vertex(done)
+    return run
+
+
+class _Bench:
+    """What the tasks of one run share."""
+
+    def __init__(
+        self,
+        graph: JobGraph,
+        run: GraphRun,
+        archive: bytes,
+        members: Mapping[str, Path],
+        configuration: "Configuration",
+        spark: OwnSpark,
+        *,
+        sinks: bool,
+    ) -> None:
+        self._graph = graph
+        self._run = run
+        self._spark = spark
+        self._members = members
+        self._archives: tuple[str, ...] = ()
+        if archive:
+            self._archives = (hashlib.sha256(archive).hexdigest(),)
+            hold_archive(self._spark.directory / DIRECTORY, self._archives[0], lambda: archive)
+        self._settings = ForkServerSettings(
+            cluster_id=configuration.cluster_id,
+            bootstrap_servers="",
+            replication_factor=1,
+            working_place=Place(str(run.directory.parent)),
+            log_directory=self._spark.directory,
+            runtime_directory=self._spark.directory,
+            spark_remote="",
+            spark_server=self._spark.settings,
+            kill_timeout_ms=configuration.kill_timeout_ms,
+            with_spark=True,
+            warm_processes=0,
+            secrets=replace(SecretSettings.of(configuration), task_manager_id=_HERE),
+        )
+        self._written: dict[tuple[str, str], list[OutputLocation]] = {}
+        self._withheld = None if sinks else WithheldWrites(Place(str(run.directory)))
+        self._session: SparkSession | None = None
+
+    def uses_spark(self, chosen: Collection[JobVertex]) -> bool:
+        """Tell whether a task is expected to use Spark."""
+        deployments = [deployment_of(self._graph, each, AttemptId("", each.vertex_id, 0, 1), defaultdict(list), ()) for each in chosen]
+        return any(code_of(each) is None for each in deployments)
+
+    def run(self, vertex: JobVertex) -> VertexRun:
+        began_s = time.monotonic()
+        left: dict[str, list[OutputLocation]] = {}
+        for index in range(vertex.parallelism):
+            for output in self._run_subtask(vertex, index).outputs:
+                left.setdefault(output.output, []).append(output)
+        self._written |= {(vertex.vertex_id, name): locations for name, locations in left.items()}
+        outputs = tuple(JobOutput(self._run.job_id, vertex.vertex_id, name, tuple(locations)) for name, locations in left.items())
+        run_time_ms = int((time.monotonic() - began_s) * 1000)
+        return VertexRun(vertex.vertex_id, vertex.parallelism, run_time_ms, outputs, self._take_withheld())
+
+    def _take_withheld(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._withheld.take_told())) if self._withheld is not None else ()
+
+    def _run_subtask(self, vertex: JobVertex, index: int) -> Finished:
+        attempt = AttemptId(self._run.job_id, vertex.vertex_id, index, 1)
+        order = LaunchTask(deployment_of(self._graph, vertex, attempt, self._written, self._archives), str(uuid.uuid4()), "")
+        opened = OpenedInputs()
+        try:
+            with _own_modules(self._members):
+                return run_task(order, self._settings, lambda _event: None, opened, (), self._on_session)
+        except (KeyboardInterrupt, SparkUnavailable):
+            raise
+        except BaseException as error:  # user code may raise anything
+            raise self._failed(error, vertex, index, opened) from error
+        finally:
+            if self._session is not None:
+                self._session.stop()
+                self._session = None
+
+    def _on_session(self, session: "SparkSession") -> None:
+        self._session = session
+        if self._withheld is not None:
+            self._withheld.watch(session)
+
+    def _failed(self, error: BaseException, vertex: JobVertex, index: int, opened: OpenedInputs) -> VertexFailed:
+        cause, _ = failure_of(error, vertex.vertex_id, opened)
+        which = f"vertex '{vertex.vertex_id}'" + (f", subtask {index} of {vertex.parallelism}" if vertex.parallelism > 1 else "")
+        said = cause.message.removeprefix(f"vertex '{vertex.vertex_id}': ")
+        told = f"{which} failed: {cause.failure_type}: {said}"
+        if cause.stack_trace and vertex.task_type is TaskType.PYTHON:
+            told += describe_raised(error, "".join(self._archives), self._members)
+        return VertexFailed(vertex.vertex_id, index, cause, told, self._take_withheld())
+
+
+@contextmanager
+def _own_modules(members: Mapping[str, Path]) -> Iterator[None]:
+    """Let the modules of the archive be loaded anew in the block, as in a process of its own; afterwards all are as they were."""
+    tops = {name.partition("/")[0].removesuffix(".py") for name in members} - _LOADED
+    path, hidden = list(sys.path), {}
+    for name in [each for each in sys.modules if each.partition(".")[0] in tops]:
+        hidden[name] = sys.modules.pop(name)
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in [each for each in sys.modules if each.partition(".")[0] in tops]:
+            del sys.modules[name]
+        sys.modules.update(hidden)

@@ -1,0 +1,230 @@
+"""`eventflink dev` and `eventflink.dev`: graphs that run in this process on one real Spark, with no Kafka and no master."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import eventflink
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
+from eventflink.model.job_graph_document import InvalidJobGraph
+from eventflink.workbench.graph_run import VertexFailed
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+JOB = """
+from pyspark.sql import functions as F
+
+VERSION = 1
+
+
+def numbers(context):
+    context.logger.info("the key is %s", context.parameters.get("key"))
+    print("numbers are made")
+    return context.share(context.spark.range(100).selectExpr("id", "id % 10 AS k"))
+
+
+def writes(context):
+    rows = context.inputs["numbers"]
+    context.spark.sql("CREATE OR REPLACE TEMPORARY VIEW seen AS SELECT 1 AS one")
+    rows.write.parquet(context.parameters["path"])
+    rows.write.partitionBy("k").mode("append").saveAsTable("a_table")
+    rows.writeTo("another.table").append()
+    rows.write.format("noop").mode("overwrite").save()
+    rows.write.format("jdbc").options(url="jdbc:none", dbtable="orders", password="secret").save()
+    context.spark.sql("INSERT INTO a_table SELECT * FROM {rows}", rows=rows)
+    return context.spark.table("seen")
+
+
+def divides(context):
+    rows = context.inputs["numbers"]
+
+    def inverse(k):
+        return 100 // k
+
+    return rows.select(F.udf(inverse, "bigint")(rows.k + context.parameters["shift"]).alias("i"))
+
+
+def raises(context):
+    return deeper(context)
+
+
+def deeper(context):
+    raise LookupError(f"no use for {context.parameters['key']}")
+
+
+def version(context):
+    return context.spark.range(VERSION)
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Callable[..., Path]:
+    """Return what writes a document beside its code: the numbers, and one vertex that reads them."""
+    (tmp_path / "dev_job.py").write_text(JOB)
+
+    def write(vertex: dict[str, Any], **numbers: Any) -> Path:
+        document = {
+            "name": "a job",
+            "vertices": [{"id": "numbers", "python": "dev_job:numbers", "parallelism": 2, **numbers}, {"id": "last", **vertex}],
+            "edges": [{"from": "numbers", "to": "last"}],
+        }
+        path = tmp_path / "job.yaml"
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    return write
+
+
+def test_the_revenue_of_each_customer_is_what_a_cluster_computes(tmp_path: Path) -> None:
+    (tmp_path / "orders.csv").write_text("ada,10\nada,32\ngrace,7\n")
+    (tmp_path / "_SUCCESS").touch()
+    graph = yaml.safe_load((EXAMPLES / "revenue" / "revenue.yaml").read_text())
+    graph["vertices"][0]["parameters"]["directory"] = str(tmp_path)
+    done = eventflink.dev(graph, code=[EXAMPLES / "revenue" / "revenue.py"])
+    rows = sorted(done.result("revenue").to_arrow().to_pylist(), key=lambda row: str(row["customer"]))
+    assert rows == [{"customer": "ada", "orders": 2, "revenue": 42}, {"customer": "grace", "orders": 1, "revenue": 7}]
+    assert [(each.vertex_id, each.parallelism, each.rows) for each in done.vertices] == [("orders", 2, 3), ("revenue", 1, 2)]
+
+
+def test_what_a_job_publishes_elsewhere_is_written_when_it_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "orders").mkdir()
+    (tmp_path / "orders" / "all.csv").write_text("2026-11-03,EUR,3\n2026-11-03,SEK,300\n2026-11-04,EUR,4\n")
+    (tmp_path / "rates.csv").write_text("EUR,1.0\nSEK,0.1\n")
+    document, parameters = EXAMPLES / "nightly" / "revenue.yaml", {"day": "2026-11-03", "directory": str(tmp_path)}
+    done = eventflink.dev(document, parameters=parameters)
+    assert sorted((row["currency"], row["euros"]) for row in done.result().to_arrow().to_pylist()) == [("EUR", 3.0), ("SEK", 30.0)]
+    assert done.withheld == (f"vertex 'published': parquet to {tmp_path}/revenue/day=2026-11-03",)
+    assert not (tmp_path / "revenue").exists()
+    assert eventflink.dev(document, parameters=parameters, sinks=True).withheld == ()
+    assert (tmp_path / "revenue" / "day=2026-11-03" / "_SUCCESS").exists()
+
+
+def test_of_a_job_with_a_stream_its_batch_vertices_run(tmp_path: Path) -> None:
+    (tmp_path / "customers.csv").write_text("ada,UK\n")
+    graph = yaml.safe_load((EXAMPLES / "enrichment" / "enrichment.yaml").read_text())
+    graph["vertices"][0]["parameters"]["path"] = str(tmp_path / "customers.csv")
+    code = [EXAMPLES / "enrichment" / "enrichment.py"]
+    with pytest.raises(InvalidJobGraph, match="vertex 'enriched' is a stream"):
+        eventflink.dev(graph, code=code)
+    assert eventflink.dev(graph, code=code, vertices=["customers"]).result().to_arrow().to_pylist() == [
+        {"customer": "ada", "country": "UK"}
+    ]
+
+
+def test_shares_come_together_to_what_one_subtask_has(job: Callable[..., Path]) -> None:
+    sql = "SELECT k, count(*) AS n, :parallelism AS subtasks FROM numbers GROUP BY k"
+    document = yaml.safe_load(job({"sql": sql, "parallelism": 3}).read_text())
+    document["edges"][0] |= {"ship": "hash", "keys": ["k"]}
+    code = [job({"sql": sql}).parent / "dev_job.py"]
+    three, one = (
+        {
+            (row["k"], row["n"], row["subtasks"])
+            for row in eventflink.dev(document, code=code, parallelism=most).result().to_arrow().to_pylist()
+        }
+        for most in (None, 1)
+    )
+    assert three == {(k, 10, 3) for k in range(10)}
+    assert one == {(k, 10, 1) for k in range(10)}
+
+
+def test_a_python_function_of_spark_takes_the_rows_of_an_input(job: Callable[..., Path]) -> None:
+    done = eventflink.dev(job({"python": "dev_job:divides", "parameters": {"shift": 1}}))
+    assert sum(row["i"] for row in done.result().to_arrow().to_pylist()) == 10 * sum(100 // k for k in range(1, 11))
+
+
+def test_nothing_is_written_that_spark_would_write_elsewhere(job: Callable[..., Path], tmp_path: Path) -> None:
+    done = eventflink.dev(job({"python": "dev_job:writes", "parameters": {"path": str(tmp_path / "written")}}))
+    assert done.result().to_arrow().to_pylist() == [{"one": 1}]
+    *told, statement = done.vertices[-1].withheld
+    assert told == [f"parquet to {tmp_path}/written", "parquet to a_table", "table another.table", "jdbc to orders"]
+    assert statement.startswith("SQL: INSERT INTO a_table SELECT * FROM _pyspark")
+    assert not (tmp_path / "written").exists()
+
+
+def test_a_statement_that_is_not_run_is_read_all_the_same(job: Callable[..., Path]) -> None:
+    assert eventflink.dev(job({"sql": "INSERT INTO t SELECT * FROM numbers"})).vertices[-1].withheld == (
+        "SQL: INSERT INTO t SELECT * FROM numbers",
+    )
+    with pytest.raises(VertexFailed) as failed:
+        eventflink.dev(job({"sql": "INSERT INTO t\nSELEC k FROM numbers"}))
+    assert failed.value.cause.failure_type == "ParseException"
+    assert str(failed.value).endswith("\n  2 | SELEC k FROM numbers\n            ^")
+
+
+def test_a_person_sees_each_vertex_and_what_is_next(job: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    document = job({"sql": "SELECT k, count(*) AS n FROM numbers GROUP BY k ORDER BY k"})
+    assert run(["dev", str(document), "--rows", "2", "--keep", str(tmp_path / "kept")]) == ExitCode.OK
+    told = capfd.readouterr()
+    lines = told.out.splitlines()
+    assert lines[0] == "numbers are made"
+    assert [line.partition(" in ")[0] for line in lines if " ms" in line] == ["numbers: 100 rows", "last: 10 rows"]
+    assert [line.split() for line in lines[-4:]] == [["k", "n"], ["0", "10"], ["1", "10"], ["2", "of", "10", "rows"]]
+    assert "task.numbers: INFO: the key is None" in told.err
+    assert f"on a cluster: eventflink submit {document} --code {tmp_path}/dev_job.py" in told.err
+    [kept] = (tmp_path / "kept").iterdir()
+    assert f"the outputs are in {kept}" in told.err
+    assert sorted(path.name for path in kept.iterdir()) == ["last", "numbers"]
+
+
+def test_a_program_gets_one_object(job: Callable[..., Path], capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["dev", str(job({"sql": "SELECT max(id) AS most FROM numbers"})), "--json", "--rows", "1"]) == ExitCode.OK
+    told = json.loads(capfd.readouterr().out)
+    assert (told["name"], told["failure"], [each["vertex"] for each in told["vertices"]]) == ("a job", None, ["numbers", "last"])
+    assert told["vertices"][1]["outputs"] == [{"output": "default", "count": 1, "columns": ["most"], "rows": [{"most": 99}]}]
+
+
+def test_a_failure_shows_the_frames_of_its_author_alone(
+    job: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    document = job({"python": "dev_job:raises", "parameters": {"key": "it"}})
+    assert run(["dev", str(document)]) == ExitCode.NEGATIVE
+    told = capfd.readouterr().err
+    assert "vertex 'last' failed: LookupError: no use for it\nTraceback (most recent call last):\n" in told
+    frames = [line.split(",")[0].strip() for line in told.splitlines() if line.startswith("  File ")]
+    assert frames == [f'File "{tmp_path}/dev_job.py"'] * 2
+    assert f"next: mend it, and run it with what it needs: eventflink dev {document}" in told
+    assert told.rstrip().endswith("--vertex last")
+
+
+def test_a_failure_in_a_function_of_spark_shows_its_frame(job: Callable[..., Path], tmp_path: Path) -> None:
+    with pytest.raises(VertexFailed, match="a Python function that Spark ran raised ZeroDivisionError") as failed:
+        eventflink.dev(job({"python": "dev_job:divides", "parameters": {"shift": 0}}))
+    assert f'File "{tmp_path}/dev_job.py", line' in str(failed.value)
+    assert "eventflink/taskexecutor" not in str(failed.value)
+
+
+def test_a_statement_that_fails_is_shown_with_its_place(job: Callable[..., Path], capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["dev", str(job({"sql": "SELECT * FROM number"})), "--json"]) == ExitCode.NEGATIVE
+    failure = json.loads(capfd.readouterr().out)["failure"]
+    assert (failure["vertex"], failure["failure_type"]) == ("last", "AnalysisException")
+    assert "the vertex has no input 'number' either (it has numbers)" in failure["message"]
+
+
+def test_a_secret_is_given_and_never_shown(job: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    document = job({"python": "dev_job:raises", "parameters": {"key": {"secret": "db"}}})
+    with pytest.raises(VertexFailed, match=r"secret not found: 'db' on TaskManager 'eventflink dev'; set one of the keys secrets\.\*"):
+        eventflink.dev(document)
+    (tmp_path / "db").write_text("hidden-word\n")
+    assert run(["-D", f"secrets.directory={tmp_path}", "dev", str(document)]) == ExitCode.NEGATIVE
+    told = "".join(capfd.readouterr())
+    assert "LookupError: no use for ***" in told
+    assert "hidden-word" not in told
+
+
+def test_each_run_has_its_own_code_and_leaves_this_process_as_it_was(job: Callable[..., Path], tmp_path: Path) -> None:
+    document = job({"python": "dev_job:version"})
+    modules, path = set(sys.modules), list(sys.path)
+    (tmp_path / "json.py").write_text("raise ImportError('it has the name of a module that is loaded already')")
+    for version in (1, 2):
+        (tmp_path / "dev_job.py").write_text(JOB.replace("VERSION = 1", f"VERSION = {version}"))
+        done = eventflink.dev(document, code=[tmp_path / "dev_job.py", tmp_path / "json.py"])
+        assert done.vertices[-1].rows == version
+    assert "dev_job" not in sys.modules
+    assert sys.path == path
+    assert not {name for name in set(sys.modules) - modules if name.startswith("dev_job")}

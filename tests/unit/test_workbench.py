@@ -1,0 +1,201 @@
+"""What is run without a cluster: which vertices in which order, what of a statement is let through, which Spark is taken."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
+from eventflink.model.attempts import AttemptId, OutputLocation
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, parse_job_graph
+from eventflink.processes.file_lock import FileLock
+from eventflink.taskexecutor.spark_server import SERVER_FILE, SparkServerSettings
+from eventflink.workbench import own_spark as own_sparks
+from eventflink.workbench.graph_run import code_beside
+from eventflink.workbench.own_spark import OwnSpark
+from eventflink.workbench.selection import deployment_of, select_vertices, with_parallelism
+from eventflink.workbench.withheld_writes import writes
+
+STREAM = {"sources": {"rows": {"rate": {"rows_per_second": 1}}}, "sink": {"files": {"path": "/nowhere"}, "format": "parquet"}}
+
+
+def graph_of(edges: str, **more: Any) -> JobGraph:
+    """Return a graph of edges such as `a>b b>c`, whose vertices stand in the document from the last to the first."""
+    pairs = [edge.split(">") for edge in edges.split()]
+    names = sorted({name for pair in pairs for name in pair}, reverse=True)
+    vertices = [{"id": name, "python": "job:run", **more.get(name, {})} for name in names]
+    return parse_job_graph({"name": "g", "vertices": vertices, "edges": [{"from": a, "to": b} for a, b in pairs]}, "document")
+
+
+def order(graph: JobGraph, *wanted: str) -> str:
+    return "".join(vertex.vertex_id for vertex in select_vertices(graph, wanted))
+
+
+def test_each_vertex_comes_behind_those_that_it_reads_and_else_as_the_document_has_it() -> None:
+    graph = graph_of("a>b a>c b>d c>d d>e f>e")
+    assert order(graph) == "facbde"
+    assert order(graph, "d") == "acbd"
+    assert order(graph, "f", "b") == "fab"
+
+
+def test_a_vertex_that_is_not_there_is_named_with_those_that_are() -> None:
+    with pytest.raises(InvalidJobGraph, match=r"vertex not found: 'aa'.*; the job has b, a"):
+        order(graph_of("a>b"), "aa")
+
+
+def test_a_stream_is_refused_unless_what_was_chosen_does_without_it() -> None:
+    document = {
+        "name": "s",
+        "vertices": [
+            {"id": "table", "sql": "SELECT 1"},
+            {"id": "stream", "sql": "SELECT * FROM rows", "stream": {**STREAM, "sink": {"kafka": {"topic": "t"}, "format": "json"}}},
+        ],
+        "edges": [{"from": "table", "to": "stream", "ship": "broadcast"}],
+    }
+    graph = parse_job_graph(document, "document")
+    assert order(graph, "table") == "table"
+    with pytest.raises(InvalidJobGraph, match=r"vertex 'stream' is a stream.*'eventflink up'.*by --vertex: table"):
+        order(graph)
+
+
+def test_code_that_only_a_cluster_has_is_refused() -> None:
+    graph = parse_job_graph({"name": "g", "vertices": [{"id": "a", "sql": "SELECT 1"}], "code_archives": ["0" * 64]}, "document")
+    with pytest.raises(InvalidJobGraph, match=r"code_archives: .* by --code"):
+        order(graph)
+
+
+def test_a_subtask_is_told_what_those_before_it_have_left() -> None:
+    document = {
+        "name": "g",
+        "parameters": {"day": {"type": "date", "description": "which"}},
+        "vertices": [
+            {"id": "a", "python": "m:f", "parallelism": 4},
+            {"id": "b", "sql": "SELECT :day", "parallelism": 3, "parameters": {"x": 1}},
+        ],
+        "edges": [{"from": "a", "output": "left", "to": "b", "name": "in", "ship": "hash", "keys": ["k"]}],
+    }
+    graph = with_parallelism(bind_parameters(parse_job_graph(document, "document"), {"day": "2026-11-25"}), 2)
+    left = [OutputLocation("left", f"/data/{index}", 1, 1, 1, "digest") for index in range(2)]
+    first, second = graph.vertices
+    assert [each.parallelism for each in graph.vertices] == [2, 2]
+    writer = deployment_of(graph, first, AttemptId("job", "a", 1, 1), {}, ("archive",))
+    assert (writer.outputs, writer.inputs, writer.code_archives, writer.subtask_index) == (("left",), (), ("archive",), 1)
+    reader = deployment_of(graph, second, AttemptId("job", "b", 0, 1), {("a", "left"): left}, ())
+    [read] = reader.inputs
+    assert (read.input_name, read.ship, read.keys, list(read.locations)) == ("in", "HASH", ("k",), left)
+    assert [(each.name, each.value, each.description) for each in reader.job_parameters] == [("day", "2026-11-25", "")]
+    assert (reader.parameters_json, reader.outputs) == ('{"x":1}', ())
+
+
+def test_the_code_beside_a_document_is_what_its_vertices_name(tmp_path: Path) -> None:
+    (tmp_path / "package" / "inner").mkdir(parents=True)
+    (tmp_path / "package" / "__init__.py").touch()
+    (tmp_path / "data").mkdir()
+    for name in ("module.py", "other.py"):
+        (tmp_path / name).touch()
+    tasks = ("module:f", "package.inner:g", "installed:h", "data:k", "module:m")
+    vertices = [{"id": f"v{number}", "python": task} for number, task in enumerate(tasks)]
+    graph = parse_job_graph({"name": "g", "vertices": vertices}, "document")
+    assert code_beside(graph, tmp_path) == [tmp_path / "module.py", tmp_path / "package"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT 1",
+        "(SELECT 1) UNION ALL SELECT 2",
+        "-- INSERT INTO t\n  select * from t",
+        "/* DROP */ WITH t AS (SELECT 1 AS n) SELECT * FROM t",
+        "FROM t SELECT a",
+        "VALUES (1)",
+        "CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1",
+        "create temp view v as select 1",
+        "CREATE GLOBAL TEMPORARY VIEW v AS SELECT 1",
+        "CREATE TEMPORARY FUNCTION f AS 'a.B'",
+        "SET spark.sql.shuffle.partitions = 1",
+        "DESCRIBE t",
+    ],
+)
+def test_a_statement_that_changes_its_session_alone_is_let_through(statement: str) -> None:
+    assert not writes(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO t SELECT 1",
+        "  -- why\n insert overwrite directory '/d' using parquet select 1",
+        "WITH t AS (SELECT 1) INSERT INTO u SELECT * FROM t",
+        "FROM t INSERT OVERWRITE u SELECT *",
+        "CREATE TABLE t AS SELECT 1",
+        "CREATE OR REPLACE TABLE t AS SELECT 1",
+        "CREATE VIEW v AS SELECT 1",
+        "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE",
+        "DROP TABLE t",
+        "TRUNCATE TABLE t",
+        "BEGIN INSERT INTO t SELECT 1; END",
+        "EXECUTE IMMEDIATE 'DROP TABLE t'",
+        "",
+        "SELECTED",
+    ],
+)
+def test_a_statement_that_may_change_more_is_not(statement: str) -> None:
+    assert writes(statement)
+
+
+def test_a_spark_that_stays_is_found_by_who_would_start_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(own_sparks, "default_cache_directory", lambda: tmp_path)
+    settings = SparkServerSettings("local[1]", "1g")
+    stays = OwnSpark(settings, 60_000)
+    assert (stays.directory.parent, stays.settings.idle_timeout_ms) == (tmp_path, 60_000)
+    assert OwnSpark(settings, 0).directory.parent != tmp_path
+    with FileLock(stays.directory / SERVER_FILE, 1.0):  # What its supervisor holds as long as it lives.
+        assert OwnSpark(settings, 0).directory == stays.directory
+        assert OwnSpark(SparkServerSettings("local[1]", "2g"), 0).directory.parent != tmp_path
+        monkeypatch.setenv("SPARK_CONF_DIR", "/other")
+        assert OwnSpark(settings, 0).directory.parent != tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["job.yaml"], "parameter 'day': it has neither a default nor a value"),
+        (["job.yaml", "--param", "day=monday"], "parameter 'day'"),
+        (["job.yaml", "--param", "day=2026-11-25", "--vertex", "b"], "vertex not found: 'b'"),
+        (["job.yaml", "--param", "day=2026-11-25", "--code", "none.py"], "none.py: No such file or directory"),
+        (["job.yaml", "--parallelism", "0"], "'--parallelism'"),
+        (["none.yaml"], "none.yaml: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line_before_anything_runs(
+    arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("eventflink.workbench.graph_run.own_spark", lambda *_: pytest.fail("Spark was asked for"))
+    (tmp_path / "job.yaml").write_text("{name: j, parameters: {day: {type: date}}, vertices: [{id: a, sql: 'SELECT :day'}]}")
+    assert run(["dev", *arguments]) == ExitCode.USAGE
+    told = capsys.readouterr()
+    assert said in told.err
+    assert told.out == ""
+
+
+def test_a_task_that_needs_no_spark_waits_for_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "job.yaml").write_text("{name: j, vertices: [{id: a, python: 'eventflink.testing.tasks:noop', parallelism: 2}]}")
+    assert run(["dev", str(tmp_path / "job.yaml")]) == ExitCode.OK
+    told = capsys.readouterr()
+    assert told.out.startswith("a: 0 rows in ")
+    assert told.err == f"on a cluster: eventflink submit {tmp_path}/job.yaml\n"
+
+
+@pytest.mark.parametrize("imported", ["", "import none_such_either\n"])
+def test_code_that_is_missing_is_to_be_named(imported: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if imported:
+        (tmp_path / "none_such.py").write_text(imported)
+    (tmp_path / "job.yaml").write_text("{name: j, vertices: [{id: a, python: 'none_such:f'}]}")
+    assert run(["dev", str(tmp_path / "job.yaml")]) == ExitCode.NEGATIVE
+    told = capsys.readouterr().err
+    assert told.startswith(f"vertex 'a' failed: {'ModuleNotFoundError' if imported else 'UnknownFunction'}: ")
+    assert told.endswith("next: name the files and directories of its code by --code, as 'eventflink submit' has to be told them\n")
+    assert told.count("  File ") == (1 if imported else 0)
