@@ -216,6 +216,8 @@ def _tell_job(view: StateView, job: JobMaster, samples: Samples) -> None:
         samples.add(c.JOB_TASKS, count, state, scope=scope)
     samples.add(c.JOB_RESTARTS, job.restarts.count, scope=scope)
     samples.add(c.JOB_AGE, _age_s(view, job.submitted_at_ms), scope=scope)
+    if job.fails_at_ms is not None:
+        samples.add(c.JOB_TIME_LEFT, (job.fails_at_ms - job.submitted_at_ms) / 1000 - _age_s(view, job.submitted_at_ms), scope=scope)
 
 
 def _scope_of(job: JobMaster) -> dict[str, str]:

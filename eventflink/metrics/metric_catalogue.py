@@ -126,6 +126,9 @@ JOB_STATUS = _job.gauge("status", "1 for the status that the job has.", "status"
 JOB_TASKS = _job.gauge("tasks", "The job's subtasks by the state of their current attempt; states without any are left out.", "state")
 JOB_RESTARTS = _job.counter("restarts_total", "How often the job, or a part of it, was restarted.")
 JOB_AGE = _job.gauge("age_seconds", "How long ago it was submitted, by the log's time.")
+JOB_TIME_LEFT = _job.gauge(
+    "time_limit_left_seconds", "How long from now it fails that has not ended, by the log's time; left out where it has no time limit."
+)
 
 # -- masters: checkpoints and streams; a subtask's numbers are those of the last completed checkpoint ---------------
 

@@ -141,7 +141,8 @@ class Waits:
                 request = self._slots.pending.get(subtask.allocation_id)
                 return request.requested_at_ms if request is not None else 0
             case ExecutionState.CANCELING:
-                return job.status_since_ms
+                exceeded_at_ms = execution.exceeded_at_ms if execution is not None else 0
+                return exceeded_at_ms or job.status_since_ms
             case ended if ended in TERMINAL_EXECUTION_STATES:
                 return execution.ended_at_ms if execution is not None else job.status_since_ms
         return execution.deployed_at_ms if execution is not None else 0

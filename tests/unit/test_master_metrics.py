@@ -169,6 +169,18 @@ def test_beyond_the_bounds_jobs_are_left_out_and_counted(
     assert scrape.by("status", f"{JM}jobs") == {"RUNNING": 5}
 
 
+def test_a_job_with_a_time_limit_tells_how_much_of_it_is_left() -> None:
+    measured = Measured()
+    node = measured.start("m-1")
+    measured.world.leader()
+    measured.world.submit(graph(vertex("v"), time_limit="10s"), "limited")
+    measured.world.submit(graph(vertex("v")), "unlimited")
+    measured.world.run(1_000)
+    left = measured.scrape(node).by("job_id", f"{JM}job_time_limit_left_seconds")
+    assert set(left) == {"limited"}
+    assert 8 < left["limited"] < 9.5
+
+
 def test_a_job_that_is_too_large_leaves_out_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metric_catalogue, "MAX_JOB_TASKS", 7)
     measured = Measured()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from eventflink.documents.waits import WaitReason
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.events.log_events import (
     GlobalFailureOccurred,
@@ -25,6 +26,7 @@ from eventflink.views.jobs_and_cluster import job_view
 from eventflink.views.pages.cluster import cluster_page
 from eventflink.views.pages.job_parts import exceptions_page
 from eventflink.views.pages.one_job import job_page
+from eventflink.views.vertex_waits import VertexWaits
 from tests.support.cluster import (
     REPORTS,
     START_MS,
@@ -291,6 +293,15 @@ def test_the_limits_of_a_job_are_shown_with_it_and_when_it_fails(cluster: Script
     assert [each.time_limit_ms for each in shown.vertices] == [each.time_limit_ms for each in page.vertices] == [90_000, None]
     cluster.suspend()
     assert (job_view(cluster.fold, "job").time_limit_ms, job_view(cluster.fold, "job").fails_at) == (3_600_000, None)
+    cluster.report(deployment, ExecutionState.CANCELED)
+
+
+def test_an_attempt_that_does_not_end_waits_since_its_limit(cluster: ScriptedCluster) -> None:
+    [deployment] = running(cluster, limited("a"))
+    cluster.pass_time(10_000)
+    cluster.pass_time(60_000)
+    [wait] = VertexWaits(cluster.master).of_jobs([cluster.job("job")])
+    assert (wait.reason, wait.since_ms) == (WaitReason.CANCELLATION, START_MS + 10_000)
     cluster.report(deployment, ExecutionState.CANCELED)
 
 
