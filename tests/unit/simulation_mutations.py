@@ -3,7 +3,7 @@
 `FOUND_BY` has a seed for each that the simulation finds, so that its test is a single run; `FOUND_BY_TEST` names a test that fails for
 each that the simulation does not reach, or seldom; `NOT_FOUND` says why of the others.
 
-    python -m tests.unit.simulation_mutations FIRST COUNT [NAME…]     counts how many of the seeds find each (docs/simulation.md)
+    python -m tests.unit.simulation_mutations FIRST COUNT [NAME…]     counts how many of the seeds find each
 """
 
 import functools
@@ -1218,7 +1218,7 @@ NOT_FOUND = {
     "leader_id_is_not_fresh": "two processes of one master would have to campaign for the same epoch, and read one grant",
     "late_deployments_start_cancelled_attempts": "both at once need a deployment that is late by a whole change of leader",
 }
-"""Those that neither a counted seed nor a test finds, with why; docs/simulation.md says more."""
+"""Those that neither a seed nor a test finds, with why; docs/simulation.md says more."""
 
 
 def finds(name: str, seed: int) -> str:
@@ -1235,13 +1235,11 @@ def _broken(seed: int) -> str:
 
 
 def count(name: str, first_seed: int, seeds: int) -> str:
-    """Run the seeds with one mutation; return a row of the table in docs/simulation.md, and some seeds that find it."""
-    mutation = MUTATIONS[name]
+    """Run the seeds with one mutation; return how many of them find it, as which invariants, and some of them."""
     logging.disable(logging.CRITICAL)
     found = {seed: invariant for seed in range(first_seed, first_seed + seeds) if (invariant := finds(name, seed))}
-    named = ", ".join(f"`{invariant}`" for invariant, _ in Counter(found.values()).most_common(3))
-    row = f"| {mutation.rule} | {mutation.what} | `{name}` | {len(found)} | {named} |"
-    return f"{row} seeds: {', '.join(map(str, list(found)[:8]))}"
+    named = ", ".join(str(invariant) for invariant, _ in Counter(found.values()).most_common(3))
+    return f"{name}: {len(found)} of {seeds}, as {named or 'none'}; seeds: {', '.join(map(str, list(found)[:8]))}"
 
 
 def main(arguments: list[str]) -> None:

@@ -1,6 +1,6 @@
 """Each rule that the simulation can show is broken on purpose, and a run finds it that holds while the rule is not broken.
 
-A run of one seed shows it: how many of how many seeds do is in docs/simulation.md. Any change of what runs makes other runs of the same
+A run of one seed shows it. Any change of what runs makes other runs of the same
 seeds; a seed that has become stale fails in `make soak`, and `python -m tests.unit.simulation_mutations FIRST COUNT` finds others.
 """
 
