@@ -12,7 +12,7 @@ from typing import Final
 from eventflink.events import log_events as e
 from eventflink.events.decision import Cause, Decision, FollowUpCause, InputCause, TimerCause
 from eventflink.model.attempts import FailureCause
-from eventflink.model.document_fields import duration_text
+from eventflink.model.durations import duration_text
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.schedules import ScheduleDefinition
 from eventflink.model.texts import printable

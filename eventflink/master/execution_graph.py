@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 from eventflink.master.canonical import DERIVED, require
 from eventflink.model.attempts import Accumulators, AttemptId, FailureCause, HasAttemptId, IOMetrics, OutputLocation
-from eventflink.model.document_fields import duration_text
+from eventflink.model.durations import duration_text
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
 from eventflink.model.pipelined_edges import PipelinedEdge, pipelined_edges_of
 from eventflink.model.resources import ResourceProfile

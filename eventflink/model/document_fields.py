@@ -1,8 +1,7 @@
-"""What the documents that people write have in common: names, callables, durations, one spelling of JSON, the nearest of known names."""
+"""What the documents that people write have in common: names, callables, one spelling of JSON, the nearest of known names."""
 
 import difflib
 import json
-import re
 from collections.abc import Iterable
 from typing import Annotated, Final
 
@@ -15,9 +14,6 @@ _NAME: Final = rf"^[A-Za-z_][A-Za-z0-9_]{{0,{MAX_NAME_LENGTH - 1}}}$"
 _COMPARED: Final = 128
 """How much of a wrong name is compared with the right ones."""
 
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION: Final = re.compile(r"(\d{1,12})(ms|s|m|h|d)")
-DURATION_RULE: Final = "a whole number with ms, s, m, h or d behind it"
 
 Name = Annotated[str, Field(pattern=_NAME)]
 Column = Annotated[str, Field(min_length=1, max_length=256)]
@@ -28,18 +24,6 @@ def canonical_json(value: object) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     text.encode()  # Half of a surrogate pair is a ValueError here; later nobody could write it.
     return text
-
-
-def duration_ms_of(value: object) -> int | None:
-    """Return how many milliseconds a text such as `36h` says; None: it follows no `DURATION_RULE`."""
-    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    return int(match[1]) * _UNITS_MS[match[2]] if match is not None else None
-
-
-def duration_text(duration_ms: int) -> str:
-    """Return the text that `duration_ms_of` reads, in the largest unit that leaves a whole number."""
-    unit = next((unit for unit, ms in reversed(_UNITS_MS.items()) if duration_ms % ms == 0), "ms")
-    return f"{duration_ms // _UNITS_MS[unit]}{unit}"
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:

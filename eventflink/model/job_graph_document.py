@@ -29,17 +29,15 @@ from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_faults import describe_faults, describe_value, place_in
 from eventflink.model.document_fields import (
     CALLABLE_PATTERN,
-    DURATION_RULE,
     MAX_CALLABLE_LENGTH,
     MAX_NAME_LENGTH,
     Column,
     Name,
     canonical_json,
     did_you_mean,
-    duration_ms_of,
-    duration_text,
 )
 from eventflink.model.document_text import InvalidText, Path, read_document
+from eventflink.model.durations import DURATION_RULE, duration_ms_of, duration_text
 from eventflink.model.job_graph import (
     DEFAULT_OUTPUT,
     MAX_CHECKPOINT_TIME_MS,

@@ -17,8 +17,9 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from eventflink.model.document_faults import describe_faults, describe_value, place_in
-from eventflink.model.document_fields import DURATION_RULE, Name, did_you_mean, duration_ms_of, duration_text
+from eventflink.model.document_fields import Name, did_you_mean
 from eventflink.model.document_text import Path
+from eventflink.model.durations import DURATION_RULE, duration_ms_of, duration_text
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, load_document, to_document
 from eventflink.model.job_parameters import MAX_PARAMETERS, given_values

@@ -13,7 +13,7 @@ from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_cluster, ask_job, ask_past_cluster, ask_past_job
 from eventflink.documents.cluster import ClusterStatus
 from eventflink.documents.one_job import JobInfo, SlotRequirement, VertexInfo
-from eventflink.model.document_fields import duration_text
+from eventflink.model.durations import duration_text
 from eventflink.model.plain_values import json_text
 from eventflink.model.stack_traces import user_location
 from eventflink.model.statuses import JobStatus

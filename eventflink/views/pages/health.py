@@ -16,7 +16,7 @@ from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
 from eventflink.master.execution_graph import SubtaskKey
 from eventflink.master.job_master import JobMaster
-from eventflink.model.document_fields import duration_text
+from eventflink.model.durations import duration_text
 from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_JOB_STATUSES, JobStatus, SkipReason
 from eventflink.views.exceptions import exception_view
 from eventflink.views.failures import cause_in_words, is_seen_to, run_again_by
