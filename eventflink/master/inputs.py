@@ -151,6 +151,8 @@ class TimeLimitsDue(InternalInput):
     """A job, or attempts of its tasks, have used up their time."""
 
     job_id: str
+    reports_ms: int
+    """All reports that were there at this time are decided: what had ended by then has ended, and a limit counts up to then."""
 
 
 @dataclass(slots=True)

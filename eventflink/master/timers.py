@@ -81,8 +81,7 @@ def due(
     for named in _OF_THE_CLUSTER:
         if not (is_starting_up and isinstance(named[0], i.FailUnfulfillableRequests)) and is_due(*named):
             yield named[0]
-    is_caught_up = decided.reports_ms >= leading_since_ms
-    others = [i.ExpireAnswers(decided.requests_ms), *due_time_limits(state, context.now_ms, is_caught_up=is_caught_up)]
+    others = [i.ExpireAnswers(decided.requests_ms), *due_time_limits(state, decided.reports_ms)]
     others += [*map(i.RestartsDue, jobs.restarting_jobs), *map(i.CheckpointDue, jobs.streaming_jobs)]
     for value in others:
         if is_due(*_named(value)):

@@ -78,7 +78,7 @@ def _fitting() -> list[MasterInput]:
         c.CheckpointAcknowledgement("tm5", "tm5-1", "streaming", "s", 1, 2, 4, StreamProgress(batch_id=10)),
         c.CheckpointDecline("tm5", "tm5-1", "streaming", "s", 1, 2, 4, "reason"),
         i.CheckpointDue("streaming"),
-        *[i.TimeLimitsDue(job) for job in ("limited", "running", "failing", "x")],
+        *[i.TimeLimitsDue(job, 10**15) for job in ("limited", "running", "failing", "x")],
         *[c.TriggerCheckpoint(request_id="new", job_id=job) for job in ("streaming", "running", "failing", "done3", "x")],
         *[c.TriggerSavepoint(request_id="new", job_id=job, target_directory="/s") for job in ("streaming", "running", "x")],
         i.UnreadableInput("code", "message", "subject"),

@@ -167,6 +167,21 @@ def test_a_report_that_waited_for_the_next_leader_comes_before_its_limits(cluste
     assert not cluster.events(TaskCancellationRequested, GlobalFailureOccurred)
 
 
+def test_reports_that_wait_come_before_limits_that_have_passed_since(cluster: ScriptedCluster) -> None:
+    """Also of the leader that has led all the time: many tasks end at once, or it decides slowly."""
+    waiting = running(cluster, limited("a", parallelism=4), time_limit="10s")
+    cluster.pass_time(9_990)
+    for deployment in waiting:
+        cluster.put(Topic.TASKMANAGERS, REPORTS.encode(reports_of(deployment, ExecutionState.FINISHED)))
+    cluster.monotonic_ms += 10
+    cluster.wall_ms += 10
+    leader = cluster.leader
+    cluster.timer(*cluster.participant.due(leader, leader.clock.read(cluster.monotonic_ms, cluster.wall_ms)))
+    assert status(cluster) is JobStatus.FINISHED
+    assert len(cluster.events(TaskFinished)) == 4
+    assert not cluster.events(TaskCancellationRequested, GlobalFailureOccurred)
+
+
 def test_a_job_fails_as_a_whole_exactly_at_its_limit_without_a_restart(cluster: ScriptedCluster) -> None:
     """One of its tasks has a slot, the others wait for one: all of that is its time."""
     cluster.submit(graph(vertex("a", 6), restart_strategy=TWO_RESTARTS, time_limit="1h"))
