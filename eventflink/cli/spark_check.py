@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PATIENCE_S: Final = 120.0
+_ENDING_S: Final = 10.0
 _ROWS: Final = 64
 _PARTITIONS: Final = 8
 _CONNECTOR_MISSING: Final = "Failed to find data source"
@@ -63,12 +64,13 @@ def check_spark(remote: str, place: Place, version: str) -> Finding:
     thread.join(_PATIENCE_S)
     if not found:
         why = f"has not run a short job in {_PATIENCE_S:g} s: it may have no free cores, or it does not answer"
-        return Finding("spark", Verdict.FAILED, f"pyspark {version}; {shown(remote)} (spark.remote) {why}")
+        found.append(Finding("spark", Verdict.FAILED, f"pyspark {version}; {shown(remote)} (spark.remote) {why}"))
     try:
-        release_session(remote, session_id)
+        release_session(remote, session_id)  # With it ends what still runs, and the thread removes what it has written.
     except ReleaseFailed as error:
         if found[0].verdict is not Verdict.FAILED:
             return Finding("spark", Verdict.FAILED, f"{found[0].detail}; {error}")
+    thread.join(_ENDING_S)
     return found[0]
 
 

@@ -110,7 +110,7 @@ def find_differences(settings: Mapping[str, str]) -> list[str]:
 
 def _find_difference(limit: TimeLimit, text: str | None) -> str:
     found_s = limit.default_s if text is None else _seconds(text)
-    if found_s is not None and found_s <= limit.most_s:
+    if found_s is not None and 0 < found_s <= limit.most_s:  # To Spark, 0 is no limit.
         return ""
     found = f"not set, so {limit.default_s}s" if text is None else f"'{text}'"
     return f"{limit.key} is {found}: {limit.why}; start that Spark with {limit.most_s}s"

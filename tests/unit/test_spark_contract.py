@@ -16,12 +16,12 @@ def test_what_spark_has_by_itself_is_told_with_what_follows_and_what_to_do() -> 
     assert told[3].endswith("start that Spark with 60s")
 
 
-@pytest.mark.parametrize("text", ["60s", "1m", "1min", "60000", "60000ms", "30 s", "0s"])
+@pytest.mark.parametrize("text", ["60s", "1m", "1min", "60000", "60000ms", "30 s"])
 def test_a_time_may_be_written_as_spark_takes_it(text: str) -> None:
     assert find_differences(SERVER_SETTINGS | {TIME_LIMITS[3].key: text}) == []
 
 
-@pytest.mark.parametrize("text", ["61s", "1h", "2min", "1d", "60001", "soon", "", "-1"])
+@pytest.mark.parametrize("text", ["0", "0s", "61s", "1h", "2min", "1d", "60001", "soon", "", "-1"])
 def test_a_longer_time_and_what_is_none_is_told(text: str) -> None:
     [told] = find_differences(SERVER_SETTINGS | {TIME_LIMITS[3].key: text})
     assert told.startswith(f"{TIME_LIMITS[3].key} is '{text}'")
