@@ -69,9 +69,11 @@ class StreamRestore:
 
 
 @dataclass(slots=True)
-class LostAttempt:
-    """An earlier attempt of a subtask of which nobody has said that its Spark session is released: its instance was lost."""
+class EarlierAttempt:
+    """An earlier attempt whose Spark session may not be released: its instance was lost, or has given up waiting for Spark."""
 
+    subtask_index: int
+    """Of which subtask: this one, or one that a rescale has left out, whose rows others compute since."""
     attempt: int
     """Its number."""
     instance_id: str
@@ -114,8 +116,9 @@ class TaskDeployment(AttemptRecord):
     """Which Spark runs it; null: the one that the TaskExecutor's configuration says."""
     job_parameters: tuple[JobParameter, ...] = ()
     """The parameters of the job with their values, without what else it says of them."""
-    lost_attempts: tuple[LostAttempt, ...] = ()
-    """Earlier attempts of the subtask whose instances were lost: their Spark sessions are released before this one opens its own."""
+    earlier_attempts: tuple[EarlierAttempt, ...] = ()
+    """The attempt before it, and those before that whose instances were lost; their Spark sessions are released before this one opens
+    its own."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ state does not hold (a refusal, an attempt that nobody expects, the step of a dr
 Receivers are idempotent. Nothing here sends anything.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -13,11 +13,11 @@ from eventflink.events import log_events as e
 from eventflink.events.effects import (
     CheckpointOrder,
     DeploymentPayload,
+    EarlierAttempt,
     FileUploadOrder,
     FinishStream,
     InstanceForgotten,
     LeaderChanged,
-    LostAttempt,
     RegistrationAccepted,
     ResumeStream,
     SavepointOrder,
@@ -33,7 +33,7 @@ from eventflink.events.inputs import NO_REPLY
 from eventflink.events.log_events import LogEvent, RequestAccepted, RequestRejected
 from eventflink.master.checkpoints import streams_of
 from eventflink.master.cluster_shutdown import REASON
-from eventflink.master.execution_graph import ExecutionGraph, Subtask
+from eventflink.master.execution_graph import MAX_REMEMBERED_ATTEMPTS, Execution, ExecutionGraph, ExecutionVertex, Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.state import ClusterState
@@ -327,15 +327,30 @@ def _deployment(state: ClusterState, subtask: Subtask, attempt: AttemptId, slot_
         job_parameters=tuple(
             [JobParameter(name=each.name, parameter_type=each.parameter_type, value=each.value) for each in graph.graph.parameters]
         ),
-        lost_attempts=_lost_attempts(state, subtask),
+        earlier_attempts=_earlier_attempts(state, subtask, graph.vertices[attempt.vertex_id]),
     )
 
 
-def _lost_attempts(state: ClusterState, subtask: Subtask) -> tuple[LostAttempt, ...]:
-    """Return the attempts that ran where no instance is now that could have ended them: an instance reports no end before it has."""
-    is_current = state.resource_manager.is_current
-    earlier = [e for e in subtask.executions[:-1] if e.instance_id and not e.reused_from]
-    return tuple([LostAttempt(e.attempt, e.instance_id) for e in earlier if not is_current(e.task_manager_id, e.instance_id)])
+def _earlier_attempts(state: ClusterState, subtask: Subtask, vertex: ExecutionVertex) -> tuple[EarlierAttempt, ...]:
+    """Return the attempts whose Spark sessions may not be released, newest first, of the subtask and of those that a rescale has left out.
+
+    An instance reports an end when it has released the session, or when Spark has not done so in time; a lost one reports nothing. Each
+    attempt that opens a session has released that of the one before it: of those before, only the lost ones are named again.
+    """
+    found, count = [_earlier_attempts_of(state, subtask.subtask_index, subtask.executions[:-1])], len(vertex.subtasks)
+    retired = range(subtask.subtask_index + count, count + len(vertex.retired_executions), count)
+    found += [_earlier_attempts_of(state, index, vertex.retired_executions.get(index, ())) for index in retired]
+    return tuple([attempt for each in found for attempt in each][:MAX_REMEMBERED_ATTEMPTS])
+
+
+def _earlier_attempts_of(state: ClusterState, subtask_index: int, executions: Sequence[Execution]) -> list[EarlierAttempt]:
+    is_current, newest = state.resource_manager.is_current, executions[-1:]
+    return [
+        EarlierAttempt(subtask_index, e.attempt, e.instance_id)
+        for e in reversed(executions)
+        if e.instance_id and not e.reused_from and e.end_state is not ExecutionState.FINISHED
+        if e in newest or not is_current(e.task_manager_id, e.instance_id)
+    ]
 
 
 def _restore(graph: ExecutionGraph) -> StreamRestore | None:

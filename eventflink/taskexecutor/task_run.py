@@ -90,8 +90,11 @@ def run_task(
     parameters = _parameters_of(deployment, deployment.parameters_json, secrets)
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     pool = pool_of(deployment, settings.spark_pool)
-    lost = [spark_session_of(each.instance_id, attempt._replace(attempt=each.attempt)) for each in deployment.lost_attempts]
-    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell, pool, lost, on_session)
+    earlier = [
+        spark_session_of(each.instance_id, attempt._replace(subtask_index=each.subtask_index, attempt=each.attempt))
+        for each in deployment.earlier_attempts
+    ]
+    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell, pool, earlier, on_session)
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
     context = _make_context(deployment, parameters, spark, opened, stream, accumulators, settings)

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -35,7 +36,8 @@ OnSession = Callable[["SparkSession"], None]
 
 _SESSION_GONE: Final = "INVALID_HANDLE"
 _KEEP_ALIVE_S: Final = SESSION_TIMEOUT_S / 6
-_LOST_SESSION_TIMEOUT_S: Final = 30.0
+_EARLIER_SESSION_TIMEOUT_S: Final = 30.0
+_RELEASED_AT_ONCE: Final = 16
 _RETRIES: Final = 8
 _MAX_BACKOFF_MS: Final = 5_000
 """A call on a server that is gone gives up after about 20 s (Spark's own default is ten minutes)."""
@@ -52,7 +54,7 @@ class TaskSpark:
         archives: Sequence[Path],
         tell: Callable[[SparkOpened], None],
         pool: SparkPool,
-        lost_session_ids: Sequence[str] = (),
+        earlier_session_ids: Sequence[str] = (),
         on_session: "OnSession | None" = None,
     ) -> None:
         """Take what is needed to open the session.
@@ -64,7 +66,7 @@ class TaskSpark:
             archives: for the Python functions that Spark runs.
             tell: takes what the TaskExecutor has to hear first.
             pool: which Spark of the host it is to be.
-            lost_session_ids: those of earlier attempts of its subtask that nobody may have released.
+            earlier_session_ids: those of earlier attempts that nobody may have released.
             on_session: called with the session before anybody uses it.
 
         """
@@ -75,7 +77,7 @@ class TaskSpark:
         self._tell = tell
         self._remote: str | None = None
         self._pool = pool
-        self._lost_session_ids = lost_session_ids
+        self._earlier_session_ids = earlier_session_ids
         self._on_session = on_session
         self._runtime_directory = pool_directory(settings.runtime_directory, self._pool.name, attempt.job_id)
         self._leases: list[SparkLease] = []
@@ -99,7 +101,7 @@ class TaskSpark:
         if settings.spark_remote and self._pool.name != SHARED:
             raise SparkUnavailable(f"Spark pool '{self._pool.name}' not found: spark.remote names a Spark elsewhere, which has no pools")
         remote = self._remote = settings.spark_remote or self._own_spark()
-        self._release_lost_sessions(remote)
+        self._release_earlier_sessions(remote)
         self._tell(SparkOpened(self._attempt, self._session_id, remote))
         session = open_session(session_address(remote, self._session_id), None if settings.spark_remote else self._runtime_directory)
         if settings.spark_remote:
@@ -111,16 +113,20 @@ class TaskSpark:
         logger.info("SparkOpened remote=%s session=%s", shown(remote), self._session_id)
         return session
 
-    def _release_lost_sessions(self, remote: str) -> None:
-        """End what earlier attempts still compute: the host of such an attempt is lost, and can have lived on beside its Spark.
+    def _release_earlier_sessions(self, remote: str) -> None:
+        """End what earlier attempts still compute: the host of a lost one can live on beside its Spark.
 
         A session that Spark has never heard of is closed all the same, so that the earlier attempt cannot open it later.
         """
-        for session_id in self._lost_session_ids:
+        if not self._earlier_session_ids:
+            return
+        with ThreadPoolExecutor(_RELEASED_AT_ONCE, "release") as threads:
+            releases = [threads.submit(release_session, remote, each, _EARLIER_SESSION_TIMEOUT_S) for each in self._earlier_session_ids]
+        for release in releases:
             try:
-                release_session(remote, session_id, _LOST_SESSION_TIMEOUT_S)
+                release.result()
             except ReleaseFailed as error:
-                raise SparkUnavailable(f"an earlier attempt of this subtask may still run, since its host was lost: {error}") from error
+                raise SparkUnavailable(f"an earlier attempt may still run in it: {error}") from error
 
     def _own_spark(self) -> str:
         """Return the address of this host's Spark for the task, which is started where it does not run."""

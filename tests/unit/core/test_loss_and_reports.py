@@ -2,7 +2,7 @@
 
 import pytest
 
-from eventflink.events.effects import InstanceForgotten, LostAttempt, TaskCancellation
+from eventflink.events.effects import EarlierAttempt, InstanceForgotten, TaskCancellation
 from eventflink.events.inputs import Disconnection, SlotOffer, SlotReport, TaskManagerDeath, TaskManagerReport
 from eventflink.events.log_events import InputsSkipped, JobResultStored, TaskFailed, TaskManagerLost, TaskManagerReportReconciled
 from eventflink.leadership.liveness import HeartbeatMonitor
@@ -10,7 +10,7 @@ from eventflink.master.effects import Deployment
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.attempts import AttemptStatus, FailureCause, SlotStatus
 from eventflink.model.statuses import ExecutionState, FollowUpType, JobStatus, SlotState
-from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, tasks, vertex
+from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, state_report, tasks, vertex
 
 RUNNING = ExecutionState.RUNNING
 
@@ -51,22 +51,41 @@ def test_the_tasks_of_an_instance_that_is_gone_start_elsewhere(
     }
 
 
-def test_a_deployment_names_the_earlier_attempts_whose_instances_were_lost(cluster: ScriptedCluster) -> None:
-    """Also by a leader that was none when they were lost; an instance that is there has ended what it says has failed (P15)."""
+def test_a_deployment_names_the_attempt_before_it_and_earlier_ones_whose_instances_were_lost(cluster: ScriptedCluster) -> None:
+    """Also by a leader that was none when they were lost: of their Spark sessions nobody may have said that they are released (P15)."""
     cluster.register("tm1", slots=1)
     [first] = deployments(cluster.submit(graph(vertex("a"), restart_strategy=fixed_delay(5, 0))))
-    assert tasks([first])[0].lost_attempts == ()
+    assert tasks([first])[0].earlier_attempts == ()
     cluster.register("tm2", slots=1)
     cluster.say(TaskManagerDeath("tm1", "tm1-1", "exit code 137"))
     [second] = deployments(cluster.pass_time(1))
-    lost = (LostAttempt(1, "tm1-1"),)
-    assert tasks([second])[0].lost_attempts == lost
-    cluster.report(second, RUNNING)
-    [third] = deployments(cluster.report(second, ExecutionState.FAILED, cause=FailureCause("Error", "of the task")) + cluster.pass_time(1))
-    assert (third.task_manager_id, tasks([third])[0].lost_attempts) == ("tm2", lost)
-    cluster.register("tm1", slots=1, instance="2")
+    lost, named = EarlierAttempt(0, 1, "tm1-1"), []
+    assert tasks([second])[0].earlier_attempts == (lost,)
+    for _ in range(2):
+        cluster.report(second, RUNNING)
+        failed = cluster.report(second, ExecutionState.FAILED, cause=FailureCause("Error", "of the task"))
+        [second] = deployments(failed + cluster.pass_time(1))
+        named.append(tasks([second])[0].earlier_attempts)
+    assert named == [(EarlierAttempt(0, 2, "tm2-1"), lost), (EarlierAttempt(0, 3, "tm2-1"), lost)]
     again = cluster.fail_over()
-    assert [t.lost_attempts for t in tasks(again.effects)] == [lost]
+    assert [t.earlier_attempts for t in tasks(again.effects)] == named[1:]
+
+
+def test_a_deployment_names_lost_attempts_of_subtasks_that_a_rescale_has_left_out(cluster: ScriptedCluster) -> None:
+    """Their rows are computed by others since."""
+    cluster.register("tm1", slots=2)
+    cluster.register("tm2", slots=2)
+    running = deployments(cluster.submit(graph(vertex("a", 4), scheduler="adaptive", restart_strategy=fixed_delay(5, 0))))
+    for deployment in running:
+        cluster.report(deployment, RUNNING)
+    [gone] = [d for d, task in zip(running, tasks(running), strict=True) if task.subtask_index == 3]
+    effects = cluster.say(TaskManagerDeath(gone.task_manager_id, gone.instance_id, "cut off"))
+    for _ in range(6):
+        effects += [e for c in cancellations(effects) for e in cluster.say(state_report(c, ExecutionState.CANCELED))]
+        effects += cluster.pass_time(30_000)
+    named = {(e.subtask_index, e.attempt, e.instance_id) for task in tasks(effects) for e in task.earlier_attempts}
+    assert len(cluster.job("job").execution_graph.vertices["a"].subtasks) == 2
+    assert named == {(task.subtask_index, 1, d.instance_id) for d, task in zip(running, tasks(running), strict=True)}
 
 
 def test_the_cause_of_such_a_failure_names_the_task_manager_and_why(cluster: ScriptedCluster) -> None:
