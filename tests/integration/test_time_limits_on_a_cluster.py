@@ -18,7 +18,7 @@ from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
-WAIT_S = 120
+WAIT_S = 360
 
 CODE = """
 import os
@@ -33,8 +33,9 @@ def hang(context):
     if context.attempt > context.parameters["hanging"]:
         return
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    (HERE / "pid").write_text(str(os.getpid()))
-    (HERE / "pid").rename(HERE / f"{{context.job_id}}-{{context.attempt}}")
+    written = HERE / f"{{context.job_id}}-{{context.attempt}}.part"
+    written.write_text(str(os.getpid()))
+    written.rename(written.with_suffix(""))
     while True:
         time.sleep(3600)
 """
@@ -71,13 +72,13 @@ def test_a_hanging_task_ends_at_its_limit_whatever_leader_dies_before(
     (tmp_path / "jobs.py").write_text(CODE.format(here=str(tmp_path)), encoding="utf-8")
     code = cluster.user_code(tmp_path / "jobs.py")
     cluster.submit(_job(code, "retried", 1, "15s", None), "retried")
-    cluster.submit(_job(code, "late", 9, None, "20s"), "late")
+    cluster.submit(_job(code, "late", 9, None, "50s"), "late")
     hung = [_hung(tmp_path, name) for name in ("retried-1", "late-1")]
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
         cluster.kill(gateway.find_leader().master_id)
         capsys.readouterr()
         assert run(["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "status", "late"]) == ExitCode.OK
-        assert re.search(r"time limit: 20s, \d+ s left: it fails at 20", capsys.readouterr().out)
+        assert re.search(r"time limit: 50s, \d+ s left: it fails at 20", capsys.readouterr().out)
         retried, late = (gateway.request_job_result(job_id, timeout_s=WAIT_S) for job_id in ("retried", "late"))
     assert (retried.status, late.status) == (JobStatus.FINISHED, JobStatus.FAILED)
     assert late.cause is not None
