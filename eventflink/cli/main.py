@@ -104,6 +104,9 @@ _EXTRAS: Final = {
 }
 """The extra that brings what a command needs (`model/packages.py`); all of them for the commands that start whole clusters."""
 
+DETAILED: Final = "--detailed-exitcode"
+"""The option with which a command ends with `ExitCode.USAGE` to say something else; what is a matter of usage is `NEGATIVE` then."""
+
 _WITHOUT_CONTEXT: Final = frozenset({"context", "completion"})
 """They ask no cluster, and mend what is wrong with the contexts."""
 
@@ -214,13 +217,15 @@ def start_session(context: click.Context, role: KafkaRole = KafkaRole.CLIENT, *,
 def run(arguments: Sequence[str] | None = None, program: click.Command = cli, name: str = "eventflink") -> int:
     """Run one command line (default: the process's own) of a program and return its exit code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    # Where 2 is an answer no error has it, not even one that keeps the command line from being read.
+    usage = ExitCode.NEGATIVE if DETAILED in map(_as_we_spell_it, arguments) else ExitCode.USAGE
     try:
         outcome = program.main(arguments, prog_name=name, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
-        return ExitCode.USAGE
+        return usage
     except click.ClickException as error:
-        return _fail(name, ExitCode.USAGE, error.format_message() + _hint(error))
+        return _fail(name, usage, error.format_message() + _hint(error))
     except (KeyboardInterrupt, click.Abort):
         return _fail(name, ExitCode.INTERRUPTED, "interrupted")
     except BrokenPipeError:
@@ -234,7 +239,8 @@ def run(arguments: Sequence[str] | None = None, program: click.Command = cli, na
             import traceback  # noqa: PLC0415 - only what failed pays for that
 
             traceback.print_exc()
-        return _fail(name, *explain(error))
+        exit_code, message = explain(error)
+        return _fail(name, usage if exit_code is ExitCode.USAGE else exit_code, message)
     return int(outcome or ExitCode.OK)
 
 

@@ -193,6 +193,31 @@ def test_a_document_that_is_no_job_is_never_taken_for_a_change(
     assert planned(data_directory, job(), "--param", "day=nonsense", *options) == exit_code
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "job.json", "--jsn"),
+        ("plan",),
+        ("plan", "job.json", "--param", "day"),
+        ("plan", "job.json", "--code", "nowhere.py"),
+        ("-D", "nonsense", "plan", "job.json"),
+        ("-D", "no.such.key=1", "plan", "job.json"),
+        ("-c", "nowhere", "plan", "job.json"),
+        ("--context", "nobody", "plan", "job.json"),
+    ],
+    ids=" ".join,
+)
+def test_no_mistake_in_a_command_line_is_taken_for_a_change(
+    data_directory: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    Path("job.json").write_text(json.dumps(job()))
+    assert ask(data_directory, *words) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert ask(data_directory, *words, "--detailed-exitcode") == ExitCode.NEGATIVE
+    assert ask(data_directory, *words, "--detailedExitcode") == ExitCode.NEGATIVE
+    assert capsys.readouterr().err == 2 * said
+
+
 def test_another_order_is_a_change_of_its_own(cluster: ScriptedCluster) -> None:
     document = job(scheduler="default")
     document["vertices"].reverse()
