@@ -89,6 +89,8 @@ class MarkOfRun:
     status: JobStatus
     submitted_at: str
     duration_ms: int
+    failure_is_dismissed: bool = False
+    """Whether somebody has dismissed its failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 from statistics import median_low
-from typing import Final
+from typing import Final, NamedTuple
 
 from eventflink.documents.jobs import JobRow
 from eventflink.documents.one_job import AttemptInfo, JobInfo, VertexInfo
@@ -49,9 +50,8 @@ _SAYS_MOST: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRun:
-    """What lists and versions are counted from."""
+class KnownRun(NamedTuple):
+    """What lists and versions are counted from. Ten thousand may come from another process: a tuple is unpickled soonest."""
 
     submitted_at_ms: int
     job_id: str
@@ -59,8 +59,14 @@ class KnownRun:
     definition_digest: str
     status: JobStatus
     duration_ms: int
-    ended_at: str | None
+    ended_at_ms: int
+    """0: it has not ended."""
     actor: str
+    failure_is_dismissed: bool
+
+
+_IN_ORDER: Final = attrgetter("submitted_at_ms", "job_id")
+"""The order of runs, which has to stay the same when a job leaves the memory: so those of one millisecond are told apart by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +96,7 @@ def known_runs(fold: Fold, name: str | None, first: int = 0, limit: int = 0) -> 
     """Return what a state knows of the runs of a name (None: of all), with rows for any window of `limit` from the `first`-th newest on."""
     dispatcher, now_ms = fold.master.dispatcher, fold.last_decided_at_ms
     jobs = [job for job in dispatcher.jobs.values() if name is None or job.execution_graph.graph.name == name]
-    jobs.sort(key=lambda job: job.submitted_at_ms)
+    jobs.sort(key=_IN_ORDER)
     digests = list(definition_digests(jobs))
     left = tuple(
         [
@@ -99,11 +105,11 @@ def known_runs(fold: Fold, name: str | None, first: int = 0, limit: int = 0) -> 
             if each.archive_digest
         ]
     )
-    times_ms = sorted(each.submitted_at_ms for each in left)
+    places = sorted(map(_IN_ORDER, left))
     rows = {}
     for place, (job, digest) in enumerate(islice(zip(reversed(jobs), reversed(digests), strict=True), first + limit)):
         # Jobs that have left may turn out to be of this name, and stand before it.
-        if place + len(left) - bisect_right(times_ms, job.submitted_at_ms) >= first:
+        if place + len(left) - bisect_right(places, _IN_ORDER(job)) >= first:
             rows[job.job_id] = _run(job, digest, now_ms)
     runs = tuple([_known(job, digest, now_ms) for job, digest in zip(jobs, digests, strict=True)])
     return KnownRuns(runs, rows, left, len(dispatcher.forgotten))
@@ -165,11 +171,19 @@ def archived_run(job: JobInfo) -> RunOfJob:
 def _in_order(runs: Sequence[KnownRun], archived: Iterable[RunOfJob]) -> list[KnownRun]:
     others = [
         KnownRun(
-            _ms_of(run.submitted_at), run.job_id, run.name, run.definition_digest, run.status, run.duration_ms, run.ended_at, run.actor
+            _ms_of(run.submitted_at),
+            run.job_id,
+            run.name,
+            run.definition_digest,
+            run.status,
+            run.duration_ms,
+            _ms_of(run.ended_at) if run.ended_at else 0,
+            run.actor,
+            run.failure_is_dismissed,
         )
         for run in archived
     ]
-    return sorted([*others, *runs], key=lambda run: run.submitted_at_ms)
+    return sorted([*others, *runs], key=_IN_ORDER)
 
 
 def _versions(runs: Iterable[KnownRun]) -> dict[str, VersionOfJob]:
@@ -193,13 +207,13 @@ def _versions(runs: Iterable[KnownRun]) -> dict[str, VersionOfJob]:
 
 
 def _job_name(name: str, runs: Sequence[KnownRun]) -> JobName:
-    success = max((run for run in runs if run.status is JobStatus.FINISHED), key=lambda run: run.ended_at or "", default=None)
+    success = max((run for run in runs if run.status is JobStatus.FINISHED), key=attrgetter("ended_at_ms"), default=None)
     return JobName(
         name=name,
         runs=len(runs),
         versions=len({run.definition_digest for run in runs}),
         newest=_mark(runs[-1]),
-        last_success_at=success.ended_at if success is not None else None,
+        last_success_at=iso_time(success.ended_at_ms) if success is not None else None,
         last_success_job_id=success.job_id if success is not None else None,
         typical_ms=_typical_ms(runs),
         trend=[_mark(run) for run in runs[-MAX_TREND:]],
@@ -207,7 +221,13 @@ def _job_name(name: str, runs: Sequence[KnownRun]) -> JobName:
 
 
 def _mark(run: KnownRun) -> MarkOfRun:
-    return MarkOfRun(job_id=run.job_id, status=run.status, submitted_at=iso_time(run.submitted_at_ms) or "", duration_ms=run.duration_ms)
+    return MarkOfRun(
+        job_id=run.job_id,
+        status=run.status,
+        submitted_at=iso_time(run.submitted_at_ms) or "",
+        duration_ms=run.duration_ms,
+        failure_is_dismissed=run.failure_is_dismissed,
+    )
 
 
 def _typical_ms(runs: Sequence[KnownRun]) -> int | None:
@@ -218,7 +238,8 @@ def _typical_ms(runs: Sequence[KnownRun]) -> int | None:
 def _known(job: JobMaster, digest: str, now_ms: int) -> KnownRun:
     began_ms, ended_ms = job.submitted_at_ms, job.ended_at_ms
     duration_ms = (ended_ms or max(now_ms, began_ms)) - began_ms
-    return KnownRun(began_ms, job.job_id, job.execution_graph.graph.name, digest, job.status, duration_ms, iso_time(ended_ms), job.actor)
+    name = job.execution_graph.graph.name
+    return KnownRun(began_ms, job.job_id, name, digest, job.status, duration_ms, ended_ms, job.actor, job.failure_is_dismissed)
 
 
 def _run(job: JobMaster, digest: str, now_ms: int) -> RunOfJob:

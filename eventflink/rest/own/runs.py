@@ -1,8 +1,10 @@
 """The pages of the names of jobs, and of the runs of a name: of jobs in memory, and of those whose archives are left.
 
-A name is a parameter and no part of the path: it may be any text.
+A name is a parameter and no part of the path: it may be any text. Of the state the event loop takes only what is known of runs, which
+shares nothing with it; threads make the pages of that, since there may be ten thousand runs.
 """
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -27,7 +29,8 @@ async def names(
 ) -> Moment[JobNamesPage]:
     """Return the names of jobs, those first that were submitted last, each with what became of its runs."""
     found = await moments.page(known_runs, None, of_all_jobs=True)
-    page = names_page(found.body, await read_archived_runs(services, found.body.left), name, first, limit)
+    archived = await read_archived_runs(services, found.body.left)
+    page = await asyncio.to_thread(names_page, found.body, archived, name, first, limit)
     _keep(response, page.unread)
     return Moment(**dict(found) | {"body": page})
 
@@ -43,7 +46,8 @@ async def runs(
 ) -> Moment[RunsPage]:
     """Return the runs of a name, the newest first, with what became of each vertex, and the versions of graph and code that they ran."""
     found = await moments.page(known_runs, name, first, limit, of_all_jobs=True)
-    page = runs_page(found.body, await read_archived_runs(services, found.body.left), name, first, limit)
+    archived = await read_archived_runs(services, found.body.left)
+    page = await asyncio.to_thread(runs_page, found.body, archived, name, first, limit)
     _keep(response, page.unread)
     return Moment(**dict(found) | {"body": page})
 

@@ -51,7 +51,8 @@ async def state(request: Request, path: str, services: ServicesOfRequest, min_of
         except RestError as error:
             raise RestError(error.status, str(error), head) from error
     if found.runs is not None:
-        view = merged(question, found.runs, await read_archived_runs(services, found.runs.left))
+        archived = await read_archived_runs(services, found.runs.left)
+        view = await asyncio.to_thread(merged, question, found.runs, archived)
     document = {**view, "epoch": found.epoch, "log_offset": found.log_offset}
     # In a thread, which gives way to the event loop: a job may have ten thousand tasks.
     text = await asyncio.to_thread(json.dumps, document, ensure_ascii=False)

@@ -103,6 +103,22 @@ def test_any_name_has_a_page_that_shows_it_and_fits(browser: Tabs) -> None:
         expect(dashboard.main.get_by_role("heading", level=1)).to_have_text(NAMES[0])
 
 
+def test_a_name_is_troubled_by_a_failure_until_it_is_dismissed(browser: Tabs) -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=4)
+    for name in ("known", "new"):
+        run(cluster, name, name, "a", fails="a")
+    cluster.command(type="DismissJobFailure", job_id="known")
+    with served(cluster) as serving:
+        dashboard = Dashboard(browser, serving.url)
+        dashboard.show("/runs")
+        rows = dashboard.main.get_by_role("region", name="Names of jobs").get_by_role("row")
+        expect(rows).to_have_count(3)
+        troubled = rows.evaluate_all("all => all.filter(each => each.classList.contains('troubled')).map(each => each.textContent)")
+        assert len(troubled) == 1
+        assert troubled[0].startswith("new")
+
+
 def test_many_runs_of_many_vertices_are_a_bounded_number_of_elements(browser: Tabs) -> None:
     cluster = ScriptedCluster(check_digests=False, check_states=False)
     cluster.register(slots=64)

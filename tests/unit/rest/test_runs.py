@@ -1,7 +1,8 @@
 """A job over its runs: versions, vertices and parameters of each, of jobs in memory and of archives, and no run twice."""
 
+import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import BufferedReader
 from pathlib import Path
@@ -15,22 +16,26 @@ from eventflink.blob.job_archives import JobArchives
 from eventflink.blob.local_storage import LocalStorage
 from eventflink.blob.open_storage import open_storage
 from eventflink.documents.plain import parse, plain
-from eventflink.documents.runs import RunOfJob, RunsPage
+from eventflink.documents.runs import JobName, RunOfJob, RunsPage
 from eventflink.events.effects import TaskDeployment
 from eventflink.leadership.fold import Fold
 from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
 from eventflink.master.settings import MasterSettings
 from eventflink.model.job_graph_document import graph_digest
 from eventflink.model.statuses import ExecutionState
+from eventflink.reader import questions
 from eventflink.reader.archives import runs as reading
 from eventflink.reader.archives.runs import ArchivedRuns
 from eventflink.reader.questions import answer_of, look_up, question_of
+from eventflink.rest import reading as rest_reading
+from eventflink.rest.own import runs as routes
+from eventflink.rest.reading import read_archived_runs
 from eventflink.views import definitions
 from eventflink.views import runs as views
 from eventflink.views.archive import archive_view
-from eventflink.views.runs import KnownRuns, known_runs, runs_page
+from eventflink.views.runs import KnownRuns, archived_run, known_runs, runs_page
 from tests.support.cluster import ScriptedCluster, deployments, graph, replay, vertex
-from tests.support.rest_client import client_of_log, client_with_archives, rest_client
+from tests.support.rest_client import client_of_log, client_with_archives, dispatcher_of, rest_client, services_with
 
 API = "/eventflink/v1"
 DAY = {"day": {"type": "date", "default": "2026-11-01"}}
@@ -63,6 +68,10 @@ def new_cluster(settings: MasterSettings | None = None) -> ScriptedCluster:
 
 def page_of(fold: Fold, name: str = "orders", first: int = 0, limit: int = 20) -> RunsPage:
     return runs_page(known_runs(fold, name, first, limit), [], name, first, limit)
+
+
+def names_of(fold: Fold) -> list[JobName]:
+    return views.names_page(known_runs(fold, None), [], "", 0, 100).names
 
 
 def body(client: TestClient, path: str, **parameters: Any) -> Any:
@@ -155,6 +164,19 @@ def test_names_tell_their_newest_run_and_their_last_success() -> None:
         assert [each["name"] for each in body(client, "/names", name="oTH")["names"]] == ["Other"]
         windows = [body(client, "/names", first=first, limit=1)["names"] for first in range(3)]
         assert [each["name"] for window in windows for each in window] == ["Other", "orders"]
+
+
+def test_a_name_says_of_a_failure_that_it_is_dismissed() -> None:
+    cluster = new_cluster()
+    run(cluster, "a", orders(), fails="read")
+    assert not names_of(cluster.fold)[0].newest.failure_is_dismissed
+    cluster.command(type="DismissJobFailure", job_id="a")
+    [known] = names_of(cluster.fold)
+    assert known.newest.failure_is_dismissed
+    assert known.trend == [known.newest]
+    left = replace(known_runs(cluster.fold, None), runs=())
+    [archived] = views.names_page(left, [archived_run(archive_view(cluster.fold, "a").job)], "", 0, 10).names
+    assert archived == known
 
 
 def test_secrets_of_parameters_are_not_shown() -> None:
@@ -263,6 +285,27 @@ def test_an_archive_tells_of_a_run_what_the_memory_told(archives: JobArchives) -
     assert after == replace(before, is_archived=True)
 
 
+@pytest.mark.parametrize("leaving", [("b",), ("a",), ("a", "b"), ("c", "b", "a")], ids="-".join)
+def test_runs_of_one_millisecond_keep_their_order_when_they_leave_the_memory(archives: JobArchives, leaving: tuple[str, ...]) -> None:
+    cluster = new_cluster(KEEP)
+    tasks = [
+        task for job_id in ("b", "c", "a") for task in deployments(cluster.submit(graph(vertex("v")) | {"name": "orders"}, job_id=job_id))
+    ]
+    for task in tasks:
+        cluster.report(task, ExecutionState.FINISHED)
+    before = page_of(cluster.fold)
+    assert len({each.submitted_at for each in before.runs}) == 1
+    leave(cluster, archives, *leaving)
+    known = known_runs(cluster.fold, "orders", 0, 5)
+    read = ArchivedRuns().read(archives, known.left)
+    after = runs_page(known, read, "orders", 0, 5)
+    assert [each.job_id for each in after.runs] == [each.job_id for each in before.runs]
+    assert after.versions == before.versions
+    for first in range(3):
+        known = known_runs(cluster.fold, "orders", first, 1)
+        assert runs_page(known, read, "orders", first, 1).runs == after.runs[first : first + 1]
+
+
 def test_what_cannot_be_read_is_counted_and_hides_nothing(archives: JobArchives, tmp_path: Path) -> None:
     cluster = archived_cluster(archives)
     [damaged] = tmp_path.rglob("run-1.json")
@@ -286,6 +329,22 @@ def test_an_archive_is_read_once_by_a_process(archives: JobArchives, tmp_path: P
         file.unlink()
     assert runs.read(archives, left) == first
     assert len(first) == 5
+
+
+def test_an_archive_that_was_missing_is_looked_for_again(archives: JobArchives, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, runs = archived_cluster(archives), ArchivedRuns()
+    left = known_runs(cluster.fold, "orders").left
+    mounted, away = tmp_path / "archives", tmp_path / "away"
+    mounted.rename(away)
+    assert runs.read(archives, left) == []
+    away.rename(mounted)
+    assert runs.read(archives, left) == [], "it is not looked for at each question"
+    runs = ArchivedRuns()
+    monkeypatch.setattr(reading, "MISSING_S", 0.0)
+    mounted.rename(away)
+    assert runs.read(archives, left) == []
+    away.rename(mounted)
+    assert len(runs.read(archives, left)) == 5
 
 
 def test_a_storage_that_does_not_answer_is_asked_once_for_each_page(tmp_path: Path) -> None:
@@ -324,6 +383,51 @@ def test_while_a_storage_hangs_others_get_what_is_known(archives: JobArchives, t
     assert [run.job_id for run in runs.read(archives, left)][:2] == [run.job_id for run in known]
 
 
+def test_who_does_not_wait_for_a_storage_that_hangs_gets_what_is_known(
+    archives: JobArchives, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster, goes_on = archived_cluster(archives), threading.Event()
+    left = known_runs(cluster.fold, "orders").left
+
+    class Hanging(LocalStorage):
+        def open(self, name: str) -> BufferedReader:
+            goes_on.wait()
+            return super().open(name)
+
+    dispatcher = dispatcher_of(cluster)
+    services = services_with(dispatcher.state, dispatcher, {}, JobArchives(Hanging(tmp_path / "archives"), 0))
+    known = services.archived_runs.read(archives, left[:2])
+
+    async def ask() -> list[RunOfJob]:
+        try:
+            return await read_archived_runs(services, left)
+        finally:
+            goes_on.set()
+
+    monkeypatch.setattr(rest_reading, "ARCHIVE_TIMEOUT_S", 0.01)
+    assert asyncio.run(ask()) == known
+    assert len(known) == 2
+
+
+@pytest.mark.parametrize("path", ["/names", "/runs?name=orders", "/state/names", "/state/runs?name=orders"])
+def test_no_page_of_runs_is_made_in_the_event_loop(archives: JobArchives, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    in_loop: list[bool] = []
+
+    def noting(make: Callable[..., Any]) -> Callable[..., Any]:
+        def page(*arguments: Any) -> Any:
+            in_loop.append(asyncio._get_running_loop() is not None)
+            return make(*arguments)
+
+        return page
+
+    for module in (routes, questions):
+        monkeypatch.setattr(module, "names_page", noting(views.names_page))
+        monkeypatch.setattr(module, "runs_page", noting(views.runs_page))
+    with client_with_archives(replay(archived_cluster(archives).log), archives) as client:
+        assert client.get(API + path).status_code == 200
+    assert in_loop == [False]
+
+
 def test_a_page_of_the_past_that_an_archive_may_add_to_is_kept_by_nobody(archives: JobArchives) -> None:
     cluster = archived_cluster(archives)
     last = len(cluster.log) - 1
@@ -340,11 +444,11 @@ def test_a_page_of_the_past_that_an_archive_may_add_to_is_kept_by_nobody(archive
 
 def test_ten_thousand_runs_cost_rows_for_one_window_and_one_digest_for_each_definition(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ScriptedCluster(check_digests=False, check_states=False)
-    cluster.submit(orders(), job_id="job-0")
+    cluster.submit(orders(), job_id="job-0000")
     jobs = cluster.master.dispatcher.jobs
     [example] = jobs.values()
     for number in range(1, 10_000):
-        jobs[f"job-{number}"] = replace(example, job_id=f"job-{number}", graph_digest=f"graph {number}")
+        jobs[f"job-{number:04}"] = replace(example, job_id=f"job-{number:04}", graph_digest=f"graph {number}")
     rows, hashed = 0, 0
 
     def count_rows(*arguments: Any) -> RunOfJob:

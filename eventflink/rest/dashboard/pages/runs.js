@@ -194,7 +194,7 @@ function Names({ page, moment, list, query }) {
           fetch: async (first, limit) => (await ask(`${list}&first=${first}&limit=${limit}`, { at: moment.offset })).body.names,
           rowKey: (row) => row.name,
           open: (row) => go(pathOf(row.name)),
-          mark: (row) => (row.newest.status === "FAILED" ? "troubled" : ""),
+          mark: (row) => (row.newest.status === "FAILED" && !row.newest.failure_is_dismissed ? "troubled" : ""),
         })}
     ${page.unread > 0 && html`<p class="muted">${plural(page.unread, "job")} that left the memory ${page.unread === 1 ? "is" : "are"} not counted: there is no archive, or it could not be read.</p>`}
   `;
