@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S: Final = 1.5
 _MAX_OFFERED: Final = 200
+_MAX_NAMES: Final = 100
+"""Of names, each of which tells of all its runs."""
 
 
 def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -65,8 +67,9 @@ def complete_names(context: click.Context, _parameter: click.Parameter, incomple
     def ask(session: "Session") -> list[CompletionItem]:
         from eventflink.cli.state import ask_names  # noqa: PLC0415 - the shell asks for other things as well
 
-        rows = [row for row in ask_names(session, 0, 1_000)[0].names if row.name.startswith(incomplete) and row.name.isprintable()]
-        return [CompletionItem(row.name, help=f"{row.runs} runs, the newest {row.newest.status}") for row in rows[:_MAX_OFFERED]]
+        page, _ = ask_names(session, 0, _MAX_NAMES, incomplete)
+        rows = [row for row in page.names if row.name.startswith(incomplete) and row.name.isprintable()]
+        return [CompletionItem(row.name, help=f"{row.runs} runs, the newest {row.newest.status}") for row in rows]
 
     return _ask_quietly(context, ask)
 

@@ -51,9 +51,9 @@ def ask_schedule(session: Session, schedule_id: str) -> tuple[ScheduleDetails, i
     return parse(ScheduleDetails, answer["schedule"]), answer["log_offset"]
 
 
-def ask_names(session: Session, first: int, limit: int) -> tuple[JobNamesPage, int]:
-    """Return names of jobs, those first that were submitted last, and the `log_offset` that this reflects."""
-    answer = _ask(session, "/names", {"first": first, "limit": limit})
+def ask_names(session: Session, first: int, limit: int, part: str = "") -> tuple[JobNamesPage, int]:
+    """Return names of jobs that have a part in them, those first that were submitted last, and the `log_offset` that this reflects."""
+    answer = _ask(session, "/names", {"name": part, "first": first, "limit": limit})
     return parse(JobNamesPage, answer["names"]), answer["log_offset"]
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from click.shell_completion import get_completion_class
 
-from eventflink.cli import completion
+from eventflink.cli import completion, state
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import cli, run
+from eventflink.cli.session import Session
+from eventflink.documents.runs import JobNamesPage
 from eventflink.gateways import state_reads
 from eventflink.gateways.rest_process import cluster_name
 from eventflink.processes.announced_address import Announced, announced
@@ -85,6 +87,20 @@ def test_ids_of_jobs_are_those_of_the_cluster_with_name_and_status(
     monkeypatch.setattr(completion, "_TIMEOUT_S", 120.0)
     assert offered(*command, "orders", directory=data_directory) == {"orders-1": "orders RUNNING"}
     assert offered(*command, "nothing", directory=data_directory) == {}
+
+
+def test_names_are_asked_for_by_what_is_typed_and_no_more_than_a_hundred(monkeypatch: pytest.MonkeyPatch, data_directory: Path) -> None:
+    asked = []
+
+    def noting(session: Session, first: int, limit: int, part: str = "") -> tuple[JobNamesPage, int]:
+        asked.append((limit, part))
+        return ask_names(session, first, limit, part)
+
+    ask_names = state.ask_names
+    monkeypatch.setattr(state, "ask_names", noting)
+    monkeypatch.setattr(completion, "_TIMEOUT_S", 120.0)
+    assert offered("runs", "order", directory=data_directory) == {"orders": "1 runs, the newest RUNNING"}
+    assert asked == [(100, "order")]
 
 
 def test_vertices_are_those_of_the_job_that_is_named_before(monkeypatch: pytest.MonkeyPatch, data_directory: Path) -> None:
