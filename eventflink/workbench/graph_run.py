@@ -269,7 +269,7 @@ class _Bench:
     def _on_session(self, session: "SparkSession") -> None:
         self._session = session
         if self._withheld is not None:
-            self._withheld.watch(session)
+            self._withheld.watch(session.client)
 
     def _failed(self, error: BaseException, vertex: JobVertex, index: int, opened: OpenedInputs) -> VertexFailed:
         cause, _ = failure_of(error, vertex.vertex_id, opened)

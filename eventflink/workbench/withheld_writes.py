@@ -1,7 +1,8 @@
 """What tasks have Spark write outside of their outputs, and what is done in its place: its rows are computed, and go nowhere.
 
-Every write passes through the client of a task's session, as a command; one is let through, that of an output of the task. The rule it
-keeps: a statement that is not known to change its session alone is not sent. What a function writes without Spark is not seen here.
+Everything that a task has Spark do passes through the client of its session, or of a clone of that. The rule it keeps: a statement, a
+command or a request to the catalog that is not known to change its session alone is not sent; where a task cannot go on without it, the
+task fails. One write is let through, that of an output of the task. What a function writes without Spark is not seen here.
 """
 
 import re
@@ -9,32 +10,69 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.places import Place
 from eventflink.taskexecutor.failure_causes import TaskUnusable
+from eventflink.taskexecutor.secret_masks import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from pyspark.sql import SparkSession
 
 _NOWHERE: Final = "noop"
 """Spark's sink that takes all rows and keeps none."""
 _NO_ROWS: Final = "RESET spark.eventflink.nothing"
 """A statement that does nothing and has no columns: what Spark answers to one that writes."""
-_SPACE: Final = r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)"
-_INSERTS: Final = rf"\bINSERT{_SPACE}+(?:INTO|OVERWRITE)\b"
-_TEMPORARY: Final = rf"(?:OR{_SPACE}+REPLACE{_SPACE}+)?(?:GLOBAL{_SPACE}+)?TEMP(?:ORARY)?"
+_COMMENT: Final = r"(?>--(?>\\\n|[^\r\n])*|/\*(?>[^*/]|\*(?!/)|/(?!\*))*\*/)"
+"""A comment as Spark reads it. One with another in it is none here, so its statement counts as one that writes."""
+_SPACE: Final = rf"(?>\s|{_COMMENT})"
+_TEMPORARY: Final = rf"(?:OR{_SPACE}++REPLACE{_SPACE}++)?(?:GLOBAL{_SPACE}++)?TEMP(?:ORARY)?"
 _HARMLESS: Final = re.compile(
-    rf"{_SPACE}*(?:\(|(?:SELECT|VALUES|TABLE|MAP|REDUCE|SHOW|DESC|DESCRIBE|EXPLAIN|LIST|SET|RESET|USE|DECLARE|CACHE|UNCACHE|CLEAR|REFRESH|ADD"
-    rf"|(?:CREATE|DROP){_SPACE}+{_TEMPORARY}|(?:WITH|FROM)(?!.*{_INSERTS}))\b)",
-    re.IGNORECASE | re.DOTALL,
+    rf"{_SPACE}*+(?:\(|(?:SELECT|VALUES|TABLE|MAP|REDUCE|SHOW|DESC|DESCRIBE|EXPLAIN|LIST|SET|RESET|USE|DECLARE|CACHE|UNCACHE|CLEAR|REFRESH"
+    rf"|ADD|(?:CREATE|DROP){_SPACE}++{_TEMPORARY}|(?P<either>WITH|FROM))\b)",
+    re.IGNORECASE,
 )
-"""How statements begin that change nothing but their session."""
-_RUNS_OTHERS: Final = re.compile(rf"{_SPACE}*(?:BEGIN|EXECUTE|CALL)\b", re.IGNORECASE | re.DOTALL)
-"""How statements begin that may run others while they are explained."""
+"""How statements begin that change nothing but their session, and those that may be `either`."""
+_QUOTED: Final = re.compile(
+    rf"""{_COMMENT}|(?<!\w)r(?:'[^']*'|"[^"]*")|'(?>[^'\\]|\\.)*'|"(?>[^"\\]|\\.)*"|`[^`]*`""", re.IGNORECASE | re.DOTALL
+)
+"""The parts of a statement in which no words of its own stand."""
+_CHANGES: Final = re.compile(r"(?<![.\w])(?:(?:INSERT|MERGE|UPDATE)\s+(?!FROM\b|AS\b)\w|DELETE\s+FROM\b)|\$\w*\$", re.IGNORECASE)
+"""What stands in a statement that begins like a query and is none; or a text in dollars, which is not read here."""
+_DROPS_VIEW: Final = re.compile(
+    rf"{_SPACE}*+DROP{_SPACE}++VIEW{_SPACE}++(?:IF{_SPACE}++EXISTS{_SPACE}++)?(?P<of_all>global_temp\.)?`?(?P<name>\w+)`?{_SPACE}*+;?\s*\Z",
+    re.IGNORECASE,
+)
+_SCRIPT: Final = re.compile(rf"{_SPACE}*+(?:\w+{_SPACE}*+:{_SPACE}*+)?(?:BEGIN|EXECUTE|CALL)\b", re.IGNORECASE)
+"""How statements begin that run others: which ones, and what rows they have, is known only when they are run."""
+_WRITES: Final = ("write_operation", "write_operation_v2", "merge_into_table_command")
+_COMMANDS: Final = frozenset(
+    (
+        "register_function",
+        "register_table_function",
+        "register_data_source",
+        "create_dataframe_view",
+        "checkpoint_command",
+        "remove_cached_remote_relation_command",
+        "get_resources_command",
+        "create_resource_profile_command",
+        "ml_command",
+        "streaming_query_command",
+        "streaming_query_manager_command",
+        "streaming_query_listener_bus_command",
+    )
+)
+"""Kinds of commands that change nothing but their session."""
+_CATALOG_READS: Final = re.compile(
+    r"(?:set_)?current_\w+|(?:list|get|refresh)_\w+|\w+_exists|is_cached|(?:un)?cache_table|clear_cache|drop_(?:global_)?temp_view"
+)
+"""Kinds of requests to the catalog that change nothing but their session."""
+_CATALOG_CREATES: Final = ("create_table", "create_external_table")
 _SHOWN: Final = 80
 
 
-class StreamWithheld(TaskUnusable):
-    """A batch task starts a stream that writes."""
+class SinksNeeded(TaskUnusable):
+    """A batch task has Spark do what may write, and cannot go on without what that returns."""
+
+    def __init__(self, what: str) -> None:
+        """Take what it is, as the subject of a sentence."""
+        super().__init__(f"{what}: run it with --sinks, or on a cluster")
 
 
 class WithheldWrites:
@@ -51,49 +89,114 @@ class WithheldWrites:
         told, self.told = self.told, []
         return tuple(told)
 
-    def watch(self, session: "SparkSession") -> None:
-        """Withhold what the session would write from now on."""
-        client: Any = session.client
+    def watch(self, client: Any) -> None:
+        """Withhold what a session's client, and each clone of it, would have Spark write from now on."""
         execute: Callable[..., Any] = client.execute_command
         stream: Callable[..., Any] = client.execute_command_as_iterator
+        to_table: Callable[..., Any] = client.to_table  # The only way that a request to the catalog takes.
+        clone: Callable[..., Any] = client.clone
 
         def execute_command(command: Any, observations: Any = None) -> Any:
-            return execute(self._instead_of(command, execute), observations)
+            return execute(self._instead_of(command, client), observations)
 
         def execute_command_as_iterator(command: Any, observations: Any = None) -> Any:
-            if command.HasField("write_stream_operation_start"):
-                raise StreamWithheld("a batch task starts a stream, which would write: run it with --sinks, or on a cluster")
-            return stream(self._instead_of(command, execute), observations)
+            return stream(self._instead_of(command, client), observations)
+
+        def catalog_to_table(plan: Any, observations: Any) -> Any:
+            if plan.HasField("root") and plan.root.HasField("catalog"):
+                plan.root.CopyFrom(self._instead_of_catalog(plan.root, client))
+            return to_table(plan, observations)
+
+        def clone_watched(*arguments: Any, **named: Any) -> Any:
+            cloned = clone(*arguments, **named)
+            self.watch(cloned)
+            return cloned
 
         client.execute_command = execute_command
         client.execute_command_as_iterator = execute_command_as_iterator
+        client.to_table = catalog_to_table
+        client.clone = clone_watched
 
-    def _instead_of(self, command: Any, check: "Callable[[Any], Any]") -> Any:
+    def _tell(self, what: str) -> None:
+        self.told.append(masked(what))
+
+    def _instead_of(self, command: Any, client: Any) -> Any:
         kind = command.WhichOneof("command_type")
-        if kind == "write_operation":
-            write = command.write_operation
-            if write.path.startswith(self._own) or write.source == _NOWHERE:
-                return command
-            self.told.append(f"{write.source or 'parquet'} to {write.path or write.table.table_name or _options_of(write)}")
-            return _nowhere(command, write.input)
-        if kind == "write_operation_v2":
-            self.told.append(f"table {command.write_operation_v2.table_name}")
-            return _nowhere(command, command.write_operation_v2.input)
-        if kind == "merge_into_table_command":
-            self.told.append(f"merge into {command.merge_into_table_command.target_table_name}")
-            return _nowhere(command, command.merge_into_table_command.source_table_plan)
-        statement = _sql_of(command).query if kind == "sql_command" else ""
-        if kind == "sql_command" and writes(statement):
-            if not _RUNS_OTHERS.match(statement):
-                check(_explaining(command))  # What is no statement is an error here as well; whether its table is there is not asked.
-            self.told.append(f"SQL: {' '.join(statement.split())[:_SHOWN]}")
+        if kind in _WRITES:
+            return self._instead_of_write(command, kind)
+        if kind == "sql_command":
+            return self._instead_of_statement(command, client)
+        if kind == "ml_command" and command.ml_command.HasField("write"):
+            self._tell(f"model to {command.ml_command.write.path}")
             return _statement(command, _NO_ROWS)
+        if kind == "write_stream_operation_start":
+            raise SinksNeeded("a batch task starts a stream, which would write")
+        if kind not in _COMMANDS:
+            raise SinksNeeded(f"a batch task sends a command that may write ('{kind}')")
         return command
+
+    def _instead_of_write(self, command: Any, kind: str) -> Any:
+        write = getattr(command, kind)
+        if kind == "merge_into_table_command":
+            self._tell(f"merge into {write.target_table_name}")
+            return _nowhere(command, write.source_table_plan)
+        if kind == "write_operation_v2":
+            self._tell(f"table {write.table_name}")
+        elif write.path.startswith(self._own) or write.source == _NOWHERE:
+            return command
+        else:
+            self._tell(f"{write.source or 'parquet'} to {write.path or write.table.table_name or _options_of(write)}")
+        return _nowhere(command, write.input)
+
+    def _instead_of_statement(self, command: Any, client: Any) -> Any:
+        statement = _sql_of(command).query
+        if not writes(statement):
+            return command
+        if _SCRIPT.match(statement):
+            raise SinksNeeded("a script (BEGIN, EXECUTE IMMEDIATE, CALL) may write, and is not run to find out which rows it has")
+        dropped = _DROPS_VIEW.match(statement)
+        if dropped and (dropped["of_all"] or _is_temporary(dropped["name"], client)):
+            return command
+        client.execute_command(
+            _explaining(command)
+        )  # What is no statement is an error here as well; whether its table is there is not asked.
+        self._tell(f"SQL: {' '.join(masked(statement).split())[:_SHOWN]}")
+        return _statement(command, _NO_ROWS)
+
+    def _instead_of_catalog(self, root: Any, client: Any) -> Any:
+        kind = root.catalog.WhichOneof("cat_type")
+        if kind is None or _CATALOG_READS.fullmatch(kind):
+            return root
+        if kind in _CATALOG_CREATES:
+            raise SinksNeeded("a batch task creates a table by the catalog, and may use it")
+        request = getattr(root.catalog, kind)
+        name = next((str(value) for _, value in request.ListFields()), "")
+        if kind == "drop_view" and _is_temporary(name, client):
+            return root
+        self._tell(f"{kind.replace('_', ' ')} {name}")
+        instead = type(root)()
+        instead.catalog.current_database.SetInParent()
+        return instead
 
 
 def writes(statement: str) -> bool:
-    """Tell whether a statement of Spark SQL changes more than its session."""
-    return _HARMLESS.match(statement) is None
+    """Tell whether a statement of Spark SQL changes more than its session, or may."""
+    begin = _HARMLESS.match(statement)
+    return begin is None or (begin["either"] is not None and _CHANGES.search(_QUOTED.sub(_blank, statement)) is not None)
+
+
+def _blank(quoted: re.Match[str]) -> str:
+    return {"`": " name ", "-": " ", "/": " "}.get(quoted[0][0], " '' ")
+
+
+def _is_temporary(view: str, client: Any) -> bool:
+    """Tell whether a name without a database is that of a temporary view of the client's session."""
+    from pyspark.sql.connect.proto import Plan  # noqa: PLC0415 - only tasks that use Spark load it
+
+    plan = Plan()
+    plan.root.catalog.list_tables.SetInParent()
+    tables = client.to_table(plan, {})[0].to_pylist()
+    return any(each["isTemporary"] and each["name"].lower() == view.lower() for each in tables)
 
 
 def _sql_of(command: Any) -> Any:

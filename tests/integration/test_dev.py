@@ -41,6 +41,25 @@ def writes(context):
     return context.spark.table("seen")
 
 
+def changes(context):
+    spark, path = context.spark, context.parameters["path"]
+    spark.sql("CREATE TEMPORARY VIEW one AS SELECT 1 AS a")
+    spark.sql("DROP VIEW one")
+    spark.sql("DROP VIEW IF EXISTS none")
+    spark.sql(f"/* load */ INSERT OVERWRITE DIRECTORY '{path}/sql' USING parquet SELECT /*+ COALESCE(1) */ 1 AS a")
+    clone = spark.cloneSession()
+    clone.range(3).write.parquet(f"{path}/{context.parameters['key']}")
+    clone.cloneSession().sql(f"CREATE TABLE t USING jdbc OPTIONS (password '{context.parameters['key']}', path '{path}')")
+    clone.catalog.createDatabase("other", properties={"location": f"{path}/other"})
+    spark.catalog.dropTable("none")
+    spark.catalog.truncateTable("none")
+    return spark.range(len([each for each in spark.catalog.listTables() if each.isTemporary]))
+
+
+def creates(context):
+    context.spark.catalog.createTable("t", path=context.parameters["path"], source="parquet", schema=context.spark.range(1).schema)
+
+
 def divides(context):
     rows = context.inputs["numbers"]
 
@@ -144,6 +163,40 @@ def test_nothing_is_written_that_spark_would_write_elsewhere(job: Callable[..., 
     *told, statement = done.vertices[-1].withheld
     assert told == [f"parquet to {tmp_path}/written", "parquet to a_table", "table another.table", "jdbc to orders"]
     assert statement.startswith("SQL: INSERT INTO a_table SELECT * FROM _pyspark")
+    assert not (tmp_path / "written").exists()
+
+
+def test_nothing_is_changed_by_clones_of_the_session_statements_and_the_catalog(job: Callable[..., Path], tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    (tmp_path / "db").write_text("hidden-word\n")
+    document = job({"python": "dev_job:changes", "parameters": {"path": str(written), "key": {"secret": "db"}}})
+    done = eventflink.dev(document, configuration={"secrets.directory": str(tmp_path)})
+    assert not written.exists()
+    inserted = f"SQL: /* load */ INSERT OVERWRITE DIRECTORY '{written}/sql'"
+    assert done.vertices[-1].withheld == (
+        "SQL: DROP VIEW IF EXISTS none",
+        f"{inserted} USING parquet SELECT /*+ COALESCE(1) */ 1 AS a"[:85],
+        f"parquet to {written}/***",
+        f"SQL: CREATE TABLE t USING jdbc OPTIONS (password '***', path '{written}')"[:85],
+        "create database other",
+        "drop table none",
+        "truncate table none",
+    )
+
+
+@pytest.mark.parametrize(
+    ("vertex", "said"),
+    [
+        ({"sql": "BEGIN SELECT 1; END"}, "a script .* may write"),
+        ({"sql": "EXECUTE IMMEDIATE 'SELECT 1'"}, "a script .* may write"),
+        ({"python": "dev_job:creates"}, "creates a table by the catalog"),
+    ],
+)
+def test_what_may_write_and_is_needed_to_go_on_is_refused(
+    vertex: dict[str, Any], said: str, job: Callable[..., Path], tmp_path: Path
+) -> None:
+    with pytest.raises(VertexFailed, match=f"vertex 'last' failed: SinksNeeded: .*{said}.*: run it with --sinks, or on a cluster"):
+        eventflink.dev(job({**vertex, "parameters": {"path": str(tmp_path / "written")}}))
     assert not (tmp_path / "written").exists()
 
 

@@ -4,19 +4,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.connect.client import SparkConnectClient
+from pyspark.sql.connect.proto import Command
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.model.attempts import AttemptId, OutputLocation
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, parse_job_graph
+from eventflink.model.places import Place
 from eventflink.processes.file_lock import FileLock
 from eventflink.taskexecutor.spark_server import SERVER_FILE, SparkServerSettings
 from eventflink.workbench import own_spark as own_sparks
 from eventflink.workbench.graph_run import code_beside
 from eventflink.workbench.own_spark import OwnSpark
 from eventflink.workbench.selection import deployment_of, select_vertices, with_parallelism
-from eventflink.workbench.withheld_writes import writes
+from eventflink.workbench.withheld_writes import SinksNeeded, WithheldWrites, writes
 
 STREAM = {"sources": {"rows": {"rate": {"rows_per_second": 1}}}, "sink": {"files": {"path": "/nowhere"}, "format": "parquet"}}
 
@@ -116,6 +119,13 @@ def test_the_code_beside_a_document_is_what_its_vertices_name(tmp_path: Path) ->
         "CREATE TEMPORARY FUNCTION f AS 'a.B'",
         "SET spark.sql.shuffle.partitions = 1",
         "DESCRIBE t",
+        "/* load */ SELECT /*+ COALESCE(1) */ 1",
+        "-- goes on \\\n INSERT INTO t\nSELECT 1",
+        "/***//*/ a */ SELECT 1",
+        "WITH a AS (SELECT 1 AS x) SELECT x, 'insert into t', \"delete from t\" FROM a",
+        r"WITH a AS (SELECT 1 AS x) SELECT 'it\'s INSERT INTO t' FROM a",
+        "WITH a AS (SELECT 1 AS x) -- for the INSERT INTO step\n SELECT x /* DELETE FROM t */ FROM a",
+        "FROM t SELECT `INSERT INTO u`, t.update x, update, insert FROM t",
     ],
 )
 def test_a_statement_that_changes_its_session_alone_is_let_through(statement: str) -> None:
@@ -139,10 +149,39 @@ def test_a_statement_that_changes_its_session_alone_is_let_through(statement: st
         "EXECUTE IMMEDIATE 'DROP TABLE t'",
         "",
         "SELECTED",
+        "/* load */ CREATE TABLE zz AS /* rows */ SELECT 1",
+        "/* load */ INSERT OVERWRITE DIRECTORY '/d' USING parquet SELECT /*+ COALESCE(1) */ 1",
+        "-- goes on \\\n SELECT 1\nINSERT INTO t SELECT 1",
+        "-- ends\rINSERT INTO t\nSELECT 1",
+        "/* /* */ SELECT 1 */ INSERT INTO t SELECT 1",
+        "WITH s AS (SELECT 1) MERGE INTO t USING s ON t.a = s.a WHEN MATCHED THEN DELETE",
+        "WITH s AS (SELECT 1) DELETE FROM t WHERE a IN (SELECT * FROM s)",
+        "WITH s AS (SELECT 1) UPDATE `t` SET a = 1",
+        "WITH s AS (SELECT 1) INSERT WITH SCHEMA EVOLUTION INTO t SELECT * FROM s",
+        "WITH s AS (SELECT 1) insert /* why */ into t SELECT * FROM s",
+        r"WITH s AS (SELECT r'\' AS a) INSERT INTO t SELECT a, 'x' FROM s",
+        "WITH s AS (SELECT $a$'$a$) INSERT INTO t SELECT 'x' FROM s",
     ],
 )
 def test_a_statement_that_may_change_more_is_not(statement: str) -> None:
     assert writes(statement)
+
+
+@pytest.mark.parametrize("comment", ["/* a */ ", "-- a\n", "/*a*/-- b\n"])
+def test_any_number_of_comments_hides_nothing(comment: str) -> None:
+    many = comment * 10_000
+    assert writes(f"{many}CREATE TABLE t AS {many} SELECT 1")
+    assert not writes(f"{many}WITH t AS (SELECT 1) SELECT * FROM t {many}")
+
+
+@pytest.mark.parametrize("kind", ["write_stream_operation_start", "execute_external_command", "pipeline_command", "extension"])
+def test_a_command_that_may_write_and_that_a_task_needs_is_refused(kind: str) -> None:
+    client = SparkConnectClient("sc://localhost:1")
+    WithheldWrites(Place("/own")).watch(client)
+    command = Command()
+    getattr(command, kind).SetInParent()
+    with pytest.raises(SinksNeeded, match=r"a batch task .*: run it with --sinks"):
+        client.execute_command(command)
 
 
 def test_a_spark_that_stays_is_found_by_who_would_start_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
