@@ -50,6 +50,10 @@ _HERE: Final = "eventflink dev"
 """What is told in the place of a TaskManager."""
 
 
+class Ended(SystemExit):
+    """Somebody told this process to end while it runs a graph; no failure of the task, as a `SystemExit` is that a task raises."""
+
+
 class VertexFailed(Exception):
     """A task of a vertex failed; the message says which one, where in its own code, and why."""
 
@@ -257,7 +261,7 @@ class _Bench:
         try:
             with _own_modules(self._members):
                 return run_task(order, self._settings, lambda _event: None, opened, (), self._on_session)
-        except (KeyboardInterrupt, SparkUnavailable):
+        except (KeyboardInterrupt, Ended, SparkUnavailable):
             raise
         except BaseException as error:  # user code may raise anything
             raise self._failed(error, vertex, index, opened) from error

@@ -1,6 +1,9 @@
 """`eventflink dev` and `eventflink.dev`: graphs that run in this process on one real Spark, with no Kafka and no master."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +21,9 @@ from eventflink.workbench.graph_run import VertexFailed
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 JOB = """
+import subprocess
+import time
+
 from pyspark.sql import functions as F
 
 VERSION = 1
@@ -54,6 +60,16 @@ def changes(context):
     spark.catalog.dropTable("none")
     spark.catalog.truncateTable("none")
     return spark.range(len([each for each in spark.catalog.listTables() if each.isTemporary]))
+
+
+def prints(context):
+    subprocess.run(["echo", "a child prints"], check=True)
+
+
+def waits(context):
+    context.spark.range(1).count()
+    print("it waits", flush=True)
+    time.sleep(600)
 
 
 def creates(context):
@@ -230,6 +246,27 @@ def test_a_program_gets_one_object(job: Callable[..., Path], capfd: pytest.Captu
     told = json.loads(capfd.readouterr().out)
     assert (told["name"], told["failure"], [each["vertex"] for each in told["vertices"]]) == ("a job", None, ["numbers", "last"])
     assert told["vertices"][1]["outputs"] == [{"output": "default", "count": 1, "columns": ["most"], "rows": [{"most": 99}]}]
+
+
+def test_what_child_processes_print_is_not_in_the_way_of_the_object(job: Callable[..., Path], capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["dev", str(job({"python": "dev_job:prints"})), "--json", "--vertex", "last"]) == ExitCode.OK
+    told = capfd.readouterr()
+    assert json.loads(told.out)["failure"] is None
+    assert "a child prints\n" in told.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_process_that_is_told_to_end_leaves_no_files(number: signal.Signals, job: Callable[..., Path], tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [sys.executable, "-m", "eventflink.cli", "dev", str(job({"python": "dev_job:waits"}))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)}) as process:
+        assert process.stdout is not None
+        assert any("it waits" in line for line in process.stdout)
+        assert list(temporary.glob("eventflink-dev-*"))
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    assert not list(temporary.glob("eventflink-dev-*"))
 
 
 def test_a_failure_shows_the_frames_of_its_author_alone(

@@ -1,5 +1,6 @@
 """What is run without a cluster: which vertices in which order, what of a statement is let through, which Spark is taken."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,28 @@ def test_a_task_that_needs_no_spark_waits_for_none(tmp_path: Path, capsys: pytes
     told = capsys.readouterr()
     assert told.out.startswith("a: 0 rows in ")
     assert told.err == f"on a cluster: eventflink submit {tmp_path}/job.yaml\n"
+
+
+def test_what_is_next_has_the_options_of_this_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document, options = tmp_path / "job.yaml", ["-D", "spark.local.memory=2g"]
+    document.write_text("{name: j, vertices: [{id: a, python: 'eventflink.testing.tasks:noop'}]}")
+    assert run([*options, "dev", str(document)]) == ExitCode.OK
+    assert capsys.readouterr().err == f"on a cluster: eventflink -D spark.local.memory=2g submit {document}\n"
+    (tmp_path / "fails.py").write_text("def f(context):\n    raise LookupError\n")
+    document.write_text("{name: j, vertices: [{id: a, python: 'fails:f'}]}")
+    assert run([*options, "dev", str(document)]) == ExitCode.NEGATIVE
+    assert f": eventflink -D spark.local.memory=2g dev {document}" in capsys.readouterr().err
+
+
+def test_of_what_comes_by_standard_input_no_command_is_next(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "fails.py").write_text("def f(context):\n    raise LookupError\n")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"{name: j, vertices: [{id: a, python: 'fails:f'}]}")))
+    assert run(["dev", "-", "--code", str(tmp_path / "fails.py")]) == ExitCode.NEGATIVE
+    told = capsys.readouterr().err
+    assert "LookupError" in told
+    assert "next:" not in told
 
 
 @pytest.mark.parametrize("imported", ["", "import none_such_either\n"])

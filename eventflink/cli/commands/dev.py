@@ -6,8 +6,11 @@ here.
 
 import contextlib
 import logging
+import os
 import shlex
+import signal
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +29,7 @@ from eventflink.model.job_graph import DEFAULT_OUTPUT
 from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
 from eventflink.taskexecutor.failure_causes import UnknownFunction
 from eventflink.taskexecutor.secret_masks import MaskingFormatter
-from eventflink.workbench.graph_run import GraphRun, VertexFailed, VertexRun, code_beside, run_graph
+from eventflink.workbench.graph_run import Ended, GraphRun, VertexFailed, VertexRun, code_beside, run_graph
 
 _WITHOUT_CODE: Final = (UnknownFunction.__name__, ModuleNotFoundError.__name__)
 """Failures of a vertex whose module, or one that it imports, was not found."""
@@ -88,9 +91,10 @@ def dev(
     options = [part for each in code for part in ("--code", str(each))] + [
         p for n, v in parameters.items() for p in ("--param", f"{n}={v}")
     ]
+    program = ["eventflink", *session.global_options({})]
     report: dict[str, Any] = {"name": graph.name, "vertices": done, "failure": None}
     try:
-        with _shown_logs(as_json=as_json):
+        with _ended_by_signals(), _on_standard_error() if as_json else contextlib.nullcontext(), _shown_logs():
             run = run_graph(
                 graph,
                 code,
@@ -105,18 +109,62 @@ def dev(
             )
     except VertexFailed as failed:
         report["failure"] = _describe(failed)
-        session.print_json(report) if as_json else _print_failure(failed, shlex.join(["eventflink", "dev", str(file), *options]))
+        session.print_json(report) if as_json else _print_failure(
+            failed, shlex.join([*program, "dev", str(file), *options]) if is_file else ""
+        )
         return ExitCode.NEGATIVE
     if as_json:
         session.print_json(report | ({"directory": str(run.directory)} if keep is not None else {}))
     else:
-        _print_end(session, run, shlex.join(["eventflink", "submit", str(file), *options]) if is_file else "", kept=keep is not None)
+        _print_end(session, run, shlex.join([*program, "submit", str(file), *options]) if is_file else "", kept=keep is not None)
     return ExitCode.OK
 
 
 @contextlib.contextmanager
-def _shown_logs(*, as_json: bool) -> Iterator[None]:
-    """Let people see what tasks log, without the values of secrets; and with JSON, nothing that tasks print be in its way."""
+def _ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end this process in order, so that it leaves no files behind."""
+
+    def stop(number: int, _frame: types.FrameType | None) -> None:
+        for each in before:  # A second one must not break off the end that the first one began.
+            signal.signal(each, signal.SIG_IGN)
+        raise Ended(128 + number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in before:
+        signal.signal(number, stop)
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    try:
+        yield
+    except Ended:
+        raise
+    except BaseException:
+        restore()
+        raise
+    restore()
+
+
+@contextlib.contextmanager
+def _on_standard_error() -> Iterator[None]:
+    """Let all that this process and its children print in the block go to standard error, so that a JSON object stands alone."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+@contextlib.contextmanager
+def _shown_logs() -> Iterator[None]:
+    """Let people see what tasks log, without the values of secrets."""
     from pyspark.logger import PySparkLogger  # noqa: PLC0415 - what is refused before a task runs does not wait for Spark
 
     for name in _ERRORS_OF_SPARK:
@@ -127,8 +175,7 @@ def _shown_logs(*, as_json: bool) -> Iterator[None]:
     of_tasks.addHandler(handler)
     of_tasks.propagate = False
     try:
-        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-            yield
+        yield
     finally:
         of_tasks.removeHandler(handler)
         of_tasks.propagate = True
@@ -171,11 +218,12 @@ def _print_end(session: Session, run: GraphRun, submit: str, *, kept: bool) -> N
 def _print_failure(failed: VertexFailed, again: str) -> None:
     echo(str(failed), err=True)
     for each in failed.withheld:
-        echo(f"not written: {each} (a task that reads what it writes needs --sinks)", err=True)
+        echo(f"not written: {each} (if the task reads this back, use --sinks)", err=True)
     if failed.cause.failure_type in _WITHOUT_CODE:
         echo("next: name the files and directories of its code by --code, as 'eventflink submit' has to be told them", err=True)
         return
-    echo(f"next: mend it, and run it with what it needs: {again} --vertex {failed.vertex_id}", err=True)
+    if again:
+        echo(f"next: mend it, and run it with what it needs: {again} --vertex {failed.vertex_id}", err=True)
 
 
 def _describe(failed: VertexFailed) -> dict[str, Any]:
