@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 from rich.text import Text
 
 from eventflink.cli.failures import ExitCode
@@ -33,6 +34,7 @@ from eventflink.workbench.graph_run import Ended, GraphRun, VertexFailed, Vertex
 
 _WITHOUT_CODE: Final = (UnknownFunction.__name__, ModuleNotFoundError.__name__)
 """Failures of a vertex whose module, or one that it imports, was not found."""
+_GLOBAL_OPTIONS: Final = {"config": "-c", "context_name": "--context", "bootstrap": "--bootstrap", "cluster_id": "--cluster-id"}
 _ERRORS_OF_SPARK: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers to which Spark's client writes each error that it raises, as JSON."""
 
@@ -91,7 +93,7 @@ def dev(
     options = [part for each in code for part in ("--code", str(each))] + [
         p for n, v in parameters.items() for p in ("--param", f"{n}={v}")
     ]
-    program = ["eventflink", *session.global_options({})]
+    program = ["eventflink", *_given_options(click.get_current_context().find_root())]
     report: dict[str, Any] = {"name": graph.name, "vertices": done, "failure": None}
     try:
         with _ended_by_signals(), _on_standard_error() if as_json else contextlib.nullcontext(), _shown_logs():
@@ -118,6 +120,13 @@ def dev(
     else:
         _print_end(session, run, shlex.join([*program, "submit", str(file), *options]) if is_file else "", kept=keep is not None)
     return ExitCode.OK
+
+
+def _given_options(context: click.Context) -> list[str]:
+    """Return the options that were given before the command, and say which configuration and cluster is meant."""
+    given = [name for name in _GLOBAL_OPTIONS if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    named = [part for name in given for part in (_GLOBAL_OPTIONS[name], str(context.params[name]))]
+    return named + [part for key, value in context.params["overrides"].items() for part in ("-D", f"{key}={value}")]
 
 
 @contextlib.contextmanager
