@@ -15,7 +15,7 @@ from eventflink.jobs.shipping import HashInput, HashInputs, InputUnusable, Share
 from eventflink.model.statuses import ShipStrategy
 from eventflink.streams.edges import Edge, check_keys
 from eventflink.streams.failures import StreamUnusable
-from eventflink.taskexecutor.task_spark import session_address
+from eventflink.taskexecutor.task_spark import open_session, session_address
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ KEYS = {
 
 @pytest.fixture(scope="module")
 def session(spark: str) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(session_address(spark, str(uuid.uuid4()))).create()
+    session = open_session(session_address(spark, str(uuid.uuid4())), None)
     yield session
     session.stop()
 

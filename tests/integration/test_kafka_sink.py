@@ -18,7 +18,7 @@ from eventflink.streams.client_watch import HEARTBEAT_SETTING, ClientWatch
 from eventflink.streams.failures import CheckpointLost, ClientSilent, SinkFenced, SinkUnavailable
 from eventflink.streams.kafka_sink import KafkaSink
 from eventflink.streams.sink_protocol import KafkaSinkSettings
-from eventflink.taskexecutor.task_spark import session_address
+from eventflink.taskexecutor.task_spark import open_session, session_address
 from tests.support.topics import CommittedReader, create_topic
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def session(spark: str) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(session_address(spark, str(uuid.uuid4()))).create()
+    session = open_session(session_address(spark, str(uuid.uuid4())), None)
     yield session
     session.stop()
 

@@ -38,7 +38,8 @@ class Measured:
         cluster.wait_for_status(cluster.run_task("noop", parallelism=3), JobStatus.FINISHED)
         failed = cluster.run_task("fail", restarts=1)
         cluster.wait_for(lambda fold: failed in fold.master.dispatcher.ended, "the failing job has ended")
-        self.running = cluster.run_task("wait_for_file", parallelism=3, path=str(self.flag))
+        vertex = {"id": "task", "python": "user_tasks:wait_for_file", "parallelism": 3, "parameters": {"path": str(self.flag)}}
+        self.running = cluster.submit(cluster.graph(vertex, time_limit="1d"))
         wait_until(lambda: self.scrape("tm").by("state", f"{TM}tasks") == {"RUNNING": 2}, "two tasks run")
         cluster.wait_for(lambda fold: not fold.master.dispatcher.dirty, "what ended is cleaned up")
 

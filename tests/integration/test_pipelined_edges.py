@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from pyspark.sql import SparkSession
 
 from eventflink.documents.checkpoints import CompletedCheckpoint
 from eventflink.events.log_events import StreamStarted
@@ -26,7 +25,7 @@ from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus, StreamCo
 from eventflink.streams.edges import edges_of, records_of, rows_of
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.progress import last_begun_batch
-from eventflink.taskexecutor.task_spark import session_address
+from eventflink.taskexecutor.task_spark import open_session, session_address
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
@@ -319,7 +318,7 @@ TYPED = [
 
 
 def test_every_type_comes_over_an_edge_as_it_was(spark: str) -> None:
-    session = SparkSession.builder.remote(session_address(spark, str(uuid.uuid4()))).create()
+    session = open_session(session_address(spark, str(uuid.uuid4())), None)
     session.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
         source = StreamSource(

@@ -16,7 +16,7 @@ from eventflink.events.effects import TaskInput
 from eventflink.model.attempts import OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT
 from eventflink.taskexecutor.process_events import Finished, TaskProcessEnded
-from eventflink.taskexecutor.task_spark import session_address
+from eventflink.taskexecutor.task_spark import open_session, session_address
 from tests.support.random_queries import RandomQuery, Vertex, random_query
 from tests.support.task_host import SQL, Host
 
@@ -38,7 +38,7 @@ def host(spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]
 
 @pytest.fixture(scope="module")
 def session(spark: str) -> Iterator[SparkSession]:
-    session = SparkSession.builder.remote(session_address(spark, str(uuid.uuid4()))).create()
+    session = open_session(session_address(spark, str(uuid.uuid4())), None)
     yield session
     session.stop()
 

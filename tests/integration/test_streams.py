@@ -16,7 +16,6 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from pyspark.sql import SparkSession
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
@@ -29,7 +28,7 @@ from eventflink.model.stream_progress import StreamProgress
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
 from eventflink.streams.progress import last_committed_batch
 from eventflink.streams.query import start_query
-from eventflink.taskexecutor.task_spark import session_address
+from eventflink.taskexecutor.task_spark import open_session, session_address
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, descendants, running_cluster, wait_until
 from tests.support.spark_work import sink_workers
@@ -375,7 +374,7 @@ def test_a_query_begins_where_an_older_one_was_cut_while_it_noted_its_first_batc
     for notes in ("offsets", "commits"):
         (location / notes).mkdir(parents=True)
         (location / notes / ".0.6f2a.tmp").touch()
-    session = SparkSession.builder.remote(session_address(spark, str(uuid.uuid4()))).create()
+    session = open_session(session_address(spark, str(uuid.uuid4())), None)
     source = StreamSource(name="source", connector=StreamConnector.RATE, location="10")
     sink = StreamSink(connector=StreamConnector.FILES, location=str(tmp_path / "out"))
     stream = StreamDefinition(sources=(source,), sinks=(sink,), trigger=StreamTrigger.PROCESSING_TIME)

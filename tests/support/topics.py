@@ -18,10 +18,17 @@ PARTITION_UA = -1
 def create_topic(bootstrap: str, partitions: int = 2) -> str:
     """Create a topic of a new name and return that."""
     name = f"topic-{uuid.uuid4().hex[:12]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for made in admin.create_topics([NewTopic(name, partitions, 1)]).values():
-        made.result(TIMEOUT_S)
-    return name
+    admin, deadline = AdminClient({"bootstrap.servers": bootstrap}), time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TIMEOUT_S)
+        except KafkaException as error:
+            # On a busy machine a broker that is late with a heartbeat to its controller is fenced for a moment.
+            if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR or time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+        else:
+            return name
 
 
 def add_partitions(bootstrap: str, topic: str, count: int) -> None:

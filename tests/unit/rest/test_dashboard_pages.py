@@ -25,7 +25,7 @@ from tests.support.rest_server import Served, served
 from tests.support.scenarios import with_something_parked
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Route
+    from playwright.sync_api import FloatRect, Locator, Route
 
     from tests.support.browser import Tabs
 
@@ -404,13 +404,23 @@ def test_rows_stay_where_a_reader_scrolls_while_newer_ones_are_under_way(browser
         box.evaluate("box => box.scrollTo(0, 5000)")
         row = box.get_by_role("link", name="job 220", exact=True)
         row.wait_for()
-        before = row.bounding_box()
+        before = _box_at_rest(row)
         for route in under_way:
             route.continue_()
         page.unroute_all()
         box.get_by_role("button", name="3 new ↑").wait_for()
         assert row.bounding_box() == before
         page.close()
+
+
+def _box_at_rest(element: "Locator") -> "FloatRect | None":
+    """Return where an element stands once two looks in a row, a drawn frame apart, find it there."""
+    last = element.bounding_box()
+    while True:
+        element.page.evaluate("() => new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+        if (now := element.bounding_box()) == last:
+            return now
+        last = now
 
 
 def _submit(cluster: ScriptedCluster, number: int) -> None:
