@@ -254,11 +254,15 @@ def test_the_next_attempt_ends_first_what_one_on_a_lost_host_computes_in_a_spark
     abandoned = session_address(spark, spark_session_of(first.instance_id, AttemptId(job_id, "task", 0, 1)))
 
     def is_closed() -> bool:
+        session = SparkSession.builder.remote(abandoned).create()
         try:
-            SparkSession.builder.remote(abandoned).create().range(1).collect()
+            session.range(1).collect()
         except SparkConnectException as error:  # It is cancelled while the session is closed, and refused from then on.
             return "INVALID_HANDLE.SESSION_CLOSED" in str(error)
-        return False
+        else:
+            return False
+        finally:
+            session.stop()  # Else pyspark asks it for settings, whichever session a later test has.
 
     wait_until(is_closed, "the session of the first attempt is closed", JOB_TIMEOUT_S)
     cluster.resume(first.task_manager_id)
