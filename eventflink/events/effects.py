@@ -6,8 +6,8 @@ The schemas of the same names are made of these classes.
 from dataclasses import dataclass
 
 from eventflink.events.log_events import RequestAccepted, RequestRejected
-from eventflink.model.attempts import AttemptRecord, HasAttemptId, OutputLocation
-from eventflink.model.job_graph import JobParameter, StreamDefinition
+from eventflink.model.attempts import AttemptId, AttemptRecord, HasAttemptId, OutputLocation
+from eventflink.model.job_graph import JobGraph, JobParameter, JobVertex, StreamDefinition
 from eventflink.model.spark_pools import SparkPool
 from eventflink.model.statuses import Role, SavepointMode, ShipStrategy, TaskFile, TaskManagerFile, TaskType
 
@@ -119,6 +119,29 @@ class TaskDeployment(AttemptRecord):
     earlier_attempts: tuple[EarlierAttempt, ...] = ()
     """The attempt before it, and those before that whose instances were lost; their Spark sessions are released before this one opens
     its own."""
+
+
+def describe_task(
+    attempt: AttemptId, graph: JobGraph, vertex: JobVertex, parallelism: int, inputs: tuple[TaskInput, ...], outputs: tuple[str, ...]
+) -> TaskDeployment:
+    """Return what an attempt is told that follows from its graph alone: neither its slot, nor what a stream or its Spark is to be."""
+    return TaskDeployment(
+        *attempt,
+        allocation_id="",
+        slot_index=0,
+        job_name=graph.name,
+        task_type=vertex.task_type,
+        task=vertex.task,
+        parallelism=parallelism,
+        max_parallelism=vertex.max_parallelism,
+        parameters_json=vertex.parameters_json,
+        inputs=inputs,
+        outputs=outputs,
+        code_archives=graph.code_archives,
+        job_parameters=tuple(
+            [JobParameter(name=each.name, parameter_type=each.parameter_type, value=each.value) for each in graph.parameters]
+        ),
+    )
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ from eventflink.events.effects import (
     TaskDeployment,
     TaskInput,
     TaskManagerFileUploadOrder,
+    describe_task,
 )
 from eventflink.events.inputs import NO_REPLY
 from eventflink.events.log_events import LogEvent, RequestAccepted, RequestRejected
@@ -40,7 +41,6 @@ from eventflink.master.state import ClusterState
 from eventflink.master.uploads import PendingUpload
 from eventflink.master.workers import PendingWorker
 from eventflink.model.attempts import AttemptId
-from eventflink.model.job_graph import JobParameter
 from eventflink.model.pipelined_edges import edge_location, stream_with_edges
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import CheckpointRetention, DrillStepType, ExecutionState, JobStatus
@@ -307,28 +307,16 @@ def _deployment(state: ClusterState, subtask: Subtask, attempt: AttemptId, slot_
     graph = job.execution_graph
     vertex = graph.vertices[attempt.vertex_id].vertex
     edges = graph.edges_to.get(attempt.vertex_id, ())
-    return TaskDeployment(
-        *attempt,
-        allocation_id=subtask.allocation_id,
-        slot_index=slot_index,
-        job_name=graph.graph.name,
-        task_type=vertex.task_type,
-        task=vertex.task,
-        parallelism=graph.vertices[attempt.vertex_id].parallelism,
-        max_parallelism=vertex.max_parallelism,
-        parameters_json=vertex.parameters_json,
-        inputs=tuple([TaskInput(edge.input_name, edge.ship, edge.keys, graph.input_locations(edge)) for edge in edges]),
-        outputs=tuple(dict.fromkeys(edge.output for edge in graph.edges_from.get(attempt.vertex_id, ()))),
-        code_archives=graph.graph.code_archives,
-        stream=stream_with_edges(vertex, graph.pipelined_edges),
-        restore=_restore(graph) if vertex.stream is not None else None,
-        is_stopped=vertex.stream is not None and job.checkpoints is not None and job.checkpoints.is_finishing,
-        spark=graph.graph.spark,
-        job_parameters=tuple(
-            [JobParameter(name=each.name, parameter_type=each.parameter_type, value=each.value) for each in graph.graph.parameters]
-        ),
-        earlier_attempts=_earlier_attempts(state, subtask, graph.vertices[attempt.vertex_id]),
-    )
+    inputs = tuple([TaskInput(edge.input_name, edge.ship, edge.keys, graph.input_locations(edge)) for edge in edges])
+    outputs = tuple(dict.fromkeys(edge.output for edge in graph.edges_from.get(attempt.vertex_id, ())))
+    told = describe_task(attempt, graph.graph, vertex, graph.vertices[attempt.vertex_id].parallelism, inputs, outputs)
+    told.allocation_id, told.slot_index, told.spark = subtask.allocation_id, slot_index, graph.graph.spark
+    told.stream = stream_with_edges(vertex, graph.pipelined_edges)
+    if vertex.stream is not None:
+        told.restore = _restore(graph)
+        told.is_stopped = job.checkpoints is not None and job.checkpoints.is_finishing
+    told.earlier_attempts = _earlier_attempts(state, subtask, graph.vertices[attempt.vertex_id])
+    return told
 
 
 def _earlier_attempts(state: ClusterState, subtask: Subtask, vertex: ExecutionVertex) -> tuple[EarlierAttempt, ...]:
@@ -344,12 +332,12 @@ def _earlier_attempts(state: ClusterState, subtask: Subtask, vertex: ExecutionVe
 
 
 def _earlier_attempts_of(state: ClusterState, subtask_index: int, executions: Sequence[Execution]) -> list[EarlierAttempt]:
-    is_current, newest = state.resource_manager.is_current, executions[-1:]
+    is_current = state.resource_manager.is_current
     return [
         EarlierAttempt(subtask_index, e.attempt, e.instance_id)
         for e in reversed(executions)
         if e.instance_id and not e.reused_from and e.end_state is not ExecutionState.FINISHED
-        if e in newest or not is_current(e.task_manager_id, e.instance_id)
+        if e is executions[-1] or not is_current(e.task_manager_id, e.instance_id)
     ]
 
 

@@ -7,10 +7,10 @@ only a cluster has: code archives of a blob store, and the Spark of a pool.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from eventflink.events.effects import TaskDeployment, TaskInput
+from eventflink.events.effects import TaskDeployment, TaskInput, describe_task
 from eventflink.model.attempts import AttemptId, OutputLocation
 from eventflink.model.document_fields import did_you_mean
-from eventflink.model.job_graph import JobGraph, JobParameter, JobVertex
+from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.job_graph_document import InvalidJobGraph
 
 Written = Mapping[tuple[str, str], Sequence[OutputLocation]]
@@ -69,20 +69,8 @@ def with_parallelism(graph: JobGraph, most: int) -> JobGraph:
 def deployment_of(graph: JobGraph, vertex: JobVertex, attempt: AttemptId, written: Written, archives: tuple[str, ...]) -> TaskDeployment:
     """Return what a subtask is told; `written`: what the vertices before it have left."""
     edges = [edge for edge in graph.edges if edge.target == vertex.vertex_id]
-    return TaskDeployment(
-        *attempt,
-        allocation_id="",
-        slot_index=0,
-        job_name=graph.name,
-        task_type=vertex.task_type,
-        task=vertex.task,
-        parallelism=vertex.parallelism,
-        max_parallelism=vertex.max_parallelism,
-        parameters_json=vertex.parameters_json,
-        inputs=tuple([TaskInput(each.input_name, each.ship, each.keys, tuple(written[each.source, each.output])) for each in edges]),
-        outputs=tuple(dict.fromkeys(each.output for each in graph.edges if each.source == vertex.vertex_id)),
-        code_archives=archives,
-        job_parameters=tuple(
-            [JobParameter(name=each.name, parameter_type=each.parameter_type, value=each.value) for each in graph.parameters]
-        ),
-    )
+    inputs = tuple([TaskInput(each.input_name, each.ship, each.keys, tuple(written[each.source, each.output])) for each in edges])
+    outputs = tuple(dict.fromkeys(each.output for each in graph.edges if each.source == vertex.vertex_id))
+    told = describe_task(attempt, graph, vertex, vertex.parallelism, inputs, outputs)
+    told.code_archives = archives
+    return told
