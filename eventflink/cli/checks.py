@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 from eventflink.cli.finding import Finding, Verdict
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
+from eventflink.jobs.stored_files import StoreFailed, find_files, read_start, remove_folder, write_whole
 from eventflink.local.jars import KAFKA_BROKER, default_cache_directory
 from eventflink.local.java import JavaMissing, find_java
 from eventflink.log.administration import AdministrationError, KafkaUnreachable, check_durability, describe_topics
@@ -43,7 +45,7 @@ def check_all(configuration: Configuration) -> Iterator[Finding]:
         yield _java()
         yield _spark(configuration, version)
     if configuration.working_place.scheme:
-        yield _store(configuration.working_place)
+        yield check_store(configuration.working_place)
     yield _broker_jars(configuration)
     yield _disk(configuration.data_path)
     yield _secret(configuration)
@@ -95,10 +97,19 @@ def _spark(configuration: Configuration, version: str) -> Finding:
     return check_spark(remote, configuration.working_place, version)
 
 
-def _store(place: Place) -> Finding:
-    from eventflink.cli.spark_check import check_store  # noqa: PLC0415 - likewise
-
-    return check_store(place)
+def check_store(place: Place) -> Finding:
+    """Write a small object, read it, list it and remove it: what the credentials of this process may do in the store of data sets."""
+    folder, said = f"doctor-{uuid.uuid4()}", b"eventflink doctor"
+    probe = place / folder / "probe"
+    try:
+        write_whole(probe, said)
+        read, listed = read_start(probe, 100), find_files(place / folder)
+        remove_folder(place, folder, ())
+    except (StoreFailed, OSError) as error:
+        return Finding("store", Verdict.FAILED, f"{place}: {error}")
+    if read != said or list(listed) != ["probe"]:
+        return Finding("store", Verdict.FAILED, f"{place} does not give back what was written: it listed {list(listed)} and read {read!r}")
+    return Finding("store", Verdict.OK, f"{place} can be written, read, listed and cleaned by this process")
 
 
 def _broker_jars(configuration: Configuration) -> Finding:

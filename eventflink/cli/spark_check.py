@@ -1,4 +1,4 @@
-"""The checks of `doctor` of where data sets lie, and of a Spark elsewhere: whether all who read and write them see the same.
+"""The check of `doctor` of a Spark elsewhere: whether it is as tasks need it, and all who read and write data sets see the same.
 
 A Spark that only answers proves little: its driver or its executors can see another directory, lack this package, or be started with
 settings under which a lost task computes on for an hour. So it is given one short job. What is written for it is removed again.
@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from pyspark.errors import PySparkException
+
 from eventflink.cli.finding import Finding, Verdict
 from eventflink.jobs.published import MUST_BE_SHARED
 from eventflink.jobs.shipping import read_parquet
-from eventflink.jobs.stored_files import StoreFailed, count_rows, find_files, read_start, remove_folder, write_whole
+from eventflink.jobs.stored_files import count_rows, find_files, remove_folder, write_whole
 from eventflink.model.places import Place
 from eventflink.taskexecutor.spark_contract import SparkTooOld, hold_to_contract
 from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session, shown
@@ -30,21 +32,6 @@ _PARTITIONS: Final = 8
 _CONNECTOR_MISSING: Final = "Failed to find data source"
 _FIRST_LINE: Final = 300
 _NO_TLS: Final = "WRONG_VERSION_NUMBER"
-
-
-def check_store(place: Place) -> Finding:
-    """Write a small object, read it, list it and remove it: what the credentials of this process may do in the store of data sets."""
-    folder, said = _folder_name(), b"eventflink doctor"
-    probe = place / folder / "probe"
-    try:
-        write_whole(probe, said)
-        read, listed = read_start(probe, 100), find_files(place / folder)
-        remove_folder(place, folder, ())
-    except (StoreFailed, OSError) as error:
-        return Finding("store", Verdict.FAILED, f"{place}: {error}")
-    if read != said or list(listed) != ["probe"]:
-        return Finding("store", Verdict.FAILED, f"{place} does not give back what was written: it listed {list(listed)} and read {read!r}")
-    return Finding("store", Verdict.OK, f"{place} can be written, read, listed and cleaned by this process")
 
 
 def check_spark(remote: str, place: Place, version: str) -> Finding:
@@ -100,7 +87,7 @@ def _look_at_what_was_written_here(session: "SparkSession", folder: Place) -> st
     write_whole(folder / "of-host" / "part-0.parquet", content.getvalue())
     try:
         seen = read_parquet(session, [str(folder / "of-host")], columns="id BIGINT").count()
-    except Exception as error:  # noqa: BLE001 - of the errors of Spark's client each says the same here
+    except PySparkException as error:
         return f"it does not read what this process writes to {folder} ({_first_line(error)})"
     return "" if seen == _ROWS else f"it reads {seen} of {_ROWS} rows that this process has written to {folder}"
 
@@ -110,7 +97,7 @@ def _look_at_what_spark_writes(session: "SparkSession", folder: Place) -> str:
     written = folder / "of-spark"
     try:
         session.range(0, _ROWS, 1, _PARTITIONS).write.parquet(str(written))
-    except Exception as error:  # noqa: BLE001 - likewise
+    except PySparkException as error:
         return f"it cannot write to {folder} ({_first_line(error)})"
     try:
         seen = count_rows([written / name for name in find_files(written)])
@@ -126,7 +113,7 @@ def _look_for_package(session: "SparkSession") -> str:
     rows = session.range(0, _PARTITIONS, 1, _PARTITIONS)
     try:
         versions = {str(row[0]) for row in rows.mapInArrow(versions_there, "version string").distinct().collect()}
-    except Exception as error:  # noqa: BLE001 - likewise
+    except PySparkException as error:
         return f"its executors do not load this package ({_first_line(error)}), so sinks of streams that are in Python fail there"
     others = sorted(versions - {package_version()})
     return f"its executors have eventflink {', '.join(others)}, and here is {package_version()}" if others else ""
@@ -137,7 +124,7 @@ def _look_for_connector(session: "SparkSession") -> str:
     options = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "doctor"}
     try:
         _ = session.read.format("kafka").options(**options).load().schema
-    except Exception as error:  # noqa: BLE001 - likewise
+    except PySparkException as error:
         if _CONNECTOR_MISSING not in str(error):
             return f"its connector to Kafka fails ({_first_line(error)})"
         return "its connector to Kafka is missing, so streams that read or write topics fail there"
@@ -146,7 +133,7 @@ def _look_for_connector(session: "SparkSession") -> str:
 
 @contextmanager
 def _probe_folder(place: Place) -> Iterator[Place]:
-    name = _folder_name()
+    name = f"doctor-{uuid.uuid4()}"
     _make_folder(place / name)
     try:
         yield place / name
@@ -158,10 +145,6 @@ def _make_folder(place: Place) -> None:
     """Make a directory; stores have none."""
     if not place.scheme:
         place.path.mkdir(parents=True, exist_ok=True)
-
-
-def _folder_name() -> str:
-    return f"doctor-{uuid.uuid4()}"
 
 
 def _first_line(error: BaseException) -> str:

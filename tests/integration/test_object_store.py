@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from eventflink import connect
+from eventflink.cli.checks import check_store
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.finding import Finding, Verdict
 from eventflink.cli.main import run
-from eventflink.cli.spark_check import check_store
 from eventflink.events.log_events import TaskDeployed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.published import find_damage, write_file_list
