@@ -9,6 +9,7 @@ from eventflink.documents.waits import WaitReason
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.events.log_events import (
     GlobalFailureOccurred,
+    InputParked,
     JobStatusChanged,
     JobTimeLimitNear,
     RestartScheduled,
@@ -17,9 +18,11 @@ from eventflink.events.log_events import (
     TaskFinished,
 )
 from eventflink.events.topics import MAX_DECISION_BYTES, Topic
+from eventflink.master import time_limits
 from eventflink.master.effects import Deployment, unacknowledged
 from eventflink.model.attempts import FailureCause
 from eventflink.model.failure_types import FailureKind, kind_of
+from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph, to_document
 from eventflink.model.statuses import ExecutionState, FailureReaction, JobStatus
 from eventflink.views.jobs_and_cluster import job_view
@@ -292,6 +295,27 @@ def test_attempts_of_a_large_vertex_are_ended_in_bounded_decisions() -> None:
     assert len(cancellations(cluster.pass_time(10_000))) == 600
     assert max(map(len, cluster.log)) <= MAX_DECISION_BYTES
     cluster.check()
+
+
+def test_a_limit_that_cannot_be_looked_at_costs_its_job_and_no_leader(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect would end each leader in turn where what is due is asked, so it is decided, and parked (P10)."""
+    warning_ms = time_limits._warning_ms
+
+    def failing(of: JobGraph) -> int:
+        if of.name == "bad":
+            raise ZeroDivisionError("a defect")
+        return warning_ms(of)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(time_limits, "_warning_ms", failing)
+        for name in ("bad", "good"):
+            [deployment] = deployments(cluster.submit(graph(limited("a"), name=name, time_limit="1h"), job_id=name))
+            cluster.report(deployment, ExecutionState.RUNNING)
+        cluster.pass_time(10_000)
+    assert cluster.terms == 1
+    assert (cluster.job("bad").status, cluster.job("bad").cause) != (JobStatus.RUNNING, None)
+    assert [e.job_id for e in cluster.events(InputParked)] == ["bad"]
+    assert [e.job_id for e in cluster.events(TaskCancellationRequested) if e.job_id == "good"] == ["good"]
 
 
 def test_jobs_without_limits_are_not_asked_about(cluster: ScriptedCluster) -> None:
