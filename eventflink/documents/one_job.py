@@ -243,8 +243,8 @@ class JobHead(JobRow):
     job_master_id: str
     """The fencing token of its JobMaster."""
     graph_digest: str
-    definition_digest: str = ""
-    """Of its graph and code without the values of parameters: all runs of one version have the same; empty in an older archive."""
+    definition_digest: str
+    """The digest of its graph and code without the values of parameters: all runs of one version have the same."""
     parameters: dict[str, str | int | float | bool]
     """What its parameters are bound to, by name, as a document has them: a date is a text."""
     exceptions_total: int

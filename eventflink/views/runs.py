@@ -28,13 +28,13 @@ from eventflink.views.jobs_and_cluster import row_fields
 from eventflink.views.plain import fields_of, iso_time
 
 MAX_ARCHIVES: Final = 1_000
-"""Of so many jobs that have left the memory, the newest, archives are read."""
+"""The most jobs that have left the memory whose archives are read: the newest of them."""
 
 MAX_VERTICES: Final = 50
 MAX_VERSIONS: Final = 100
 MAX_TREND: Final = 20
 MAX_TYPICAL: Final = 100
-"""Of how many runs the median is taken."""
+"""The most runs whose median is taken."""
 
 _SAYS_MOST: Final = (
     ExecutionState.FAILED,
@@ -159,7 +159,7 @@ def archived_run(job: JobInfo) -> RunOfJob:
     return RunOfJob(
         **fields_of(job, JobRow),
         version=0,
-        definition_digest=job.definition_digest or job.graph_digest,
+        definition_digest=job.definition_digest,
         started_at=min(began, default=None),
         parameters=job.parameters,
         vertices=vertices,
