@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TIMEOUT_S: Final = 1.5
 _MAX_OFFERED: Final = 200
 _MAX_NAMES: Final = 100
-"""Of names, each of which tells of all its runs."""
+"""The most names of jobs that are asked for: the answer to each has a summary of all its runs."""
 
 
 def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -26,7 +26,7 @@ class ChangedKey:
     after: Any
     """null: it would not be there."""
     text_difference: list[str]
-    """Of a statement, the lines of a unified diff; else empty."""
+    """The lines of a unified diff, where the key is an SQL statement; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class ChangedPart:
     """The id of a vertex; of an edge, from where to where: `read -> count`."""
     change: PlannedChange
     keys: list[ChangedKey]
-    """Of one that is changed."""
+    """The keys that differ, where the part is changed; else empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ class JobPlan:
     newest_version: int | None
     parts: list[ChangedPart]
     settings: list[ChangedKey]
-    """Of the job itself: declared parameters, scheduler, checkpointing and all else."""
+    """The keys of the job itself that differ: declared parameters, scheduler, checkpointing and all else."""
     code_added: list[str]
     """Digests of archives of code."""
     code_removed: list[str]

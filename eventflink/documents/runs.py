@@ -11,7 +11,7 @@ DEFAULT_RUNS: Final = 20
 MAX_FIRST: Final = 2**31 - 1
 MAX_NAMES: Final = 1_000
 MAX_RUNS: Final = 100
-"""Of one page: whoever makes it looks at the newest attempt of every subtask."""
+"""The most runs of one page: for each of them the newest attempt of every subtask is looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

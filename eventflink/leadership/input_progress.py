@@ -1,8 +1,8 @@
 """Up to when a leader has decided everything that was there: answers are forgotten by that, and never while a request waits (P8).
 
 A request may wait for longer than answers are kept, while a cluster is down. How old it is then, no clock could tell: it is decided, and
-finds the answer to the one that it repeats, for nothing has expired that may be asked for. Nor is a task beyond its time limit before the
-reports are decided that were there when its leader began: one of them may say that it has ended.
+finds the answer to the one that it repeats, for nothing has expired that may be asked for. A time limit, too, counts only up to where all
+reports are decided: one of them may say that the task has ended (P22).
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from eventflink.leadership.intake import Intake
 from eventflink.master.requests import Cursor
 
 REQUESTS: Final = (Topic.SUBMISSIONS, Topic.COMMANDS)
-"""The topics of what is answered."""
+"""The topics whose records are answered."""
 REPORTS: Final = (Topic.TASKMANAGERS,)
 
 

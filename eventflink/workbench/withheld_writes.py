@@ -157,9 +157,8 @@ class WithheldWrites:
         dropped = _DROPS_VIEW.match(statement)
         if dropped and (dropped["of_all"] or _is_temporary(dropped["name"], client)):
             return command
-        client.execute_command(
-            _explaining(command)
-        )  # What is no statement is an error here as well; whether its table is there is not asked.
+        # What is no statement is an error here as well; whether its table is there is not asked.
+        client.execute_command(_explaining(command))
         self._tell(f"SQL: {' '.join(masked(statement).split())[:_SHOWN]}")
         return _statement(command, _NO_ROWS)
 

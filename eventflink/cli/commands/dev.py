@@ -132,8 +132,11 @@ def _given_options(context: click.Context) -> list[str]:
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end this process in order, so that it leaves no files behind."""
+    has_ended = False
 
     def stop(number: int, _frame: types.FrameType | None) -> None:
+        nonlocal has_ended
+        has_ended = True
         for each in before:  # A second one must not break off the end that the first one began.
             signal.signal(each, signal.SIG_IGN)
         raise Ended(128 + number)
@@ -141,19 +144,12 @@ def _ended_by_signals() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     for number in before:
         signal.signal(number, stop)
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
     try:
         yield
-    except Ended:
-        raise
-    except BaseException:
-        restore()
-        raise
-    restore()
+    finally:
+        if not has_ended:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager

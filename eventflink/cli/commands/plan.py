@@ -95,7 +95,7 @@ def _lines(found: JobPlan) -> Iterator[Text]:
     if found.hidden:
         yield Text("~ a secret has another value", style="yellow")
     yield from _values(found)
-    known = "a new one" if found.is_new_version else "of which there are runs already"
+    known = "a new version" if found.is_new_version else "a version with earlier runs"
     yield Text(f"it would be version {found.version}, {known}")
 
 

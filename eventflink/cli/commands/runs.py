@@ -27,7 +27,7 @@ from eventflink.documents.runs import (
 )
 
 _MAX_COLUMNS: Final = 6
-"""Of more vertices than these the states are counted."""
+"""A run with more vertices shows how many of them are in each state."""
 _MAX_SHOWN: Final = 40
 _TREND: Final = 10
 _GLYPHS: Final = {"FAILED": "✖", "FAILING": "✖", "FINISHED": "✔", "CANCELED": "⊘", "CANCELING": "⊘", "CANCELLING": "⊘", "RUNNING": "▶"}
@@ -155,4 +155,4 @@ def _print_rest(session: Session, older: int, what: str, unread: int) -> None:
     if older > 0:
         session.err.print(f"{older} more {what} are not shown (--first, --limit)")
     if unread:
-        session.err.print(f"{unread} jobs that have left the memory are not counted: there is no archive of them, or it could not be read")
+        session.err.print(f"{unread} older jobs are not counted: their archives do not exist or could not be read")
