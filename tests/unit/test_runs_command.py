@@ -128,7 +128,7 @@ def test_the_same_document_is_no_change(data_directory: Path, capsys: pytest.Cap
 def test_a_version_that_there_was_is_named(data_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert planned(data_directory, job()) == ExitCode.OK
     *_, change, last = capsys.readouterr().out.splitlines()
-    assert (change, last) == ("~ scheduler: default → cluster-default", "it would be version 1, of which there are runs already")
+    assert (change, last) == ("~ scheduler: default → cluster-default", "it would be version 1, a version with earlier runs")
 
 
 def test_each_change_is_named(data_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,7 +159,7 @@ def test_each_change_is_named(data_directory: Path, capsys: pytest.CaptureFixtur
         "~ edge read -> count",
         "+ edge count -> total",
         "~ parameters.day.default: 2026-11-01 → 2026-11-02",
-        "it would be version 3, a new one",
+        "it would be version 3, a new version",
     ):
         assert line in lines, (line, said)
     assert any(line.startswith("+ code ") and len(line) == 71 for line in lines)
