@@ -51,7 +51,7 @@ test: java unit integration ## all tests of what a user is promised; BOOTSTRAP=h
 soak: java $(VENV)/.installed-dev ## what takes hours: long fuzzing and simulation, mutations with new seeds, benchmarks, upgrades, floods
 	@echo "==> soak: SOAK_SEED=$(SOAK_SEED) SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEEDS=$(SOAK_SEEDS)"
 	@SOAK_SEED=$(SOAK_SEED) SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEEDS=$(SOAK_SEEDS) EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" \
-		$(PYTEST) -n 2 --dist load --soak -m soak $(or $(SOAK_TESTS),tests)
+		$(PYTEST) -n 2 --dist load --soak -m soak $(or $(SOAK_TESTS),$(shell $(BIN)/python -m tests.support.concerned --all))
 
 docs: $(VENV)/.installed-docs ## the pages of docs/ and an API reference as a site in build/site; fails on a link that leads nowhere
 	@echo "==> site"

@@ -275,14 +275,14 @@ class World:
         ]
 
     def disturb(self) -> None:
-        """Do something to something until the time is over."""
-        deadline = time.monotonic() + SOAK_SECONDS
+        """Do something to something until the time is over, and first what surely ends an attempt."""
+        deadline, fault = time.monotonic() + SOAK_SECONDS, self.kill_a_task
         while time.monotonic() < deadline:
-            fault = self.random.choice(self.faults())
             print(f"{datetime.now(UTC):%H:%M:%S} {self.fed} records, {fault.__name__}", flush=True)
             self.done[fault.__name__] += fault()
             assert self._feeder.is_alive()
             time.sleep(self.random.uniform(3, 15))
+            fault = self.random.choice(self.faults())
 
     def kill_a_task(self) -> bool:
         subtasks = [

@@ -1,8 +1,9 @@
-"""Which tests of `make soak` a change concerns: `python -m tests.support.concerned [BASE]` prints their files, one a line.
+"""Which tests of `make soak` a change concerns: `python -m tests.support.concerned [BASE]` prints their files, one a line;
+`--all` in place of BASE prints all of them.
 
-A test says with its mark which rooms it is about. A change concerns it if it touches one of them, or anything that one of them imports,
-however far; a change of what decides or is written concerns all. Without a base it is the newest commit that is older than six hours: the
-work of a session is landed as one.
+A test says with its mark which rooms it is about, or which files (`docs/developing.md`). A change concerns it if it touches one of them, or
+anything that one of them imports, however far; a change of what decides or is written concerns all. Without a base it is the newest commit
+that is older than six hours: the work of a session is landed as one.
 """
 
 import ast
@@ -30,6 +31,9 @@ _CONCERN_ALL: Final = (
 
 def main(arguments: list[str]) -> None:
     """Print the files of the tests that a change concerns."""
+    if arguments == ["--all"]:
+        print("\n".join(file for file, _ in soak_files()))
+        return
     base = arguments[0] if arguments else _git("rev-list", "-1", "--before=6 hours ago", "HEAD")
     changed = _git("diff", "--name-only", base, "HEAD").splitlines() if base else list(_CONCERN_ALL)
     print("\n".join(concerned(changed)))
@@ -48,7 +52,9 @@ def concerned(changed: Iterable[str]) -> list[str]:
         if module in graph.modules:
             touched |= {module, *graph.find_downstream_modules(module)}
     return sorted(
-        file for file, about in rooms.items() if file in changed or any(f"{m}.".startswith(f"{r}.") for m in touched for r in about)
+        file
+        for file, about in rooms.items()
+        if not about.isdisjoint(changed) or file in changed or any(f"{m}.".startswith(f"{r}.") for m in touched for r in about)
     )
 
 

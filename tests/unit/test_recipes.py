@@ -11,14 +11,13 @@ from tests.support.recipes import COMMAND_RECIPE, EVENT_RECIPE, Copy, steps_of
 
 MAX_STEPS = 3
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("recipe", [EVENT_RECIPE, COMMAND_RECIPE])
 def test_a_recipe_has_at_most_three_steps(recipe: str) -> None:
     assert 1 < len(steps_of(recipe)) <= MAX_STEPS
 
 
+@pytest.mark.soak("eventflink.events", "eventflink.master", "docs/developing.md")
 def test_the_recipes_are_enough(tmp_path: Path) -> None:
     """The event is written, read, told and replayed; the command read in both encodings, bounded, fenced, answered; both documented."""
     copy = Copy(tmp_path / "copy")

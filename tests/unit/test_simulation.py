@@ -5,10 +5,12 @@ import gc
 import json
 import logging
 import os
+import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +20,7 @@ from eventflink.events.inputs import Heartbeat
 from eventflink.events.log_events import TaskManagerLost
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import Topic
+from eventflink.processes.file_lock import FileLock
 from eventflink.testing.simulation.broker import BrokerRecord
 from eventflink.testing.simulation.scheduler import MILLISECOND, Scheduler
 from eventflink.testing.simulation.violations import ViolationFound
@@ -28,16 +31,28 @@ from tests.simulation.variations import Lifecycles
 from tests.unit.simulation_mutations import MUTATIONS
 
 pytestmark = pytest.mark.slow
-SEEDS = range(40)
+SEEDS = range(25)
 SOAK_SEEDS = range(int(os.environ.get("SOAK_SEED", "0")), int(os.environ.get("SOAK_SEED", "0")) + int(os.environ.get("SOAK_SEEDS", "400")))
 STREAM_SEEDS = (8, 10, 57, 64)
 _DIGESTS = "from tests.simulation.run import simulate; print([simulate(s).transcript_digest for s in (3, 8)])"
 
 
-@functools.cache
-def run_of(seed: int) -> RunResult:
-    """Return a run with its transcript: several tests look at the same one."""
-    return simulate(seed, with_transcript=True)
+@pytest.fixture(scope="session")
+def run_of(shared_directory: Path) -> Callable[[int], RunResult]:
+    """Return a run with its transcript, by its seed: several tests look at the same one, in any process of this run of the tests."""
+    directory = shared_directory / "simulated-runs"
+    directory.mkdir(exist_ok=True)
+
+    @functools.cache
+    def run(seed: int) -> RunResult:
+        with FileLock(directory / f"{seed}.lock", timeout_s=300.0):
+            path = directory / f"{seed}.pickle"
+            if not path.exists():
+                path.write_bytes(pickle.dumps(simulate(seed, with_transcript=True)))
+            result: RunResult = pickle.loads(path.read_bytes())
+        return result
+
+    return run
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +64,7 @@ def restored() -> Iterator[None]:
     gc.set_threshold(*thresholds)
 
 
-def test_a_fixed_set_of_seeds_holds_every_invariant() -> None:
+def test_a_fixed_set_of_seeds_holds_every_invariant(run_of: Callable[[int], RunResult]) -> None:
     results = [run_of(seed) for seed in SEEDS]
     broken = [f"seed {r.seed} breaks {r.invariant}: {r.message}" for r in results if r.invariant]
     assert not broken
@@ -102,16 +117,16 @@ def test_what_a_run_once_got_wrong_it_gets_right(seed: int) -> None:
     assert not simulate(seed).invariant
 
 
-def test_runs_suspend_jobs_and_shut_clusters_down_and_all_of_it_goes_on() -> None:
+def test_runs_suspend_jobs_and_shut_clusters_down_and_all_of_it_goes_on(run_of: Callable[[int], RunResult]) -> None:
     """In spite of the faults: what was suspended has a second JobMaster, and a cluster that has stopped has started again."""
-    living = [seed for seed in range(25) if Lifecycles(seed).has_orders]
+    living = [seed for seed in SEEDS if Lifecycles(seed).has_orders]
     runs = [run_of(seed).transcript for seed in living]
     text = "\n".join(line for run in runs for line in run if " accepted " in line)
     assert text.count(" JobMasterStopped ") > 0
     assert text.count(" ClusterStopped ") == text.count(" ClusterStarted ") > 0
 
 
-def test_streams_meet_all_that_they_are_protected_from() -> None:
+def test_streams_meet_all_that_they_are_protected_from(run_of: Callable[[int], RunResult]) -> None:
     text = "\n".join(line for seed in STREAM_SEEDS for line in run_of(seed).transcript)
     for met in (
         "has committed the records",
@@ -130,7 +145,7 @@ def test_streams_meet_all_that_they_are_protected_from() -> None:
         assert met in text
 
 
-def test_a_run_repeats_bit_for_bit_in_other_processes_with_other_hash_seeds() -> None:
+def test_a_run_repeats_bit_for_bit_in_other_processes_with_other_hash_seeds(run_of: Callable[[int], RunResult]) -> None:
     here = [run_of(seed).transcript_digest for seed in (3, 8)]
     assert [simulate(seed).transcript_digest for seed in (3, 8)] == here
     for hash_seed in ("1", "77"):
@@ -139,7 +154,7 @@ def test_a_run_repeats_bit_for_bit_in_other_processes_with_other_hash_seeds() ->
         assert done.stdout.strip() == str(here)
 
 
-def test_no_task_fails_of_itself_once_the_faults_have_ended() -> None:
+def test_no_task_fails_of_itself_once_the_faults_have_ended(run_of: Callable[[int], RunResult]) -> None:
     """A job that has only bad luck would come to rest in no time that can be named."""
     started, failed = set[tuple[int, str]](), set[tuple[int, str]]()
     for seed in range(12):
@@ -153,7 +168,7 @@ def test_no_task_fails_of_itself_once_the_faults_have_ended() -> None:
     assert not started & failed
 
 
-def test_another_seed_is_another_run() -> None:
+def test_another_seed_is_another_run(run_of: Callable[[int], RunResult]) -> None:
     assert run_of(3).transcript_digest != run_of(4).transcript_digest
 
 
@@ -186,7 +201,7 @@ def test_a_violation_is_told_with_its_seed_its_invariant_and_the_command_that_re
     assert document["violations"][0]["invariant"] == "EFFECT_OF_ACCEPTED"
 
 
-def test_workers_find_what_one_process_finds() -> None:
+def test_workers_find_what_one_process_finds(run_of: Callable[[int], RunResult]) -> None:
     alone = [_short(run_of(seed)) for seed in range(4)]
     assert [_short(r) for r in simulate_many(range(4), 2)] == alone
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.concerned import ROOT, concerned, soak_files
+from tests.support.concerned import ROOT, concerned, main, soak_files
 from tests.support.test_run import RUN_VARIABLE, ProcessorTime, kind_of, over_budget, read_budget, written_budget
 
 FILE = """
@@ -115,12 +115,21 @@ def test_a_process_that_has_ended_keeps_its_kind_while_nobody_waits_for_it() -> 
         assert [kind for process, (kind, _) in sampler._used.items() if process[0] == broker.pid] == ["broker"]
 
 
+def test_what_soak_runs_can_be_collected_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Files of one name in two folders cannot."""
+    main(["--all"])
+    files = capsys.readouterr().out.split()
+    assert files == sorted(file for file, _ in soak_files())
+    assert len({Path(file).name for file in files}) == len(files)
+
+
 def test_a_change_concerns_what_imports_it_and_a_change_of_what_decides_concerns_all() -> None:
     rooms = dict(soak_files())
     assert rooms
     for path in ("eventflink/master/master.py", "schemas/eventflink.Decision.1.avsc", "eventflink/log/replay.py"):
         assert concerned([path]) == sorted(rooms)
     assert concerned(["docs/architecture.md"]) == []
+    assert concerned(["docs/developing.md"]) == ["tests/unit/test_recipes.py"]
     assert "tests/integration/test_bench_gate.py" in concerned(["benchmarks/gate.py"])
     assert "tests/unit/test_simulation.py" in concerned(["eventflink/taskexecutor/protocol/machine.py"])
     assert "tests/unit/test_simulation.py" not in concerned(["eventflink/rest/errors.py"])
