@@ -4,10 +4,12 @@ A task that finds them loaded saves a second or so; one that needs none of them 
 """
 
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 _MODULES: Final = (
@@ -29,8 +31,20 @@ def load_client() -> None:
     with without_notebooks():
         for module in _MODULES:
             importlib.import_module(module)
+    # Spark names in its errors the line that called it; what it has for that loads IPython where that is installed, in each task anew.
+    vars(importlib.import_module("pyspark.errors.utils"))["_capture_call_site"] = call_sites
     # Python does this for its own; that of numpy, which pandas loads, would go on in each process where it stood in this one.
     os.register_at_fork(after_in_child=importlib.import_module("numpy").random.seed)
+
+
+def call_sites(depth: int) -> str:
+    """Return the innermost lines that run and are not pyspark's own, at most `depth`, as `FILE:LINE`: those that pyspark would name."""
+    own = str(Path(sys.modules["pyspark"].__file__ or "").parent)
+    frame, found = inspect.currentframe(), list[str]()
+    while (frame := frame and frame.f_back) is not None and len(found) < depth:
+        if own not in frame.f_code.co_filename:
+            found.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+    return "\n".join(found)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What real tasks read and publish, with a real Spark: shares of inputs, outputs, SQL, and functions that Spark runs."""
 
 import datetime as dt
+import importlib.util
 import json
 import shutil
 import socket
@@ -22,7 +23,7 @@ from eventflink.model.plain_values import json_text
 from eventflink.model.statuses import ParameterType, ShipStrategy
 from eventflink.taskexecutor.process_events import Failed, Finished
 from eventflink.taskexecutor.spark_server import LOG_FILE, SparkLease, SparkServerSettings, find_server, supervisor_command
-from tests.support.task_host import SQL, Host, wait_until
+from tests.support.task_host import CODE, SQL, Host, wait_until
 
 pytestmark = pytest.mark.slow
 SHIPS: dict[ShipStrategy, tuple[str, ...]] = {ShipStrategy.HASH: ("k",)} | dict.fromkeys(
@@ -379,3 +380,10 @@ def test_functions_of_the_archive_run_in_spark(host: Host) -> None:
     failure_type, message, _ = host.fail("failing_function")
     assert failure_type == "PythonException"
     assert "KeyError: 'inside Spark'" in message
+
+
+def test_spark_names_the_line_of_a_task_that_called_it_and_loads_no_notebook_for_that(host: Host) -> None:
+    assert importlib.util.find_spec("IPython") is not None
+    _, message, _ = host.fail("divide_by_zero")
+    line = next(number for number, line in enumerate(CODE.splitlines(), 1) if "F.lit(0)" in line)
+    assert message.endswith(f".py:{line}; IPython: False")

@@ -135,6 +135,10 @@ def input_with_function(context):
 def failing_function(context):
     import helper
     return context.spark.range(3).select(F.udf(helper.fail, "bigint")("id").alias("d"))
+
+def divide_by_zero(context):
+    try: context.spark.range(1).select(F.lit(1) / F.lit(0)).collect()
+    except Exception as error: raise ValueError(f"{error.getQueryContext()[0].callSite()}; IPython: {'IPython' in sys.modules}")
 """
 SQL = {"task_type": TaskType.SQL, "code_archives": ()}
 HELPER = 'def double(x): return 2 * x\ndef fail(x): raise KeyError("inside Spark")\n'
