@@ -70,6 +70,7 @@ from eventflink.model.stream_document import (
     EVENT_TIME_WITH_DELAY,
     MAX_WATERMARK_DELAY_MS,
     StreamDocument,
+    check_one_statement,
     check_parameters,
     stream_document,
 )
@@ -166,6 +167,8 @@ class VertexDocument(BaseModel):
         if self.parallelism > self.max_parallelism:
             raise ValueError(f"parallelism {self.parallelism} is above max_parallelism {self.max_parallelism}")
         check_parameters(self.parameters, is_sql=self.sql is not None)
+        if self.stream is not None:
+            check_one_statement(self.sql or "")
         return self
 
     def to_record(self) -> JobVertex:

@@ -22,6 +22,7 @@ from eventflink.model.document_faults import describe_fault
 from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, Name, canonical_json, did_you_mean
 from eventflink.model.job_graph import ChainedOperator, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.secret_references import check_references, reference_name
+from eventflink.model.sql_script import statements_of
 from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger, TaskType
 from eventflink.model.texts import beginning_of
 
@@ -63,6 +64,17 @@ OWN_SETTINGS: Final = {
 
 _HIDDEN_BY_SPARK: Final = re.compile(r"(?i)secret|password|token|access[.]?key")
 """The names of settings whose values Spark's pages and logs do not show (`spark.redaction.regex`)."""
+
+
+def check_one_statement(sql: str) -> None:
+    """Check the `sql` of a stream: it is run again in the same session, with its views and variables, when a source has more partitions.
+
+    Raises:
+        ValueError: there are several statements.
+
+    """
+    if (count := len(statements_of(sql))) > 1:
+        raise ValueError(f"sql: a stream is one statement, and here are {count}: name what the others prepare in its WITH clause")
 
 
 def check_parameters(parameters: Mapping[str, Any], *, is_sql: bool) -> None:
@@ -274,6 +286,7 @@ class ChainedDocument(_Document):
         if (self.event_time is None) != (self.watermark_delay_ms is None):
             raise ValueError(EVENT_TIME_WITH_DELAY)
         check_parameters(self.parameters, is_sql=self.sql is not None)
+        check_one_statement(self.sql or "")
         return self
 
     def to_record(self) -> ChainedOperator:

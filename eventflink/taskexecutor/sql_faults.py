@@ -7,12 +7,14 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
+from eventflink.model.sql_script import Statement
+
 _PLACE: Final = re.compile(r"\bline (\d+),? pos (\d+)")
 _NAME: Final = re.compile(r"`((?:[^`]|``)*)`")
 _NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
 
 
-def explain(error: Any, statement: str, inputs: Iterable[str]) -> None:
+def explain(error: Any, statement: Statement, inputs: Iterable[str]) -> None:
     """Add notes to an error of Spark about a statement of a vertex with these inputs."""
     parameters = error.getMessageParameters() or {}
     if error.getCondition() == _NOT_FOUND:
@@ -21,8 +23,8 @@ def explain(error: Any, statement: str, inputs: Iterable[str]) -> None:
         error.add_note(f"the vertex has no input '{name}' either (it has {has}): if a vertex writes it, an edge from there is missing")
     if place := _PLACE.search(str(error)):
         error.add_note(_pointed_at(statement, int(place[1]), int(place[2])))
-    elif (token := parameters.get("error", "").strip("'")) and len(found := list(re.finditer(_word(token), statement))) == 1:
-        before = statement[: found[0].start()]  # Of some errors Spark tells the token alone; one that stands once is at its place.
+    elif (token := parameters.get("error", "").strip("'")) and len(found := list(re.finditer(_word(token), statement.text))) == 1:
+        before = statement.text[: found[0].start()]  # Of some errors Spark tells the token alone; one that stands once is at its place.
         error.add_note(_pointed_at(statement, before.count("\n") + 1, len(before) - before.rfind("\n") - 1))
 
 
@@ -30,15 +32,15 @@ def _word(token: str) -> str:
     return rf"(?<!\w){re.escape(token)}(?!\w)"
 
 
-def _pointed_at(statement: str, line: int, position: int) -> str:
-    """Return a line of the statement (1 is the first), and below it a caret at the position (0 is the first).
+def _pointed_at(statement: Statement, line: int, position: int) -> str:
+    """Return a line of the statement (1 is its first), by its number in the whole text, and below it a caret at the position (from 0).
 
     Example:
         `SELECT a frm t`, 1, 13 is `  1 | SELECT a frm t` and a caret below the `t`.
 
     """
-    lines = statement.splitlines() or [""]
+    lines = statement.text.splitlines() or [""]
     text = lines[min(line, len(lines)) - 1]
     before = "".join(c if c == "\t" else " " for c in text[:position])
-    number = f"{line:>3} | "
+    number = f"{line + statement.line - 1:>3} | "
     return f"\n{number}{text}\n{' ' * len(number)}{before}^"

@@ -22,6 +22,7 @@ from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator
 from eventflink.model.job_parameters import Value, values_of
 from eventflink.model.places import Place
+from eventflink.model.sql_script import statements_of
 from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable, text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
@@ -249,23 +250,27 @@ def _run_chained(
     return returned
 
 
-def _run_sql(statement: str, context: TaskContext, *, has_output: bool) -> "DataFrame | None":
-    """Run a statement that sees the inputs as views, and the parameters that are single values by name (`:parallelism`)."""
+def _run_sql(sql: str, context: TaskContext, *, has_output: bool) -> "DataFrame | None":
+    """Run statements that see the inputs as views, and the parameters that are single values by name (`:parallelism`).
+
+    The rows are those of the last one; what is before it has been done when that is begun.
+    """
     for name, rows in context.inputs.items():
         rows.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
     arguments = {k: v for k, v in context.parameters.items() if v is None or isinstance(v, Value)}
     arguments |= {"subtask_index": context.subtask_index, "parallelism": context.parallelism}
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    try:
-        rows = context.spark.sql(statement, args=arguments)
-        has_columns = bool(rows.columns)
-    except PySparkException as error:
-        explain(error, statement, context.inputs)
-        raise
-    if not has_columns and not has_output:
-        return None  # A command, such as CREATE TABLE: it is done, and has no rows.
-    return rows
+    returned = None
+    for statement in statements_of(sql):
+        try:
+            rows = context.spark.sql(statement.text, args=arguments)
+            # A command, such as CREATE TABLE, is done, and has no rows.
+            returned = rows if rows.columns or has_output else None
+        except PySparkException as error:
+            explain(error, statement, context.inputs)
+            raise
+    return returned
 
 
 def _outputs_of(returned: object, deployment: TaskDeployment) -> dict[str, "DataFrame"]:

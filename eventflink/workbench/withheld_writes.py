@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.places import Place
+from eventflink.model.sql_script import LINE_COMMENT, QUOTED
 from eventflink.taskexecutor.failure_causes import TaskUnusable
 from eventflink.taskexecutor.secret_masks import masked
 
@@ -19,7 +20,7 @@ _NOWHERE: Final = "noop"
 """Spark's sink that takes all rows and keeps none."""
 _NO_ROWS: Final = "RESET spark.eventflink.nothing"
 """A statement that does nothing and has no columns: what Spark answers to one that writes."""
-_COMMENT: Final = r"(?>--(?>\\\n|[^\r\n])*|/\*(?>[^*/]|\*(?!/)|/(?!\*))*\*/)"
+_COMMENT: Final = rf"(?>{LINE_COMMENT}|/\*(?>[^*/]|\*(?!/)|/(?!\*))*\*/)"
 """A comment as Spark reads it. One with another in it is none here, so its statement counts as one that writes."""
 _SPACE: Final = rf"(?>\s|{_COMMENT})"
 _TEMPORARY: Final = rf"(?:OR{_SPACE}++REPLACE{_SPACE}++)?(?:GLOBAL{_SPACE}++)?TEMP(?:ORARY)?"
@@ -29,9 +30,7 @@ _HARMLESS: Final = re.compile(
     re.IGNORECASE,
 )
 """How statements begin that change nothing but their session, and those that may be `either`."""
-_QUOTED: Final = re.compile(
-    rf"""{_COMMENT}|(?<!\w)r(?:'[^']*'|"[^"]*")|'(?>[^'\\]|\\.)*'|"(?>[^"\\]|\\.)*"|`[^`]*`""", re.IGNORECASE | re.DOTALL
-)
+_QUOTED: Final = re.compile(rf"{_COMMENT}|{QUOTED}", re.IGNORECASE | re.DOTALL)
 """The parts of a statement in which no words of its own stand."""
 _CHANGES: Final = re.compile(r"(?<![.\w])(?:(?:INSERT|MERGE|UPDATE)\s+(?!FROM\b|AS\b)\w|DELETE\s+FROM\b)|\$\w*\$", re.IGNORECASE)
 """What stands in a statement that begins like a query and is none; or a text in dollars, which is not read here."""

@@ -355,6 +355,32 @@ def test_an_error_of_sql_says_what_in_a_line_and_points_at_the_place(host: Host,
     assert trace
 
 
+def test_statements_run_in_order_and_the_rows_of_the_last_one_are_the_output(host: Host, tmp_path: Path) -> None:
+    rows = TaskInput("rows", ShipStrategy.BROADCAST, (), host.make_numbers(100, 2))
+    script = f"""
+        DECLARE VARIABLE least INT DEFAULT 0; -- not 1; not 2
+        SET VARIABLE least = :least;
+        CREATE TEMPORARY VIEW some AS SELECT id, ';' AS mark FROM rows WHERE id >= least;
+        INSERT OVERWRITE DIRECTORY '{tmp_path}/written' USING parquet SELECT id FROM some WHERE id % 2 = :odd;
+        SELECT count(*) AS n, min(id) AS first, any_value(mark) AS mark FROM parquet.`{tmp_path}/written`, (SELECT mark FROM some LIMIT 1);
+    """
+    [output] = host.finish(script, **SQL, inputs=(rows,), parameters={"least": 90, "odd": 1}, outputs=("default",))
+    assert read_result([output], 9).to_pylist() == [{"n": 5, "first": 91, "mark": ";"}]
+
+
+def test_a_statement_that_fails_is_pointed_at_and_none_behind_it_is_run(host: Host, tmp_path: Path) -> None:
+    written = f"INSERT OVERWRITE DIRECTORY '{tmp_path}/written' USING parquet SELECT 1 AS one"
+    _, found, _ = host.fail(f"SELECT 1;\n\nSELECT 2 FROM\n  nowhere;\n{written}", **SQL)
+    assert found.partition("\n")[2] == "  4 |   nowhere\n        ^"
+    assert not (tmp_path / "written").exists()
+
+
+def test_a_compound_statement_is_given_to_spark_whole(host: Host) -> None:
+    script = "DECLARE VARIABLE n INT DEFAULT 5; BEGIN DECLARE m INT DEFAULT 2; SET n = n + m; SELECT n AS sum; END"
+    [output] = host.finish(script, **SQL, outputs=("default",))
+    assert read_result([output], 9).to_pylist() == [{"sum": 7}]
+
+
 def test_a_table_that_is_no_input_is_said_to_be_none(host: Host) -> None:
     """Mostly the edge was forgotten."""
     locations = host.make_numbers(10, 1)

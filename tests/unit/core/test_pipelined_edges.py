@@ -208,6 +208,17 @@ def test_what_only_pipelined_edges_have_is_refused_of_others() -> None:
         parse_job_graph(graph(stream("a"), vertex("b")) | {"edges": [edge]}, "f")
 
 
+def test_the_sql_of_a_stream_is_one_statement() -> None:
+    """More would run again in a session that has their views already, when a source has more partitions."""
+    scripted = document()
+    del scripted["vertices"][0]["python"]
+    scripted["vertices"][0]["sql"] = "CREATE TEMPORARY VIEW v AS SELECT ';' AS mark; SELECT * FROM v;"
+    with pytest.raises(InvalidJobGraph, match=r"vertices\[0\]: sql: a stream is one statement, and here are 2: name what"):
+        parse_job_graph(scripted, "f")
+    scripted["vertices"][0]["sql"] = "SELECT ';' AS mark FROM source;"
+    parse_job_graph(scripted, "f")
+
+
 def test_a_forward_edge_has_a_partition_for_each_subtask_and_a_statement_one_output() -> None:
     forward = document()
     forward["vertices"][0]["parallelism"] = 2

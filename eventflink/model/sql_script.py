@@ -1,0 +1,63 @@
+"""The statements in the `sql` of a vertex: where each begins and ends, as Spark reads quotes and comments. What they mean, Spark knows.
+
+The rule it keeps: what Spark takes as one statement is never divided. So a compound one (`BEGIN … END`) takes all that follows it.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+LINE_COMMENT: Final = r"--(?>\\\n|[^\r\n])*"
+QUOTED: Final = r"""(?<!\w)r(?:'[^']*'|"[^"]*")|'(?>[^'\\]|\\.)*'|"(?>[^"\\]|\\.)*"|`[^`]*`"""
+"""Texts and names in quotes; a text after `r` has no escapes. Without regard to case, and with a dot for every character."""
+_TOKEN: Final = re.compile(
+    rf"(?P<space>\s+|{LINE_COMMENT})|(?P<comment>/\*(?!\+))|(?P<end>;)|{QUOTED}|(?<!\w)(?P<dollars>\$\w*\$).*?(?P=dollars)|\w+|.",
+    re.IGNORECASE | re.DOTALL,
+)
+_EDGE_OF_COMMENT: Final = re.compile(r"/\*|\*/")
+_COMPOUND: Final = re.compile(r"(?:\w+\s*:\s*)?BEGIN\b", re.IGNORECASE)
+
+
+class Statement(NamedTuple):
+    """One of them, with the line of the text that it begins in; the first is 1."""
+
+    text: str
+    line: int
+
+
+def statements_of(sql: str) -> list[Statement]:
+    """Return the statements between the semicolons of a text; comments alone are none. What is one statement stays as it is.
+
+    Example:
+        "SET VAR day = '1;2'; SELECT day -- the last; one" has the statements `SET VAR day = '1;2'` and `SELECT day -- the last; one`.
+
+    """
+    found = [Statement(sql[start:end], sql.count("\n", 0, start) + 1) for start, end in _places_of(sql)]
+    return found if len(found) > 1 else [Statement(sql, 1)]
+
+
+def _places_of(sql: str) -> Iterator[tuple[int, int]]:
+    begins, position = -1, 0
+    while token := _TOKEN.match(sql, position):
+        position = token.end()
+        if token["comment"]:
+            position = _end_of_comment(sql, position)
+        elif token["end"]:
+            if begins >= 0:
+                yield begins, token.start()
+            begins = -1
+        elif begins < 0 and not token["space"]:
+            begins = token.start()
+            if _COMPOUND.match(sql, begins):
+                break
+    if begins >= 0:
+        yield begins, len(sql)
+
+
+def _end_of_comment(sql: str, position: int) -> int:
+    """Return where a comment ends that has begun before; it may have others within, and ends with the text at the latest."""
+    depth = 1
+    while depth and (edge := _EDGE_OF_COMMENT.search(sql, position)):
+        depth += 1 if edge[0] == "/*" else -1
+        position = edge.end()
+    return len(sql) if depth else position
