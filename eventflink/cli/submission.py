@@ -19,7 +19,9 @@ from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
+from eventflink.jobs.job_files import DescribedJob, is_python, read_job
 from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import parse_job_graph
 
 if TYPE_CHECKING:
     from eventflink.cli.job_progress import JobProgress
@@ -72,6 +74,25 @@ def read_document(file: Path) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CommandFailed(ExitCode.USAGE, f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from error
+
+
+def read_job_of(file: Path) -> DescribedJob:
+    """Return the job that a file describes, or standard input (`-`).
+
+    Raises:
+        CommandFailed: it cannot be read.
+        InvalidJobGraph: it describes no job; the message names the place.
+        ArchiveError: a module that a job in Python imports cannot be read.
+
+    """
+    if is_python(file):
+        return read_job(file)
+    return DescribedJob(parse_job_graph(read_document(file), name_of_source(file), file.parent))
+
+
+def name_of_source(file: Path) -> str:
+    """Return what messages call a file, or standard input."""
+    return "standard input" if str(file) == "-" else str(file)
 
 
 def with_code(

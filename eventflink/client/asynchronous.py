@@ -5,11 +5,12 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from eventflink.blob.tls import TlsFiles
-from eventflink.client.methods import ClusterMethods, Document, JobMethods
+from eventflink.client.methods import ClusterMethods, JobMethods
 from eventflink.client.options import EventOptions, SubmitOptions
 from eventflink.gateways.async_gateways import AsyncConnection, AsyncGateway
 from eventflink.gateways.state_reads import NO_SOURCES, Sources
 from eventflink.gateways.steps import work
+from eventflink.jobs.job_files import Document
 
 if TYPE_CHECKING:
     from eventflink.client.events import EventPages

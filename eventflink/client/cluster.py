@@ -5,12 +5,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Unpack
 
 from eventflink.blob.tls import TlsFiles
-from eventflink.client.methods import ClusterMethods, Document, JobMethods
+from eventflink.client.methods import ClusterMethods, JobMethods
 from eventflink.client.options import EventOptions, SubmitOptions
 from eventflink.client.pictures import unanswered
 from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.state_reads import NO_SOURCES, Sources
+from eventflink.jobs.job_files import Document
 
 if TYPE_CHECKING:
     from eventflink.client.events import EventPages

@@ -2,10 +2,9 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from eventflink.client.methods import graph_of
-from eventflink.model.job_graph import JobGraph
+from eventflink.jobs.job_files import Document, described
 from eventflink.model.job_graph_document import bind_parameters
 from eventflink.model.packages import needs
 
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def dev(
-    document: JobGraph | Mapping[str, Any] | Path | str,
+    document: Document,
     *,
     code: Iterable[Path | str] = (),
     parameters: Mapping[str, object] | None = None,
@@ -27,8 +26,9 @@ def dev(
     """Run the vertices of a batch job here, one after the other, and return what they left. The first call of a process starts Spark.
 
     Args:
-        document: a graph, its document as a mapping, or the path of that.
-        code: files and directories with its Python code; none: the modules beside the document that its vertices name.
+        document: a graph, a job in Python, a document as a mapping, or the path of a file with one of them.
+        code: files and directories with its Python code; none: what a job in Python imports that lies beside it, or the modules beside the
+            document that its vertices name.
         parameters: values of the parameters that it declares, by name; each of its type, or a text that says it.
         vertices: run these and what they need; none: all.
         parallelism: run at most so many subtasks of each vertex; None: as many as the document says.
@@ -51,8 +51,9 @@ def dev(
         from eventflink.model.configuration import load_configuration  # noqa: PLC0415 - programs that connect do without
         from eventflink.workbench.graph_run import code_beside, run_graph  # noqa: PLC0415 - it needs Spark, which programs do without
 
-        graph = bind_parameters(graph_of(document), parameters or {})
-        paths = [Path(each) for each in code]
+        job = described(document)
+        graph = bind_parameters(job.graph, parameters or {})
+        paths = [Path(each) for each in code] or list(job.code)
         if not paths and isinstance(document, Path | str):
             paths = code_beside(graph, Path(document).parent)
         return run_graph(

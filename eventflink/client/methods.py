@@ -47,8 +47,9 @@ from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.schedule_methods import ScheduleMethods, parameters_of
 from eventflink.gateways.steps import Pause, Steps, ask, work
+from eventflink.jobs.job_files import Document, described
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, parse_job_graph
+from eventflink.model.job_graph_document import bind_parameters
 from eventflink.model.packages import needs
 from eventflink.model.schedule_document import check_schedule
 from eventflink.model.statuses import JobStatus, SavepointMode
@@ -59,8 +60,6 @@ if TYPE_CHECKING:
 
 SHOWN_JOBS: Final = 20
 _WATCH_S: Final = 1.0
-_MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
-Document = JobGraph | Mapping[str, Any] | Path | str
 
 
 class ClusterMethods(ScheduleMethods):
@@ -144,14 +143,15 @@ class ClusterMethods(ScheduleMethods):
 
     def _submission(self, document: Document, options: SubmitOptions) -> Steps[str]:
         """Have a job submitted; return its id once that is in the log."""
-        graph = bind_parameters(graph_of(document), options.get("parameters", {}))
+        job = described(document)
+        graph = bind_parameters(job.graph, options.get("parameters", {}))
         savepoint = options.get("savepoint")
         if savepoint is not None or graph.restore is not None:
             from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - for those who have one
 
             allowed = options.get("allow_non_restored_state", False)
             graph = yield from work(partial(begin_in_savepoint, graph, savepoint, allow_non_restored_state=allowed))
-        graph = yield from self._with_code(graph, options.get("code", ()))
+        graph = yield from self._with_code(graph, options.get("code") or job.code)
         return (yield from ask(JobSubmission(job_id=options.get("job_id") or new_job_id(), job_graph=graph, actor=self.actor))).job_id
 
     def _event_pages(self, options: EventOptions) -> "EventPages":
@@ -292,25 +292,3 @@ class JobMethods(Gateway):
     def _savepoint(self, directory: Path | str, mode: SavepointMode, timeout_s: float) -> Steps[str]:
         command = TriggerSavepoint(job_id=self.job_id, target_directory=str(directory), mode=mode, **header(actor=self.actor))
         return (yield from self._checkpoint(command, timeout_s)).savepoint_path
-
-
-def graph_of(document: Document) -> JobGraph:
-    """Return a graph as it is, or what a mapping, or the file at a path, describes.
-
-    Raises:
-        InvalidJobGraph: it describes none; the message says where it is wrong.
-
-    """
-    if isinstance(document, JobGraph):
-        return document
-    if isinstance(document, Mapping):
-        return parse_job_graph(document, "the document")
-    path = Path(document)
-    try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_DOCUMENT_BYTES + 1)
-        if len(data) > _MAX_DOCUMENT_BYTES:
-            raise InvalidJobGraph(f"{path}: longer than {_MAX_DOCUMENT_BYTES} bytes; a job graph is not")
-        return parse_job_graph(data.decode(), str(path), path.parent)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidJobGraph(f"{path} cannot be read: {error}") from error

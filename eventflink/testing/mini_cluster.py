@@ -16,10 +16,10 @@ from eventflink.blob.client import put_blob
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.state_reads import sources_of
 from eventflink.jobs.archive import build_archive
+from eventflink.jobs.job_files import Document, described
 from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
-from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
+from eventflink.model.job_graph_document import bind_parameters
 from eventflink.streams.savepoint_restore import begin_in_savepoint
 from eventflink.testing.cluster_processes import ClusterProcesses
 from eventflink.testing.failures import CannotCrash
@@ -105,7 +105,7 @@ class MiniCluster:
 
     def submit(
         self,
-        graph: JobGraph | Mapping[str, Any] | Path | str,
+        graph: Document,
         code: Sequence[Path | str | ModuleType] = (),
         job_id: str | None = None,
         *,
@@ -116,7 +116,7 @@ class MiniCluster:
         """Submit a job and return when it is in the log.
 
         Args:
-            graph: a JobGraph, its document as a mapping, or the path of a document in YAML or JSON.
+            graph: a JobGraph, a job in Python, a document as a mapping, or the path of a file with one of them.
             code: what travels with the job: files, directories, or imported modules and packages.
             job_id: None: a new one.
             parameters: values of the parameters that the document declares, by name.
@@ -129,11 +129,12 @@ class MiniCluster:
             RequestRefused: the leader refuses the job; the message says why.
 
         """
-        parsed = bind_parameters(graph if isinstance(graph, JobGraph) else _read_graph(graph), parameters or {})
+        asked = described(graph)
+        parsed = bind_parameters(asked.graph, parameters or {})
         if savepoint is not None or parsed.restore is not None:
             parsed = begin_in_savepoint(parsed, savepoint, allow_non_restored_state=allow_non_restored_state)
-        if code:
-            archive = build_archive([_path_of(part) for part in code])
+        if paths := [_path_of(part) for part in code] or asked.code:
+            archive = build_archive(paths)
             key = put_blob(self.gateway.find_leader().blob_address, archive)
             parsed = dataclasses.replace(parsed, code_archives=(*parsed.code_archives, key))
         job = JobHandle(self, self.gateway.submit_job(parsed, job_id, actor="eventflink.testing").job_id)
@@ -285,13 +286,6 @@ class MiniCluster:
 
     def _describe_jobs(self) -> str:
         return "\n".join([*(f"job {job.job_id}: {job.describe()}" for job in self._jobs[-3:]), *([] if self._jobs else [self.describe()])])
-
-
-def _read_graph(graph: Mapping[str, Any] | Path | str) -> JobGraph:
-    if isinstance(graph, Mapping):
-        return parse_job_graph(graph, "the job graph")
-    path = Path(graph)
-    return parse_job_graph(path.read_text(encoding="utf-8"), str(path), path.parent)
 
 
 def _path_of(part: Path | str | ModuleType) -> Path:

@@ -38,6 +38,11 @@ def test_the_revenue_of_each_customer_is_summed_up(eventflink_cluster: MiniClust
     assert revenue_of(submit(eventflink_cluster, orders)) == REVENUE
 
 
+def test_the_job_in_python_comes_to_the_same(eventflink_cluster: MiniCluster, orders: Path) -> None:
+    (orders / "_SUCCESS").touch()
+    assert revenue_of(eventflink_cluster.submit(HERE / "revenue_job.py", parameters={"directory": str(orders)})) == REVENUE
+
+
 def test_nothing_is_lost_or_counted_twice_when_processes_die(eventflink_cluster: MiniCluster, orders: Path) -> None:
     job = submit(eventflink_cluster, orders).wait_until_running("orders")
     eventflink_cluster.crash("leader")

@@ -127,6 +127,18 @@ def test_the_revenue_of_each_customer_is_what_a_cluster_computes(tmp_path: Path)
     assert [(each.vertex_id, each.parallelism, each.rows) for each in done.vertices] == [("orders", 2, 3), ("revenue", 1, 2)]
 
 
+def test_a_job_in_python_runs_here_as_it_is_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "orders.csv").write_text("ada,10\nada,32\n")
+    (tmp_path / "_SUCCESS").touch()
+    file = EXAMPLES / "revenue" / "revenue_job.py"
+    assert run(["dev", str(file), "--param", f"directory={tmp_path}", "--json"]) == ExitCode.OK
+    [orders, revenue] = json.loads(capsys.readouterr().out)["vertices"]
+    assert orders["outputs"][0]["count"] == 2
+    assert revenue["outputs"][0]["rows"] == [{"customer": "ada", "orders": 2, "revenue": 42}]
+    done = eventflink.dev(file, parameters={"directory": str(tmp_path)})
+    assert done.result("revenue").to_arrow().to_pylist() == [{"customer": "ada", "orders": 2, "revenue": 42}]
+
+
 def test_what_a_job_publishes_elsewhere_is_written_when_it_is_asked_for(tmp_path: Path) -> None:
     (tmp_path / "orders").mkdir()
     (tmp_path / "orders" / "all.csv").write_text("2026-11-03,EUR,3\n2026-11-03,SEK,300\n2026-11-04,EUR,4\n")

@@ -23,11 +23,11 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.row_table import draw_rows
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.submission import param_option, read_document
+from eventflink.cli.submission import param_option, read_job_of
 from eventflink.jobs.plain_rows import python_rows
 from eventflink.jobs.result import JobOutput
 from eventflink.model.job_graph import DEFAULT_OUTPUT
-from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
+from eventflink.model.job_graph_document import bind_parameters
 from eventflink.taskexecutor.failure_causes import UnknownFunction
 from eventflink.taskexecutor.secret_masks import MaskingFormatter
 from eventflink.workbench.graph_run import Ended, GraphRun, VertexFailed, VertexRun, code_beside, run_graph
@@ -77,11 +77,11 @@ def dev(
     sinks: bool,
     as_json: bool,
 ) -> int:
-    """Run the batch job that FILE (JSON or YAML; - for standard input) describes here, without a cluster, and show what it leaves."""
+    """Run here, without a cluster, the batch job that FILE (JSON, YAML or Python; - for standard input) describes, and show its rows."""
     is_file = str(file) != "-"
-    graph = parse_job_graph(read_document(file), str(file) if is_file else "standard input", file.parent)
-    graph = bind_parameters(graph, parameters)
-    code = code or (tuple(code_beside(graph, file.parent)) if is_file else ())
+    job = read_job_of(file)
+    graph = bind_parameters(job.graph, parameters)
+    code = code or job.code or (tuple(code_beside(graph, file.parent)) if is_file else ())
     done: list[dict[str, Any]] = []
 
     def show(run: VertexRun) -> None:

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.submission import read_document
+from eventflink.cli.submission import read_job_of
 from eventflink.model.job_graph import JobEdge, JobGraph
-from eventflink.model.job_graph_document import graph_digest, parse_job_graph
+from eventflink.model.job_graph_document import graph_digest
 from eventflink.model.job_parameters import type_name
 from eventflink.rest.flink.plans import JobPlanInfo, name_of, plan_of_graph
 
@@ -20,8 +20,8 @@ from eventflink.rest.flink.plans import JobPlanInfo, name_of, plan_of_graph
 @click.option("--json", "as_json", is_flag=True, help="Print the plan as Flink's REST API writes it.")
 @pass_session
 def info(session: Session, file: Path, *, as_json: bool) -> int:
-    """Show the plan of the job that FILE (JSON or YAML; - for standard input) describes, without submitting it."""
-    graph = parse_job_graph(read_document(file), "standard input" if str(file) == "-" else str(file), file.parent)
+    """Show the plan of the job that FILE (JSON, YAML or Python; - for standard input) describes, without submitting it."""
+    graph = read_job_of(file).graph
     if as_json:
         session.print_json(JobPlanInfo(plan=plan_of_graph(graph, "")).model_dump(mode="json"))
     else:

@@ -12,12 +12,12 @@ from eventflink.blob.keys import blob_key
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_document, ask_runs
-from eventflink.cli.submission import param_option, read_document
+from eventflink.cli.submission import name_of_source, param_option, read_job_of
 from eventflink.documents.plain import plain
 from eventflink.documents.plan import ChangedKey, JobPlan, PlannedChange
 from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
+from eventflink.model.job_graph_document import bind_parameters
 from eventflink.model.plain_values import json_text
 from eventflink.views.plan import job_plan
 
@@ -41,13 +41,13 @@ _SIGNS: Final = {PlannedChange.NEW: ("+", "green"), PlannedChange.GONE: ("-", "r
 def plan(
     session: Session, file: Path, code: tuple[Path, ...], parameters: dict[str, str], *, detailed_exitcode: bool, as_json: bool
 ) -> int:
-    """Show what the job that FILE (JSON or YAML; - for standard input) describes would change of the job of its name.
+    """Show what the job that FILE (JSON, YAML or Python; - for standard input) describes would change of the job of its name.
 
     The document is compared with that of the newest run of the name, with defaults written out. Values of parameters are shown and make no
     version. A secret is never shown: that one differs is said.
     """
-    source = "standard input" if str(file) == "-" else str(file)
-    graph = _graph(file, source, code, parameters)
+    source = name_of_source(file)
+    graph = _graph(file, code, parameters)
     runs, log_offset = ask_runs(session, graph.name, 0, 1)
     newest = ask_document(session, runs.runs[0].job_id) if runs.runs else None
     found = job_plan(graph, runs, newest, source)
@@ -61,12 +61,11 @@ def plan(
     return CHANGES if detailed_exitcode and found.has_changes else ExitCode.OK
 
 
-def _graph(file: Path, source: str, code: tuple[Path, ...], parameters: dict[str, str]) -> JobGraph:
+def _graph(file: Path, code: tuple[Path, ...], parameters: dict[str, str]) -> JobGraph:
     """Return the graph as it would be submitted: its archive of code has the key that an upload would give it."""
-    graph = parse_job_graph(read_document(file), source, file.parent)
-    if parameters:
-        graph = bind_parameters(graph, parameters)
-    if code:
+    job = read_job_of(file)
+    graph = bind_parameters(job.graph, parameters) if parameters else job.graph
+    if code := code or job.code:
         graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, blob_key(build_archive(code))))
     return graph
 

@@ -19,7 +19,7 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_schedule, ask_schedules
-from eventflink.cli.submission import follow, param_option, read_document, with_code
+from eventflink.cli.submission import follow, name_of_source, param_option, read_document, read_job_of, with_code
 from eventflink.documents.schedules import DecidedInstant, ScheduleDetails
 from eventflink.events.inputs import MAX_BACKFILL_CONCURRENCY
 from eventflink.gateways.blocking import done_by
@@ -27,7 +27,6 @@ from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.schedule_document import InvalidSchedule, parse_schedule, time_in, timing_of
 from eventflink.model.schedules import instants, job_id_of, local_time
 from eventflink.session.cluster_session import actor_name
@@ -54,13 +53,16 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
     The document says when (cron or interval, time_zone), what to do about overlaps and late instants, and the job: the document of one, or
     the path of that from FILE.
     """
+    beside: tuple[Path, ...] = ()
 
     def read_job(name: str) -> JobGraph:
-        path = file.parent / name
-        return parse_job_graph(read_document(path), str(path), path.parent)
+        nonlocal beside
+        job = read_job_of(file.parent / name)
+        beside = job.code
+        return job.graph
 
-    definition = parse_schedule(read_document(file), "standard input" if str(file) == "-" else str(file), read_job)
-    archive = build_archive(code) if code else None
+    definition = parse_schedule(read_document(file), name_of_source(file), read_job)
+    archive = build_archive(code or beside) if code or beside else None
     deadline = Deadline.after(None, time.monotonic())
     with session.working("storing the schedule"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
         if archive is not None:

@@ -7,14 +7,14 @@ import click
 
 from eventflink.blob.tls import tls_files
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.submission import follow, param_option, read_document, with_code
+from eventflink.cli.submission import follow, param_option, read_job_of, with_code
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
 from eventflink.gateways.request_channel import Accepted
 from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
+from eventflink.model.job_graph_document import bind_parameters
 from eventflink.session.cluster_session import actor_name
 
 
@@ -48,14 +48,14 @@ def submit(
     detach: bool,
     as_json: bool,
 ) -> int:
-    """Submit the job that FILE (JSON or YAML; - for standard input) describes, and wait for its end."""
-    graph = parse_job_graph(read_document(file), "standard input" if str(file) == "-" else str(file), file.parent)
-    graph = bind_parameters(graph, parameters)
+    """Submit the job that FILE (JSON, YAML or Python; - for standard input) describes, and wait for its end."""
+    job = read_job_of(file)
+    graph = bind_parameters(job.graph, parameters)
     if savepoint_path is not None or graph.restore is not None:
         from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - most jobs begin without one
 
         graph = begin_in_savepoint(graph, savepoint_path, allow_non_restored_state=allow_non_restored_state)
-    archive = build_archive(code) if code else None
+    archive = build_archive(code or job.code) if code or job.code else None
     began_s = time.monotonic()
     with session.working("submitting"):
         accepted = _submit(session, graph, archive, job_id, timeout_s, Deadline.after(timeout_s, began_s))

@@ -1,0 +1,134 @@
+"""The file that describes a job: its document in JSON or YAML, or a Python module with a job in it (`python_jobs.py`).
+
+The rule it keeps: what is wrong with a file is an `InvalidJobGraph` that names the place in it, whatever its code raises.
+"""
+
+import importlib
+import re
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph
+
+MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
+_PYTHON: Final = re.compile(r"(?P<file>.*\.py)(?::(?P<name>\w+))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedJob:
+    """A job as somebody has described it, with the code that is known to belong to it."""
+
+    graph: JobGraph
+    code: tuple[Path, ...] = ()
+    """Modules and packages; of a document none."""
+
+
+Document = JobGraph | PythonJob | Mapping[str, Any] | Path | str
+"""What may be given for a job: one that is read already, one in Python, a document as a mapping, or the path of a file."""
+
+
+def described(document: Document) -> DescribedJob:
+    """Return a graph as it is, or what a mapping, a job in Python, or the file at a path describes.
+
+    Raises:
+        InvalidJobGraph: it describes none; the message says where it is wrong.
+        ArchiveError: a module that a job in Python imports cannot be read.
+
+    """
+    if isinstance(document, JobGraph):
+        return DescribedJob(document)
+    if isinstance(document, PythonJob):
+        return describe_python_job(document)
+    if isinstance(document, Mapping):
+        return DescribedJob(parse_job_graph(document, "the document"))
+    return read_job(Path(document))
+
+
+def read_job(path: Path) -> DescribedJob:
+    """Read a file; `FILE.py:NAME` is one of several jobs of a module.
+
+    Raises:
+        InvalidJobGraph: it cannot be read, or describes no job.
+        ArchiveError: a module that the job imports cannot be read.
+
+    """
+    if is_python(path):
+        return _read_python(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_DOCUMENT_BYTES + 1)
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise InvalidJobGraph(f"{path}: longer than {MAX_DOCUMENT_BYTES} bytes; a job graph is not")
+        return DescribedJob(parse_job_graph(data.decode(), str(path), path.parent))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidJobGraph(f"{path} cannot be read: {error}") from error
+
+
+def is_python(path: Path) -> bool:
+    """Tell whether a path names a Python module, or a job of one."""
+    return _PYTHON.fullmatch(str(path)) is not None
+
+
+def describe_python_job(job: PythonJob, directory: Path | None = None) -> DescribedJob:
+    """Return a job that is written in Python; paths of schemas that it names are from the directory.
+
+    Raises:
+        InvalidJobGraph: its tasks cannot be put together so, or what it says is not valid in a document.
+        ArchiveError: a module that it imports cannot be read.
+
+    """
+    try:
+        return DescribedJob(parse_job_graph(job.document(), f"job '{job.name}'", directory), tuple(job.code()))
+    except InvalidPythonJob as error:
+        raise InvalidJobGraph(str(error)) from error
+
+
+def _read_python(path: Path) -> DescribedJob:
+    found = _PYTHON.fullmatch(str(path))
+    file, name = (Path(found["file"]), found["name"]) if found else (path, None)
+    if not file.is_file():
+        raise InvalidJobGraph(f"{file} cannot be read: there is no such file")
+    with _loaded(file) as module:
+        return describe_python_job(_job_of(module, file, name), file.parent)
+
+
+@contextmanager
+def _loaded(file: Path) -> Iterator[ModuleType]:
+    """Load the module of a file, which may import what lies beside it; what it raises, and the block, is told with its line."""
+    before = sys.modules.get(file.stem)
+    if before is not None and Path(getattr(before, "__file__", None) or "").resolve() != file.resolve():
+        raise InvalidJobGraph(f"{file}: a module '{file.stem}' is there already, from another place: call the file something else")
+    directory = str(file.absolute().parent)
+    sys.path.insert(0, directory)
+    try:
+        yield importlib.import_module(file.stem)
+    except (InvalidJobGraph, KeyboardInterrupt):
+        raise
+    except (Exception, SystemExit) as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).resolve() == file.resolve()]
+        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        where = f"{file}, line {line}" if line is not None else str(file)
+        said = error.msg if isinstance(error, SyntaxError) else error
+        raise InvalidJobGraph(f"{where}: {type(error).__name__}: {said}") from error
+    finally:
+        sys.path.remove(directory)
+
+
+def _job_of(module: ModuleType, file: Path, name: str | None) -> PythonJob:
+    jobs = {key: each for key, each in vars(module).items() if isinstance(each, PythonJob) and each.function.__module__ == module.__name__}
+    if name is not None:
+        if name not in jobs:
+            raise InvalidJobGraph(f"job not found: {file} has no '{name}' with @eventflink.job; it has {', '.join(jobs) or 'none'}")
+        return jobs[name]
+    if len(jobs) != 1:
+        what = f"has several jobs: name one of them, such as {file}:{next(iter(jobs))}" if jobs else "has no function with @eventflink.job"
+        raise InvalidJobGraph(f"job not found: {file} {what}")
+    return next(iter(jobs.values()))

@@ -1,0 +1,385 @@
+"""Jobs written in Python: functions that are tasks, and a function that says how they go together. It is compiled to a job's document.
+
+    @eventflink.task(parallelism=2)
+    def orders(context, day): ...
+
+    @eventflink.task
+    def totals(orders): ...
+
+    @eventflink.job
+    def revenue(day: date):
+        totals(orders(day).hash("customer"))
+
+What is compiled says what a document in YAML would say, and is checked as that is. The rule it keeps: while a job is compiled, no task is
+run; a task finds its function by the name of its module, as `python: module:function` of a document does.
+"""
+
+import functools
+import inspect
+import json
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any, Final, NoReturn, overload
+
+from eventflink.jobs.context import TaskContext
+from eventflink.jobs.local_modules import local_modules
+
+_CONTEXT: Final = "context"
+"""The first parameter of a function that wants to know more than its inputs and values."""
+_TYPES: Final[Mapping[object, str]] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    datetime: "timestamp",
+    date: "date",
+}
+"""The types of a job's parameters, as Python and a document call them."""
+
+
+class InvalidPythonJob(TypeError):
+    """Tasks cannot be put together so; the message names job, task and argument, and says what to do."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskOutput:
+    """What a task returns, in a job that is being put together: an argument of the tasks that read it.
+
+    Without a method it is shared out evenly (`rebalance`) over the subtasks that read it.
+    """
+
+    vertex_id: str
+    drawing: "_Drawing"
+    """The job that is put together."""
+    edge: Mapping[str, Any]
+    """What a document says of an edge from it."""
+
+    def output(self, name: str) -> "TaskOutput":
+        """Return another output of the same task, by the name that its mapping has for it."""
+        return self._with(output=name)
+
+    def hash(self, *keys: str, **edge: Any) -> "TaskOutput":
+        """Have rows with equal values in these columns read by the same subtask."""
+        return self._with(ship="hash", keys=list(keys), **edge)
+
+    def broadcast(self, **edge: Any) -> "TaskOutput":
+        """Have each subtask read all rows."""
+        return self._with(ship="broadcast", **edge)
+
+    def forward(self, **edge: Any) -> "TaskOutput":
+        """Have each subtask read the rows of the one with its number."""
+        return self._with(ship="forward", **edge)
+
+    def rebalance(self, **edge: Any) -> "TaskOutput":
+        """Share the rows out evenly; for an edge of which more is to be said, such as the `schema` of one between streams."""
+        return self._with(ship="rebalance", **edge)
+
+    def _with(self, **said: Any) -> "TaskOutput":
+        return replace(self, edge={**self.edge, **said})
+
+
+class _ParameterOfJob:
+    """A parameter in a job that is being put together: its value is known when the job runs, and only by its tasks."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def _has_no_value(self, *_: object) -> NoReturn:
+        raise InvalidPythonJob(
+            f"the parameter '{self.name}' has no value while the job is put together: give it to a task as an argument, "
+            f"or name it in SQL as :{self.name}"
+        )
+
+    __str__ = __format__ = __bool__ = __int__ = __float__ = __add__ = __lt__ = __gt__ = __iter__ = _has_no_value
+
+
+class PythonTask:
+    """A function that is a task. In a function with `@eventflink.job` a call of it is a vertex; its process runs it on its inputs."""
+
+    def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        """The function itself, for tests that call it."""
+        self._options = options
+        self._signature = _signature_of(function)
+
+    def options(self, **options: Any) -> "PythonTask":
+        """Return the same task for another vertex: with another `id`, or other keys of a vertex, such as `parallelism`."""
+        return PythonTask(self.function, {**self._options, **options})
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Add a vertex to the job that is put together; in the process of the task, run the function.
+
+        Raises:
+            InvalidPythonJob: the arguments do not fit the function, or it is called outside of a job.
+
+        """
+        if len(arguments) == 1 and isinstance(arguments[0], TaskContext):
+            return self._run(arguments[0])
+        drawing = _drawing.get()
+        name = self.function.__name__
+        if drawing is None:
+            raise InvalidPythonJob(
+                f"task '{name}' is called outside of a function with @eventflink.job; {name}.function is the function itself"
+            )
+        try:
+            bound = self._signature.bind(*arguments, **named)
+        except TypeError as error:
+            raise InvalidPythonJob(f"{drawing.where}: task '{name}': {error}") from None
+        return drawing.add(self._options.get("id", name), {"python": self._path(drawing)}, self._options, bound.arguments)
+
+    def _run(self, context: TaskContext) -> Any:
+        given: dict[str, Any] = {}
+        for name in self._signature.parameters:
+            if name in context.inputs:
+                given[name] = context.inputs[name]
+            elif name in context.parameters:
+                given[name] = context.parameters[name]
+        return self.function(**({_CONTEXT: context} if _takes_context(self.function) else {}), **given)
+
+    def _path(self, drawing: "_Drawing") -> str:
+        """Return `module:function`, by which the process of the task finds it."""
+        module, name = _module_of(self.function), self.function.__qualname__
+        found: Any = sys.modules.get(self.function.__module__)
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if not isinstance(found, PythonTask) or found.function is not self.function:
+            raise InvalidPythonJob(
+                f"{drawing.where}: task '{name}' is not '{name}' of its module, by which its process would find it: "
+                "define it at the top of a module, under the name that it keeps"
+            )
+        return f"{module}:{name}"
+
+
+class _Drawing:
+    """The vertices and edges of a job that is put together."""
+
+    def __init__(self, job: str, parameters: Mapping[str, Any]) -> None:
+        self.where = f"job '{job}'"
+        self._parameters = parameters
+        self.vertices: dict[str, dict[str, Any]] = {}
+        self.edges: list[dict[str, Any]] = []
+
+    def add(self, vertex_id: str, runs: Mapping[str, Any], options: Mapping[str, Any], arguments: Mapping[str, Any]) -> TaskOutput:
+        """Add a vertex with what it reads; return its output."""
+        where = f"{self.where}: vertex '{vertex_id}'"
+        if vertex_id in self.vertices:
+            raise InvalidPythonJob(f"{where} is there already: give this one another id, by .options(id=…)")
+        values = dict(options.get("parameters", {}))
+        for name, given in arguments.items():
+            if isinstance(given, TaskOutput):
+                self._add_edge(where, vertex_id, name, given)
+            elif isinstance(given, _ParameterOfJob):
+                if given.name != name:
+                    raise InvalidPythonJob(
+                        f"{where}: its argument '{name}' is given the parameter '{given.name}' of the job, which has one name in all tasks"
+                    )
+            elif name in self._parameters:
+                raise InvalidPythonJob(f"{where}: its argument '{name}' is given a value, and is a parameter of the job: give it that")
+            else:
+                _check_value(where, name, given)
+                values[name] = given
+        keys = {key: value for key, value in options.items() if key not in ("id", "parameters")}
+        self.vertices[vertex_id] = {"id": vertex_id, **runs, **keys, **({"parameters": values} if values else {})}
+        return TaskOutput(vertex_id, self, {})
+
+    def _add_edge(self, where: str, target: str, name: str, given: TaskOutput) -> None:
+        if given.drawing is not self:
+            raise InvalidPythonJob(f"{where}: its argument '{name}' is an output of another job")
+        edge = {"from": given.vertex_id, "to": target, **given.edge}
+        self.edges.append(edge if name == given.vertex_id else {**edge, "name": name})
+
+
+_drawing: Final[ContextVar[_Drawing | None]] = ContextVar("_drawing", default=None)
+
+
+class PythonJob:
+    """A function that puts tasks together. `eventflink.dev`, `Cluster.submit` and the command line take it for a document."""
+
+    def __init__(self, function: Callable[..., object], keys: Mapping[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = str(keys.get("name", function.__name__))
+        self._keys = keys
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Say how a job is run.
+
+        Raises:
+            InvalidPythonJob: a job is no function.
+
+        """
+        name = self.function.__name__
+        raise InvalidPythonJob(f"job '{self.name}' is not called: give it to eventflink.dev({name}) or eventflink.connect().submit({name})")
+
+    def document(self) -> dict[str, Any]:
+        """Put the tasks together; return the document, as it would stand in a file.
+
+        Raises:
+            InvalidPythonJob: the tasks cannot be put together so.
+
+        """
+        parameters = self._parameters()
+        drawing = _Drawing(self.name, parameters)
+        with _drawn(drawing):
+            self.function(**{name: _ParameterOfJob(name) for name in inspect.signature(self.function).parameters})
+        keys = {key: value for key, value in self._keys.items() if key not in ("name", "parameters")}
+        document = {"name": self.name, **keys, "vertices": list(drawing.vertices.values()), "edges": drawing.edges}
+        return document | ({"parameters": parameters} if parameters else {})
+
+    def code(self) -> list[Path]:
+        """Return the modules that its tasks need: that of the job, and what it imports that lies beside it.
+
+        Raises:
+            ArchiveError: one cannot be read.
+
+        """
+        top = _module_of(self.function).partition(".")[0]
+        file = _file_of(self.function)
+        depth = len(_module_of(self.function).split(".")) - (file.name != "__init__.py")
+        return local_modules([top], file.absolute().parents[depth])
+
+    def _parameters(self) -> dict[str, Any]:
+        """Return what a document declares of the parameters: those of the function, and what is said of them besides."""
+        said: dict[str, Any] = {name: dict(each) for name, each in self._keys.get("parameters", {}).items()}
+        hints = typing.get_type_hints(self.function)
+        for name, parameter in inspect.signature(self.function).parameters.items():
+            where = f"job '{self.name}': parameter '{name}'"
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise InvalidPythonJob(f"{where} stands for any number of them: a job declares each by its name")
+            default = parameter.default
+            kind = hints.get(name, type(default) if default is not parameter.empty else None)
+            declared = said.setdefault(name, {})
+            if "type" not in declared:
+                if kind not in _TYPES:
+                    known = ", ".join(each.__name__ for each in _TYPES if isinstance(each, type))
+                    raise InvalidPythonJob(f"{where} has no type that a parameter may have: annotate it with one of {known}")
+                declared["type"] = _TYPES[kind]
+            if default is not parameter.empty:
+                declared["default"] = default.isoformat() if isinstance(default, date) else default
+        return said
+
+
+def _signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a task without the context."""
+    whole = inspect.signature(function)
+    for parameter in whole.parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise InvalidPythonJob(f"task '{function.__name__}': its parameter '{parameter}' has no name for an input: give it one")
+    return whole.replace(parameters=[each for each in whole.parameters.values() if each.name != _CONTEXT])
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    return _CONTEXT in inspect.signature(function).parameters
+
+
+def _file_of(function: Callable[..., Any]) -> Path:
+    file = getattr(sys.modules.get(function.__module__), "__file__", None)
+    if file is None:
+        raise InvalidPythonJob(f"'{function.__name__}' is defined in no file, so that no other process can load it: put it into a module")
+    return Path(file)
+
+
+def _module_of(function: Callable[..., Any]) -> str:
+    """Return the module that another process finds the function in: a program's own has the name of its file there."""
+    return _file_of(function).stem if function.__module__ == "__main__" else function.__module__
+
+
+def _check_value(where: str, name: str, given: object) -> None:
+    try:
+        json.dumps(given, allow_nan=False)
+    except (TypeError, ValueError):
+        raise InvalidPythonJob(
+            f"{where}: its argument '{name}' is {type(given).__name__}: an output of a task, a parameter of the job, or JSON may be given"
+        ) from None
+
+
+@contextmanager
+def _drawn(drawing: _Drawing) -> Iterator[None]:
+    token = _drawing.set(drawing)
+    try:
+        yield
+    finally:
+        _drawing.reset(token)
+
+
+@overload
+def task(function: Callable[..., Any], /) -> PythonTask: ...
+
+
+@overload
+def task(**options: Any) -> Callable[[Callable[..., Any]], PythonTask]: ...
+
+
+def task(function: Callable[..., Any] | None = None, /, **options: Any) -> PythonTask | Callable[[Callable[..., Any]], PythonTask]:
+    """Make a function a task.
+
+    Its parameters are what it reads: an output of another task comes as a DataFrame, everything else as its value. One called `context` is
+    given the `TaskContext`. It returns what a task returns: a DataFrame, a mapping of output name to DataFrame, or None.
+
+    Args:
+        function: stands at the top of a module, and keeps its name there.
+        options: keys of a vertex in a document, such as `parallelism`, `time_limit`, `resources` or `stream`; and `id`.
+
+    Raises:
+        InvalidPythonJob: the function has parameters without names.
+
+    Example:
+        `@eventflink.task(parallelism=4)` above `def totals(orders): return orders.groupBy("customer").count()`
+
+    """
+    if function is not None:
+        return PythonTask(function, {})
+    return lambda made: PythonTask(made, options)
+
+
+@overload
+def job(function: Callable[..., object], /) -> PythonJob: ...
+
+
+@overload
+def job(**keys: Any) -> Callable[[Callable[..., object]], PythonJob]: ...
+
+
+def job(function: Callable[..., object] | None = None, /, **keys: Any) -> PythonJob | Callable[[Callable[..., object]], PythonJob]:
+    """Make a job of a function that calls tasks. Its parameters are those of the job: typed by annotations, with their defaults.
+
+    Args:
+        function: is called to put the tasks together, each time that the job is submitted; it may use loops and conditions.
+        keys: keys of a document, such as `restart_strategy`, `checkpointing` or `keep`; and `name`, by default that of the function.
+
+    Example:
+        `@eventflink.job(restart_strategy={"type": "fixed-delay", "attempts": 3})` above `def nightly(day: date): totals(orders(day))`
+
+    """
+    if function is not None:
+        return PythonJob(function, {})
+    return lambda made: PythonJob(made, keys)
+
+
+def sql(statement: str, /, *, id: str, options: Mapping[str, Any] | None = None, **arguments: Any) -> TaskOutput:  # noqa: A002 - as the document calls it
+    """Add a vertex of SQL to the job that is put together; return its output.
+
+    Args:
+        statement: sees the outputs that are given as views, and the values, like the parameters of the job, as `:name`.
+        id: the vertex's.
+        options: other keys of a vertex, such as `parallelism`.
+        arguments: outputs of tasks, and values, by the name that the statement has for them.
+
+    Raises:
+        InvalidPythonJob: this is no job that is put together.
+
+    Example:
+        `eventflink.sql("SELECT * FROM orders WHERE amount >= :least", id="large", orders=orders(), least=10)`
+
+    """
+    drawing = _drawing.get()
+    if drawing is None:
+        raise InvalidPythonJob(f"the statement '{id}' stands outside of a function with @eventflink.job")
+    return drawing.add(id, {"sql": statement}, options or {}, arguments)

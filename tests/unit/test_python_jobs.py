@@ -1,0 +1,312 @@
+"""Jobs written in Python: what is compiled is the document that somebody would write, and mistakes are named with job, vertex and line."""
+
+import json
+import sys
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import eventflink
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
+from eventflink.jobs.accumulators import TaskAccumulators
+from eventflink.jobs.archive import ArchiveError
+from eventflink.jobs.context import TaskContext
+from eventflink.jobs.job_files import Document, described, read_job
+from eventflink.jobs.local_modules import local_modules
+from eventflink.jobs.python_jobs import InvalidPythonJob
+from eventflink.model.attempts import AttemptId
+from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, graph_digest, parse_job_graph
+
+
+@eventflink.task(parallelism=2, time_limit="5m")
+def orders(context: TaskContext, day: date, least: int = 3) -> Any:
+    return context.vertex_id, day, least
+
+
+@eventflink.task
+def both(orders: Any, customers: Any, *, limit: int) -> Any:
+    return orders, customers, limit
+
+
+@eventflink.task
+def split(orders: Any) -> Any:
+    return {"good": orders, "bad": orders}
+
+
+def undecorated() -> None: ...
+
+
+@eventflink.job(
+    name="revenue by day",
+    restart_strategy={"type": "fixed-delay", "attempts": 3, "delay_ms": 500},
+    parameters={"day": {"description": "of the orders"}},
+)
+def revenue(  # type: ignore[no-untyped-def]
+    day: date,
+    rate: float = 1.5,  # noqa: ARG001 - of a statement
+    since: datetime = datetime(2026, 1, 1, tzinfo=UTC),  # noqa: ARG001 - every task has it
+    is_full=False,  # noqa: ANN001, ARG001, FBT002 - the type is that of the default
+) -> None:
+    of_day = orders(day, least=7)
+    older = orders.options(id="older", parallelism=1)(day)
+    customers = eventflink.sql("SELECT :day AS day, :rate * :factor AS f", id="customers", factor=2, options={"parallelism": 3})
+    parts = split(older.broadcast())
+    eventflink.sql("SELECT * FROM bad", id="bad", bad=parts.output("bad"))
+    both(of_day.hash("customer", "day"), customers, limit=10)
+
+
+DOCUMENT: dict[str, Any] = {
+    "name": "revenue by day",
+    "restart_strategy": {"type": "fixed-delay", "attempts": 3, "delay_ms": 500},
+    "parameters": {
+        "day": {"type": "date", "description": "of the orders"},
+        "rate": {"type": "number", "default": 1.5},
+        "since": {"type": "timestamp", "default": "2026-01-01T00:00:00+00:00"},
+        "is_full": {"type": "boolean", "default": False},
+    },
+    "vertices": [
+        {"id": "orders", "python": "test_python_jobs:orders", "parallelism": 2, "time_limit": "5m", "parameters": {"least": 7}},
+        {"id": "older", "python": "test_python_jobs:orders", "parallelism": 1, "time_limit": "5m"},
+        {"id": "customers", "sql": "SELECT :day AS day, :rate * :factor AS f", "parallelism": 3, "parameters": {"factor": 2}},
+        {"id": "split", "python": "test_python_jobs:split"},
+        {"id": "bad", "sql": "SELECT * FROM bad"},
+        {"id": "both", "python": "test_python_jobs:both", "parameters": {"limit": 10}},
+    ],
+    "edges": [
+        {"from": "older", "to": "split", "ship": "broadcast", "name": "orders"},
+        {"from": "split", "to": "bad", "output": "bad", "name": "bad"},
+        {"from": "orders", "to": "both", "ship": "hash", "keys": ["customer", "day"]},
+        {"from": "customers", "to": "both"},
+    ],
+}
+
+
+def test_a_job_is_compiled_to_the_document_that_somebody_would_write() -> None:
+    edges = [{**edge, "name": edge.get("name", edge["from"])} for edge in DOCUMENT["edges"]]
+    compiled = revenue.document()
+    assert [{**edge, "name": edge.get("name", edge["from"])} for edge in compiled.pop("edges")] == edges
+    assert compiled == {key: value for key, value in DOCUMENT.items() if key != "edges"}
+    assert json.loads(json.dumps(compiled)) == compiled
+    graph = described(revenue).graph
+    assert graph_digest(graph) == graph_digest(parse_job_graph(DOCUMENT, "by hand"))
+    assert bind_parameters(graph, {"day": "2026-11-25"}).parameters[0].value == "2026-11-25"
+
+
+def context_of(inputs: dict[str, Any], parameters: dict[str, Any]) -> TaskContext:
+    def no_spark() -> Any:
+        raise AssertionError
+
+    readers = {name: lambda rows=rows: rows for name, rows in inputs.items()}
+    return TaskContext(
+        AttemptId("job", "v", 0, 1),
+        parallelism=1,
+        max_parallelism=1,
+        parameters=parameters,
+        readers=readers,
+        open_spark=no_spark,
+        accumulators=TaskAccumulators(),
+    )
+
+
+def test_the_process_of_a_task_gives_its_function_what_it_names() -> None:
+    assert orders(context_of({}, {"day": date(2026, 11, 25), "rate": 1.5})) == ("v", date(2026, 11, 25), 3)
+    assert both(context_of({"orders": "o", "customers": "c", "other": "x"}, {"limit": 10})) == ("o", "c", 10)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'customers'"):
+        both(context_of({"orders": "o"}, {"limit": 10}))
+    assert both.function(1, 2, limit=3) == (1, 2, 3)
+
+
+_EARLIER: list[Any] = []
+
+
+@eventflink.job
+def earlier() -> None:
+    _EARLIER.append(orders("2026-11-25"))
+
+
+def _twice(day: date) -> None:
+    orders(day)
+    orders(day)
+
+
+def _within(day: date) -> None:
+    @eventflink.task
+    def within(orders: Any) -> Any:
+        return orders
+
+    within(orders(day))
+
+
+def _condition(day: date) -> None:
+    if day:
+        orders(day)
+
+
+def _other_job(day: date) -> None:
+    orders(day)
+    earlier.document()
+    split(_EARLIER[-1])
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (_twice, "job 'broken': vertex 'orders' is there already: give this one another id, by .options(id=…)"),
+        (lambda day: both(orders(day), limit=1), "job 'broken': task 'both': missing a required argument: 'customers'"),
+        (lambda day: split(orders(day), speed=1), "job 'broken': task 'split': got an unexpected keyword argument 'speed'"),
+        (
+            lambda day: orders(least=day, day=day),
+            "vertex 'orders': its argument 'least' is given the parameter 'day' of the job, which has one name in all tasks",
+        ),
+        (
+            lambda day: (day, orders("2026")),
+            "vertex 'orders': its argument 'day' is given a value, and is a parameter of the job: give it that",
+        ),
+        (
+            lambda day: orders(day, least={1}),
+            "vertex 'orders': its argument 'least' is set: an output of a task, a parameter of the job, or JSON may be given",
+        ),
+        (_within, "task '_within.<locals>.within' is not '_within.<locals>.within' of its module, by which its process would find it"),
+        (lambda day: eventflink.sql(f"SELECT '{day}'", id="a"), "the parameter 'day' has no value while the job is put together: give it"),
+        (_condition, "the parameter 'day' has no value while the job is put together"),
+        (lambda day: orders.options(parallelism=0)(day=day), "job 'broken': vertices[0].parallelism: must be at least 1"),
+        (_other_job, "vertex 'split': its argument 'orders' is an output of another job"),
+    ],
+)
+def test_what_cannot_be_put_together_is_named(body: Any, said: str) -> None:
+    job = eventflink.job(name="broken", parameters={"day": {"type": "date"}})(body)
+    with pytest.raises(InvalidJobGraph) as raised:
+        described(job)
+    assert said in str(raised.value)
+
+
+def test_what_is_called_where_it_should_not_is_named() -> None:
+    with pytest.raises(InvalidPythonJob, match=r"'orders' is called outside of a function with @eventflink.job; orders.function is the"):
+        orders(1)
+    with pytest.raises(InvalidPythonJob, match=r"'a' stands outside of a function with @eventflink.job"):
+        eventflink.sql("SELECT 1", id="a")
+    with pytest.raises(InvalidPythonJob, match=r"job 'revenue by day' is not called: give it to eventflink.dev\(revenue\)"):
+        revenue()
+    with pytest.raises(InvalidPythonJob, match=r"parameter '\*rows' has no name for an input"):
+        eventflink.task(lambda *rows: rows)
+    for annotation in (list, None, int | None):
+
+        def untyped(day) -> None: ...  # type: ignore[no-untyped-def]  # noqa: ANN001
+
+        untyped.__annotations__ = {"day": annotation} if annotation else {}
+        with pytest.raises(InvalidPythonJob, match="parameter 'day' has no type that a parameter may have: annotate it with"):
+            eventflink.job(untyped).document()
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+JOB = """
+import eventflink
+import helpers
+from parts import middle as m
+import json, pathlib
+
+@eventflink.task
+def read(context, day: str): return helpers.rows(context, day)
+
+@eventflink.job
+def nightly(day: str = "today"):
+    eventflink.sql("SELECT count(*) AS n FROM rows", id="total", rows=read(day))
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "parts").mkdir()
+    for name, text in {
+        "night_job.py": JOB,
+        "helpers.py": "def rows(context, day):\n    import deep\n    return deep.made(context)\n",
+        "deep.py": "def made(context): ...\n",
+        "parts/__init__.py": "",
+        "parts/middle.py": "from . import other\nimport beside_parts\n",
+        "parts/other.py": "",
+        "beside_parts.py": "",
+        "not_needed.py": "raise ValueError\n",
+        "json.py": "",
+    }.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "json.py").unlink()
+    monkeypatch.chdir(tmp_path)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def test_a_file_of_python_is_read_with_the_modules_that_it_imports(directory: Path) -> None:
+    path = list(sys.path)
+    for asked in ("night_job.py", directory / "night_job.py", directory / "night_job.py:nightly"):
+        job = read_job(Path(asked))
+        assert [(vertex.vertex_id, vertex.task) for vertex in job.graph.vertices] == [
+            ("read", "night_job:read"),
+            ("total", "SELECT count(*) AS n FROM rows"),
+        ]
+        assert [each.name for each in job.code] == ["beside_parts.py", "deep.py", "helpers.py", "night_job.py", "parts"]
+    assert sys.path == path
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import nothing_of_it\n", "{file}, line 1: ModuleNotFoundError: No module named 'nothing_of_it'"),
+        ("\n\nx = (\n", "{file}, line 3: SyntaxError: '(' was never closed"),
+        ("import sys\nsys.exit('no')\n", "{file}, line 2: SystemExit: no"),
+        ("x = 1\n", "job not found: {file} has no function with @eventflink.job"),
+        (
+            JOB + "\n@eventflink.job\ndef weekly(): ...\n",
+            "job not found: {file} has several jobs: name one of them, such as {file}:nightly",
+        ),
+        (JOB.replace("read(day)", "1 / 0"), "{file}, line 12: ZeroDivisionError: division by zero"),
+        (JOB.replace("read(day)", "read()"), "job 'nightly': task 'read': missing a required argument: 'day'"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named_with_its_line(
+    directory: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    file = directory / "wrong_job.py"
+    file.write_text(text)
+    with pytest.raises(InvalidJobGraph) as raised:
+        read_job(file)
+    assert str(raised.value).startswith(said.format(file=file))
+    assert run(["info", str(file)]) == ExitCode.USAGE
+    assert said.format(file=file) in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_file_that_is_not_there_and_a_module_of_another_place_are_named(directory: Path) -> None:
+    with pytest.raises(InvalidJobGraph, match=r"none.py cannot be read: there is no such file"):
+        read_job(directory / "none.py")
+    with pytest.raises(InvalidJobGraph, match=r"has no 'weekly' with @eventflink.job; it has nightly"):
+        read_job(Path("night_job.py:weekly"))
+    (directory / "click.py").write_text(JOB)
+    with pytest.raises(InvalidJobGraph, match=r"click.py: a module 'click' is there already, from another place"):
+        read_job(directory / "click.py")
+    (directory / "not_python.py").write_text("(")
+    with pytest.raises(ArchiveError, match=r"not_python.py cannot be read as Python: .*was never closed"):
+        local_modules(["not_python"], directory)
+    (directory / "site-packages").mkdir()
+    (directory / "site-packages" / "a.py").write_text("")
+    assert local_modules(["a"], directory / "site-packages") == []
+
+
+@pytest.mark.usefixtures("directory")
+def test_the_command_line_takes_a_file_of_python(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["info", "night_job.py"]) == ExitCode.OK
+    said = capsys.readouterr().out
+    assert "nightly: vertices 2, tasks 2" in said
+    assert "night_job:read" in said
+
+
+def test_what_may_be_given_for_a_job_is_one_list() -> None:
+    documents: list[Document] = [revenue, DOCUMENT, described(revenue).graph]
+    assert len({graph_digest(described(each).graph) for each in documents}) == 1
