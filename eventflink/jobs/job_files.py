@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from eventflink.jobs.local_modules import is_installed
 from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph
@@ -102,12 +103,18 @@ def _read_python(path: Path) -> DescribedJob:
 
 @contextmanager
 def _loaded(file: Path) -> Iterator[ModuleType]:
-    """Load the module of a file, which may import what lies beside it; what it raises, and the block, is told with its line."""
-    before = sys.modules.get(file.stem)
-    if before is not None and Path(getattr(before, "__file__", None) or "").resolve() != file.resolve():
-        raise InvalidJobGraph(f"{file}: a module '{file.stem}' is there already, from another place: call the file something else")
+    """Load the module of a file, and what it imports that lies beside it, as they are now; this process keeps those that it has.
+
+    What they raise, and what the block does, is told with its line.
+    """
     directory = str(file.absolute().parent)
+    kept = _modules_below(directory)
+    if file.stem in sys.modules and file.stem not in kept:
+        raise InvalidJobGraph(f"{file}: a module '{file.stem}' is there already, from another place: call the file something else")
+    for name in kept:
+        del sys.modules[name]
     sys.path.insert(0, directory)
+    importlib.invalidate_caches()
     try:
         yield importlib.import_module(file.stem)
     except (InvalidJobGraph, KeyboardInterrupt):
@@ -120,6 +127,22 @@ def _loaded(file: Path) -> Iterator[ModuleType]:
         raise InvalidJobGraph(f"{where}: {type(error).__name__}: {said}") from error
     finally:
         sys.path.remove(directory)
+        for name in _modules_below(directory):
+            del sys.modules[name]
+        sys.modules.update(kept)
+
+
+def _modules_below(directory: str) -> dict[str, ModuleType]:
+    """Return the modules of this process whose files lie there and are not installed, without the program's own."""
+    root = Path(directory).resolve()
+    return {
+        name: module
+        for name, module in list(sys.modules.items())
+        if name != "__main__"
+        and (file := getattr(module, "__file__", None)) is not None
+        and (path := Path(file).resolve()).is_relative_to(root)
+        and not is_installed(path.relative_to(root))
+    }
 
 
 def _job_of(module: ModuleType, file: Path, name: str | None) -> PythonJob:

@@ -22,7 +22,7 @@ def local_modules(names: Iterable[str], directory: Path) -> list[Path]:
         ArchiveError: a module cannot be read, or is not Python.
 
     """
-    if not _INSTALLED.isdisjoint(directory.absolute().parts):
+    if is_installed(directory.absolute()):
         return []
     found: dict[str, Path] = {}
     wanted = list(names)
@@ -33,6 +33,11 @@ def local_modules(names: Iterable[str], directory: Path) -> list[Path]:
             found[name] = place
             wanted += [each for source in _sources_of(place) for each in _imported_by(source)]
     return sorted(found.values())
+
+
+def is_installed(path: Path) -> bool:
+    """Tell whether a path is within a directory of installed packages."""
+    return not _INSTALLED.isdisjoint(path.parts)
 
 
 def _place_of(name: str, directory: Path) -> Path | None:

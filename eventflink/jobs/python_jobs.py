@@ -288,7 +288,10 @@ def _file_of(function: Callable[..., Any]) -> Path:
 
 def _module_of(function: Callable[..., Any]) -> str:
     """Return the module that another process finds the function in: a program's own has the name of its file there."""
-    return _file_of(function).stem if function.__module__ == "__main__" else function.__module__
+    if function.__module__ != "__main__":
+        return function.__module__
+    spec = sys.modules["__main__"].__spec__  # That of `python -m`; a file that is run has none.
+    return spec.name if spec is not None else _file_of(function).stem
 
 
 def _check_value(where: str, name: str, given: object) -> None:

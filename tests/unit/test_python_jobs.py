@@ -1,6 +1,9 @@
 """Jobs written in Python: what is compiled is the document that somebody would write, and mistakes are named with job, vertex and line."""
 
+import importlib
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
@@ -254,6 +257,31 @@ def test_a_file_of_python_is_read_with_the_modules_that_it_imports(directory: Pa
         ]
         assert [each.name for each in job.code] == ["beside_parts.py", "deep.py", "helpers.py", "night_job.py", "parts"]
     assert sys.path == path
+
+
+def test_a_file_is_read_as_it_is_now_and_this_process_keeps_its_modules(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(directory)
+    helpers, job = importlib.import_module("helpers"), importlib.import_module("night_job").nightly
+    (directory / "night_job.py").write_text(JOB.replace("import helpers", "from helpers import WHO").replace('id="total"', "id=WHO"))
+    (directory / "helpers.py").write_text("WHO = 'someone'")
+    assert [vertex.vertex_id for vertex in described("night_job.py").graph.vertices] == ["read", "someone"]
+    assert [vertex.vertex_id for vertex in described(job).graph.vertices] == ["read", "total"]
+    assert sys.modules["helpers"] is helpers
+
+
+def test_a_program_is_found_by_the_name_of_its_file_or_that_it_was_started_by(directory: Path) -> None:
+    program = (
+        JOB
+        + "\nif __name__ == '__main__':\n    print(nightly.document()['vertices'][0]['python'], *[each.name for each in nightly.code()])\n"
+    )
+    (directory / "parts" / "program.py").write_text(program.replace("import helpers", "from parts import other"))
+    for command, said in (
+        (["parts/program.py"], "program:read program.py"),
+        (["-m", "parts.program"], "parts.program:read beside_parts.py parts"),
+    ):
+        environment = os.environ | {"PYTHONPATH": f"{directory}{os.pathsep}{Path(eventflink.__file__).parents[1]}"}
+        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=120, check=False)
+        assert done.stdout.strip() == said, done.stderr
 
 
 @pytest.mark.parametrize(
