@@ -23,7 +23,15 @@ from eventflink.model.durations import DURATION_RULE, duration_ms_of, duration_t
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, load_document, to_document
 from eventflink.model.job_parameters import MAX_PARAMETERS, given_values
-from eventflink.model.schedules import InstantParameter, ScheduleDefinition, ScheduleTiming, graph_for, instant_after, local_time
+from eventflink.model.schedules import (
+    InstantParameter,
+    InstantUnknown,
+    ScheduleDefinition,
+    ScheduleTiming,
+    graph_for,
+    instant_after,
+    local_time,
+)
 from eventflink.model.statuses import CatchUp, InstantValue, OverlapPolicy
 
 MIN_INTERVAL_MS: Final = 1_000
@@ -263,15 +271,23 @@ def _check_first(definition: ScheduleDefinition) -> None:
         raise InvalidSchedule(f"{error}; 'parameters' and 'instant_parameters' of the schedule give values") from error
 
 
+def _written_time(timing: ScheduleTiming, time_ms: int) -> str:
+    """Return a time as people write it; it is the same time in UTC where the time zone is unknown, which `check_schedule` refuses."""
+    try:
+        return local_time(timing, time_ms)
+    except InstantUnknown:
+        return local_time(ScheduleTiming(), time_ms)
+
+
 def schedule_document(definition: ScheduleDefinition) -> dict[str, Any]:
     """Return the document that `check_schedule` turns into this schedule; raises `InvalidJobGraph` as `to_document` does."""
     timing = definition.timing
     when: dict[str, Any] = {"cron": timing.cron} if timing.cron else {"interval": duration_text(timing.interval_ms)}
     when |= {"time_zone": timing.time_zone}
     if timing.starts_at_ms:
-        when["starts"] = local_time(timing, timing.starts_at_ms)
+        when["starts"] = _written_time(timing, timing.starts_at_ms)
     if timing.ends_at_ms is not None:
-        when["ends"] = local_time(timing, timing.ends_at_ms)
+        when["ends"] = _written_time(timing, timing.ends_at_ms)
     if timing.excluded_days:
         when["except"] = list(timing.excluded_days)
     if timing.jitter_ms:

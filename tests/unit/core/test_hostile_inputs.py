@@ -227,7 +227,11 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.Request], str, str]] = [
     *((lambda _, k=k: k(schedule_id="nightly", leader_id="x"), FENCED, "is for the leader 'x'") for k in OF_SCHEDULES),
     *((lambda _, t=t: c.DeleteSchedule(schedule_id=t), INVALID, "schedule_id '") for t in ODD_TEXTS if t not in ("x" * 128, "null")),
     *((lambda _, t=t: put_schedule(schedule_id=t, interval_ms=1_000), INVALID, "schedule_id '") for t in ODD_TEXTS if t != "null"),
-    *((lambda _, t=t: put_schedule(time_zone=t), INVALID, "time_zone: time zone not found") for t in ODD_TEXTS),
+    *(
+        (lambda _, t=t, n=n: put_schedule(time_zone=t, **n), INVALID, "time_zone: time zone not found")
+        for t in ODD_TEXTS
+        for n in ({}, {"starts_at_ms": 1}, {"ends_at_ms": 0})
+    ),
     *((lambda _, t=t: put_schedule(cron=t), INVALID, "cron: ") for t in ODD_TEXTS if t),
     *((lambda _, n=n: put_schedule(interval_ms=n), INVALID, "interval: must be") for n in (0, -1, LONG_MAX)),
     (lambda _: put_schedule(interval_ms=1_000, jitter_ms=LONG_MAX), INVALID, "jitter: must be"),
