@@ -33,7 +33,7 @@ def expected_delays() -> pd.DataFrame:
 
 def test_the_demo_finds_what_is_in_the_data_and_leaves_nothing_running(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "eventflink.cli", "demo", "--json"]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280, env=_environment(tmp_path))
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=540, env=_environment(tmp_path))
     assert finished.returncode == 0, finished.stderr
     report = json.loads(finished.stdout.splitlines()[-1])
     assert report["status"] == "FINISHED"

@@ -66,7 +66,8 @@ class Measured:
 def measured(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
     name = f"test-{uuid.uuid4().hex[:12]}"
     allowed = {"metrics.thread-dump.enabled": "true", "metrics.profiler.enabled": "true"}
-    keys = {"metrics.reporter.prom.port": 0, "high-availability.lease-timeout": 6000, **allowed}
+    patience = {"heartbeat.missed-beats": 120, "taskmanager.self-fence-timeout": 100_000}  # No task ends while a leader is frozen.
+    keys = {"metrics.reporter.prom.port": 0, "high-availability.lease-timeout": 6000, **allowed, **patience}
     cluster = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("cluster"), **keys)
     measured = Measured(cluster)
     try:
