@@ -128,8 +128,11 @@ class PythonTask:
             raise InvalidPythonJob(
                 f"task '{name}' is called outside of a function with @eventflink.job; {name}.function is the function itself"
             )
+        stream = self._options.get("stream") or {}
+        elsewhere = {*self._options.get("parameters", {}), *stream.get("sources", {})} - named.keys()
+        signature = self._signature.replace(parameters=[each for each in self._signature.parameters.values() if each.name not in elsewhere])
         try:
-            bound = self._signature.bind(*arguments, **named)
+            bound = signature.bind(*arguments, **named)
         except TypeError as error:
             raise InvalidPythonJob(f"{drawing.where}: task '{name}': {error}") from None
         return drawing.add(self._options.get("id", name), {"python": self._path(drawing)}, self._options, bound.arguments)

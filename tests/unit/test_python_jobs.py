@@ -99,6 +99,35 @@ def test_a_job_is_compiled_to_the_document_that_somebody_would_write() -> None:
     assert bind_parameters(graph, {"day": "2026-11-25"}).parameters[0].value == "2026-11-25"
 
 
+ORDERS = {"kafka": {"topic": "orders"}, "format": "json", "schema": "customer STRING, amount BIGINT"}
+TOTALS = {"kafka": {"topic": "totals"}, "format": "json"}
+
+
+@eventflink.task(stream={"sources": {"orders": ORDERS}}, parameters={"least": 3})
+def large(orders: Any, countries: Any, least: int) -> Any:
+    return orders, countries, least
+
+
+@eventflink.task(stream={"sink": TOTALS})
+def totals(large: Any) -> Any:
+    return large
+
+
+def test_the_sources_of_a_stream_and_values_of_the_decorator_are_not_given_by_a_call() -> None:
+    @eventflink.job
+    def streaming() -> None:
+        rows = large(eventflink.sql("SELECT 'UK' AS country", id="countries"))
+        totals(rows.hash("customer", schema="customer STRING", partitions=2))
+
+    _, reads, writes = described(streaming).graph.vertices
+    assert reads.stream is not None
+    assert [source.name for source in reads.stream.sources] == ["orders"]
+    assert json.loads(reads.parameters_json) == {"least": 3}
+    assert writes.stream is not None
+    [table, pipelined] = described(streaming).graph.edges
+    assert (table.target, table.input_name, pipelined.keys, pipelined.pipeline is not None) == ("large", "countries", ("customer",), True)
+
+
 def context_of(inputs: dict[str, Any], parameters: dict[str, Any]) -> TaskContext:
     def no_spark() -> Any:
         raise AssertionError
