@@ -16,12 +16,12 @@ from eventflink.events.codec import PayloadCodec
 from eventflink.events.inputs import CancelJob, JobSubmission
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import refusal_of
+from eventflink.jobs.job_files import Document, described
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import AttemptId, FailureCause
-from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
+from eventflink.model.job_graph_document import bind_parameters
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.taskexecutor.process_events import Failed, Killed
 from eventflink.testing.failures import CannotCrash, Unexpected
@@ -96,7 +96,7 @@ class SimulatedCluster:
 
     def submit(
         self,
-        graph: JobGraph | Mapping[str, Any],
+        graph: Document,
         job_id: str | None = None,
         *,
         parameters: Mapping[str, object] | None = None,
@@ -108,7 +108,7 @@ class SimulatedCluster:
             RequestRefused: the leader refuses the job; the message says why.
 
         """
-        parsed = bind_parameters(graph if isinstance(graph, JobGraph) else parse_job_graph(graph, "the job graph"), parameters or {})
+        parsed = bind_parameters(described(graph).graph, parameters or {})
         if any(vertex.stream is not None for vertex in parsed.vertices):
             raise ValueError("a stream is not simulated: test it on a MiniCluster")
         number = next(self._numbers)

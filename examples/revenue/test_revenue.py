@@ -53,7 +53,7 @@ def test_nothing_is_lost_or_counted_twice_when_processes_die(eventflink_cluster:
 
 
 def test_a_failure_restarts_the_subtask_alone(eventflink_simulated_cluster: SimulatedCluster) -> None:
-    job = eventflink_simulated_cluster.submit(yaml.safe_load(GRAPH)).wait_until_running("orders", 1)
+    job = eventflink_simulated_cluster.submit(HERE / "revenue_job.py").wait_until_running("orders", 1)
     eventflink_simulated_cluster.fail_task(job, "orders", 1, "ValueError", "bad row")
     eventflink_simulated_cluster.crash("leader")
     assert job.wait().attempts() == {"orders": [1, 2], "revenue": [1]}
