@@ -354,7 +354,7 @@ def test_the_tests_of_the_examples_pass_on_a_kafka_and_a_spark_that_are_named(ev
         "        eventflink_cluster.crash('standby')\n"
     )
     run = run_pytest(example, f"--eventflink-bootstrap={eventflink_broker}")
-    assert (run.returncode, "7 passed" in run.stdout) == (0, True), run.stdout + run.stderr
+    assert (run.returncode, "8 passed" in run.stdout) == (0, True), run.stdout + run.stderr
 
 
 USES_CLUSTER = "def test_it(eventflink_cluster):\n    pass\n"

@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -354,6 +355,18 @@ def test_a_file_that_is_not_there_and_a_module_of_another_place_are_named(direct
     (directory / "site-packages").mkdir()
     (directory / "site-packages" / "a.py").write_text("")
     assert local_modules(["a"], directory / "site-packages") == []
+
+
+def test_the_example_of_the_document_is_a_job(directory: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+    [example] = [each for each in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if "@eventflink.job" in each]
+    (directory / "page.py").write_text(example)
+    job = read_job(directory / "page.py")
+    assert [vertex.vertex_id for vertex in job.graph.vertices] == ["orders", "totals", "at_home"]
+    assert [(edge.source, edge.target, edge.input_name, edge.ship) for edge in job.graph.edges] == [
+        ("orders", "totals", "orders", "HASH"),
+        ("orders", "at_home", "o", "REBALANCE"),
+    ]
 
 
 @pytest.mark.usefixtures("directory")
