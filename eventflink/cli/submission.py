@@ -19,14 +19,12 @@ from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
-from eventflink.jobs.job_files import DescribedJob, is_python, read_job
+from eventflink.jobs.job_files import MAX_DOCUMENT_BYTES, DescribedJob, is_python, read_job
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 
 if TYPE_CHECKING:
     from eventflink.cli.job_progress import JobProgress
-
-_MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 
 param_option: Final = click.option(
     "--param",
@@ -65,11 +63,11 @@ def read_document(file: Path) -> str:
     """
     try:
         with click.open_file(str(file), "rb") as stream:
-            data: bytes = stream.read(_MAX_DOCUMENT_BYTES + 1)
+            data: bytes = stream.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
         raise CommandFailed(ExitCode.USAGE, f"{file}: {error.strerror or error}") from error
-    if len(data) > _MAX_DOCUMENT_BYTES:
-        raise CommandFailed(ExitCode.USAGE, f"{file}: longer than {_MAX_DOCUMENT_BYTES} bytes; a job graph is not")
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise CommandFailed(ExitCode.USAGE, f"{file}: longer than {MAX_DOCUMENT_BYTES} bytes; a job graph is not")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -37,7 +37,7 @@ def dev(
         configuration: keys of the configuration, such as `spark.local.memory`; else they have their defaults.
 
     Raises:
-        InvalidJobGraph: the document is no job graph, a vertex was not found, or a chosen vertex is a stream.
+        InvalidJobGraph: the job graph is invalid, a chosen vertex is not in it, or a chosen vertex is a stream.
         ArchiveError: the code cannot be packed.
         VertexFailed: a task failed (`eventflink.workbench.graph_run`); the message has the frames of its own code.
         ConfigurationError: a key of the configuration is unknown, or its value is not usable.

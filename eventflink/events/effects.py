@@ -124,7 +124,7 @@ class TaskDeployment(AttemptRecord):
 def describe_task(
     attempt: AttemptId, graph: JobGraph, vertex: JobVertex, parallelism: int, inputs: tuple[TaskInput, ...], outputs: tuple[str, ...]
 ) -> TaskDeployment:
-    """Return what an attempt is told that follows from its graph alone: neither its slot, nor what a stream or its Spark is to be."""
+    """Return a deployment with the fields that follow from the job graph; slot, stream and Spark are left for the caller to fill in."""
     return TaskDeployment(
         *attempt,
         allocation_id="",

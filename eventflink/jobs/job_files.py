@@ -14,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from eventflink.jobs.local_modules import is_installed
+from eventflink.jobs.archive import ArchiveError
+from eventflink.jobs.local_modules import NEVER_LOCAL
 from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph
@@ -96,7 +97,7 @@ def _read_python(path: Path) -> DescribedJob:
     found = _PYTHON.fullmatch(str(path))
     file, name = (Path(found["file"]), found["name"]) if found else (path, None)
     if not file.is_file():
-        raise InvalidJobGraph(f"{file} cannot be read: there is no such file")
+        raise InvalidJobGraph(f"job file not found: {file}")
     with _loaded(file) as module:
         return describe_python_job(_job_of(module, file, name), file.parent)
 
@@ -105,7 +106,7 @@ def _read_python(path: Path) -> DescribedJob:
 def _loaded(file: Path) -> Iterator[ModuleType]:
     """Load the module of a file, and what it imports that lies beside it, as they are now; this process keeps those that it has.
 
-    What they raise, and what the block does, is told with its line.
+    An error of the module, or of the block, becomes an `InvalidJobGraph` that names the line of the file.
     """
     directory = str(file.absolute().parent)
     kept = _modules_below(directory)
@@ -117,9 +118,9 @@ def _loaded(file: Path) -> Iterator[ModuleType]:
     importlib.invalidate_caches()
     try:
         yield importlib.import_module(file.stem)
-    except (InvalidJobGraph, KeyboardInterrupt):
+    except (InvalidJobGraph, ArchiveError):
         raise
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # A user's module may raise anything, and end the program.
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).resolve() == file.resolve()]
         line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
         where = f"{file}, line {line}" if line is not None else str(file)
@@ -133,15 +134,15 @@ def _loaded(file: Path) -> Iterator[ModuleType]:
 
 
 def _modules_below(directory: str) -> dict[str, ModuleType]:
-    """Return the modules of this process whose files lie there and are not installed, without the program's own."""
+    """Return the modules of this process that Python finds in the directory itself, and those within their packages."""
     root = Path(directory).resolve()
     return {
         name: module
         for name, module in list(sys.modules.items())
-        if name != "__main__"
-        and (file := getattr(module, "__file__", None)) is not None
+        if (file := getattr(module, "__file__", None)) is not None
         and (path := Path(file).resolve()).is_relative_to(root)
-        and not is_installed(path.relative_to(root))
+        and (top := name.partition(".")[0]) not in NEVER_LOCAL
+        and path.relative_to(root).parts[0] in (top, f"{top}.py")
     }
 
 

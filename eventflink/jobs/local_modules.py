@@ -11,6 +11,8 @@ from typing import Final
 from eventflink.jobs.archive import ArchiveError, is_left_behind
 
 _INSTALLED: Final = frozenset({"site-packages", "dist-packages"})
+NEVER_LOCAL: Final = frozenset({"eventflink", "__main__"})
+"""Every TaskExecutor has the first, also where a job lies beside a checkout of it; the second is this process's own program."""
 
 
 def local_modules(names: Iterable[str], directory: Path) -> list[Path]:
@@ -22,22 +24,17 @@ def local_modules(names: Iterable[str], directory: Path) -> list[Path]:
         ArchiveError: a module cannot be read, or is not Python.
 
     """
-    if is_installed(directory.absolute()):
+    if not _INSTALLED.isdisjoint(directory.absolute().parts):
         return []
     found: dict[str, Path] = {}
     wanted = list(names)
     while wanted:
         name = wanted.pop().partition(".")[0]
-        place = _place_of(name, directory) if name not in found else None
+        place = _place_of(name, directory) if name not in found and name not in NEVER_LOCAL else None
         if place is not None:
             found[name] = place
             wanted += [each for source in _sources_of(place) for each in _imported_by(source)]
     return sorted(found.values())
-
-
-def is_installed(path: Path) -> bool:
-    """Tell whether a path is within a directory of installed packages."""
-    return not _INSTALLED.isdisjoint(path.parts)
 
 
 def _place_of(name: str, directory: Path) -> Path | None:

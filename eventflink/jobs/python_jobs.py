@@ -77,7 +77,7 @@ class TaskOutput:
         return self._with(ship="forward", **edge)
 
     def rebalance(self, **edge: Any) -> "TaskOutput":
-        """Share the rows out evenly; for an edge of which more is to be said, such as the `schema` of one between streams."""
+        """Share the rows out evenly; further keys of the edge are named here, such as the `schema` of an edge between streams."""
         return self._with(ship="rebalance", **edge)
 
     def _with(self, **said: Any) -> "TaskOutput":
@@ -215,7 +215,7 @@ class PythonJob:
         """Say how a job is run.
 
         Raises:
-            InvalidPythonJob: a job is no function.
+            InvalidPythonJob: always; the message names the functions that run a job.
 
         """
         name = self.function.__name__
@@ -379,7 +379,7 @@ def sql(statement: str, /, *, id: str, options: Mapping[str, Any] | None = None,
         arguments: outputs of tasks, and values, by the name that the statement has for them.
 
     Raises:
-        InvalidPythonJob: this is no job that is put together.
+        InvalidPythonJob: the call is outside of a function with `@eventflink.job`.
 
     Example:
         `eventflink.sql("SELECT * FROM orders WHERE amount >= :least", id="large", orders=orders(), least=10)`

@@ -156,7 +156,7 @@ class WithheldWrites:
         dropped = _DROPS_VIEW.match(statement)
         if dropped and (dropped["of_all"] or _is_temporary(dropped["name"], client)):
             return command
-        # What is no statement is an error here as well; whether its table is there is not asked.
+        # An invalid statement fails here too; whether its table exists is not checked.
         client.execute_command(_explaining(command))
         self._tell(f"SQL: {' '.join(masked(statement).split())[:_SHOWN]}")
         return _statement(command, _NO_ROWS)

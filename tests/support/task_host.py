@@ -137,8 +137,9 @@ def failing_function(context):
     return context.spark.range(3).select(F.udf(helper.fail, "bigint")("id").alias("d"))
 
 def divide_by_zero(context):
+    from pyspark.errors import ArithmeticException
     try: context.spark.range(1).select(F.lit(1) / F.lit(0)).collect()
-    except Exception as error: raise ValueError(f"{error.getQueryContext()[0].callSite()}; IPython: {'IPython' in sys.modules}")
+    except ArithmeticException as error: raise ValueError(f"{error.getQueryContext()[0].callSite()}; IPython: {'IPython' in sys.modules}")
 """
 SQL = {"task_type": TaskType.SQL, "code_archives": ()}
 HELPER = 'def double(x): return 2 * x\ndef fail(x): raise KeyError("inside Spark")\n'

@@ -19,7 +19,7 @@ from eventflink.cli.main import run
 from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.archive import ArchiveError
 from eventflink.jobs.context import TaskContext
-from eventflink.jobs.job_files import Document, described, read_job
+from eventflink.jobs.job_files import Document, _modules_below, described, read_job
 from eventflink.jobs.local_modules import local_modules
 from eventflink.jobs.python_jobs import InvalidPythonJob
 from eventflink.model.attempts import AttemptId
@@ -299,6 +299,20 @@ def test_a_file_is_read_as_it_is_now_and_this_process_keeps_its_modules(director
     assert sys.modules["helpers"] is helpers
 
 
+def test_a_job_beside_a_checkout_neither_takes_it_along_nor_loads_it_anew(directory: Path) -> None:
+    checkout = Path(eventflink.__file__).parents[1]
+    assert local_modules(["eventflink"], checkout) == []
+    assert not [name for name in _modules_below(str(checkout)) if name.startswith("eventflink")]
+    (directory / "src" / "deep").mkdir(parents=True)
+    (directory / "src" / "deep" / "elsewhere.py").write_text("")
+    sys.path.insert(0, str(directory / "src" / "deep"))
+    kept = importlib.import_module("elsewhere")
+    sys.path.pop(0)
+    assert _modules_below(str(directory)) == {}
+    read_job(directory / "night_job.py")
+    assert sys.modules["elsewhere"] is kept
+
+
 def test_a_program_is_found_by_the_name_of_its_file_or_that_it_was_started_by(directory: Path) -> None:
     program = (
         JOB
@@ -342,7 +356,7 @@ def test_what_is_wrong_with_a_file_is_named_with_its_line(
 
 
 def test_a_file_that_is_not_there_and_a_module_of_another_place_are_named(directory: Path) -> None:
-    with pytest.raises(InvalidJobGraph, match=r"none.py cannot be read: there is no such file"):
+    with pytest.raises(InvalidJobGraph, match=r"job file not found: .*none.py"):
         read_job(directory / "none.py")
     with pytest.raises(InvalidJobGraph, match=r"has no 'weekly' with @eventflink.job; it has nightly"):
         read_job(Path("night_job.py:weekly"))
