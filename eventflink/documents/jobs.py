@@ -30,6 +30,8 @@ class JobRow:
     """The schedule that started it."""
     instant: str | None = None
     """For which instant of the schedule it runs."""
+    after_job_id: str | None = None
+    """The run whose end is this instant; null: no run made it."""
     failure_is_dismissed: bool = False
     """Whether somebody has dismissed the failure of this job."""
 

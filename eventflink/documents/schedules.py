@@ -23,6 +23,8 @@ class DecidedInstant:
     """Why there is none."""
     sentence: str
     """The same in words."""
+    after_job_id: str | None = None
+    """The run whose end is the instant, of several the first; null: no run made it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ class ScheduleRow:
     """Who made this version."""
     stored_at: str
     next: str | None
-    """Its next instant, in its time zone; null: it is paused, or there is none any more."""
+    """Its next instant, in its time zone; null: it is paused, there is none any more, or it follows a job no run of which has ended."""
     paused_since: str | None
     paused_by: str
     paused_because: str
@@ -75,6 +77,8 @@ class ScheduleRow:
     last: DecidedInstant | None
     """What became of the instant that was decided last."""
     backfill: BackfillProgress | None
+    follows: str | None = None
+    """The job the ends of whose runs are its instants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,5 +99,7 @@ class ScheduleDetails(ScheduleRow):
     """Its next ten instants, in its time zone, also while it is paused."""
     history: list[DecidedInstant]
     """What became of the last twenty instants, the newest first."""
+    is_followed_known: bool
+    """Whether there is a run of the job that it follows, or a schedule that starts one; true where it follows none."""
     definition: dict[str, Any]
     """Its document, as `PutSchedule` takes it, without secrets."""

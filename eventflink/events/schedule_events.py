@@ -6,7 +6,7 @@ Values of which the schemas of the same names are made; `log_events.py` has all 
 from dataclasses import dataclass
 
 from eventflink.events.decision import LogEvent
-from eventflink.model.schedules import ScheduleDefinition
+from eventflink.model.schedules import FollowedRun, ScheduleDefinition
 from eventflink.model.statuses import InstantOrigin, SkipReason
 
 
@@ -58,6 +58,16 @@ class ScheduleResumed(ScheduleEvent):
     """Who asked."""
     next_ms: int | None
     """Its next instant; null: there is none."""
+
+
+@dataclass(slots=True)
+class RunFollowed(ScheduleEvent):
+    """A run of the job that the schedule follows has ended: its end is an instant, and is to be decided."""
+
+    instant_ms: int
+    """The instant, in milliseconds since 1970: later than the one before it."""
+    run: FollowedRun
+    """The run."""
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from eventflink.model.attempts import FailureCause
 from eventflink.model.durations import duration_text
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.schedules import ScheduleDefinition
+from eventflink.model.statuses import RunOutcome
 from eventflink.model.texts import printable
 
 _SHOWN_LENGTH: Final = 160
@@ -130,6 +131,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return _joined(event.reason, _by(event.actor))
         case e.ScheduleResumed():
             return _joined(_next(event.next_ms), _by(event.actor))
+        case e.RunFollowed():
+            return f"{iso_time(event.instant_ms)}, the end of '{event.run.job_id}'"
         case e.ScheduleFired():
             return _joined(f"'{event.job_id}' for {iso_time(event.instant_ms)}", _lower(event.origin), _next(event.next_ms))
         case e.InstantQueued():
@@ -273,9 +276,19 @@ def _lower(value: StrEnum) -> str:
     return value.lower().replace("_", " ")
 
 
+_ENDED: Final = {
+    RunOutcome.FINISHED: "has finished",
+    RunOutcome.FAILED: "has failed",
+    RunOutcome.CANCELED: "was cancelled",
+    RunOutcome.ANY: "has ended",
+}
+
+
 def when_of(definition: ScheduleDefinition) -> str:
-    """Return when a schedule fires, in words: `cron 0 2 * * * in Europe/Berlin`, `each 15m`."""
+    """Return when a schedule fires, in words: `cron 0 2 * * * in Europe/Berlin`, `each 15m`, `after 'orders' has finished`."""
     timing = definition.timing
+    if timing.after is not None:
+        return f"after '{timing.after.name}' {_ENDED[timing.after.outcome]}"
     return f"cron {timing.cron} in {timing.time_zone}" if timing.cron else f"each {duration_text(timing.interval_ms)}"
 
 

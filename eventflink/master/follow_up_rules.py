@@ -27,7 +27,8 @@ def decide_follow_up(state: ClusterState, follow_up: FollowUp, context: Context)
             events = jobs[subject].decide_task_cancellations()
         case FollowUpType.COMPLETE_JOB:
             completion = jobs[subject].decide_completion(context)
-            events = [*completion, *state.job_store.decide_archives(completion, context.settings)]
+            archives = state.job_store.decide_archives(completion, context.settings)
+            events = [*completion, *archives, *state.schedules.decide_follow(completion, context)]
         case FollowUpType.FAIL_ALLOCATION:
             events = decide_fail_allocation(state, subject, now_ms)
         case FollowUpType.RESTART_TASKS:

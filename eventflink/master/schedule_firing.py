@@ -6,17 +6,18 @@ that is small. A job that cannot be submitted is a reason for the instant, and s
 
 from collections.abc import Mapping
 from itertools import chain
+from types import MappingProxyType
 from typing import Final
 
 from eventflink.events.inputs import FireSchedule
 from eventflink.events.log_events import BackfillCancelled, InstantQueued, InstantsSkipped, LogEvent, ScheduleFired, SchedulePaused
 from eventflink.master.inputs import FireSchedules
 from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
-from eventflink.master.schedules import Schedule, next_of_backfill
+from eventflink.master.schedules import OF_ITSELF, Schedule, next_of_backfill
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest
-from eventflink.model.schedules import InstantUnknown, ScheduledInstant, due_at, graph_for, instant_after, instant_before, job_id_of
+from eventflink.model.schedules import FollowedRun, InstantUnknown, ScheduledInstant, due_at, graph_for, job_id_of
 from eventflink.model.statuses import CatchUp, InstantOrigin, JobStatus, OverlapPolicy, SkipReason
 from eventflink.model.texts import cut_bytes
 
@@ -69,7 +70,7 @@ def decide_fire_schedule(state: ClusterState, command: FireSchedule, context: Co
     instant_ms = context.now_ms if command.instant_ms is None else command.instant_ms
     values = {each.name: each.value for each in command.parameters}
     try:
-        started = _job_of(state, command.schedule_id, schedule, instant_ms, command.job_id, values, context)
+        started = _job_of(state, command.schedule_id, schedule, instant_ms, command.job_id, context, values=values)
     except (InvalidJobGraph, InstantUnknown) as error:
         return [rejected(command, "InvalidParameters", f"schedule '{command.schedule_id}' cannot start its job with these values: {error}")]
     fired = ScheduleFired(command.schedule_id, instant_ms, schedule.next_ms, InstantOrigin.MANUAL, command.job_id)
@@ -78,11 +79,10 @@ def decide_fire_schedule(state: ClusterState, command: FireSchedule, context: Co
 
 def _decide_due(state: ClusterState, schedule_id: str, schedule: Schedule, instant_ms: int, context: Context) -> list[LogEvent]:
     definition, origin = schedule.definition, InstantOrigin.DUE
-    timing = definition.timing
     if (next_ms := _next_in_time(schedule_id, schedule, instant_ms, context.now_ms)) != instant_ms:
-        last_ms = instant_before(timing, context.now_ms + 1 if next_ms is None else next_ms) or instant_ms
+        last_ms = schedule.instant_before(context.now_ms + 1 if next_ms is None else next_ms) or instant_ms
         return [InstantsSkipped(schedule_id, instant_ms, next_ms, origin, max(last_ms, instant_ms), SkipReason.LATE)]
-    following_ms = instant_after(timing, instant_ms)
+    following_ms = schedule.instant_after(instant_ms)
     running = next(iter(schedule.running), None)
     if (running is None and not schedule.queue) or (definition.overlap is OverlapPolicy.ALLOW and len(schedule.running) < MAX_RUNNING):
         return _start(state, schedule_id, schedule, instant_ms, following_ms, origin, context)
@@ -105,10 +105,10 @@ def _next_in_time(schedule_id: str, schedule: Schedule, instant_ms: int, now_ms:
     """Return the first instant from this one on that is not too late, by what the schedule catches up with; None: there is none."""
     definition, timing = schedule.definition, schedule.definition.timing
     if definition.catch_up is CatchUp.LAST:
-        last_ms = instant_before(timing, now_ms - timing.jitter_ms + 1)  # Of a later one the jitter may not have passed.
+        last_ms = schedule.instant_before(now_ms - timing.jitter_ms + 1)  # Of a later one the jitter may not have passed.
         return instant_ms if last_ms is None else max(instant_ms, last_ms)
     if definition.catch_up is CatchUp.NONE and due_at(schedule_id, timing, instant_ms) < now_ms - LATE_MS:
-        return instant_after(timing, max(instant_ms, now_ms - LATE_MS - 1))
+        return schedule.instant_after(max(instant_ms, now_ms - LATE_MS - 1))
     return instant_ms
 
 
@@ -148,11 +148,12 @@ def _start(
         message = cut_bytes(why, MAX_MESSAGE_LENGTH)
         return [InstantsSkipped(schedule_id, instant_ms, next_ms, origin, instant_ms, SkipReason.REFUSED, message)]
 
+    followed = schedule.followed.get(instant_ms) if origin in OF_ITSELF else None
     job_id = _free_id(state, job_id_of(schedule_id, instant_ms))
     if job_id is None:
         return refused(f"there were {MAX_JOBS_OF_AN_INSTANT} jobs for this instant: some have to leave the memory first")
     try:
-        started = _job_of(state, schedule_id, schedule, instant_ms, job_id, {}, context)
+        started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, followed)
     except InvalidJobGraph as error:
         return refused(str(error))
     return [ScheduleFired(schedule_id, instant_ms, next_ms, origin, job_id), *started]
@@ -164,11 +165,13 @@ def _job_of(
     schedule: Schedule,
     instant_ms: int,
     job_id: str,
-    values: Mapping[str, object],
     context: Context,
+    followed: FollowedRun | None = None,
+    *,
+    values: Mapping[str, object] = MappingProxyType({}),
 ) -> list[LogEvent]:
-    graph = graph_for(schedule.definition, instant_ms, values)
-    scheduled = ScheduledInstant(schedule_id, instant_ms, schedule.version)
+    graph = graph_for(schedule.definition, instant_ms, values, followed)
+    scheduled = ScheduledInstant(schedule_id, instant_ms, schedule.version, followed.job_id if followed is not None else "")
     return state.dispatcher.start_of(job_id, graph_digest(graph), schedule.actor, graph, context, scheduled=scheduled)
 
 

@@ -1,8 +1,9 @@
 """The schedules: the jobs that the cluster starts by itself, and what became of their last instants.
 
 A schedule has one next instant, which is in the log: it is decided once, whoever leads, and then another one is next. So each instant leads
-to one job, or to the reason for none. What is due stands in the agenda, by time. Which job starts, and when not, is decided in
-`schedule_firing.py`; here is what a schedule is, and what the commands of people make of it.
+to one job, or to the reason for none. What is due stands in the agenda, by time. The end of a run is an instant of each schedule that
+follows its job, and is noted by the decision that ends the run. Which job starts, and when not, is decided in `schedule_firing.py`; here is
+what a schedule is, and what the commands of people make of it.
 """
 
 from bisect import bisect_left, insort
@@ -29,6 +30,7 @@ from eventflink.events.log_events import (
     JobResultStored,
     LogEvent,
     RequestRejected,
+    RunFollowed,
     ScheduleDeleted,
     ScheduleFired,
     SchedulePaused,
@@ -39,12 +41,30 @@ from eventflink.master.canonical import DERIVED, require
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.requests import accepted, rejected
 from eventflink.master.settings import Context
-from eventflink.model.schedules import InstantUnknown, ScheduleDefinition, due_at, instant_after, instant_before
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, IllegalTransition, InstantOrigin, SkipReason
+from eventflink.model.job_graph import JobGraph, ParameterValue
+from eventflink.model.schedules import (
+    FollowedRun,
+    InstantUnknown,
+    ScheduleDefinition,
+    due_at,
+    instant_after,
+    instant_before,
+    is_followed,
+    is_within,
+)
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, IllegalTransition, InstantOrigin, InstantValue, SkipReason
 
 MAX_SCHEDULES: Final = 10_000
 HISTORY_SIZE: Final = 20
 """How many decisions about instants each schedule remembers."""
+MAX_FOLLOWERS: Final = 100
+"""How many schedules may follow one job: the end of a run is one decision."""
+MAX_FOLLOWED: Final = 1_000
+"""How many ends of runs a schedule keeps that are not decided."""
+
+
+OF_ITSELF: Final = (InstantOrigin.DUE, InstantOrigin.QUEUED)
+"""Nobody asked for these."""
 
 
 @dataclass(slots=True)
@@ -70,6 +90,8 @@ class PastInstant:
     message: str = ""
     last_ms: int = 0
     """Of several that were skipped together the last one; 0: it is one."""
+    after_job_id: str = ""
+    """The run whose end is the instant; empty: no run made it."""
 
 
 @dataclass(slots=True)
@@ -110,8 +132,33 @@ class Schedule:
     history: list[PastInstant] = field(default_factory=list)
     """The newest last."""
     backfill: Backfill | None = None
+    followed: dict[int, FollowedRun] = field(default_factory=dict)
+    """The ends of runs that are not decided, or whose jobs wait, by their instants, the first first."""
+    followed_ms: int = 0
+    """The last instant that the end of a run made."""
     due_ms: int | None = None
     """When there is something to decide; None: not before something else happens."""
+
+    def instant_after(self, after_ms: int) -> int | None:
+        """Return the first instant after a time that is known; None: there is none. Raises `InstantUnknown`."""
+        if self.definition.timing.after is None:
+            return instant_after(self.definition.timing, after_ms)
+        return next((each for each in self.followed if each > after_ms), None)
+
+    def instant_before(self, before_ms: int) -> int | None:
+        """Return the last instant before a time; None: there is none. Raises `InstantUnknown`."""
+        if self.definition.timing.after is None:
+            return instant_before(self.definition.timing, before_ms)
+        return next((each for each in reversed(self.followed) if each < before_ms), None)
+
+    def undecided(self) -> list[int]:
+        """Return the instants that ends of runs made, and that are not decided."""
+        waiting = set(self.queue)
+        return [each for each in self.followed if each not in waiting]
+
+    def first_undecided(self) -> int | None:
+        """Return the first of these; None: there is none."""
+        return next(iter(self.undecided()), None)
 
     def when_due(self, schedule_id: str, at_ms: int) -> int | None:
         """Return when there is something to decide, after an event at `at_ms`."""
@@ -142,6 +189,8 @@ class Schedules:
     """The jobs that schedules have started and that run, with their schedules."""
     agenda: list[tuple[int, str]] = field(default_factory=list)
     """When something is to be decided of which schedule, the first first."""
+    followers: dict[str, list[str]] = field(default_factory=dict)
+    """Which schedules follow which job, by its name."""
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -150,8 +199,10 @@ class Schedules:
         known, definition = self.schedules.get(command.schedule_id), command.definition
         if known is not None and known.definition == definition:
             return [accepted(command)]
-        if known is None and len(self.schedules) >= MAX_SCHEDULES:
-            return [rejected(command, "TooManySchedules", f"there are {MAX_SCHEDULES} schedules already: delete one")]
+        if (refusal := self._refusal(command, known)) is not None:
+            return [refusal]
+        if definition.timing.after is not None:
+            return self._stored(command, known, known.first_undecided() if known is not None else None)
         from_ms = context.now_ms
         if known is not None and known.next_ms is not None and known.pause is None:
             from_ms = min(from_ms, known.next_ms)  # What had come, and was not decided yet, is not lost by the change.
@@ -163,8 +214,48 @@ class Schedules:
             return [
                 rejected(command, "ScheduleEnded", f"schedule '{command.schedule_id}' has no instant any more: its 'ends' is in the past")
             ]
+        return self._stored(command, known, next_ms)
+
+    @staticmethod
+    def _stored(command: PutSchedule, known: Schedule | None, next_ms: int | None) -> list[LogEvent]:
         version = known.version + 1 if known is not None else 1
-        return [accepted(command), ScheduleStored(command.schedule_id, version, command.actor, definition, next_ms)]
+        return [accepted(command), ScheduleStored(command.schedule_id, version, command.actor, command.definition, next_ms)]
+
+    def _refusal(self, command: PutSchedule, known: Schedule | None) -> RequestRejected | None:
+        """Refuse what is one too many, and a schedule that would start itself again for ever."""
+        if known is None and len(self.schedules) >= MAX_SCHEDULES:
+            return rejected(command, "TooManySchedules", f"there are {MAX_SCHEDULES} schedules already: delete one")
+        after = command.definition.timing.after
+        if after is None:
+            return None
+        others = [each for each in self.followers.get(after.name, ()) if each != command.schedule_id]
+        if len(others) >= MAX_FOLLOWERS:
+            return rejected(command, "TooManySchedules", f"{MAX_FOLLOWERS} schedules follow job '{after.name}' already: delete one")
+        started = {command.definition.job_graph.name: command.schedule_id}
+        waiting = list(started)
+        while waiting:
+            name = waiting.pop()
+            if name == after.name:
+                message = f"schedule '{command.schedule_id}' would start itself: it follows job '{name}', which '{started[name]}' starts"
+                return rejected(command, "InvalidSchedule", message)
+            for schedule_id in self.followers.get(name, ()):
+                following = self.schedules[schedule_id].definition.job_graph.name
+                if schedule_id != command.schedule_id and following not in started:
+                    started[following] = schedule_id
+                    waiting.append(following)
+        return None
+
+    def decide_follow(self, completion: list[LogEvent], context: Context) -> list[LogEvent]:
+        """Note the end of a run for each schedule that follows its job."""
+        events: list[LogEvent] = []
+        for stored in completion:
+            if isinstance(stored, JobResultStored):
+                job = self.dispatcher.jobs[stored.job_id]
+                graph = job.execution_graph.graph
+                for schedule_id in self.followers.get(graph.name, ()):
+                    known = self.schedules[schedule_id]
+                    events.extend(_followed(schedule_id, known, stored, graph, context.now_ms))
+        return events
 
     def decide_delete_schedule(self, command: DeleteSchedule) -> list[LogEvent]:
         """Remove a schedule."""
@@ -189,7 +280,8 @@ class Schedules:
         if known.pause is None:
             return [accepted(command)]
         try:
-            next_ms = instant_after(known.definition.timing, context.now_ms - 1)
+            timing = known.definition.timing
+            next_ms = instant_after(timing, context.now_ms - 1) if timing.after is None else known.first_undecided()
         except InstantUnknown as error:
             return [_not_computable(command, error)]
         return [accepted(command), ScheduleResumed(command.schedule_id, command.actor, next_ms)]
@@ -202,6 +294,9 @@ class Schedules:
         if known.backfill is not None:
             message = f"schedule '{command.schedule_id}' has a back-fill already: cancel it, or wait for its end"
             return [rejected(command, "BackfillInProgress", message)]
+        if (after := known.definition.timing.after) is not None:
+            message = f"schedule '{command.schedule_id}' has no instants but the ends of runs of '{after.name}': run that again"
+            return [rejected(command, "NothingToBackfill", message)]
         try:
             next_ms = next_of_backfill(known.definition, command, None)
         except InstantUnknown as error:
@@ -276,14 +371,20 @@ class Schedules:
         if known is None:
             known = self.schedules[event.schedule_id] = Schedule(event.definition, event.version, event.actor, at_ms, event.next_ms)
         else:
+            self._unfollow(event.schedule_id, known)
             known.definition, known.version, known.actor = event.definition, event.version, event.actor
             known.stored_at_ms, known.next_ms = at_ms, event.next_ms
+        if (after := event.definition.timing.after) is not None:
+            self.followers.setdefault(after.name, []).append(event.schedule_id)
+        else:
+            known.followed = {each: run for each, run in known.followed.items() if each in known.queue}
         self._plan(event.schedule_id, known, at_ms)
 
     def apply_schedule_deleted(self, event: ScheduleDeleted) -> None:
         """Forget the schedule; its jobs run on, and are jobs as any other."""
         known = self.schedule(event.schedule_id)
         self._leave_agenda(event.schedule_id, known)
+        self._unfollow(event.schedule_id, known)
         for job_id in [job_id for job_id, schedule_id in self.jobs.items() if schedule_id == event.schedule_id]:
             del self.jobs[job_id]
         del self.schedules[event.schedule_id]
@@ -304,6 +405,16 @@ class Schedules:
         known.pause, known.next_ms = None, event.next_ms
         self._plan(event.schedule_id, known, at_ms)
 
+    def apply_run_followed(self, event: RunFollowed, at_ms: int) -> None:
+        """Have the end of a run as an instant that is to be decided."""
+        known = self.schedule(event.schedule_id)
+        if known.definition.timing.after is None or event.instant_ms <= known.followed_ms:
+            raise IllegalTransition(f"schedule '{event.schedule_id}' follows no job, or {event.instant_ms} is not after its last instant")
+        known.followed[event.instant_ms], known.followed_ms = event.run, event.instant_ms
+        if known.next_ms is None:
+            known.next_ms = event.instant_ms
+        self._plan(event.schedule_id, known, at_ms)
+
     def apply_schedule_fired(self, event: ScheduleFired, at_ms: int) -> None:
         """Remember the job, which runs."""
         known = self.schedule(event.schedule_id)
@@ -316,7 +427,9 @@ class Schedules:
             known.backfill.started += 1
         else:
             known.running[event.job_id] = event.instant_ms
-        known.remember(PastInstant(event.instant_ms, at_ms, event.origin, event.job_id))
+        run = known.followed.pop(event.instant_ms, None) if event.origin in OF_ITSELF else None
+        after_job_id = run.job_id if run is not None else ""
+        known.remember(PastInstant(event.instant_ms, at_ms, event.origin, event.job_id, after_job_id=after_job_id))
         self._plan(event.schedule_id, known, at_ms)
 
     def apply_instant_queued(self, event: InstantQueued, at_ms: int) -> None:
@@ -334,7 +447,11 @@ class Schedules:
             known.backfill.skipped += 1
             self._end_backfill(known)
         last_ms = event.last_ms if event.last_ms != event.instant_ms else 0
-        known.remember(PastInstant(event.instant_ms, at_ms, event.origin, "", event.reason, event.message, last_ms))
+        skipped = [each for each in known.followed if event.origin in OF_ITSELF and event.instant_ms <= each <= event.last_ms]
+        after_job_id = next((known.followed[each].job_id for each in skipped), "")
+        for each in skipped:
+            del known.followed[each]
+        known.remember(PastInstant(event.instant_ms, at_ms, event.origin, "", event.reason, event.message, last_ms, after_job_id))
         self._plan(event.schedule_id, known, at_ms)
 
     def apply_backfill_started(self, event: BackfillStarted, at_ms: int) -> None:
@@ -404,6 +521,12 @@ class Schedules:
         if known.due_ms is not None:
             insort(self.agenda, (known.due_ms, schedule_id))
 
+    def _unfollow(self, schedule_id: str, known: Schedule) -> None:
+        if (after := known.definition.timing.after) is not None:
+            self.followers[after.name].remove(schedule_id)
+            if not self.followers[after.name]:
+                del self.followers[after.name]
+
     def _leave_agenda(self, schedule_id: str, known: Schedule) -> None:
         if known.due_ms is not None:
             del self.agenda[bisect_left(self.agenda, (known.due_ms, schedule_id))]
@@ -419,12 +542,37 @@ class Schedules:
             for job_id in (*known.running, *(known.backfill.running if known.backfill is not None else ()))
         }
         require(running == self.jobs, "schedules and their jobs contradict each other")
+        follows = {(known.definition.timing.after.name, each) for each, known in self.schedules.items() if known.definition.timing.after}
+        require({(name, each) for name, ids in self.followers.items() for each in ids} == follows, "the followers of jobs are stale")
         require(
             all(job_id in self.dispatcher.jobs and job_id not in self.dispatcher.ended for job_id in self.jobs),
             "a job that counts as a running one of a schedule has ended",
         )
         for schedule_id, known in self.schedules.items():
             require(known.queue == sorted(set(known.queue)), f"the instants that wait of schedule '{schedule_id}' are in no order")
+            first_ms = known.first_undecided()
+            is_next = first_ms == known.next_ms if known.definition.timing.after is not None else first_ms is None
+            require(is_next and list(known.followed) == sorted(known.followed), f"the ends that '{schedule_id}' follows are in no order")
+
+
+def _followed(schedule_id: str, known: Schedule, stored: JobResultStored, graph: JobGraph, now_ms: int) -> list[LogEvent]:
+    """Return the instant that this end is, if it is one; where too many wait, the first of them gets no job."""
+    timing = known.definition.timing
+    instant_ms = max(now_ms, known.followed_ms + 1)
+    try:
+        if timing.after is None or not is_followed(timing.after, stored.status) or not is_within(timing, instant_ms):
+            return []
+    except InstantUnknown:  # The schedule is paused for it when the instant is decided.
+        pass
+    events: list[LogEvent] = []
+    undecided = known.undecided()
+    if len(undecided) >= MAX_FOLLOWED:
+        first, following = undecided[:2]
+        message = f"{MAX_FOLLOWED} ends of runs waited"
+        events.append(InstantsSkipped(schedule_id, first, following, InstantOrigin.DUE, first, SkipReason.QUEUE_FULL, message))
+    taken = {each.name for each in known.definition.instant_parameters if each.value is InstantValue.PARAMETER}
+    values = tuple(ParameterValue(each.name, each.value) for each in graph.parameters if each.name in taken and each.value is not None)
+    return [*events, RunFollowed(schedule_id, instant_ms, FollowedRun(stored.job_id, values))]
 
 
 def _not_computable(command: ScheduleCommand, error: InstantUnknown) -> RequestRejected:

@@ -10,6 +10,7 @@ from pydantic import Field
 CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
 MAX_CALLABLE_LENGTH: Final = 512
 MAX_NAME_LENGTH: Final = 64
+MAX_JOB_NAME_LENGTH: Final = 256
 _NAME: Final = rf"^[A-Za-z_][A-Za-z0-9_]{{0,{MAX_NAME_LENGTH - 1}}}$"
 _COMPARED: Final = 128
 """How much of a wrong name is compared with the right ones."""

@@ -30,6 +30,7 @@ from eventflink.model.document_faults import describe_faults, describe_value, pl
 from eventflink.model.document_fields import (
     CALLABLE_PATTERN,
     MAX_CALLABLE_LENGTH,
+    MAX_JOB_NAME_LENGTH,
     MAX_NAME_LENGTH,
     Column,
     Name,
@@ -357,7 +358,7 @@ class JobGraphDocument(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(min_length=1, max_length=256)
+    name: str = Field(min_length=1, max_length=MAX_JOB_NAME_LENGTH)
     # Of many thousands of faults to write down the first three takes longer than a lease: those of one vertex are enough.
     vertices: Annotated[list[VertexDocument], Field(min_length=1, max_length=MAX_VERTICES), FailFast()]
     edges: list[EdgeDocument] = Field(default_factory=list, max_length=10 * MAX_VERTICES)

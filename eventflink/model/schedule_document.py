@@ -10,6 +10,7 @@ The rule it keeps: what is accepted can fire. The schedule has an instant, and i
 
 import datetime as dt
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
@@ -17,13 +18,15 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from eventflink.model.document_faults import describe_faults, describe_value, place_in
-from eventflink.model.document_fields import Name, did_you_mean
+from eventflink.model.document_fields import MAX_JOB_NAME_LENGTH, Name, did_you_mean
 from eventflink.model.document_text import Path
 from eventflink.model.durations import DURATION_RULE, duration_ms_of, duration_text
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, load_document, to_document
 from eventflink.model.job_parameters import MAX_PARAMETERS, given_values
 from eventflink.model.schedules import (
+    FollowedJob,
+    FollowedRun,
     InstantParameter,
     InstantUnknown,
     ScheduleDefinition,
@@ -32,7 +35,7 @@ from eventflink.model.schedules import (
     instant_after,
     local_time,
 )
-from eventflink.model.statuses import CatchUp, InstantValue, OverlapPolicy
+from eventflink.model.statuses import CatchUp, InstantValue, OverlapPolicy, RunOutcome
 
 MIN_INTERVAL_MS: Final = 1_000
 MAX_INTERVAL_MS: Final = 366 * 86_400_000
@@ -53,6 +56,11 @@ _NAMED: Final[Mapping[str, str]] = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+
+
+_AFTER_A_RUN: Final = ("run", "parameter")
+_NOT_AFTER_A_RUN: Final = ("previous-date", "previous-timestamp")
+"""What parameters are given of an instant that the end of a run made, and what not."""
 
 
 class InvalidSchedule(Exception):
@@ -124,11 +132,25 @@ def _day(value: object) -> object:
 Time = Annotated[dt.datetime | None, BeforeValidator(_time)]
 
 
+class FollowedDocument(BaseModel):
+    """The job whose runs make the instants."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    job: str = Field(min_length=1, max_length=MAX_JOB_NAME_LENGTH)
+    ended: Literal["finished", "failed", "canceled", "any"] = "finished"
+
+
+def _followed(value: object) -> object:
+    return {"job": value} if isinstance(value, str) else value
+
+
 class ScheduleDocument(BaseModel):
     """The whole document; its job is read apart."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
+    after: Annotated[FollowedDocument | None, BeforeValidator(_followed)] = None
     cron: Annotated[str | None, BeforeValidator(_cron)] = None
     interval: Annotated[int | None, _duration(MAX_INTERVAL_MS, MIN_INTERVAL_MS)] = None
     time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
@@ -136,10 +158,10 @@ class ScheduleDocument(BaseModel):
     ends: Time = None
     excluded_days: list[Annotated[str, BeforeValidator(_day)]] = Field(default_factory=list, alias="except", max_length=MAX_EXCLUDED_DAYS)
     jitter: Annotated[int, _duration(MAX_JITTER_MS, 0)] = 0
-    catch_up: Literal["none", "last", "all"] = "last"
+    catch_up: Literal["none", "last", "all"] | None = None
     overlap: Literal["skip", "queue", "cancel", "allow"] = "skip"
     parameters: dict[Name, Any] = Field(default_factory=dict, max_length=MAX_PARAMETERS)
-    instant_parameters: dict[Name, Literal["date", "previous-date", "timestamp", "previous-timestamp"]] = Field(
+    instant_parameters: dict[Name, Literal["date", "previous-date", "timestamp", "previous-timestamp", "run", "parameter"]] = Field(
         default_factory=dict, max_length=MAX_PARAMETERS
     )
     description: str = Field("", max_length=MAX_DESCRIPTION_LENGTH)
@@ -147,8 +169,12 @@ class ScheduleDocument(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.cron is None) == (self.interval is None):
-            raise ValueError("a schedule has either a 'cron' or an 'interval'")
+        if sum(each is not None for each in (self.cron, self.interval, self.after)) != 1:
+            raise ValueError("a schedule has one of 'cron', 'interval' and 'after'")
+        wrong = _NOT_AFTER_A_RUN if self.after is not None else _AFTER_A_RUN
+        if (name := next((name for name, value in self.instant_parameters.items() if value in wrong), None)) is not None:
+            where = "a schedule with 'after' has no instant before" if self.after is not None else "it is for a schedule with 'after'"
+            raise ValueError(f"instant_parameters.{name}: {describe_value(self.instant_parameters[name])} is not known: {where}")
         if both := self.parameters.keys() & self.instant_parameters.keys():
             raise ValueError(f"instant_parameters.{min(both)}: 'parameters' says what it is already")
         return self
@@ -163,6 +189,7 @@ class ScheduleDocument(BaseModel):
             ends_at_ms=_ms_of(self.ends, self.time_zone) if self.ends is not None else None,
             excluded_days=tuple(sorted(set(self.excluded_days))),
             jitter_ms=self.jitter,
+            after=FollowedJob(self.after.job, RunOutcome(self.after.ended.upper())) if self.after is not None else None,
         )
 
 
@@ -232,7 +259,7 @@ def check_schedule(document: object, text: str | None = None) -> ScheduleDefinit
 
     """
     if not isinstance(document, Mapping):
-        raise InvalidSchedule(f"a schedule is a mapping with 'cron' and 'job', not {describe_value(document)}")
+        raise InvalidSchedule(f"a schedule is a mapping with 'cron', 'interval' or 'after', and 'job', not {describe_value(document)}")
 
     def around(path: Path) -> str:
         return place_in(document, text, path)
@@ -242,7 +269,7 @@ def check_schedule(document: object, text: str | None = None) -> ScheduleDefinit
         definition = ScheduleDefinition(
             timing=parsed.to_timing(),
             job_graph=check_job_graph(parsed.job),
-            catch_up=CatchUp(parsed.catch_up.upper()),
+            catch_up=CatchUp((parsed.catch_up or ("all" if parsed.after is not None else "last")).upper()),
             overlap=OverlapPolicy(parsed.overlap.upper()),
             parameters=given_values(parsed.parameters),
             instant_parameters=tuple(
@@ -262,11 +289,30 @@ def check_schedule(document: object, text: str | None = None) -> ScheduleDefinit
 
 
 def _check_first(definition: ScheduleDefinition) -> None:
+    if definition.timing.after is not None:
+        _check_of_runs(definition)
+        return
     first_ms = instant_after(definition.timing, definition.timing.starts_at_ms - 1)
     if first_ms is None:
         raise InvalidSchedule("it never fires: there is no instant between 'starts' and 'ends' that is not on a day of 'except'")
     try:
         graph_for(definition, first_ms, {})
+    except InvalidJobGraph as error:
+        raise InvalidSchedule(f"{error}; 'parameters' and 'instant_parameters' of the schedule give values") from error
+
+
+def _check_of_runs(definition: ScheduleDefinition) -> None:
+    """Check what is known before a run ends: that the parameters are there, and have values."""
+    of_run = {each.name for each in definition.instant_parameters if each.value is InstantValue.PARAMETER}
+    declared = {each.name for each in definition.job_graph.parameters}
+    if unknown := of_run - declared:
+        name = min(unknown)
+        raise InvalidSchedule(f"instant_parameters.{name}: unknown parameter{did_you_mean(name, declared)}; the job declares none of it")
+    known = tuple(each for each in definition.job_graph.parameters if each.name not in of_run)
+    given = tuple(each for each in definition.instant_parameters if each.name not in of_run)
+    rest = replace(definition, job_graph=replace(definition.job_graph, parameters=known), instant_parameters=given)
+    try:
+        graph_for(rest, definition.timing.starts_at_ms, {}, FollowedRun("run"))
     except InvalidJobGraph as error:
         raise InvalidSchedule(f"{error}; 'parameters' and 'instant_parameters' of the schedule give values") from error
 
@@ -283,6 +329,8 @@ def schedule_document(definition: ScheduleDefinition) -> dict[str, Any]:
     """Return the document that `check_schedule` turns into this schedule; raises `InvalidJobGraph` as `to_document` does."""
     timing = definition.timing
     when: dict[str, Any] = {"cron": timing.cron} if timing.cron else {"interval": duration_text(timing.interval_ms)}
+    if timing.after is not None:
+        when = {"after": {"job": timing.after.name, "ended": timing.after.outcome.lower()}}
     when |= {"time_zone": timing.time_zone}
     if timing.starts_at_ms:
         when["starts"] = _written_time(timing, timing.starts_at_ms)

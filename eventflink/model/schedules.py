@@ -1,5 +1,7 @@
 """A schedule as the core and the log know it: the job that it starts, its instants, and what it does when they come late or too soon.
 
+Instants are times of a cron expression, or of an interval, or the ends of another job's runs.
+
 What people write, and every check of it, is in `schedule_document.py`. Here is what follows from a schedule that was checked: which instant
 comes next, and which values the parameters of a job have for it. The rule it keeps: an instant is computed once, by the leader, and written
 into the log; so a replay asks nothing here, and a later version of the time zone database changes nothing that has happened.
@@ -17,7 +19,7 @@ from cronsim import CronSim, CronSimError
 
 from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.job_graph_document import bind_parameters
-from eventflink.model.statuses import CatchUp, InstantValue, OverlapPolicy
+from eventflink.model.statuses import CatchUp, InstantValue, JobStatus, OverlapPolicy, RunOutcome
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MS: Final = dt.timedelta(milliseconds=1)
@@ -32,14 +34,24 @@ class InstantUnknown(Exception):
     """The instants of a schedule cannot be computed on this host; the message says why."""
 
 
+@dataclass(slots=True)
+class FollowedJob:
+    """A job whose runs make the instants of a schedule: each end is one."""
+
+    name: str
+    """Of the job; its runs are all jobs of this name, whatever started them."""
+    outcome: RunOutcome = RunOutcome.FINISHED
+    """Which ends."""
+
+
 @dataclass(slots=True, kw_only=True)
 class ScheduleTiming:
-    """The instants of a schedule: by a cron expression in a time zone, or by an interval."""
+    """The instants of a schedule: by a cron expression in a time zone, by an interval, or by the runs of another job."""
 
     cron: str = ""
-    """Minute, hour, day of the month, month and day of the week; empty: `interval_ms` says it."""
+    """Minute, hour, day of the month, month and day of the week; empty: another field says it."""
     interval_ms: int = 0
-    """Between two instants, counted from `starts_at_ms`; 0: `cron` says it."""
+    """Between two instants, counted from `starts_at_ms`; 0: another field says it."""
     time_zone: str = "UTC"
     """A name of the IANA time zone database, in which cron expressions and days are read."""
     starts_at_ms: int = 0
@@ -50,6 +62,8 @@ class ScheduleTiming:
     """Days without an instant, such as 2026-12-25, in order."""
     jitter_ms: int = 0
     """A job starts up to so much later than its instant: by how much follows from the schedule's id and the instant."""
+    after: FollowedJob | None = None
+    """The job whose runs make the instants; null: another field says it."""
 
 
 @dataclass(slots=True)
@@ -92,10 +106,33 @@ class ScheduledInstant:
     """The instant, in milliseconds since 1970."""
     version: int
     """Of the schedule, from 1 on: each change of it is a version."""
+    after_job_id: str = ""
+    """The run whose end is the instant; empty: no run made it."""
+
+
+@dataclass(slots=True)
+class FollowedRun:
+    """A run whose end is an instant."""
+
+    job_id: str
+    """The run."""
+    parameters: tuple[ParameterValue, ...] = ()
+    """The values that it had, of those parameters that the schedule takes from it."""
+
+
+def is_followed(after: FollowedJob, status: JobStatus) -> bool:
+    """Return whether this end of a run is an instant."""
+    return after.outcome is RunOutcome.ANY or after.outcome.value == status.value
+
+
+def is_within(timing: ScheduleTiming, time_ms: int) -> bool:
+    """Return whether a time may be an instant, by the begin, the end and the days without one. Raises as `instant_after`."""
+    in_bounds = timing.starts_at_ms <= time_ms and (timing.ends_at_ms is None or time_ms < timing.ends_at_ms)
+    return in_bounds and (not timing.excluded_days or local_day(timing, time_ms) not in timing.excluded_days)
 
 
 def instant_after(timing: ScheduleTiming, after_ms: int) -> int | None:
-    """Return the first instant after a time; None: there is none.
+    """Return the first instant after a time; None: there is none, or it is not known before a run ends.
 
     Raises:
         InstantUnknown: the host does not know the time zone, or the cron expression is none.
@@ -151,8 +188,16 @@ def job_id_of(schedule_id: str, instant_ms: int) -> str:
     return f"{schedule_id}-{time:%Y%m%dT%H%M%S}{fraction}Z"
 
 
-def graph_for(definition: ScheduleDefinition, instant_ms: int, given: Mapping[str, object]) -> JobGraph:
-    """Return the graph of the job that runs for an instant, all of its parameters bound; those that are `given` have these values.
+def graph_for(
+    definition: ScheduleDefinition, instant_ms: int, given: Mapping[str, object], followed: FollowedRun | None = None
+) -> JobGraph:
+    """Return the graph of the job that runs for an instant, all of its parameters bound.
+
+    Args:
+        definition: of the schedule.
+        instant_ms: the instant.
+        given: values that count whatever the schedule says.
+        followed: the run whose end is the instant; None: no run made it, and what is to be taken from one keeps the job's default.
 
     Raises:
         InvalidJobGraph: as `bind_parameters`.
@@ -160,7 +205,14 @@ def graph_for(definition: ScheduleDefinition, instant_ms: int, given: Mapping[st
 
     """
     values: dict[str, object] = {each.name: each.value for each in definition.parameters}
-    values |= {each.name: _value_of(definition.timing, each.value, instant_ms) for each in definition.instant_parameters}
+    of_run = {each.name: each.value for each in followed.parameters} if followed is not None else {}
+    for each in definition.instant_parameters:
+        if each.value is InstantValue.PARAMETER:
+            values |= {each.name: of_run[each.name]} if each.name in of_run else {}
+        elif each.value is InstantValue.RUN:
+            values |= {each.name: followed.job_id} if followed is not None else {}
+        else:
+            values[each.name] = _value_of(definition.timing, each.value, instant_ms)
     return bind_parameters(definition.job_graph, values | dict(given))
 
 
@@ -188,6 +240,8 @@ def _previous_or_same(timing: ScheduleTiming, instant_ms: int) -> int:
 
 
 def _next(timing: ScheduleTiming, after_ms: int) -> int | None:
+    if timing.after is not None:
+        return None
     if timing.interval_ms > 0:
         passed = (after_ms - timing.starts_at_ms) // timing.interval_ms
         return _known(timing.starts_at_ms + (passed + 1) * timing.interval_ms)
@@ -197,6 +251,8 @@ def _next(timing: ScheduleTiming, after_ms: int) -> int | None:
 
 
 def _previous(timing: ScheduleTiming, before_ms: int) -> int | None:
+    if timing.after is not None:
+        return None
     if timing.interval_ms > 0:
         passed = (before_ms - 1 - timing.starts_at_ms) // timing.interval_ms
         return _known(timing.starts_at_ms + passed * timing.interval_ms)

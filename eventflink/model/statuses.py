@@ -278,6 +278,19 @@ class InstantValue(UpperStrEnum):
     """The instant itself: the end of the time that has passed since the instant before."""
     PREVIOUS_TIMESTAMP = auto()
     """The instant before: the begin of that time."""
+    RUN = auto()
+    """Of a schedule that follows a job: the id of the run whose end is the instant."""
+    PARAMETER = auto()
+    """Of a schedule that follows a job: the value that the run had of the parameter of the same name."""
+
+
+class RunOutcome(UpperStrEnum):
+    """Which ends of a job's runs a schedule follows."""
+
+    FINISHED = auto()
+    FAILED = auto()
+    CANCELED = auto()
+    ANY = auto()
 
 
 class InstantOrigin(UpperStrEnum):

@@ -115,6 +115,7 @@ def row_fields(job: JobMaster, now_ms: int) -> dict[str, Any]:
         "rerun_of": job.rerun_of or None,
         "schedule_id": job.scheduled.schedule_id if job.scheduled is not None else None,
         "instant": iso_time(job.scheduled.instant_ms) if job.scheduled is not None else None,
+        "after_job_id": (job.scheduled.after_job_id or None) if job.scheduled is not None else None,
         "failure_is_dismissed": job.failure_is_dismissed,
     }
 

@@ -1,6 +1,6 @@
 """The schedules of a cluster, each with what became of its last instants, and those that come next."""
 
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from eventflink.documents.schedules import BackfillProgress, DecidedInstant, ScheduleDetails, ScheduleList, ScheduleRow
@@ -65,8 +65,17 @@ def schedule_view(fold: Fold, schedule_id: str) -> ScheduleDetails:
         overlap=definition.overlap,
         upcoming=upcoming,
         history=[_decided(timing, past) for past in reversed(schedule.history)],
+        is_followed_known=timing.after is None or _is_known(fold, timing.after.name),
         definition=shown(schedule_document(definition)),
     )
+
+
+def _is_known(fold: Fold, name: str) -> bool:
+    known = fold.master.schedules.schedules.values()
+    graphs = chain(
+        (job.execution_graph.graph for job in fold.master.dispatcher.jobs.values()), (each.definition.job_graph for each in known)
+    )
+    return any(graph.name == name for graph in graphs)
 
 
 def _row_fields(schedule_id: str, schedule: Schedule) -> dict[str, Any]:
@@ -88,6 +97,7 @@ def _row_fields(schedule_id: str, schedule: Schedule) -> dict[str, Any]:
         "running": list(schedule.running),
         "queued": len(schedule.queue),
         "last": _decided(timing, schedule.history[-1]) if schedule.history else None,
+        "follows": timing.after.name if timing.after is not None else None,
         "backfill": _backfill(timing, schedule.backfill) if schedule.backfill is not None else None,
     }
 
@@ -110,6 +120,8 @@ def _backfill(timing: ScheduleTiming, backfill: Backfill) -> BackfillProgress:
 
 def _decided(timing: ScheduleTiming, past: PastInstant) -> DecidedInstant:
     what = _WHENCE[past.origin] if past.skipped is None else _WHY[past.skipped]
+    if past.after_job_id and not past.last_ms:
+        what = f"{what}, after the end of '{past.after_job_id}'"
     return DecidedInstant(
         instant=_local(timing, past.instant_ms),
         last=_local(timing, past.last_ms) if past.last_ms else None,
@@ -118,6 +130,7 @@ def _decided(timing: ScheduleTiming, past: PastInstant) -> DecidedInstant:
         job_id=past.job_id or None,
         skipped=past.skipped,
         sentence=one_sentence(f"{what}: {past.message}" if past.message else what),
+        after_job_id=past.after_job_id or None,
     )
 
 

@@ -1,5 +1,6 @@
-"""A schedule fires on a real cluster while its leaders are killed: each instant is decided once, and its job runs once."""
+"""Schedules fire on a real cluster while its leaders are killed: each instant is decided once, each end of a run followed by one job."""
 
+import datetime as dt
 import json
 from collections.abc import Iterator
 from functools import partial
@@ -10,6 +11,7 @@ import pytest
 from eventflink import connect
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
+from eventflink.documents.schedules import ScheduleDetails
 from eventflink.events.log_events import InstantsSkipped, ScheduleFired
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import UnknownSchedule
@@ -28,6 +30,11 @@ HERE = pathlib.Path({here!r})
 def note(context):
     with open(HERE / "ran", "a") as ran:
         ran.write(context.parameters["at"].isoformat() + "\\n")
+
+
+def copy(context):
+    with open(HERE / "copied", "a") as copied:
+        copied.write(context.parameters["at"].isoformat() + " " + context.parameters["source"] + "\\n")
 """
 
 DOCUMENT = """
@@ -36,6 +43,16 @@ overlap: queue
 catch_up: all
 instant_parameters: {at: timestamp}
 job: note.json
+"""
+
+FOLLOWING = """
+after: note
+overlap: queue
+instant_parameters: {at: parameter, source: run}
+job:
+  name: copy
+  parameters: {at: {type: timestamp}, source: {type: string}}
+  vertices: [{id: copy, python: "note:copy"}]
 """
 
 GRAPH = {"name": "note", "parameters": {"at": {"type": "timestamp"}}, "vertices": [{"id": "note", "python": "note:note"}]}
@@ -65,7 +82,9 @@ def test_each_instant_has_its_job_once_over_killed_leaders(
     (tmp_path / "schedule.yaml").write_text(DOCUMENT)
     options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "schedule"]
     assert run([*options, "put", "often", str(tmp_path / "schedule.yaml"), "--code", str(tmp_path / "note.py")]) == ExitCode.OK
-    ran = tmp_path / "ran"
+    (tmp_path / "following.yaml").write_text(FOLLOWING)
+    assert run([*options, "put", "next", str(tmp_path / "following.yaml"), "--code", str(tmp_path / "note.py")]) == ExitCode.OK
+    ran, copied = tmp_path / "ran", tmp_path / "copied"
     for number, successor in enumerate(("third", "fourth")):
         wait_until(partial(_has_run, ran, 3 * number + 2), "jobs of the schedule run", WAIT_S)
         _kill_the_leader(cluster, successor)
@@ -76,7 +95,11 @@ def test_each_instant_has_its_job_once_over_killed_leaders(
         assert client.schedule("often").paused_because == "enough"
         wait_until(lambda: not client.schedule("often").running, "the last job has ended", WAIT_S)
         fired = _fired(cluster)
+        wait_until(lambda: _is_idle(client.schedule("next"), len(fired), copied), "each run was followed by a job", WAIT_S)
+        assert sorted(copied.read_text().splitlines()) == sorted(f"{_time(event)} {event.job_id}" for event in fired)
         assert all(client.job(event.job_id).status() is JobStatus.FINISHED for event in fired)
+        [newest, *_] = client.schedule("next").history
+        assert client.job(newest.job_id or "").details().after_job_id == newest.after_job_id
         assert not [event for _, decision in cluster.decisions() for event in decision.events if isinstance(event, InstantsSkipped)]
         at_ms = [event.instant_ms for event in fired]
         assert at_ms == list(range(at_ms[0], at_ms[-1] + 1, 1_000)), "each instant, once, in order"
@@ -84,6 +107,7 @@ def test_each_instant_has_its_job_once_over_killed_leaders(
         assert run([*options, "backfill", "often", "--from", "2026-01-01T00:00:00", "--to", "2026-01-01T00:00:05", "--at-once", "2"]) == 0
         wait_until(lambda: len(_lines(ran)) == len(fired) + 5, "the back-fill runs", WAIT_S)
         wait_until(lambda: client.schedule("often").backfill is None, "the back-fill has ended", WAIT_S)
+        wait_until(lambda: len(copied.read_text().splitlines()) == len(fired) + 5, "the runs of the back-fill are followed", WAIT_S)
         [*_, last] = _fired(cluster)
         assert (last.origin, last.job_id) == (InstantOrigin.BACKFILL, "often-20260101T000004Z")
         capsys.readouterr()
@@ -99,7 +123,16 @@ def test_each_instant_has_its_job_once_over_killed_leaders(
 
 
 def _fired(cluster: RunningCluster) -> list[ScheduleFired]:
-    return [event for _, decision in cluster.decisions() for event in decision.events if isinstance(event, ScheduleFired)]
+    events = [event for _, decision in cluster.decisions() for event in decision.events]
+    return [event for event in events if isinstance(event, ScheduleFired) and event.schedule_id == "often"]
+
+
+def _time(event: ScheduleFired) -> str:
+    return dt.datetime.fromtimestamp(event.instant_ms / 1_000, dt.UTC).isoformat()
+
+
+def _is_idle(schedule: ScheduleDetails, least: int, copied: Path) -> bool:
+    return len(copied.read_text().splitlines()) >= least and not schedule.running and not schedule.queued
 
 
 def _has_run(file: Path, least: int) -> bool:

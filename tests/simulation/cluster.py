@@ -192,6 +192,7 @@ class Cluster(VirtualCluster):
 
         """
         self.observer.validate()
+        self.observer.ledger.schedules.check_followed(self.observer.fold.last_offset)
         for seat in self.seats:
             participant = seat.host.participant if seat.host is not None else None
             if participant is not None and seat.master_id != lasting:

@@ -137,6 +137,7 @@ class Ledger:
             e.ScheduleStored: self.schedules.stored,
             e.ScheduleDeleted: self.schedules.deleted,
             e.ScheduleResumed: self.schedules.resumed,
+            e.RunFollowed: self.schedules.followed,
             e.ScheduleFired: self.schedules.fired,
             e.InstantQueued: self.schedules.queued,
             e.InstantsSkipped: self.schedules.skipped,

@@ -9,12 +9,14 @@ from typing import Any, Final
 
 from eventflink.events import log_events as e
 from eventflink.model.schedules import ScheduleDefinition
-from eventflink.model.statuses import InstantOrigin, OverlapPolicy
+from eventflink.model.statuses import InstantOrigin, JobStatus, OverlapPolicy, RunOutcome
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
 
 _SHARE: Final = 0.2
 """Of the runs."""
-_IDS: Final = ("early", "late", "often")
+_IDS: Final = ("early", "late", "often", "after")
+_SCHEDULED: Final = "scheduled"
+"""The name of the jobs that schedules start at times; the schedule `after` follows them."""
 
 
 class ScheduleOwners:
@@ -35,7 +37,7 @@ class ScheduleOwners:
         order: dict[str, Any] = {"type": kind, "schedule_id": schedule_id}
         match kind:
             case "PutSchedule":
-                order["definition"] = self._definition()
+                order["definition"] = self._following() if schedule_id == "after" else self._definition()
             case "FireSchedule":
                 self._fired += 1
                 order["job_id"] = f"{schedule_id}-by-hand-{self._fired}"
@@ -47,12 +49,23 @@ class ScheduleOwners:
     def _definition(self) -> dict[str, Any]:
         rng = self._rng
         strategy = {"type": "fixed-delay", "attempts": 20, "delay_ms": 100}
-        job = {"name": "scheduled", "vertices": [{"id": "v0", "python": "jobs:task"}], "restart_strategy": strategy}
+        job = {"name": _SCHEDULED, "vertices": [{"id": "v0", "python": "jobs:task"}], "restart_strategy": strategy}
         return {
             "interval": rng.choice(("1s", "1500ms", "3s")),
             "jitter": rng.choice(("0s", "0s", "700ms")),
             "overlap": rng.choice(("skip", "queue", "cancel", "allow")),
             "catch_up": rng.choice(("last", "last", "all")),
+            "job": job,
+        }
+
+    def _following(self) -> dict[str, Any]:
+        rng = self._rng
+        job = {"name": "following", "vertices": [{"id": "v0", "python": "jobs:task"}]}
+        return {
+            "after": {"job": _SCHEDULED, "ended": rng.choice(("finished", "any", "any"))},
+            "jitter": rng.choice(("0s", "700ms")),
+            "overlap": rng.choice(("skip", "queue", "cancel", "allow")),
+            "catch_up": rng.choice(("last", "all")),
             "job": job,
         }
 
@@ -69,6 +82,13 @@ class _Known:
     started: set[str] = field(default_factory=set)
     """Its jobs that have not ended, those of back-fills aside."""
     backfill_ms: int | None = None
+    ends: list[int] = field(default_factory=list)
+    """Instants that the ends of runs have made, and that are not decided."""
+
+    def follows(self, name: str, status: JobStatus) -> bool:
+        """Return whether such an end of a run of this job is an instant."""
+        after = self.definition.timing.after
+        return after is not None and after.name == name and after.outcome in (RunOutcome.ANY, status)
 
 
 class ScheduleLedger:
@@ -80,11 +100,23 @@ class ScheduleLedger:
         """For which instant of which schedule a job was started."""
         self.instants = 0
         """How many led to a job."""
+        self._names: dict[str, str] = {}
+        """Of the jobs."""
+        self._runs: dict[tuple[str, int], str] = {}
+        """Whose end the instants of schedules are."""
+        self._missing: set[tuple[str, str]] = set()
+        """Schedules, and runs whose end they have to note."""
 
     def stored(self, event: e.ScheduleStored, _offset: int) -> None:
         """Note a schedule or its new version."""
         known = self._known.setdefault(event.schedule_id, _Known(event.definition, None))
         known.definition, known.next_ms = event.definition, event.next_ms
+        if event.definition.timing.after is None:
+            known.ends = []
+        elif event.next_ms != next(iter(known.ends), None):
+            raise ViolationFound(
+                Invariant.INSTANTS_ONCE, f"log@{_offset} stores {event.schedule_id} with {event.next_ms}, not {known.ends}"
+            )
 
     def deleted(self, event: e.ScheduleDeleted, _offset: int) -> None:
         """Forget a schedule."""
@@ -97,6 +129,15 @@ class ScheduleLedger:
     def backfill_started(self, event: e.BackfillStarted, _offset: int) -> None:
         """Note where a back-fill begins."""
         self._known[event.schedule_id].backfill_ms = event.next_ms
+
+    def followed(self, event: e.RunFollowed, offset: int) -> None:
+        """Check that the end of a run was to be noted, once, and as an instant after those before it."""
+        known, run = self._known[event.schedule_id], event.run.job_id
+        if (event.schedule_id, run) not in self._missing or any(each >= event.instant_ms for each in known.ends):
+            raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{offset} {event.schedule_id} notes the end of {run} at {event.instant_ms}")
+        self._missing.discard((event.schedule_id, run))
+        self._runs[event.schedule_id, event.instant_ms] = run
+        known.ends.append(event.instant_ms)
 
     def fired(self, event: e.ScheduleFired, offset: int) -> None:
         """Check that the instant was to be decided, and that no other job stood in its way."""
@@ -118,16 +159,26 @@ class ScheduleLedger:
         self._take(event, event.origin, event.last_ms, offset)
 
     def submitted(self, event: e.JobSubmitted, offset: int) -> None:
-        """Check that a job of a schedule was started for an instant, by the same decision."""
+        """Check that a job of a schedule was started for an instant, by the same decision, and says which run made that."""
+        self._names[event.job_id] = event.job_graph.name
         if event.scheduled is not None and not event.rerun_of:
             told = event.scheduled.schedule_id, event.scheduled.instant_ms
-            if self._fired.get(event.job_id) != told:
+            told_run = self._runs.get(told, "") if event.scheduled.after_job_id else ""
+            if self._fired.get(event.job_id) != told or event.scheduled.after_job_id != told_run:
                 raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{offset} submits {event.job_id} for {told}, which did not fire")
 
-    def ended(self, event: e.JobResultStored, _offset: int) -> None:
-        """Note that a job does not run any more."""
-        for known in self._known.values():
+    def ended(self, event: e.JobResultStored, offset: int) -> None:
+        """Note that a job does not run any more, and which schedules follow it: they have to note its end by the same decision."""
+        self.check_followed(offset)
+        for schedule_id, known in self._known.items():
             known.started.discard(event.job_id)
+            if known.follows(self._names[event.job_id], event.status):
+                self._missing.add((schedule_id, event.job_id))
+
+    def check_followed(self, offset: int) -> None:
+        """Check that each schedule has noted the ends that it follows."""
+        if self._missing:
+            raise ViolationFound(Invariant.INSTANTS_ONCE, f"before log@{offset} the ends of runs were not noted: {sorted(self._missing)}")
 
     def _take(self, event: e.InstantEvent, origin: InstantOrigin, last_ms: int, offset: int) -> _Known:
         """Take an instant, or several up to the last one, from where it stands, and check the next one."""
@@ -141,12 +192,24 @@ class ScheduleLedger:
                 raise _violation(event, offset, f"the next one of the back-fill is {known.backfill_ms}")
             known.backfill_ms = event.next_ms
         elif origin is InstantOrigin.DUE:
+            if known.definition.timing.after is not None:
+                return self._take_end(known, event, last_ms, offset)
             if known.next_ms != event.instant_ms:
                 raise _violation(event, offset, f"the next one is {known.next_ms}")
             interval_ms = known.definition.timing.interval_ms
             if event.next_ms != last_ms - last_ms % interval_ms + interval_ms:
                 raise _violation(event, offset, f"it is followed by {event.next_ms}, with an interval of {interval_ms}")
             known.next_ms = event.next_ms
+        return known
+
+    @staticmethod
+    def _take_end(known: _Known, event: e.InstantEvent, last_ms: int, offset: int) -> _Known:
+        """Take the end of a run that is not decided, or several up to the last one."""
+        if known.ends[:1] != [event.instant_ms]:
+            raise _violation(event, offset, f"it is not the first end of a run: {known.ends}")
+        known.ends = [each for each in known.ends if each > last_ms]
+        if event.next_ms != next(iter(known.ends), None):
+            raise _violation(event, offset, f"it is followed by {event.next_ms}, not {known.ends}")
         return known
 
 

@@ -117,7 +117,7 @@ def put_schedule(cluster: ScriptedCluster, schedule_id: str, **more: Any) -> lis
 
 
 def _keep_schedules(cluster: ScriptedCluster) -> None:
-    """Have schedules that start, queue and skip jobs, that change, are back-filled, and go."""
+    """Have schedules that start, queue and skip jobs, that follow one, change, are back-filled, and go."""
     put_schedule(cluster, "queue", interval="60s", overlap="queue", catch_up="all")
     put_schedule(cluster, "cancel", interval="60s", overlap="cancel", jitter="5s")
     put_schedule(cluster, "skip", cron="* * * * *", time_zone="Europe/Berlin")
@@ -131,6 +131,12 @@ def _keep_schedules(cluster: ScriptedCluster) -> None:
     cluster.pass_time(1)
     cluster.command(type="CancelBackfill", schedule_id="skip")
     cluster.command(type="DeleteSchedule", schedule_id="cancel")
+    put_schedule(cluster, "after", after="upstream", instant_parameters={"day": "parameter"})
+    upstream = graph(vertex("a"), name="upstream", parameters={"day": {"type": "date", "default": "2026-11-28"}})
+    cluster.run(cluster.submit(upstream, job_id="upstream"))
+    cluster.pass_time(1)
+    cluster.command(type="PauseSchedule", schedule_id="after", reason="its target moves")
+    cluster.run(cluster.submit(upstream, job_id="upstream-2"))
 
 
 def _reuse(cluster: ScriptedCluster) -> None:

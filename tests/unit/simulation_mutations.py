@@ -1033,6 +1033,16 @@ def overlaps_are_not_seen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(schedule_firing, "_decide_due", deciding)
 
 
+@breaks("P21", "the end of a run is an instant of no schedule")
+def ends_are_not_followed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Schedules, "decide_follow", lambda *_: [])
+
+
+@breaks("P21", "the end of a run is no instant while others wait")
+def ends_that_wait_are_overtaken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Schedule, "instant_after", lambda _known, _after_ms: None)
+
+
 @breaks("P22", "nobody looks whether the time of an attempt or of a job is up")
 def time_limits_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(timers, "due_time_limits", lambda *_args, **_more: iter(()))
@@ -1153,6 +1163,8 @@ FOUND_BY = {
     "written_batches_are_not_in_savepoints": 64,
     "instants_stay_due": 6,
     "overlaps_are_not_seen": 6,
+    "ends_are_not_followed": 19,
+    "ends_that_wait_are_overtaken": 6,
     "time_limits_are_not_looked_at": 25,
     "exceeded_attempts_are_cancelled": 25,
 }

@@ -22,6 +22,7 @@ from eventflink.cli.state import ask_schedule, ask_schedules
 from eventflink.cli.submission import follow, name_of_source, param_option, read_document, read_job_of, with_code
 from eventflink.documents.schedules import DecidedInstant, ScheduleDetails
 from eventflink.events.inputs import MAX_BACKFILL_CONCURRENCY
+from eventflink.events.wording import when_of
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -50,8 +51,8 @@ def schedule() -> None:
 def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], *, as_json: bool) -> int:
     """Make SCHEDULE of the document FILE (JSON or YAML), or give it this new version.
 
-    The document says when (cron or interval, time_zone), what to do about overlaps and late instants, and the job: the document of one, or
-    the path of that from FILE.
+    The document says when (cron, interval or after, time_zone), what to do about overlaps and late instants, and the job:
+    the document of one, or the path of that from FILE.
     """
     beside: tuple[Path, ...] = ()
 
@@ -71,6 +72,7 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
         accepted = gateway.put_schedule(schedule_id, definition, actor=actor_name())
     first = next(instants(definition.timing, int(time.time() * 1000)), None)
     following = f"; the next instant is {local_time(definition.timing, first)}" if first is not None else ""
+    following = f"; it starts its job {when_of(definition)}" if definition.timing.after is not None else following
     return session.print_accepted(accepted, f"{schedule_id} is stored{following}", as_json=as_json, schedule_id=schedule_id)
 
 
@@ -90,7 +92,7 @@ def list_schedules(session: Session, *, as_json: bool) -> int:
     for heading in ("schedule", "job", "when", "next", "runs", "waits", "last"):
         table.add_column(heading, no_wrap=heading == "schedule")
     for row in found.schedules:
-        upcoming = "paused" if row.paused_since is not None else row.next or "none"
+        upcoming = "paused" if row.paused_since is not None else row.next or (f"after {row.follows}" if row.follows else "none")
         last = f"{row.last.instant} {row.last.sentence}" if row.last is not None else ""
         cells = (row.schedule_id, row.name, row.when, upcoming, str(len(row.running) or ""), str(row.queued or ""), last)
         table.add_row(*map(Text, cells))
@@ -126,6 +128,8 @@ def _lines(found: ScheduleDetails) -> list[str]:
     if found.description:
         lines.append(found.description)
     lines.append(f"late instants: {found.catch_up.lower()}; while a job runs: {found.overlap.lower()}")
+    if not found.is_followed_known:
+        lines.append(f"no run of '{found.follows}' is known, and no schedule starts one: is the name that of its job graph?")
     if found.paused_since is not None:
         who = f" by {found.paused_by}" if found.paused_by else ""
         because = f": {found.paused_because}" if found.paused_because else ""

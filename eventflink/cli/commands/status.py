@@ -47,7 +47,8 @@ def _print_job(session: Session, view: JobInfo, *, is_past: bool) -> None:
     seconds = told_ms / 1000 if is_past else seconds_until_now(told_ms, view.submitted_at, view.ended_at)
     duration = f" {seconds:.3f} s, by {view.actor or '?'}"
     more = [f"runs {view.rerun_of} again"] if view.rerun_of else []
-    more += [f"of schedule {view.schedule_id} for {view.instant}"] if view.schedule_id else []
+    after = f", after {view.after_job_id}" if view.after_job_id else ""
+    more += [f"of schedule {view.schedule_id} for {view.instant}{after}"] if view.schedule_id else []
     more += [f"run again by {view.run_again_by}"] if view.run_again_by else []
     more += ["its failure is dismissed"] if view.failure_is_dismissed else []
     said = ", ".join([duration, *more])

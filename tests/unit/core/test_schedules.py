@@ -10,9 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eventflink.events.inputs import PutSchedule
-from eventflink.events.log_events import InstantQueued, InstantsSkipped, JobSubmitted, RequestRejected, ScheduleFired, SchedulePaused
+from eventflink.events.log_events import (
+    InstantQueued,
+    InstantsSkipped,
+    JobSubmitted,
+    RequestRejected,
+    RunFollowed,
+    ScheduleFired,
+    SchedulePaused,
+)
 from eventflink.master.effects import Effect
-from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.schedule_document import InvalidSchedule, check_schedule, parse_schedule, schedule_document, time_in, timing_of
 from eventflink.model.schedules import (
@@ -186,10 +194,10 @@ def test_an_instant_that_cannot_start_its_job_stops_no_other(cluster: ScriptedCl
     put(cluster, "s", description="broken")
     put(cluster, "t")
 
-    def refusing(definition: ScheduleDefinition, instant_ms: int, values: dict[str, object]) -> JobGraph:
+    def refusing(definition: ScheduleDefinition, *more: Any) -> JobGraph:
         if definition.description == "broken":
             raise InvalidJobGraph("parameter 'day': no")
-        return graph_for(definition, instant_ms, values)
+        return graph_for(definition, *more)
 
     monkeypatch.setattr("eventflink.master.schedule_firing.graph_for", refusing)
     to_first(cluster)
@@ -476,8 +484,8 @@ def test_a_schedule_is_the_same_in_its_document_and_in_the_log(cluster: Scripted
     ("document", "says"),
     [
         ({}, "job: it is missing"),
-        ({"job": job()}, "a schedule has either a 'cron' or an 'interval'"),
-        ({"job": job(), "cron": "* * * * *", "interval": "1h"}, "a schedule has either a 'cron' or an 'interval'"),
+        ({"job": job()}, "a schedule has one of 'cron', 'interval' and 'after'"),
+        ({"job": job(), "cron": "* * * * *", "interval": "1h"}, "a schedule has one of 'cron', 'interval' and 'after'"),
         ({"job": job(), "cron": "61 * * * *"}, "cron: invalid minute in '61 * * * *'"),
         ({"job": job(), "cron": "* * *"}, "cron: must have five fields"),
         ({"job": job(), "cron": "0 0 30 2 *"}, "cron: invalid day-of-month"),
@@ -531,3 +539,215 @@ def test_a_time_is_read_in_its_zone_or_refused() -> None:
 def test_a_schedule_without_a_future_is_refused(cluster: ScriptedCluster) -> None:
     assert refusal(put(cluster, ends="2026-01-01")).startswith("ScheduleEnded: schedule 's' has no instant any more")
     assert refusal(put(cluster, "s" * 97)).startswith("InvalidRequest")
+
+
+# -- after the runs of another job ----------------------------------------------------------------------------------
+
+
+def follow(cluster: ScriptedCluster, schedule_id: str = "s", after: Any = "upstream", **more: Any) -> list[Effect]:
+    definition = {"after": after, "job": job(name=schedule_id), **more}
+    return cluster.command(type="PutSchedule", schedule_id=schedule_id, definition=definition)
+
+
+def run_upstream(cluster: ScriptedCluster, job_id: str, ends: ExecutionState = ExecutionState.FINISHED, **more: Any) -> list[Effect]:
+    """Run a job of the name that is followed to its end; return the effects of that, and of what follows it."""
+    done = cluster.run(cluster.submit(job(name="upstream", **more), job_id), lambda _: ends)
+    assert cluster.job(job_id).status is JobStatus(ends)
+    return [*done, *cluster.pass_time(10)]
+
+
+def fate(cluster: ScriptedCluster, schedule_id: str = "s") -> list[tuple[str, str]]:
+    """Return after which run what became of an instant, the oldest first."""
+    history = schedule_view(cluster.fold, schedule_id).history
+    return [(past.after_job_id or "", past.skipped or (past.job_id and "fired") or "") for past in reversed(history)]
+
+
+def test_each_run_that_finishes_starts_one_job_over_changes_of_leaders(cluster: ScriptedCluster) -> None:
+    follow(cluster)
+    for number in range(4):
+        done = run_upstream(cluster, f"up-{number}")
+        if number % 2:
+            done = [*cluster.fail_over().effects, *cluster.pass_time(10)]
+        cluster.run(done)
+    assert fate(cluster) == [(f"up-{number}", "fired") for number in range(4)]
+    followed = cluster.events(RunFollowed)
+    started = [event for event in cluster.events(JobSubmitted) if event.scheduled is not None]
+    assert [event.scheduled.after_job_id for event in started if event.scheduled] == [event.run.job_id for event in followed]
+    assert [event.scheduled.instant_ms for event in started if event.scheduled] == [event.instant_ms for event in followed]
+    assert len({event.job_id for event in started}) == 4
+
+
+@pytest.mark.parametrize(
+    ("ended", "expected"),
+    [("finished", ["up-0"]), ("failed", ["up-1"]), ("canceled", ["up-2"]), ("any", ["up-0", "up-1", "up-2"])],
+)
+def test_only_the_ends_that_are_asked_for_start_a_job(cluster: ScriptedCluster, ended: str, expected: list[str]) -> None:
+    follow(cluster, after={"job": "upstream", "ended": ended}, overlap="allow")
+    run_upstream(cluster, "up-0")
+    run_upstream(cluster, "up-1", ExecutionState.FAILED)
+    cluster.submit(job(name="upstream"), "up-2")
+    cluster.run(cluster.cancel("up-2"))
+    cluster.submit(job(name="another"), "other")
+    cluster.run(cluster.cancel("other"))
+    cluster.pass_time(10)
+    assert [run for run, _ in fate(cluster)] == expected
+
+
+def test_the_job_is_given_the_id_and_the_parameters_of_the_run(cluster: ScriptedCluster) -> None:
+    follow(
+        cluster,
+        job=job(
+            name="s", parameters={"day": {"type": "date"}, "source": {"type": "string"}, "region": {"type": "string", "default": "eu"}}
+        ),
+        instant_parameters={"day": "parameter", "source": "run", "region": "parameter"},
+    )
+    run_upstream(cluster, "up", parameters={"day": {"type": "date", "default": "2026-11-25"}, "rows": {"type": "integer", "default": 5}})
+    [fired] = cluster.events(ScheduleFired)
+    values = {each.name: each.value for each in cluster.job(fired.job_id).execution_graph.graph.parameters}
+    assert values == {"day": "2026-11-25", "source": "up", "region": "eu"}
+    assert [each.run.parameters for each in cluster.events(RunFollowed)] == [(ParameterValue("day", "2026-11-25"),)]
+
+
+def test_a_run_that_lacks_a_parameter_gets_no_job_and_says_why(cluster: ScriptedCluster) -> None:
+    follow(cluster, job=job(name="s", parameters={"day": {"type": "date"}}), instant_parameters={"day": "parameter"})
+    run_upstream(cluster, "up")
+    run_upstream(cluster, "up-2", parameters={"day": {"type": "string", "default": "yesterday"}})
+    assert fate(cluster) == [("up", "REFUSED"), ("up-2", "REFUSED")]
+    first, second = cluster.events(InstantsSkipped)
+    assert first.message.startswith("parameter 'day': it has neither a default nor a value")
+    assert second.message.startswith("parameter 'day':")
+
+
+def test_no_end_is_lost_while_the_schedule_is_paused_or_waits(cluster: ScriptedCluster) -> None:
+    follow(cluster, overlap="queue")
+    say(cluster, "PauseSchedule")
+    for number in range(3):
+        run_upstream(cluster, f"up-{number}")
+    assert not fate(cluster)
+    cluster.fail_over()
+    say(cluster, "ResumeSchedule")
+    effects = cluster.pass_time(10)
+    assert schedule_view(cluster.fold, "s").queued == 2
+    for _ in range(3):
+        cluster.run(effects)
+        effects = cluster.pass_time(10)
+    assert fate(cluster) == [("up-0", "fired"), ("up-1", "fired"), ("up-2", "fired")]
+
+
+def test_of_several_ends_the_last_one_counts_where_the_schedule_says_so(cluster: ScriptedCluster) -> None:
+    follow(cluster, catch_up="last")
+    say(cluster, "PauseSchedule")
+    for number in range(3):
+        run_upstream(cluster, f"up-{number}")
+    say(cluster, "ResumeSchedule")
+    cluster.pass_time(10)
+    assert fate(cluster) == [("up-0", "LATE"), ("up-2", "fired")]
+
+
+def test_where_too_many_ends_wait_the_first_gets_no_job(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventflink.master.schedules.MAX_FOLLOWED", 2)
+    follow(cluster, overlap="allow")
+    say(cluster, "PauseSchedule")
+    for number in range(3):
+        run_upstream(cluster, f"up-{number}")
+    assert fate(cluster) == [("up-0", "QUEUE_FULL")]
+    say(cluster, "ResumeSchedule")
+    cluster.pass_time(10)
+    assert fate(cluster)[1:] == [("up-1", "fired"), ("up-2", "fired")]
+
+
+def test_ends_of_one_moment_are_instants_of_their_own(cluster: ScriptedCluster) -> None:
+    follow(cluster, overlap="allow")
+    done = [effect for number in range(3) for effect in cluster.submit(job(name="upstream"), f"up-{number}")]
+    cluster.run(done)
+    cluster.pass_time(0)
+    instants_ms = [event.instant_ms for event in cluster.events(RunFollowed)]
+    assert len(set(instants_ms)) == 3
+    assert instants_ms == sorted(instants_ms)
+    assert {state for _, state in fate(cluster)} == {"fired"}
+
+
+def test_a_schedule_that_would_start_itself_is_refused(cluster: ScriptedCluster) -> None:
+    assert refusal(follow(cluster, "a", "a")).startswith("InvalidSchedule: schedule 'a' would start itself: it follows job 'a'")
+    assert not cluster.events(ScheduleFired)
+    follow(cluster, "b", "a")
+    follow(cluster, "c", "b")
+    message = "schedule 'a' would start itself: it follows job 'c', which 'c' starts"
+    assert refusal(follow(cluster, "a", {"job": "c", "ended": "any"})) == f"InvalidSchedule: {message}"
+    assert not refusals_of(follow(cluster, "d", "c"))
+    say(cluster, "DeleteSchedule", "c")
+    assert not refusals_of(follow(cluster, "a", "c"))
+
+
+def test_one_job_has_so_many_followers_and_no_more(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("eventflink.master.schedules.MAX_FOLLOWERS", 2)
+    follow(cluster, "a")
+    follow(cluster, "b")
+    assert refusal(follow(cluster, "c")) == "TooManySchedules: 2 schedules follow job 'upstream' already: delete one"
+    assert not refusals_of(follow(cluster, "b", description="another version"))
+
+
+def test_a_schedule_may_begin_and_cease_to_follow(cluster: ScriptedCluster) -> None:
+    """What waits for a job that runs stays; what was not decided goes with the version that followed."""
+    put(cluster)
+    follow(cluster, overlap="queue")
+    run_upstream(cluster, "up-0")
+    run_upstream(cluster, "up-1")
+    assert schedule_view(cluster.fold, "s").queued == 1
+    say(cluster, "PauseSchedule")
+    run_upstream(cluster, "up-2")
+    put(cluster, overlap="queue")
+    effects = say(cluster, "ResumeSchedule")
+    run_upstream(cluster, "up-3")
+    for job_id in [event.job_id for event in cluster.events(ScheduleFired)]:
+        cluster.run(cluster.cancel(job_id))
+    cluster.run([*effects, *cluster.pass_time(10)])
+    assert fate(cluster) == [("up-0", "fired"), ("up-1", "fired")]
+    cluster.run(to_first(cluster))
+    assert told(cluster)[-1] == "0 fired"
+
+
+def test_what_follows_a_job_has_no_instants_of_its_own(cluster: ScriptedCluster) -> None:
+    follow(cluster, jitter="1m")
+    message = "schedule 's' has no instants but the ends of runs of 'upstream': run that again"
+    assert refusal(say(cluster, "StartBackfill", first_ms=0, end_ms=FIRST_MS)) == f"NothingToBackfill: {message}"
+    say(cluster, "FireSchedule", job_id="by-hand")
+    assert fate(cluster) == [("", "fired")]
+    view = schedule_view(cluster.fold, "s")
+    assert (view.when, view.follows, view.next, view.upcoming) == ("after 'upstream' has finished", "upstream", None, [])
+    assert check_schedule(view.definition) == cluster.fold.master.schedules.schedules["s"].definition
+
+
+def test_a_name_that_no_job_has_is_told(cluster: ScriptedCluster) -> None:
+    follow(cluster, "s")
+    assert not schedule_view(cluster.fold, "s").is_followed_known
+    put(cluster, "t", job=job(name="upstream"))
+    assert schedule_view(cluster.fold, "s").is_followed_known
+    say(cluster, "DeleteSchedule", "t")
+    cluster.submit(job(name="upstream"), "up")
+    assert schedule_view(cluster.fold, "s").is_followed_known
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"cron": "0 2 * * *"}, "a schedule has one of 'cron', 'interval' and 'after'"),
+        ({"after": None}, "a schedule has one of 'cron', 'interval' and 'after'"),
+        ({"after": {"job": "x", "ended": "late"}}, "after.ended: "),
+        ({"after": {"jobs": "x"}}, "after.jobs: "),
+        ({"after": ""}, "after.job: "),
+        ({"instant_parameters": {"day": "previous-date"}}, "instant_parameters.day: 'previous-date' is not known: a schedule with 'after'"),
+        ({"instant_parameters": {"dya": "parameter"}}, "instant_parameters.dya: unknown parameter (did you mean 'day'?)"),
+        ({"instant_parameters": {"dya": "run"}}, "unknown parameter: 'dya'"),
+        ({}, "parameter 'day': it has neither a default nor a value"),
+        ({"after": None, "interval": "1m", "instant_parameters": {"day": "run"}}, "instant_parameters.day: 'run' is not known: it is for"),
+    ],
+)
+def test_what_cannot_follow_is_refused(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSchedule) as raised:
+        check_schedule({"after": "upstream", "job": job(parameters={"day": {"type": "string"}}), **more})
+    assert message in str(raised.value)
+
+
+def refusals_of(effects: list[Effect]) -> list[str]:
+    return [reply.payload.message for reply in replies(effects) if isinstance(reply.payload, RequestRejected)]

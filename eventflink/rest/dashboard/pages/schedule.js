@@ -61,7 +61,7 @@ export function Page({ documents }) {
       <header><h2>Next instants</h2></header>
       ${upcoming.length
         ? html`<ul class="rows">${upcoming.map((/** @type {string} */ each) => html`<li class="neutral" key=${each}><span class="ink" aria-hidden="true">◷</span><p>${each} <span class="muted">${h(Time, { at: each })}</span></p></li>`)}</ul>`
-        : h(Empty, { title: "There is no next instant.", small: true })}
+        : h(Empty, { title: schedule.follows ? `Its instants are the ends of runs of ${schedule.follows}${schedule.is_followed_known ? "" : ", of which none is known, and which no schedule starts"}.` : "There is no next instant.", small: true })}
     </section>
     <section class="card stacked">
       <header><h2>Definition</h2></header>
