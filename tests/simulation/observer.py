@@ -9,15 +9,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from eventflink.events.codec import UndecodableRecord
-from eventflink.events.decision import Decision
+from eventflink.events.decision import Decision, TimerCause
 from eventflink.events.log_events import FollowUpDecided, LeadershipGranted, TaskManagerLost, TaskManagerRegistered
 from eventflink.events.seal import Seals
 from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.events.wording import describe, describe_causes
 from eventflink.leadership.acceptance import LogNotDense
 from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
+from eventflink.leadership.leader import INLINE_BYTES
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.master.canonical import InvariantBroken
+from eventflink.master.inputs import InternalInput
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.testing.simulation.broker import BrokerRecord
@@ -34,6 +36,8 @@ _VALIDATE_EVERY: Final = 16
 _DIGEST_EVERY: Final = 48
 _MOST_FOLLOW_UPS: Final = 17
 """In one decision: the one that is decided, and those that share its record."""
+_REPEATING: Final = {timer.__name__ for timer in InternalInput.__subclasses__() if timer.repeats}
+"""Many of each share a record, with what follows: such a decision is bounded by bytes, of which the last one may be beyond the bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +130,8 @@ class Observer(LogObserver):
         if isinstance(decision.events[0], LeadershipGranted):
             self.grants, self.last_grant = self.grants + 1, offset
         follow_ups = sum(isinstance(event, FollowUpDecided) for event in decision.events)
-        if size > MAX_DECISION_BYTES or follow_ups > _MOST_FOLLOW_UPS:
+        repeats = any(isinstance(cause, TimerCause) and cause.timer in _REPEATING for cause in decision.causes)
+        if size > (2 * INLINE_BYTES if repeats else MAX_DECISION_BYTES) or (follow_ups > _MOST_FOLLOW_UPS and not repeats):
             raise ViolationFound(Invariant.BOUNDED_DECISION, f"log@{offset} has {size} bytes and decides {follow_ups} consequences")
         self.ledger.note_decision(offset, decision)
         self._log_time.on_decision(offset, decision)

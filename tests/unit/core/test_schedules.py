@@ -19,6 +19,7 @@ from eventflink.events.log_events import (
     ScheduleFired,
     SchedulePaused,
 )
+from eventflink.leadership.leader import INLINE_BYTES
 from eventflink.master.effects import Effect
 from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.job_graph_document import InvalidJobGraph
@@ -321,6 +322,14 @@ def test_a_rerun_of_a_scheduled_job_runs_for_the_same_instant(cluster: ScriptedC
 
 
 # -- back-fills -----------------------------------------------------------------------------------------------------
+
+
+def test_a_hundred_late_instants_fire_in_bounded_decisions(cluster: ScriptedCluster) -> None:
+    put(cluster, catch_up="all", overlap="allow", interval="1s")
+    cluster.wall_ms, cluster.monotonic_ms = cluster.wall_ms + 95_000, cluster.monotonic_ms + 95_000
+    cluster.pass_time(0)
+    assert len(cluster.events(ScheduleFired)) >= 90
+    assert max(map(len, cluster.log)) < 2 * INLINE_BYTES
 
 
 def test_a_backfill_starts_the_job_of_each_instant_once_and_no_more_at_once_than_it_may(cluster: ScriptedCluster) -> None:
