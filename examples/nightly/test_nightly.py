@@ -1,6 +1,11 @@
-"""The job's own test: it is scheduled, back-filled while the leader dies, fails for want of a file, and runs again from there."""
+"""The job's own test: it is scheduled, back-filled while the leader dies, fails, of which a webhook is told, and runs again from there."""
 
+import json
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +30,10 @@ def test_every_day_is_published_once_and_a_failed_one_after_it_was_mended(eventf
     (tmp_path / "rates.csv").write_text("EUR,1.0\nSEK,0.1\n")
     schedule = yaml.safe_load((HERE / "nightly.yaml").read_text())
     schedule |= {"job": yaml.safe_load((HERE / "revenue.yaml").read_text()), "parameters": {"directory": str(tmp_path)}}
-    with eventflink.connect(eventflink_cluster.bootstrap, eventflink_cluster.cluster_id) as cluster:
+    alert = yaml.safe_load((HERE / "alert.yaml").read_text())
+    with webhook() as (url, texts), eventflink.connect(eventflink_cluster.bootstrap, eventflink_cluster.cluster_id) as cluster:
         cluster.put_schedule("nightly", schedule, code=[HERE / "nightly.py"])
+        cluster.put_schedule("alert", alert | {"parameters": {"webhook": url}}, code=[HERE / "nightly.py"])
         cluster.start_backfill("nightly", FIRST_MS + DAY_MS, FIRST_MS + 3 * DAY_MS, concurrency=2)
         eventflink_cluster.crash("leader")
         wait_until(lambda: cluster.schedule("nightly").backfill is None)
@@ -47,6 +54,28 @@ def test_every_day_is_published_once_and_a_failed_one_after_it_was_mended(eventf
         rows: list[dict[str, Any]] = again.result("published").to_arrow().to_pylist()
         assert sorted((row["currency"], row["euros"]) for row in rows) == [("EUR", 3.0), ("SEK", 30.0)]
         assert published(tmp_path)[-1] == "day=2026-11-03"
+        wait_until(lambda: texts)
+        assert texts == ["the revenue of 2026-11-03 was not published: eventflink status third"]
+
+
+@contextmanager
+def webhook() -> Iterator[tuple[str, list[str]]]:
+    """Serve a webhook; yield its address and the texts that it is sent."""
+    texts: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            texts.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["text"])
+            self.send_response(204)
+            self.end_headers()
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/", texts
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def published(directory: Path) -> list[str]:
