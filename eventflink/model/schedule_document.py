@@ -328,10 +328,13 @@ def _written_time(timing: ScheduleTiming, time_ms: int) -> str:
 def schedule_document(definition: ScheduleDefinition) -> dict[str, Any]:
     """Return the document that `check_schedule` turns into this schedule; raises `InvalidJobGraph` as `to_document` does."""
     timing = definition.timing
-    when: dict[str, Any] = {"cron": timing.cron} if timing.cron else {"interval": duration_text(timing.interval_ms)}
+    when: dict[str, Any] = {"time_zone": timing.time_zone}
+    if timing.cron:
+        when["cron"] = timing.cron
+    if timing.interval_ms:
+        when["interval"] = duration_text(timing.interval_ms)
     if timing.after is not None:
-        when = {"after": {"job": timing.after.name, "ended": timing.after.outcome.lower()}}
-    when |= {"time_zone": timing.time_zone}
+        when["after"] = {"job": timing.after.name, "ended": timing.after.outcome.lower()}
     if timing.starts_at_ms:
         when["starts"] = _written_time(timing, timing.starts_at_ms)
     if timing.ends_at_ms is not None:

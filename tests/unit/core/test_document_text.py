@@ -255,7 +255,7 @@ def test_whatever_is_wrong_with_a_field_is_said_in_our_own_words(model: type[Bas
 
 def test_the_examples_of_documents_in_the_repository_mean_the_same_as_json() -> None:
     files = sorted(Path(__file__).parents[3].glob("examples/**/*.yaml"))
-    schedules = [path for path in files if "cron" in read_document(path.read_text(encoding="utf-8"))]
+    schedules = [path for path in files if "job" in read_document(path.read_text(encoding="utf-8"))]
     graphs = [(path, _graph_in(path)) for path in files if path not in schedules]
     assert graphs
     assert schedules

@@ -23,7 +23,7 @@ from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex, ParameterVa
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.job_parameters import MAX_VALUE_LENGTH
 from eventflink.model.resources import ExtendedResource, Hardware, ResourceProfile
-from eventflink.model.schedules import ScheduleDefinition, ScheduleTiming
+from eventflink.model.schedules import FollowedJob, ScheduleDefinition, ScheduleTiming
 from eventflink.model.statuses import (
     ApplicationStatus,
     DrillStepType,
@@ -233,7 +233,12 @@ REFUSED: list[tuple[Callable[[ScriptedCluster], c.Request], str, str]] = [
         for n in ({}, {"starts_at_ms": 1}, {"ends_at_ms": 0})
     ),
     *((lambda _, t=t: put_schedule(cron=t), INVALID, "cron: ") for t in ODD_TEXTS if t),
-    *((lambda _, n=n: put_schedule(interval_ms=n), INVALID, "interval: must be") for n in (0, -1, LONG_MAX)),
+    *((lambda _, n=n: put_schedule(interval_ms=n), INVALID, "interval: must be") for n in (-1, LONG_MAX)),
+    (lambda _: put_schedule(interval_ms=0), INVALID, "a schedule has one of"),
+    (lambda _: put_schedule(interval_ms=1_000, cron="* * * * *"), INVALID, "a schedule has one of"),
+    (lambda _: put_schedule(interval_ms=1_000, after=FollowedJob("x")), INVALID, "a schedule has one of"),
+    *((lambda _, t=t: put_schedule(after=FollowedJob(t)), INVALID, "after.job: ") for t in ODD_TEXTS if not 0 < len(t) <= 256),
+    (lambda _: put_schedule(after=FollowedJob("test job")), "InvalidSchedule", "would start itself"),
     (lambda _: put_schedule(interval_ms=1_000, jitter_ms=LONG_MAX), INVALID, "jitter: must be"),
     (lambda _: put_schedule(interval_ms=1_000, starts_at_ms=LONG_MAX), INVALID, "it never fires"),
     (lambda _: put_schedule(interval_ms=1_000, ends_at_ms=1), "ScheduleEnded", "'ends' is in the past"),
