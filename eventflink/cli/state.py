@@ -29,9 +29,9 @@ _TIMEOUT_S: Final = 30.0
 """How long Kafka may take to give the log."""
 
 
-def ask_jobs(session: Session, statuses: Sequence[str], limit: int) -> JobList:
+def ask_jobs(session: Session, statuses: Sequence[str], limit: int, labels: Sequence[str] = ()) -> JobList:
     """Return the newest `limit` jobs that have one of these statuses (none given: any)."""
-    return parse(JobList, _ask(session, "/jobs", {"status": list(statuses), "limit": limit}))
+    return parse(JobList, _ask(session, "/jobs", {"status": list(statuses), "limit": limit, "label": list(labels)}))
 
 
 def ask_cluster(session: Session) -> ClusterStatus:

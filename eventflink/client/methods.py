@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.blob.tls import TlsFiles
@@ -85,9 +86,11 @@ class ClusterMethods(ScheduleMethods):
         return self._cluster_overview()
 
     @method
-    def jobs(self, status: Collection[JobStatus] = (), *, limit: int = 100) -> Steps[list[JobRow]]:
-        """Return the newest `limit` (1 to 1,000) jobs that have one of these statuses (none given: any), the newest last."""
-        return (yield from self._jobs(status, limit)).jobs
+    def jobs(
+        self, status: Collection[JobStatus] = (), *, limit: int = 100, labels: Mapping[str, str] = MappingProxyType({})
+    ) -> Steps[list[JobRow]]:
+        """Return the newest `limit` (1 to 1,000) jobs with one of these statuses (none: any) and all these labels, the newest last."""
+        return (yield from self._jobs(status, limit, labels)).jobs
 
     @method
     def names(self, part: str = "", *, first: int = 0, limit: int = DEFAULT_NAMES) -> Steps[JobNamesPage]:

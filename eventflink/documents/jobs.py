@@ -1,6 +1,6 @@
 """Jobs as rows: the lists of them, and where one stands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eventflink.model.statuses import ExecutionState, JobStatus, SchedulerType
 
@@ -24,6 +24,10 @@ class JobRow:
     duration_ms: int
     """Up to its end, or to where the log's time stands."""
     actor: str
+    owner: str = ""
+    """Whose the job is, by its document; empty: it does not say."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """By which people find it."""
     rerun_of: str | None = None
     """The ended job that it runs again."""
     schedule_id: str | None = None

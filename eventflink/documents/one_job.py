@@ -248,6 +248,10 @@ class JobHead(JobRow):
     parameters: dict[str, str | int | float | bool]
     """What its parameters are bound to, by name, as a document has them: a date is a text."""
     exceptions_total: int
+    description: str = ""
+    """What the job is for, by its document."""
+    links: dict[str, str] = field(default_factory=dict)
+    """Pages about it, by their titles."""
     time_limit_ms: int | None = None
     """How long after its submission it fails that has not ended, without the time in which it is suspended; null: never."""
     fails_at: str | None = None

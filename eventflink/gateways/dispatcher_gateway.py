@@ -6,6 +6,7 @@ to any master. So a change of leader in between shows only as time. For many com
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Unpack
 
 from eventflink.documents.checkpoints import CompletedCheckpoint, OperatorBackPressureStats, SubtaskBackPressure
@@ -293,9 +294,16 @@ class DispatcherMethods(ScheduleMethods):
         return self._job_result(job_id, timeout_s)
 
     @method
-    def request_multiple_job_details(self, statuses: Collection[JobStatus] = (), *, limit: int = DEFAULT_JOBS) -> Steps[JobList]:
-        """Return the newest `limit` (1 to 1,000) jobs that have one of these statuses; none given: any. `QuestionInvalid`: a bad limit."""
-        return self._jobs(statuses, limit)
+    def request_multiple_job_details(
+        self, statuses: Collection[JobStatus] = (), *, limit: int = DEFAULT_JOBS, labels: Mapping[str, str] = MappingProxyType({})
+    ) -> Steps[JobList]:
+        """Return the newest `limit` (1 to 1,000) jobs with one of these statuses (none given: any) and all these labels.
+
+        Raises:
+            QuestionInvalid: a bad limit.
+
+        """
+        return self._jobs(statuses, limit, labels)
 
     @method
     def request_job_names(self, part: str = "", *, first: int = 0, limit: int = DEFAULT_NAMES) -> Steps[JobNamesPage]:

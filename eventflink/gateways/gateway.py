@@ -6,6 +6,7 @@ A method is a generator of steps (`steps.py`) under `@method`. In a `BlockingGat
 
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypedDict, TypeVar, cast, overload
 
 from eventflink.documents.checkpoints import CheckpointsAsOf, CompletedCheckpoint
@@ -170,8 +171,10 @@ class Gateway:
     def _checkpoints(self, job_id: str) -> Steps[CheckpointsAsOf]:
         return read_as(CheckpointsAsOf, (yield from self._read_job(job_id, "/checkpoints")))
 
-    def _jobs(self, statuses: Collection[JobStatus], limit: int) -> Steps[JobList]:
-        return read_as(JobList, (yield from self._reads.read("/jobs", {"status": [str(status) for status in statuses], "limit": limit})))
+    def _jobs(self, statuses: Collection[JobStatus], limit: int, labels: Mapping[str, str] = MappingProxyType({})) -> Steps[JobList]:
+        asked = [f"{name}={value}" for name, value in labels.items()]
+        given: dict[str, str | int | list[str]] = {"status": [str(status) for status in statuses], "limit": limit, "label": asked}
+        return read_as(JobList, (yield from self._reads.read("/jobs", given)))
 
     def _names(self, part: str, first: int, limit: int) -> Steps[JobNamesPage]:
         return read_as(JobNamesPage, (yield from self._reads.read("/names", {"name": part, "first": first, "limit": limit}))["names"])

@@ -262,6 +262,40 @@ class ParameterValue:
 
 
 @dataclass(slots=True)
+class JobLabel:
+    """A label by which people find a job."""
+
+    name: str
+    """Letters, digits, '.', '_', '/' and '-'; at most 63; unique in the job."""
+    value: str = ""
+    """At most 128 characters."""
+
+
+@dataclass(slots=True)
+class JobLink:
+    """A page about a job, such as a runbook."""
+
+    title: str
+    """What it is; at most 64 characters; unique in the job."""
+    url: str
+    """It begins with http:// or https://; at most 2,048 characters."""
+
+
+@dataclass(slots=True)
+class JobAbout:
+    """What people say about a job; nothing of it changes how it runs."""
+
+    owner: str = ""
+    """Whose it is: a person or a team; at most 128 characters."""
+    description: str = ""
+    """What it is for; at most 1,024 characters."""
+    labels: tuple[JobLabel, ...] = ()
+    """At most 32, by name."""
+    links: tuple[JobLink, ...] = ()
+    """At most 16, by title."""
+
+
+@dataclass(slots=True)
 class JobGraph:
     """A directed acyclic graph of vertices, validated before it enters the log."""
 
@@ -293,3 +327,5 @@ class JobGraph:
     """
     time_limit_warning_ms: int | None = None
     """For how long before that it is a problem of the cluster, in milliseconds; null: for a tenth of the limit."""
+    about: JobAbout | None = None
+    """What people say about it; null: nothing."""

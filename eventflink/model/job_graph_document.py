@@ -39,6 +39,7 @@ from eventflink.model.document_fields import (
 )
 from eventflink.model.document_text import InvalidText, Path, read_document
 from eventflink.model.durations import DURATION_RULE, duration_ms_of, duration_text
+from eventflink.model.job_about import Description, Labels, Links, Owner, about_document, about_of
 from eventflink.model.job_graph import (
     DEFAULT_OUTPUT,
     MAX_CHECKPOINT_TIME_MS,
@@ -375,6 +376,10 @@ class JobGraphDocument(BaseModel):
     """How long after its submission the job fails that has not ended."""
     time_limit_warning: TimeLimit = None
     """For how long before that it is a problem of the cluster; default: for a tenth of the limit."""
+    owner: Owner = ""
+    description: Description = ""
+    labels: Labels = Field(default_factory=dict)
+    links: Links = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -661,6 +666,7 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
             keep_outputs_ms=parsed.keep,
             time_limit_ms=parsed.time_limit,
             time_limit_warning_ms=parsed.time_limit_warning,
+            about=about_of(parsed.owner, parsed.description, parsed.labels, parsed.links),
         )
         return _chained(graph, parsed)
     except ValidationError as error:
@@ -760,6 +766,8 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         document["time_limit"] = duration_text(graph.time_limit_ms)
     if graph.time_limit_warning_ms is not None:
         document["time_limit_warning"] = duration_text(graph.time_limit_warning_ms)
+    if graph.about is not None:
+        document |= about_document(graph.about)
     if graph.parameters:
         try:
             document["parameters"] = parameter_documents(graph.parameters)

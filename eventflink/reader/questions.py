@@ -125,7 +125,8 @@ def _question(path: str, given: dict[str, str | int | Sequence[str]]) -> Questio
         return Question(_OF_THE_CLUSTER[path])
     if path == "/jobs":
         statuses, limit = _statuses(given), _number(given, "limit", DEFAULT_JOBS, MAX_LISTED_JOBS)
-        return Question(lambda fold: jobs_view(fold, statuses, limit), rows=limit)
+        labels = _texts(given, "label")
+        return Question(lambda fold: jobs_view(fold, statuses, limit, labels), rows=limit)
     if path in ("/runs", "/names"):
         return _of_runs(path, given)
     if (found := _OF_A_TASK_MANAGER.fullmatch(path)) is not None:
@@ -183,9 +184,13 @@ _OF_THE_CLUSTER: Final[dict[str, Callable[[Fold], object]]] = {
 }
 
 
+def _texts(given: dict[str, str | int | Sequence[str]], name: str) -> list[str]:
+    asked = given.pop(name, ())
+    return [str(asked)] if isinstance(asked, str | int) else list(asked)
+
+
 def _statuses(given: dict[str, str | int | Sequence[str]]) -> frozenset[str]:
-    asked = given.pop("status", ())
-    statuses = frozenset([asked] if isinstance(asked, str | int) else asked)
+    statuses = frozenset(_texts(given, "status"))
     unknown = sorted(str(each) for each in statuses - set(JobStatus))
     if unknown:
         raise QuestionRefused(f"unknown status: '{unknown[0][:40]}'; known: {', '.join(JobStatus)}")

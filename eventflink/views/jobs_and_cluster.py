@@ -29,6 +29,7 @@ from eventflink.master.execution_graph import Execution, ExecutionVertex, Subtas
 from eventflink.master.job_master import JobMaster
 from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
+from eventflink.model.job_about import has_labels, labels_of, links_of
 from eventflink.model.job_parameters import shown_values
 from eventflink.model.reuse import VertexReuse
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState
@@ -95,7 +96,7 @@ def job_row(job: JobMaster, now_ms: int) -> JobRow:
 
 def row_fields(job: JobMaster, now_ms: int) -> dict[str, Any]:
     """Return the fields of a job's row by name, for whatever documents have them as well."""
-    vertices = job.execution_graph.vertices.values()
+    vertices, about = job.execution_graph.vertices.values(), job.execution_graph.graph.about
     states = Counter(subtask.state for vertex in vertices for subtask in vertex.subtasks)
     return {
         "job_id": job.job_id,
@@ -112,6 +113,8 @@ def row_fields(job: JobMaster, now_ms: int) -> dict[str, Any]:
         "status_since": iso_time(job.status_since_ms) or "",
         "duration_ms": (job.ended_at_ms or max(now_ms, job.submitted_at_ms)) - job.submitted_at_ms,
         "actor": job.actor,
+        "owner": about.owner if about is not None else "",
+        "labels": labels_of(about),
         "rerun_of": job.rerun_of or None,
         "schedule_id": job.scheduled.schedule_id if job.scheduled is not None else None,
         "instant": iso_time(job.scheduled.instant_ms) if job.scheduled is not None else None,
@@ -120,9 +123,11 @@ def row_fields(job: JobMaster, now_ms: int) -> dict[str, Any]:
     }
 
 
-def jobs_view(fold: Fold, statuses: Collection[str], limit: int) -> JobList:
-    """Return the newest `limit` jobs with one of these statuses (none given: any), the newest last, and how many there are in all."""
+def jobs_view(fold: Fold, statuses: Collection[str], limit: int, labels: Collection[str] = ()) -> JobList:
+    """Return the newest `limit` jobs with one of these statuses (none: any) and these labels, the newest last, and how many there are."""
     jobs = [job for job in fold.master.dispatcher.jobs.values() if not statuses or job.status in statuses]
+    if labels:
+        jobs = [job for job in jobs if has_labels(job.execution_graph.graph.about, labels)]
     return JobList(jobs=[job_row(job, fold.last_decided_at_ms) for job in jobs[-limit:]], total=len(jobs))
 
 
@@ -144,6 +149,7 @@ def newest_exceptions(job: JobMaster) -> list[FailureOfJob]:
 
 def head_fields(fold: Fold, job: JobMaster) -> dict[str, Any]:
     """Return the fields of `JobHead` by name, for the documents that say more of one."""
+    about = job.execution_graph.graph.about
     return row_fields(job, fold.last_decided_at_ms) | {
         "run_again_by": run_again_by(fold.master.dispatcher.jobs.values()).get(job.job_id),
         "status_times": {status: iso_time(at_ms) for status, at_ms in job.status_times_ms.items()},
@@ -158,6 +164,8 @@ def head_fields(fold: Fold, job: JobMaster) -> dict[str, Any]:
         "graph_digest": job.graph_digest,
         "definition_digest": definition_digest_of(job),
         "parameters": shown_values(job.execution_graph.graph.parameters),
+        "description": about.description if about is not None else "",
+        "links": links_of(about),
         "exceptions_total": job.exceptions.root_count,
         "time_limit_ms": job.execution_graph.graph.time_limit_ms,
         "fails_at": iso_time(job.fails_at_ms or 0),

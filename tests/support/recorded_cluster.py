@@ -272,6 +272,10 @@ def _nightly(name: str) -> dict[str, Any]:
             ("join", "aggregate", "hash"),
             ("aggregate", "publish", "rebalance"),
         ],
+        owner="finance",
+        description="What was ordered and paid on one day.",
+        labels={"team": "finance", "tier": "1"},
+        links={"runbook": "https://wiki.example.org/nightly"},
         name=name,
         restart_strategy={"type": "fixed-delay", "attempts": 3, "delay_ms": 4_000},
     )

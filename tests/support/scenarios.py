@@ -96,7 +96,9 @@ def busy_cluster(seals: Seals = NO_SEALS) -> ScriptedCluster:
     cluster.report(together[0], ExecutionState.RUNNING)
     cluster.report(together[1], ExecutionState.FINISHED)
     cluster.submit(graph(vertex("a", 9)), job_id="waiting")
-    cluster.submit(graph(vertex("a", 2), vertex("b", task_heap_memory="512m"), vertex("c", 2, managed_memory="1t")), job_id="demanding")
+    about = {"owner": "finance", "labels": {"team": "finance"}, "links": {"runbook": "https://wiki.example.org/memory"}}
+    large = vertex("b", task_heap_memory="512m"), vertex("c", 2, managed_memory="1t")
+    cluster.submit(graph(vertex("a", 2), *large, description="asks for much", **about), job_id="demanding")
     cluster.command(type="RequestFileUpload", request_id="upload", job_id="running", vertex_id="a")
     cluster.command(type="RequestTaskManagerFileUpload", request_id="own log", task_manager_id="tm1")
     cluster.command(type="RequestTaskManagerFileUpload", request_id="own named", task_manager_id="tm2", file="NAMED", name="guardian.log")

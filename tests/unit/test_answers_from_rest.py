@@ -59,8 +59,14 @@ def list_jobs(directory: Path, *options: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("options", "statuses", "limit"),
-    [((), (), 100), (("--limit", "2"), (), 2), (("--status", "FINISHED"), ("FINISHED",), 100), (("-r", "-s"), None, 100)],
+    ("options", "statuses", "limit", "labels"),
+    [
+        ((), (), 100, ()),
+        (("--limit", "2"), (), 2, ()),
+        (("--status", "FINISHED"), ("FINISHED",), 100, ()),
+        (("-r", "-s"), None, 100, ()),
+        (("--label", "team=finance", "--label", "tier"), (), 100, ("team=finance", "tier")),
+    ],
 )
 def test_the_list_of_a_rest_process_is_that_of_a_master(
     cluster: ScriptedCluster,
@@ -70,13 +76,16 @@ def test_the_list_of_a_rest_process_is_that_of_a_master(
     options: tuple[str, ...],
     statuses: tuple[str, ...] | None,
     limit: int,
+    labels: tuple[str, ...],
 ) -> None:
     fold = replay(cluster.log, timestamps=cluster.timestamps)
     if statuses is None:
         statuses = tuple({row.status for row in jobs_view(fold, (), 100).jobs} - {"FINISHED", "FAILED", "CANCELED"})
     with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
         assert list_jobs(tmp_path, "--json", *options) == ExitCode.OK
-    assert json.loads(capsys.readouterr().out) == plain(jobs_view(fold, statuses, limit).jobs)
+    assert json.loads(capsys.readouterr().out) == plain(found := jobs_view(fold, statuses, limit, labels).jobs)
+    assert found
+    assert not labels or {row.owner for row in found} == {"finance"}
 
 
 @pytest.mark.parametrize("subject", ["orders", "nightly-4", "tm-4", "orders-1/totals[0]", "cancel-nightly-4"])

@@ -25,27 +25,38 @@ _RUNNING = tuple(status for status in JobStatus if status not in TERMINAL_JOB_ST
 @click.option("-r", "--running", is_flag=True, help="Only those that have begun and not ended, as in Flink.")
 @click.option("-s", "--scheduled", is_flag=True, help="Only those that have not begun, as in Flink.")
 @click.option("-a", "--all", "everything", is_flag=True, help="All of them, as without -r and -s.")
+@click.option("--label", "labels", multiple=True, metavar="NAME[=VALUE]", help="Only those with this label; of several all.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Show only so many, the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 @pass_session
 def list_jobs(
-    session: Session, statuses: tuple[str, ...], limit: int, *, running: bool, scheduled: bool, everything: bool, as_json: bool
+    session: Session,
+    statuses: tuple[str, ...],
+    labels: tuple[str, ...],
+    limit: int,
+    *,
+    running: bool,
+    scheduled: bool,
+    everything: bool,
+    as_json: bool,
 ) -> int:
     """List the jobs, the newest last."""
     if (running or scheduled) and not everything:
         statuses = (*statuses, *(_RUNNING if running else ()), *(_SCHEDULED if scheduled else ()))
-    answer = ask_jobs(session, statuses, limit)
+    answer = ask_jobs(session, statuses, limit, labels)
     rows = answer.jobs
     if as_json:
         session.print_json(rows)
         return ExitCode.OK
     table = Table()
-    for heading in ("job id", "name", "status", "tasks", "restarts", "submitted", "seconds"):
+    has_owners = any(row.owner for row in rows)
+    for heading in ("job id", "name", *(["owner"] if has_owners else []), "status", "tasks", "restarts", "submitted", "seconds"):
         table.add_column(heading, justify="right" if heading in ("tasks", "restarts", "seconds") else "left", no_wrap=heading == "job id")
     for row in rows:
         table.add_row(
             Text(row.job_id),
             Text(row.name),
+            *([Text(row.owner)] if has_owners else []),
             styled(row.status),
             f"{row.tasks_finished}/{row.tasks}",
             str(row.restarts or ""),

@@ -96,6 +96,14 @@ def _print_job(session: Session, view: JobInfo, *, is_past: bool) -> None:
 
 def _print_settings(session: Session, view: JobInfo, seconds: float) -> None:
     """Say what this run was given, after so many seconds of it: values of its parameters, and its time."""
+    if view.description:
+        session.out.print(Text(view.description))
+    said = [f"owner: {view.owner}"] if view.owner else []
+    said += [f"{name}={value}" if value else name for name, value in view.labels.items()]
+    if said:
+        session.out.print(Text(", ".join(said)))
+    for title, url in view.links.items():
+        session.out.print(Text(f"{title}: {url}"))
     if view.parameters:
         values = [f"{name}={value if isinstance(value, str) else json_text(value)}" for name, value in view.parameters.items()]
         session.out.print(Text(f"parameters: {', '.join(values)}"))

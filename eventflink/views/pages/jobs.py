@@ -12,6 +12,7 @@ from eventflink.documents.jobs import Anchor, JobsPage, ListedJob
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.actors import is_called
+from eventflink.model.job_about import has_labels
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
 from eventflink.views.failures import cause_in_words, is_seen_to, run_again_by
 from eventflink.views.jobs_and_cluster import row_fields
@@ -35,16 +36,25 @@ _WAITS, _HAS_RESTARTED, _LIVES, _FAILED_LONG_AGO, _ENDED = 3, 5, 6, 7, 8
 
 
 def jobs_page(
-    fold: Fold, statuses: Collection[str], name: str, actor: str, sort: str, first: int, limit: int, anchor: str = ""
+    fold: Fold,
+    statuses: Collection[str],
+    name: str,
+    actor: str,
+    sort: str,
+    first: int,
+    limit: int,
+    anchor: str = "",
+    labels: Collection[str] = (),
 ) -> JobsPage:
     """Return the jobs from the `first`-th on of those that fit, and how many fit.
 
-    `statuses`: one of these (none: any); `name`: a part of the name, or how the id begins, in any case; `actor`: who submitted it.
-    `by_status` counts those that fit by name and actor; `anchor` names a job whose place among those that fit is told.
+    `statuses`: one of these (none: any); `name`: a part of the name, or how the id begins, in any case; `actor`: who submitted it;
+    `labels`: all of these. `by_status` counts those that fit by name, actor and labels; `anchor` names a job whose place among those that
+    fit is told.
     """
     known = list(reversed(fold.master.dispatcher.jobs.values()))
     wanted = name.lower()
-    named = [job for job in known if _fits(job, wanted, actor)] if wanted or actor else known
+    named = [job for job in known if _fits(job, wanted, actor, labels)] if wanted or actor or labels else known
     matching = [job for job in named if job.status in statuses] if statuses else named
     if (key := _key_of(fold, JobOrder(sort))) is not None:
         matching = sorted(matching, key=key)
@@ -59,10 +69,11 @@ def jobs_page(
     )
 
 
-def _fits(job: JobMaster, name: str, actor: str) -> bool:
-    if actor and not is_called(job.actor, actor):
+def _fits(job: JobMaster, name: str, actor: str, labels: Collection[str]) -> bool:
+    graph = job.execution_graph.graph
+    if (actor and not is_called(job.actor, actor)) or not has_labels(graph.about, labels):
         return False
-    return not name or name in job.execution_graph.graph.name.lower() or job.job_id.lower().startswith(name)
+    return not name or name in graph.name.lower() or job.job_id.lower().startswith(name)
 
 
 def _row(fold: Fold, waits: VertexWaits, job: JobMaster, again: Mapping[str, str]) -> ListedJob:

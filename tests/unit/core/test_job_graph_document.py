@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from eventflink.model.document_fields import canonical_json
+from eventflink.model.job_about import has_labels
 from eventflink.model.job_graph import JobEdge, JobVertex, RestartStrategy
 from eventflink.model.job_graph_document import (
     InvalidJobGraph,
@@ -660,3 +661,70 @@ def test_a_record_of_a_stream_whose_options_are_no_object_is_refused_by_its_vert
     setattr(stream if field == "settings_json" else stream.sinks[0], field, "[]")
     with pytest.raises(InvalidJobGraph, match=f"vertex 'a': stream: {field} is not a JSON object: "):
         to_document(graph)
+
+
+ABOUT: dict[str, Any] = {
+    "owner": "finance",
+    "description": "The revenue of a day.",
+    "labels": {"team": "finance", "example.org/tier": "1", "nightly": ""},
+    "links": {"runbook": "https://wiki.example.org/revenue?x=1#y", "chat": "http://[::1]:8080/"},
+}
+
+
+def test_what_is_said_about_a_job_is_its_document_and_changes_its_digest() -> None:
+    parsed = check_job_graph(_graph(**ABOUT))
+    document = to_document(parsed)
+    assert {key: document[key] for key in ABOUT} == ABOUT
+    assert check_job_graph(document) == parsed
+    without = check_job_graph(_graph(owner="", labels={}))
+    assert without.about is None
+    assert not ABOUT.keys() & to_document(without).keys()
+    assert graph_digest(parsed) != graph_digest(without) == graph_digest(check_job_graph(_graph()))
+
+
+@pytest.mark.parametrize(
+    ("said", "message"),
+    [
+        ({"owner": "x" * 129}, "owner: "),
+        ({"owner": ["finance"]}, "owner: must be a text"),
+        ({"labels": ["finance"]}, "labels: must be a mapping"),
+        ({"labels": {"a b": "c"}}, "labels: invalid name of a label: 'a b'"),
+        ({"labels": {"a=b": "c"}}, "labels: invalid name of a label: 'a=b'"),
+        ({"labels": {"tier": 1}}, "labels.tier: must be a text"),
+        ({"labels": {f"l{number}": "" for number in range(33)}}, "labels: "),
+        *[
+            ({"links": {"page": url}}, "links.page: must be an address that begins with http:// or https://")
+            for url in (
+                "javascript:alert(1)",
+                "wiki.example.org",
+                "//wiki",
+                "https://",
+                "http://a b/",
+                "http://[::1",
+                "data:text/html,x",
+                "http://a\n/",
+            )
+        ],
+        ({"links": {"": "https://a"}}, "links"),
+    ],
+)
+def test_what_is_said_wrongly_about_a_job_is_refused_with_its_place(said: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidJobGraph) as raised:
+        check_job_graph(_graph(**said))
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ((), True),
+        (("team",), True),
+        (("team=finance", "nightly"), True),
+        (("team=",), False),
+        (("team=sales",), False),
+        (("nightly=",), True),
+    ],
+)
+def test_jobs_are_found_by_their_labels(asked: tuple[str, ...], *, found: bool) -> None:
+    assert has_labels(check_job_graph(_graph(**ABOUT)).about, asked) is found
+    assert has_labels(None, asked) is not bool(asked)

@@ -134,7 +134,7 @@ def test_a_page_names_its_offset(client: TestClient) -> None:
     assert answer.json()["live"] is True
 
 
-def test_jobs_are_filtered_by_status_name_and_actor(client: TestClient) -> None:
+def test_jobs_are_filtered_by_status_name_actor_and_label(client: TestClient) -> None:
     everything = body(client, "/jobs")
     assert everything["total"] == everything["matching"] == len(everything["jobs"]) == sum(everything["by_status"].values())
     running = body(client, "/jobs?status=RUNNING&status=RESTARTING")
@@ -143,6 +143,11 @@ def test_jobs_are_filtered_by_status_name_and_actor(client: TestClient) -> None:
     assert [row["job_id"] for row in body(client, "/jobs?name=DeManD")["jobs"]] == ["demanding"]
     assert body(client, "/jobs?name=TEST%20job")["matching"] == everything["total"]
     assert body(client, "/jobs?actor=nobody")["matching"] == 0
+    labelled = body(client, "/jobs?label=team%3Dfinance&label=team")
+    assert [(row["job_id"], row["owner"]) for row in labelled["jobs"]] == [("demanding", "finance")]
+    assert body(client, "/jobs?label=team%3Dsales")["matching"] == 0
+    job = body(client, "/jobs/demanding")
+    assert (job["description"], job["links"]) == ("asks for much", {"runbook": "https://wiki.example.org/memory"})
 
 
 def test_windows_of_a_list_add_up_to_it(client: TestClient) -> None:

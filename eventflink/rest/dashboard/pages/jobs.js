@@ -28,7 +28,7 @@ export const concerns = () => ({});
 function asked(query) {
   const parameters = new URLSearchParams();
   for (const state of (query.status ?? "").split(",").filter(Boolean)) parameters.append("status", state);
-  for (const name of ["name", "actor"]) if (query[name]) parameters.set(name, query[name]);
+  for (const name of ["name", "actor", "label"]) if (query[name]) parameters.set(name, query[name]);
   parameters.set("sort", query.sort ?? "newest");
   return parameters;
 }
@@ -77,7 +77,7 @@ export function Page({ documents, moment, query }) {
     const next = chosen.includes(state) ? chosen.filter((each) => each !== state) : [...chosen, state];
     change({ status: next.join(",") });
   };
-  const filtered = query.status || query.name || query.actor;
+  const filtered = query.status || query.name || query.actor || query.label;
   return html`
     <div class="title"><h1>Jobs</h1><span class="muted">${filtered ? `${number(matching)} of ${number(total)}` : number(total)}</span>
       ${total > 0 && html`<a href=${href("/runs")}>by name</a>`}
@@ -104,7 +104,8 @@ export function Page({ documents, moment, query }) {
         const pressed = chosen.includes(state);
         return html`<button class="chip-button" key=${state} aria-pressed=${pressed} onClick=${() => toggle(state)}>${h(StateChip, { state, of: "job", count: byStatus[state] ?? 0 })}</button>`;
       })}
-      ${filtered && html`<button class="button small" onClick=${() => change({ status: null, name: null, actor: null })}>Clear</button>`}
+      ${query.label && html`<span>label <b>${query.label}</b></span>`}
+      ${filtered && html`<button class="button small" onClick=${() => change({ status: null, name: null, actor: null, label: null })}>Clear</button>`}
     </div>`}
     ${total === 0
       ? h(
@@ -137,7 +138,7 @@ export function Page({ documents, moment, query }) {
           sort: query.sort ?? "newest",
           onSort: (key) => change({ sort: key === "newest" ? null : key }),
           mark: (job) => ((job.status === "FAILED" && !job.failure_is_dismissed && !job.run_again_by) || job.status === "FAILING" ? "troubled" : ""),
-          empty: h(Empty, { title: "No job matches.", small: true }, html`<p>Drop a filter: ${[query.status, query.name, query.actor].filter(Boolean).join(", ")}.</p>`),
+          empty: h(Empty, { title: "No job matches.", small: true }, html`<p>Drop a filter: ${[query.status, query.name, query.actor, query.label].filter(Boolean).join(", ")}.</p>`),
         })}
   `;
 }
