@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from eventflink.jobs.archive import MAX_ARCHIVE_BYTES, MAX_FILES, ArchiveError, Opened, is_left_behind, is_safe_name, write_archive
+from eventflink.model.document_faults import describe_value
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, load_document, parse_job_graph
 
@@ -190,7 +191,7 @@ class Bundle:
 
     def _graph_of(self, name: str, document: object) -> JobGraph:
         if not isinstance(document, Mapping):
-            raise BundleError(f"{name}: a job graph is a mapping with 'name' and 'vertices', not {type(document).__name__}")
+            raise BundleError(f"{name}: a job graph is a mapping with 'name' and 'vertices', not {describe_value(document)}")
         folder = name[: name.rfind("/") + 1]
         with _undamaged():
             try:

@@ -86,8 +86,8 @@ def read_json(text: str) -> Any:
             value, may_be_unusual = _LENIENT_DECODER.decode(text), True
     except json.JSONDecodeError as error:
         raise InvalidText(f"not valid JSON: {_in_plain_words(error)} ({TextPlace(error.lineno, error.colno)})") from error
-    except RecursionError as error:
-        raise InvalidText(f"nested more than {MAX_NESTING} levels deep") from error
+    except RecursionError:
+        may_be_unusual, value = True, None
     if may_be_unusual and (found := _find_fault(text)):
         raise InvalidText(f"{found.problem} ({_place_at(text, found.offset)})", value if found.is_readable else None)
     return value
@@ -280,9 +280,7 @@ class _CoreLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[str, Any]:  # noqa: FBT001, FBT002 - PyYAML's signature
         seen: set[str] = set()
         for key, _ in node.value:
-            if key.tag == _TAG + "merge":
-                continue
-            if key.tag != _TAG + "str":
+            if key.tag not in (_TAG + "str", _TAG + "merge"):
                 kind = _KINDS.get(key.tag.removeprefix(_TAG), "value of another type")
                 raise yaml.constructor.ConstructorError(None, None, f"a key is a text, and this is a {kind}: quote it", key.start_mark)
             if key.value in seen:
@@ -335,12 +333,31 @@ def _read_yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f" ({TextPlace(mark.line + 1, mark.column + 1)})" if mark is not None else ""
-        kind = "" if isinstance(error, yaml.constructor.ConstructorError) else "not valid YAML: "
-        raise InvalidText(f"{kind}{error.problem or error.context}{place}") from error
+        if isinstance(error, yaml.constructor.ConstructorError):
+            raise InvalidText(f"{error.problem}{place}") from error
+        problem = f"{error.problem or error.context}{_advice(text, error)}"
+        raise InvalidText(f"not valid YAML: {problem}{place}") from error
     except InvalidText:
         raise
+    except yaml.reader.ReaderError as error:
+        found = _place_at(text, max(0, text.find(chr(error.character))))
+        raise InvalidText(f"not valid YAML: {str(error).partition(chr(10))[0]} ({found})") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidText(str(error).partition("\n")[0] or type(error).__name__) from error
+
+
+def _advice(text: str, error: yaml.MarkedYAMLError) -> str:
+    """Return what to do about a text without quotes that YAML takes for something else; empty where nothing is known."""
+    if error.problem == "mapping values are not allowed in this context":
+        return ": quote a text that has ': ' in it"
+    lines = text.splitlines()
+    mark = error.context_mark or error.problem_mark
+    if mark is None or mark.line >= len(lines):
+        return ""
+    begins = lines[mark.line][mark.column : mark.column + 1]
+    if begins == "\t":
+        return ": indent with spaces, not with tabs"
+    return f": quote a text that begins with {begins}" if begins and begins in "*&!%@`" else ""
 
 
 def _check_bounds(text: str) -> None:
@@ -353,7 +370,7 @@ def _check_bounds(text: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             open_nodes.append((event.anchor, before))
             if len(open_nodes) > MAX_NESTING:
-                raise InvalidText(f"nested more than {MAX_NESTING} levels deep")
+                raise _refused(f"nested more than {MAX_NESTING} levels deep", event)
             length += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             anchor, before = open_nodes.pop()
@@ -363,10 +380,15 @@ def _check_bounds(text: str) -> None:
             lengths |= {event.anchor: length - before} if event.anchor is not None else {}
         elif isinstance(event, yaml.AliasEvent):
             if event.anchor not in lengths:
-                raise InvalidText(f"the alias '{event.anchor}' stands for nothing, or for what it is in")
+                raise _refused(f"the alias '{event.anchor}' stands for nothing, or for what it is in", event)
             length += lengths[event.anchor]
             if length > len(text) + MAX_ALIASED:
-                raise InvalidText(f"its aliases stand for more than {MAX_ALIASED} characters")
+                raise _refused(f"its aliases stand for more than {MAX_ALIASED} characters", event)
+
+
+def _refused(problem: str, event: yaml.Event) -> InvalidText:
+    mark = event.start_mark
+    return InvalidText(f"{problem} ({TextPlace(mark.line + 1, mark.column + 1)})" if mark is not None else problem)
 
 
 def _find_mark(node: yaml.Node, path: Path) -> TextPlace | None:

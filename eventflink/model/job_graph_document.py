@@ -648,7 +648,7 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
 
     """
     if not isinstance(document, Mapping):
-        raise InvalidJobGraph(f"a job graph is a mapping with 'name' and 'vertices', not {type(document).__name__}")
+        raise InvalidJobGraph(f"a job graph is a mapping with 'name' and 'vertices', not {describe_value(document)}")
     try:
         parsed = JobGraphDocument.model_validate(document)
         parallelism = {vertex.id: vertex.parallelism for vertex in parsed.vertices}

@@ -151,6 +151,16 @@ def test_yaml_is_read_by_the_core_schema_of_its_version_1_2(written: str, value:
         ("x: !!set {a}\n", "the tag !!set is not read here (line 1, column 4)"),
         ("x: !mine y\n", "the tag !mine is not read here (line 1, column 4)"),
         ("a: 1\n---\nb: 1\n", "but found another document (line 2, column 1)"),
+        ("<<: {a: 1}\nb: 2\n<<: {a: 3}\n", "'<<' stands twice in its mapping (line 3, column 1)"),
+        ("x: &p\n  y: *p\n", "the alias 'p' stands for nothing, or for what it is in (line 2, column 6)"),
+        (f"x: &p {'y' * 1024 * 1024}\nz: [*p, *p]\n", "its aliases stand for more than 1048576 characters (line 2, column 9)"),
+        (f"x: {'[' * 101}{']' * 101}\n", "nested more than 100 levels deep (line 1, column 103)"),
+        (f'{{"x":\n{"[" * 99_000}{"]" * 99_000}}}', "nested more than 100 levels deep (line 2, column 100)"),
+        ("x: 1\ny: a\x00\n", "not valid YAML: unacceptable character #x0000: control characters are not allowed (line 2, column 5)"),
+        ("cron: * * * * *\n", "quote a text that begins with * (line 1, column 8)"),
+        ("cron: @daily\n", "found character that cannot start any token: quote a text that begins with @ (line 1, column 7)"),
+        ("name: a: b\n", "mapping values are not allowed in this context: quote a text that has ': ' in it (line 1, column 8)"),
+        ("x:\n\t- a\n", "found character that cannot start any token: indent with spaces, not with tabs (line 2, column 1)"),
     ],
 )
 def test_what_yaml_says_and_json_could_not_is_refused_with_its_place(text: str, says: str) -> None:

@@ -51,9 +51,9 @@ def _deep(levels: int, innermost: Any = None, key: str = "") -> Any:
 WRONG: list[tuple[Any, str]] = [
     ("{", "f: not valid JSON: expecting property name"),
     ("a: [", "f: not valid YAML: "),
-    ("", "f: a job graph is a mapping with 'name' and 'vertices', not NoneType"),
-    ("[]", "f: a job graph is a mapping with 'name' and 'vertices', not list"),
-    ("text", "f: a job graph is a mapping with 'name' and 'vertices', not str"),
+    ("", "f: a job graph is a mapping with 'name' and 'vertices', not null"),
+    ("[]", "f: a job graph is a mapping with 'name' and 'vertices', not a list"),
+    ("text", "f: a job graph is a mapping with 'name' and 'vertices', not 'text'"),
     ("!!python/object:os.system {}", "f: the tag !!python/object:os.system is not read here (line 1, column 1)"),
     ({}, "f: name: it is missing; vertices: it is missing"),
     (_graph(colour="red"), "f: colour: unknown key"),
