@@ -6,7 +6,8 @@ two keys are equal in it exactly when Spark calls them equal. Where there is no 
 
 Types that come to one: whole numbers and decimals; FLOAT and DOUBLE; dates and timestamps; structs of such; and any other type and itself,
 but for maps, variants and texts whose collation is not binary, of which equal ones have different hashes in Spark. Numbers that are exact
-never come to one type with those that are not: Spark compares them as DOUBLE, and 2^53 + 1 is 2^53 there.
+never come to one type with those that are not: Spark compares them as DOUBLE, and 2^53 + 1 is 2^53 there. A date or a time without a zone
+is a TIMESTAMP by the session's time zone, which each host and each statement may have otherwise: such keys are divided in UTC alone.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -61,6 +62,13 @@ def _struct(left: "DataType", right: "DataType") -> "DataType | None":
     if None in fields:
         return None
     return types.StructType([types.StructField(field.name, kind) for field, kind in zip(left.fields, fields, strict=True)])
+
+
+def is_brought_by_zone(own: "DataType", common: "DataType") -> bool:
+    """Tell whether it depends on the session's time zone to which value of the common type a key comes."""
+    if own.__class__.__name__ == "StructType":
+        return any(is_brought_by_zone(mine.dataType, other.dataType) for mine, other in zip(own.fields, common.fields, strict=True))
+    return bool(own != common) and common.__class__.__name__ == "TimestampType"
 
 
 def _is_collated(data_type: "DataType") -> bool:

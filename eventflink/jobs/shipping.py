@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from eventflink.jobs.hash_keys import common_type
+from eventflink.jobs.hash_keys import common_type, is_brought_by_zone
 from eventflink.model.statuses import ShipStrategy
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _NO_DATA: Final = "input '{}' has no data: the deployment has no location for it"
+_ZONE: Final = "spark.sql.session.timeZone"
+_UTC: Final = ("UTC", "GMT", "Z", "+00:00", "Etc/UTC", "Etc/GMT", "Etc/UCT", "Etc/Zulu", "UCT", "Zulu", "Universal", "Etc/Universal")
 _GLOB_CHARACTERS: Final = re.compile(r"([\\\[\]{}*?])")
 
 
@@ -116,17 +118,23 @@ class HashInputs:
         self._share = share
         self._rows: dict[str, DataFrame] = {}
         self._types: list[DataType] = []
+        self._by_zone: tuple[SparkSession, str] | None = None
+        """Keys that meet in UTC alone, for messages, and the session that read them; None: its time zone decides nothing."""
 
     def read(self, spark: "SparkSession", name: str) -> "DataFrame":
         """Return the rows of an input that belong to the subtask.
 
         Raises:
-            InputUnusable: an input has no locations or lacks a key, or the keys of two inputs do not come to one type.
+            InputUnusable: an input has no locations or lacks a key, the keys of two inputs do not come to one type, or to none in the
+                session's time zone.
 
         """
         if not self._rows:
             rows = {each.name: _rows_with_keys(spark, each) for each in self._inputs.values()}
             self._types = self._common_types(rows) if self._share.parallelism > 1 else []
+            found = self._find_by_zone(rows)
+            self._by_zone = (spark, found) if found else None
+            self.check_zone()
             self._rows = rows
         rows_of_it, keys, share = self._rows[name], self._inputs[name].keys, self._share
         if share.parallelism == 1:
@@ -138,6 +146,32 @@ class HashInputs:
         group = functions.pmod(functions.hash(*hashed), functions.lit(share.max_parallelism))
         owned = key_groups_of(share)
         return rows_of_it.filter((group >= functions.lit(owned.start)) & (group < functions.lit(owned.stop)))
+
+    def check_zone(self) -> None:
+        """Refuse a time zone, which the task may have set since, by which keys are equal that were not brought together.
+
+        Raises:
+            InputUnusable: there are such keys, and it is not UTC.
+
+        """
+        if self._by_zone is None:
+            return
+        spark, found = self._by_zone
+        if (zone := spark.conf.get(_ZONE)) not in _UTC:
+            raise InputUnusable(
+                f"the hash edges of this vertex bring together {found}: which of them are equal depends on the time zone of the "
+                f"session ({_ZONE}), which is {zone}; equal rows would not meet: cast one of them where it is written, or let the zone be "
+                "UTC"
+            )
+
+    def _find_by_zone(self, rows: "dict[str, DataFrame]") -> str:
+        for position, common in enumerate(self._types):
+            kinds = {
+                f"{each.name}.{each.keys[position]}": _types_of(rows[each.name])[each.keys[position]] for each in self._inputs.values()
+            }
+            if any(is_brought_by_zone(kind, common) for kind in kinds.values()):
+                return ", ".join(f"{key}, which is {kind.simpleString()}" for key, kind in kinds.items())
+        return ""
 
     def _common_types(self, rows: "dict[str, DataFrame]") -> "list[DataType]":
         """Return to which type the keys of each position are brought."""

@@ -98,11 +98,14 @@ def run_task(
     spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell, pool, earlier, on_session)
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
-    context = _make_context(deployment, parameters, spark, opened, stream, accumulators, settings)
+    hash_inputs = _hash_inputs_of(deployment)
+    context = _make_context(deployment, parameters, spark, opened, stream, accumulators, settings, hash_inputs)
     if stream is not None:
         stream.prepare(context.spark)
     if deployment.task_type is TaskType.SQL:
-        compute: Callable[[], Any] = partial(_run_sql, deployment.task, context, has_output=DEFAULT_OUTPUT in deployment.outputs)
+        compute: Callable[[], Any] = partial(
+            _run_sql, deployment.task, context, hash_inputs, has_output=DEFAULT_OUTPUT in deployment.outputs
+        )
     else:
         compute = partial(resolve_function(deployment.task), context)
         if stream is not None:
@@ -113,6 +116,7 @@ def run_task(
         outputs, io = tuple[OutputLocation, ...](), IOMetrics(read_records=stream.rows_read)
     else:
         outputs = _publish(_outputs_of(compute(), deployment), attempt, settings)
+        hash_inputs.check_zone()
         opened.check_again()
         io = io_metrics_of(deployment, {each.input_name for each in opened.inputs}, outputs)
     spark.close()
@@ -158,13 +162,10 @@ def _make_context(
     stream: "StreamTask | None",
     accumulators: TaskAccumulators,
     settings: ForkServerSettings,
+    hash_inputs: HashInputs,
 ) -> TaskContext:
-    share = Share(subtask_index=deployment.subtask_index, parallelism=deployment.parallelism, max_parallelism=deployment.max_parallelism)
-
-    hashed = [each for each in deployment.inputs if each.ship is ShipStrategy.HASH]
-    hash_inputs = HashInputs([HashInput(name=each.input_name, keys=each.keys, locations=_places_of(each)) for each in hashed], share)
-
-    unopened = list(hashed)
+    share = _share_of(deployment)
+    unopened = [each for each in deployment.inputs if each.ship is ShipStrategy.HASH]
 
     def open_input(task_input: TaskInput) -> None:
         is_partner_only = task_input.ship is ShipStrategy.FORWARD
@@ -195,6 +196,16 @@ def _make_context(
         accumulators=accumulators,
     )
     return context
+
+
+def _share_of(deployment: TaskDeployment) -> Share:
+    return Share(subtask_index=deployment.subtask_index, parallelism=deployment.parallelism, max_parallelism=deployment.max_parallelism)
+
+
+def _hash_inputs_of(deployment: TaskDeployment) -> HashInputs:
+    hashed = [each for each in deployment.inputs if each.ship is ShipStrategy.HASH]
+    inputs = [HashInput(name=each.input_name, keys=each.keys, locations=_places_of(each)) for each in hashed]
+    return HashInputs(inputs, _share_of(deployment))
 
 
 def _places_of(task_input: TaskInput) -> list[str]:
@@ -250,7 +261,7 @@ def _run_chained(
     return returned
 
 
-def _run_sql(sql: str, context: TaskContext, *, has_output: bool) -> "DataFrame | None":
+def _run_sql(sql: str, context: TaskContext, hash_inputs: HashInputs | None = None, *, has_output: bool) -> "DataFrame | None":
     """Run statements that see the inputs as views, and the parameters that are single values by name (`:parallelism`).
 
     The rows are those of the last one; what is before it has been done when that is begun.
@@ -270,6 +281,8 @@ def _run_sql(sql: str, context: TaskContext, *, has_output: bool) -> "DataFrame 
         except PySparkException as error:
             explain(error, statement, context.inputs)
             raise
+        if hash_inputs is not None:
+            hash_inputs.check_zone()
     return returned
 
 

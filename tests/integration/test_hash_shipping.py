@@ -161,6 +161,31 @@ def test_a_key_that_spark_cannot_compare_is_refused_by_its_name(session: SparkSe
         inputs.read(session, "rows")
 
 
+@pytest.mark.parametrize("kind", ["DATE", "TIMESTAMP_NTZ", "STRUCT<a: FLOAT, b: DATE>"])
+def test_keys_that_are_equal_by_the_time_zone_meet_in_utc_alone(spark: str, written: dict[str, str], kind: str) -> None:
+    other = "STRUCT<a: DOUBLE, b: TIMESTAMP>" if kind.startswith("STRUCT") else "TIMESTAMP"
+    share = Share(subtask_index=0, parallelism=2, max_parallelism=4)
+    own = open_session(session_address(spark, str(uuid.uuid4())), None)
+    try:
+        for types, is_refused in (((kind, other), True), ((kind, kind), False), ((other, other), False)):
+            both = [HashInput(name=f"i{number}", keys=("k",), locations=(written[each],)) for number, each in enumerate(types)]
+            own.conf.set("spark.sql.session.timeZone", "UTC")
+            inputs = HashInputs(both, share)
+            inputs.read(own, "i0")
+            own.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+            if is_refused:
+                said = r"bring together i0.k, which is .*timestamp.*, which is Europe/Berlin; equal rows would not meet: cast one of them"
+                with pytest.raises(InputUnusable, match=said):
+                    inputs.check_zone()
+                with pytest.raises(InputUnusable, match=said):
+                    HashInputs(both, share).read(own, "i0")
+            else:
+                inputs.check_zone()
+                HashInputs(both, share).read(own, "i0")
+    finally:
+        own.stop()
+
+
 def test_types_do_not_matter_where_one_subtask_has_all_rows(session: SparkSession, written: dict[str, str]) -> None:
     assert by_subtasks(session, written["INT"], written["DOUBLE"], 1).count() > 0
 

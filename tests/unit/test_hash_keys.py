@@ -5,7 +5,7 @@ import itertools
 import pytest
 from pyspark.sql import types as t
 
-from eventflink.jobs.hash_keys import are_spelled_alike, common_type
+from eventflink.jobs.hash_keys import are_spelled_alike, common_type, is_brought_by_zone
 
 
 def of_struct(**fields: t.DataType) -> t.StructType:
@@ -76,3 +76,19 @@ def test_decimals_that_do_not_fit_into_one_are_refused() -> None:
 )
 def test_keys_of_pipelined_edges_meet_where_equal_ones_are_one_text(left: t.DataType, right: t.DataType, *, alike: bool) -> None:
     assert are_spelled_alike(left, right) is alike
+
+
+@pytest.mark.parametrize(
+    ("own", "common", "by_zone"),
+    [
+        (t.DateType(), t.TimestampType(), True),
+        (t.TimestampNTZType(), t.TimestampType(), True),
+        (t.TimestampType(), t.TimestampType(), False),
+        (t.DateType(), t.TimestampNTZType(), False),
+        (of_struct(a=of_struct(b=t.DateType())), of_struct(a=of_struct(b=t.TimestampType())), True),
+        (of_struct(a=t.FloatType(), b=t.TimestampType()), of_struct(a=t.DoubleType(), b=t.TimestampType()), False),
+        (t.ArrayType(t.TimestampType()), t.ArrayType(t.TimestampType()), False),
+    ],
+)
+def test_times_with_a_zone_and_without_are_brought_together_by_the_time_zone(own: t.DataType, common: t.DataType, *, by_zone: bool) -> None:
+    assert is_brought_by_zone(own, common) is by_zone
