@@ -40,8 +40,8 @@ def check_references(values: Mapping[str, Any], where: str) -> bool:
     """Tell whether a secret is named anywhere below the keys of a document.
 
     Raises:
-        ValueError: a secret is written and not named, what is named is no name, or there are too many; or a key is too long, or something
-            nests too deeply, or is no value of JSON; with its place.
+        ValueError: a secret is written and not named, what is named is no name, or there are too many; or a key is no text or too
+            long, or something nests too deeply, or is no value of JSON; with its place.
 
     """
     names: set[str] = set()
@@ -88,21 +88,24 @@ def _leaves(values: Mapping[str, Any], where: str) -> Iterator[tuple[_Place, str
     """Yield references and what is neither a mapping nor a list: its place, the key that it stands under, itself.
 
     Raises:
-        ValueError: a key is too long, or something nests too deeply.
+        ValueError: a key is no text or too long, or something nests too deeply.
 
     """
     waiting: list[tuple[_Place, int, str, Any]] = [(((), where), 1, "", values)]
     while waiting:
         place, depth, key, value = waiting.pop()
-        if not isinstance(value, Mapping | list) or (value is not values and reference_name(value) is not None):
+        if not isinstance(value, Mapping | list | tuple) or (value is not values and reference_name(value) is not None):
             yield place, key, value
         elif depth > MAX_NESTING:
             raise ValueError(f"{where}: nested more than {MAX_NESTING} levels deep")
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             waiting += [((place, f"[{number}]"), depth + 1, key, each) for number, each in enumerate(value)]
         else:
-            for name, each in value.items():
-                inner = str(name)
+            for inner, each in value.items():
+                if not isinstance(inner, str):
+                    raise ValueError(  # noqa: TRY004 - pydantic makes a fault of a ValueError
+                        f"{_written(place)}: a key is a text, not {describe_value(inner)}"
+                    )
                 if len(inner) > MAX_KEY_LENGTH:
                     raise ValueError(f"{_written(place)}: a key has {len(inner)} characters; at most {MAX_KEY_LENGTH} may be")
                 waiting.append(((place, f".{inner}"), depth + 1, key_below(key, inner), each))

@@ -96,6 +96,8 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (_graph(vertices=[_vertex(parameters={"p": _deep(100)})]), "f: vertices[0]: parameters: nested more than 100 levels deep"),
     (_graph(vertices=[_vertex(parameters={"p": {1, 2}})]), "f: vertices[0]: parameters.p: a value of the type set is not a value of JSON"),
+    (_graph(vertices=[_vertex(parameters={"p": [{1: "a"}]})]), "f: vertices[0]: parameters.p[0]: a key is a text, not 1 (vertex 'a')"),
+    (_graph(vertices=[_vertex(parameters={"p": {True: 1, None: 2}})]), "f: vertices[0]: parameters.p: a key is a text, not true"),
     (_graph(vertices=[_vertex(parameters={"p": float("nan")})]), "f: vertices[0]: parameters.p: nan is not a value of JSON"),
     (_graph(vertices=[_vertex(parameters={"p": "\ud800"})]), "f: parameters must be JSON values"),
     (
@@ -164,6 +166,13 @@ def test_aliases_that_stand_for_more_than_fits_are_refused_before_they_are_writt
     for endless in ("&p {q: *p}", "{q: *nothing}"):
         with pytest.raises(InvalidJobGraph, match="stands for nothing, or for what it is in"):
             parse_job_graph(f"name: g\nvertices:\n- {{id: a, python: 'm:f', parameters: {endless}}}\n", "it")
+
+
+def test_a_tuple_is_a_list_and_what_is_in_it_is_looked_at() -> None:
+    [vertex] = parse_job_graph(_graph(vertices=[_vertex(parameters={"p": (1, (2, 3))})]), "it").vertices
+    assert json.loads(vertex.parameters_json) == {"p": [1, [2, 3]]}
+    with pytest.raises(InvalidJobGraph, match=r"parameters.p\[0\].password: a secret is named here, not written"):
+        parse_job_graph(_graph(vertices=[_vertex(parameters={"p": ({"password": "x"},)})]), "it")
 
 
 def test_an_alias_is_what_it_stands_for() -> None:
