@@ -90,7 +90,9 @@ def describe_python_job(job: PythonJob, directory: Path | None = None) -> Descri
     try:
         return DescribedJob(parse_job_graph(job.document(), f"job '{job.name}'", directory), tuple(job.code()))
     except InvalidPythonJob as error:
-        raise InvalidJobGraph(str(error)) from error
+        file = job.function.__code__.co_filename
+        line = _line_in(Path(file), error)
+        raise InvalidJobGraph(f"{error} ({Path(file).name}, line {line})" if line is not None else str(error)) from error
 
 
 def _read_python(path: Path) -> DescribedJob:
@@ -121,8 +123,7 @@ def _loaded(file: Path) -> Iterator[ModuleType]:
     except (InvalidJobGraph, ArchiveError):
         raise
     except (Exception, SystemExit) as error:  # A user's module may raise anything, and end the program.
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).resolve() == file.resolve()]
-        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        line = error.lineno if isinstance(error, SyntaxError) else _line_in(file, error)
         where = f"{file}, line {line}" if line is not None else str(file)
         said = error.msg if isinstance(error, SyntaxError) else error
         raise InvalidJobGraph(f"{where}: {type(error).__name__}: {said}") from error
@@ -131,6 +132,12 @@ def _loaded(file: Path) -> Iterator[ModuleType]:
         for name in _modules_below(directory):
             del sys.modules[name]
         sys.modules.update(kept)
+
+
+def _line_in(file: Path, error: BaseException) -> int | None:
+    """Return the line of a file that was the last to be run before an error; None: none of it was."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).resolve() == file.resolve()]
+    return lines[-1] if lines else None
 
 
 def _modules_below(directory: str) -> dict[str, ModuleType]:

@@ -96,7 +96,13 @@ class _ParameterOfJob:
             f"or name it in SQL as :{self.name}"
         )
 
-    __str__ = __format__ = __bool__ = __int__ = __float__ = __add__ = __lt__ = __gt__ = __iter__ = _has_no_value
+    def __getattr__(self, _: str) -> NoReturn:
+        self._has_no_value()
+
+    __str__ = __format__ = __bool__ = __int__ = __float__ = __index__ = __iter__ = __len__ = __getitem__ = __contains__ = _has_no_value
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _has_no_value
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = _has_no_value
+    __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = __round__ = _has_no_value
 
 
 class PythonTask:
@@ -208,7 +214,7 @@ class PythonJob:
     def __init__(self, function: Callable[..., object], keys: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
-        self.name = str(keys.get("name", function.__name__))
+        self.name = keys.get("name", function.__name__)
         self._keys = keys
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
@@ -231,7 +237,13 @@ class PythonJob:
         parameters = self._parameters()
         drawing = _Drawing(self.name, parameters)
         with _drawn(drawing):
-            self.function(**{name: _ParameterOfJob(name) for name in inspect.signature(self.function).parameters})
+            returned = self.function(**{name: _ParameterOfJob(name) for name in inspect.signature(self.function).parameters})
+        if inspect.iscoroutine(returned):
+            returned.close()
+        if not drawing.vertices:
+            raise InvalidPythonJob(
+                f"job '{self.name}' has no vertex: its function calls no task (one that is async, or yields, is not run)"
+            )
         keys = {key: value for key, value in self._keys.items() if key not in ("name", "parameters")}
         document = {"name": self.name, **keys, "vertices": list(drawing.vertices.values()), "edges": drawing.edges}
         return document | ({"parameters": parameters} if parameters else {})
@@ -250,7 +262,9 @@ class PythonJob:
 
     def _parameters(self) -> dict[str, Any]:
         """Return what a document declares of the parameters: those of the function, and what is said of them besides."""
-        said: dict[str, Any] = {name: dict(each) for name, each in self._keys.get("parameters", {}).items()}
+        said: dict[str, Any] = {
+            name: dict(each) if isinstance(each, Mapping) else each for name, each in self._keys.get("parameters", {}).items()
+        }
         hints = typing.get_type_hints(self.function)
         for name, parameter in inspect.signature(self.function).parameters.items():
             where = f"job '{self.name}': parameter '{name}'"
@@ -259,6 +273,8 @@ class PythonJob:
             default = parameter.default
             kind = hints.get(name, type(default) if default is not parameter.empty else None)
             declared = said.setdefault(name, {})
+            if not isinstance(declared, dict):  # The check of the document says so.
+                continue
             if "type" not in declared:
                 if kind not in _TYPES:
                     known = ", ".join(each.__name__ for each in _TYPES if isinstance(each, type))

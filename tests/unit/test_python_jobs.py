@@ -179,6 +179,21 @@ def _condition(day: date) -> None:
         orders(day)
 
 
+def _comparison(day: date) -> None:
+    orders(day, least=1 if day == date(2026, 11, 25) else 2)
+
+
+def _no_task(day: date) -> None: ...
+
+
+async def _awaited(day: date) -> None:
+    orders(day)
+
+
+def _generator(day: date) -> Iterator[Any]:
+    yield orders(day)
+
+
 def _other_job(day: date) -> None:
     orders(day)
     earlier.document()
@@ -207,6 +222,14 @@ def _other_job(day: date) -> None:
         (lambda day: eventflink.sql(f"SELECT '{day}'", id="a"), "the parameter 'day' has no value while the job is put together: give it"),
         (_condition, "the parameter 'day' has no value while the job is put together"),
         (lambda day: orders.options(parallelism=0)(day=day), "job 'broken': vertices[0].parallelism: must be at least 1"),
+        (_comparison, "the parameter 'day' has no value while the job is put together"),
+        (lambda day: orders(day * 2), "the parameter 'day' has no value while the job is put together"),
+        (lambda day: orders(f"x{day}"), "the parameter 'day' has no value while the job is put together"),
+        (lambda day: orders(day.year), "the parameter 'day' has no value while the job is put together"),
+        (lambda day: orders(day, least={day: 1}), "the parameter 'day' has no value while the job is put together"),
+        (_no_task, "job 'broken' has no vertex: its function calls no task"),
+        (_awaited, "job 'broken' has no vertex: its function calls no task"),
+        (_generator, "job 'broken' has no vertex: its function calls no task"),
         (_other_job, "vertex 'split': its argument 'orders' is an output of another job"),
     ],
 )
@@ -340,7 +363,15 @@ def test_a_program_is_found_by_the_name_of_its_file_or_that_it_was_started_by(di
             "job not found: {file} has several jobs: name one of them, such as {file}:nightly",
         ),
         (JOB.replace("read(day)", "1 / 0"), "{file}, line 12: ZeroDivisionError: division by zero"),
-        (JOB.replace("read(day)", "read()"), "job 'nightly': task 'read': missing a required argument: 'day'"),
+        (
+            JOB.replace("read(day)", "read()"),
+            "job 'nightly': task 'read': missing a required argument: 'day' (wrong_job.py, line 12)",
+        ),
+        (JOB.replace("@eventflink.job", "@eventflink.job(name=5)"), "job '5': name: must be a text, not 5"),
+        (
+            JOB.replace("@eventflink.job", "@eventflink.job(parameters={'day': 5})"),
+            "job 'nightly': parameters.day: must be a mapping, not 5",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file_is_named_with_its_line(
