@@ -4,7 +4,9 @@ What only waiting for the end needs is imported when that begins: `--detach` wai
 """
 # ruff: noqa: PLC0415
 
+import contextlib
 import dataclasses
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,7 +86,8 @@ def read_job_of(file: Path) -> DescribedJob:
 
     """
     if is_python(file):
-        return read_job(file)
+        with contextlib.redirect_stdout(sys.stderr):  # What it prints is nothing of what the command says.
+            return read_job(file)
     return DescribedJob(parse_job_graph(read_document(file), name_of_source(file), file.parent))
 
 

@@ -422,6 +422,14 @@ def test_the_command_line_takes_a_file_of_python(capsys: pytest.CaptureFixture[s
     assert "night_job:read" in said
 
 
+def test_what_a_file_prints_is_nothing_of_what_the_command_says(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (directory / "loud_job.py").write_text(JOB.replace("import helpers", "import helpers; print('read')") + "    print('put together')\n")
+    assert run(["info", "loud_job.py"]) == ExitCode.OK
+    said = capsys.readouterr()
+    assert said.out.startswith("nightly: vertices 2")
+    assert said.err == "read\nput together\n"
+
+
 def test_what_may_be_given_for_a_job_is_one_list() -> None:
     documents: list[Document] = [revenue, DOCUMENT, described(revenue).graph]
     assert len({graph_digest(described(each).graph) for each in documents}) == 1
