@@ -22,6 +22,8 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
+from eventflink.model.sql_script import line_comments_of
+
 MAX_NESTING: Final = 100
 MAX_ALIASED: Final = 1024 * 1024
 MAX_DIGITS: Final = 4_300
@@ -274,6 +276,10 @@ _CORE_SCHEMA: Final = (
 class _CoreLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc] # libyaml is not everywhere
     """YAML 1.2's core schema and merge keys, and no other tag; keys are texts, and stand once."""
 
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own protocol
     yaml_constructors: dict[str | None, Any] = {}  # noqa: RUF012 - likewise
 
@@ -286,7 +292,21 @@ class _CoreLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"'{key.value[:128]}' stands twice in its mapping", key.start_mark)
             seen.add(key.value)
+        for key, value in node.value:
+            if key.value == "sql" and isinstance(value, yaml.ScalarNode) and self.joins_comments(value):
+                problem = "YAML makes one line of this statement, and what follows a comment with -- is part of that: write it behind '|'"
+                raise yaml.constructor.ConstructorError(None, None, problem, value.start_mark)
         return dict(super().construct_mapping(node, deep))
+
+    def joins_comments(self, node: yaml.ScalarNode) -> bool:
+        """Tell whether lines of a statement that YAML joins are comments now, and were none."""
+        start, end = node.start_mark, node.end_mark
+        if node.style == "|" or "--" not in node.value or start is None or end is None or start.line == end.line:
+            return False
+        written = self.text[start.index : end.index]
+        if node.style in ("'", '"'):
+            written = written[1:-1].replace("''", "'") if node.style == "'" else written[1:-1]
+        return "\\" not in written and line_comments_of(written) != line_comments_of(node.value)
 
     def construct_value(self, node: yaml.ScalarNode) -> Any:
         """Return what a scalar stands for by its tag."""

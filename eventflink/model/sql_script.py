@@ -54,6 +54,16 @@ def _places_of(sql: str) -> Iterator[tuple[int, int]]:
         yield begins, len(sql)
 
 
+def line_comments_of(sql: str) -> list[str]:
+    """Return the comments that go to the end of their lines, without the spaces behind them."""
+    found, position = [], 0
+    while token := _TOKEN.match(sql, position):
+        position = _end_of_comment(sql, token.end()) if token["comment"] else token.end()
+        if token["space"] and token[0].startswith("--"):
+            found.append(token[0].rstrip())
+    return found
+
+
 def _end_of_comment(sql: str, position: int) -> int:
     """Return where a comment ends that has begun before; it may have others within, and ends with the text at the latest."""
     depth = 1

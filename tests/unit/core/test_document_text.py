@@ -168,6 +168,31 @@ def test_what_yaml_says_and_json_could_not_is_refused_with_its_place(text: str, 
         read_document(text)
 
 
+@pytest.mark.parametrize(
+    ("written", "is_refused"),
+    [
+        (">\n    SELECT id -- the id\n    FROM t\n    WHERE id > 5\n", True),
+        ("SELECT id -- the id\n    FROM t\n", True),
+        ('"SELECT id -- the id\n    FROM t"\n', True),
+        ("'SELECT ''a'' -- the id\n    FROM t'\n", True),
+        ("|\n    SELECT id -- the id\n    FROM t\n", False),
+        (">\n    SELECT id\n    FROM t -- all of it\n", False),
+        (">\n    SELECT id -- the id\n\n    FROM t\n", False),
+        (">\n    SELECT '--', /* --\n    */ 2\n    FROM t\n", False),
+        ("'SELECT ''--''\n    FROM t'\n", False),
+        ('"SELECT id -- the id\\n\\\n    FROM t"\n', False),
+        ("SELECT id -- the id\n", False),
+    ],
+)
+def test_a_statement_that_yaml_makes_one_line_of_loses_nothing_to_a_comment(written: str, *, is_refused: bool) -> None:
+    text = f"é: 1\nvertices:\n- sql: {written}  id: a\n"
+    if is_refused:
+        with pytest.raises(InvalidText, match=re.escape("is part of that: write it behind '|' (line 3, column 8)")):
+            read_document(text)
+    else:
+        assert read_document(text)["vertices"][0]["id"] == "a"
+
+
 YAML = """\
 name: nightly
 vertices:
