@@ -12,6 +12,8 @@ import pyarrow as pa
 
 _SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
 _VARIANT: Final = "variant"
+_INTERVAL: Final = "interval "
+"""How Spark's names of intervals begin, such as `interval day to second`."""
 
 
 def python_rows(table: pa.Table) -> list[dict[str, Any]]:
@@ -21,34 +23,46 @@ def python_rows(table: pa.Table) -> list[dict[str, Any]]:
 
 def python_columns(table: pa.Table) -> list[list[Any]]:
     """Return the values of each column, as `python_rows` has them."""
-    kinds = _kinds_with_variants(table.schema.metadata or {})
+    kinds = _kinds_of_spark(table.schema.metadata or {})
     return [
-        [_with_variants(value, kinds[name]) for value in python_values(column)] if name in kinds else python_values(column)
+        [_as_spark_has_it(value, kinds[name]) for value in python_values(column)] if name in kinds else python_values(column)
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
 
 
-def _kinds_with_variants(metadata: dict[bytes, bytes]) -> dict[str, Any]:
-    """Return the types, as Spark's JSON has them, of the columns in which there is a variant: to Parquet it is a struct of bytes."""
-    schema = metadata.get(_SPARK_SCHEMA, b"{}")
-    if _VARIANT.encode() not in schema:
+def _kinds_of_spark(metadata: dict[bytes, bytes]) -> dict[str, Any]:
+    """Return the types, as Spark's JSON has them, of the columns in which there is what Parquet has no type for.
+
+    To Parquet a variant is a struct of bytes, and an interval a number of months or microseconds.
+    """
+    schema = metadata.get(_SPARK_SCHEMA, b"{}").decode()
+    marks = f'"{_VARIANT}"', f'"{_INTERVAL}'
+    if not any(mark in schema for mark in marks):
         return {}
-    return {field["name"]: field["type"] for field in json.loads(schema)["fields"] if f'"{_VARIANT}"' in json.dumps(field["type"])}
+    kinds = {field["name"]: field["type"] for field in json.loads(schema)["fields"]}
+    return {name: kind for name, kind in kinds.items() if any(mark in json.dumps(kind) for mark in marks)}
 
 
-def _with_variants(value: Any, kind: Any) -> Any:
-    """Return a value of a type of Spark with what its variants hold."""
-    if kind == _VARIANT:
-        return value and _variant_value(value)
-    match kind["type"] if isinstance(kind, dict) and value is not None else "":
+def _as_spark_has_it(value: Any, kind: Any) -> Any:
+    """Return a value of a type of Spark with what its variants and intervals are."""
+    if value is None:
+        return None
+    if isinstance(kind, str):
+        return _variant_value(value) if kind == _VARIANT else _interval(value, kind) if kind.startswith(_INTERVAL) else value
+    match kind["type"]:
         case "struct":
             kinds = {field["name"]: field["type"] for field in kind["fields"]}
-            return {name: _with_variants(each, kinds[name]) for name, each in value.items()}
+            return {name: _as_spark_has_it(each, kinds[name]) for name, each in value.items()}
         case "array":
-            return [_with_variants(each, kind["elementType"]) for each in value]
+            return [_as_spark_has_it(each, kind["elementType"]) for each in value]
         case "map" if isinstance(value, dict):
-            return {key: _with_variants(each, kind["valueType"]) for key, each in value.items()}
+            return {_as_spark_has_it(key, kind["keyType"]): _as_spark_has_it(each, kind["valueType"]) for key, each in value.items()}
     return value
+
+
+def _interval(count: int, kind: str) -> Any:
+    """Return months as a text, and microseconds as a duration."""
+    return f"{count} months" if "year" in kind or "month" in kind else dt.timedelta(microseconds=count)
 
 
 def _variant_value(stored: dict[str, Any]) -> Any:

@@ -117,3 +117,30 @@ def test_a_date_is_the_same_text_by_python_s_calendar_and_by_ours(days: int) -> 
 )
 def test_each_type_has_one_form(value: Any, in_json: str, in_a_cell: str) -> None:
     assert (json_text(value), cell_text(value)) == (in_json, in_a_cell)
+
+
+def test_an_interval_of_spark_is_no_number() -> None:
+    """Parquet has no intervals: the types are in what Spark says of the file."""
+    day, month = "interval day to second", "interval year to month"
+    of_map = {"type": "map", "keyType": month, "valueType": {"type": "array", "elementType": day}}
+    of_struct = {"type": "struct", "fields": [{"name": "x", "type": month}, {"name": "n", "type": "long"}]}
+    kinds = {"day": day, "month": month, "map": of_map, "struct": of_struct, "number": "long"}
+    spark = json.dumps({"type": "struct", "fields": [{"name": name, "type": kind} for name, kind in kinds.items()]})
+    columns = {
+        "day": pa.array([1_500_000, -(2**63), None]),
+        "month": pa.array([14, None, -1], pa.int32()),
+        "map": pa.array([[(14, [0, None])], None, []], pa.map_(pa.int32(), pa.list_(pa.int64()))),
+        "struct": pa.array([{"x": 1, "n": 2}, None, {"x": None, "n": None}]),
+        "number": pa.array([1, 2, None]),
+    }
+    table = pa.table(columns).replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": spark})
+    first, second, third = json.loads(json_text(python_rows(table)))
+    assert first == {
+        "day": "1.5 s",
+        "month": "14 months",
+        "map": {"14 months": ["0.0 s", None]},
+        "struct": {"x": "1 months", "n": 2},
+        "number": 1,
+    }
+    assert second == {"day": "-9223372036854.775 s", "month": None, "map": None, "struct": None, "number": 2}
+    assert third == {"day": None, "month": "-1 months", "map": {}, "struct": {"x": None, "n": None}, "number": None}
