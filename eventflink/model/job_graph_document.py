@@ -171,6 +171,8 @@ class VertexDocument(BaseModel):
         check_parameters(self.parameters, is_sql=self.sql is not None)
         if self.stream is not None:
             check_one_statement(self.sql or "")
+            if len({_input_key(self, name) for name in self.stream.sources}) < len(self.stream.sources):
+                raise ValueError("stream.sources: two are views of one name in SQL, where upper and lower case are one")
         return self
 
     def to_record(self) -> JobVertex:
@@ -400,9 +402,11 @@ def _check_graph(graph: JobGraphDocument) -> None:
             if vertex_id not in vertices:
                 raise ValueError(f"edges[{number}].{end}: vertex not found: '{vertex_id}'")
         name = edge.name or edge.source
-        if (edge.target, name) in seen:
-            raise ValueError(f"edges[{number}]: vertex '{edge.target}' has two inputs named '{name}'; give one a 'name'")
-        seen.add((edge.target, name))
+        known = _input_key(vertices[edge.target], name)
+        if (edge.target, known) in seen:
+            alike = "" if known == name else ", for upper and lower case are one in SQL"
+            raise ValueError(f"edges[{number}]: vertex '{edge.target}' has two inputs named '{name}'{alike}; give one a 'name'")
+        seen.add((edge.target, known))
         if edge.ship == "forward" and vertices[edge.source].parallelism != vertices[edge.target].parallelism:
             raise ValueError(f"edges[{number}]: ship: forward needs equal parallelism of '{edge.source}' and '{edge.target}'")
     _check_parameters(graph)
@@ -411,6 +415,11 @@ def _check_graph(graph: JobGraphDocument) -> None:
     _check_time_limits(graph)
     if cycle := _find_cycle(graph):
         raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
+
+
+def _input_key(reader: VertexDocument, name: str) -> str:
+    """Return what an input is told from others by: a statement sees it as a view, whose name has no case."""
+    return name if reader.sql is None else name.lower()
 
 
 def _check_parameters(graph: JobGraphDocument) -> None:
@@ -437,8 +446,8 @@ def _check_hash_keys(graph: JobGraphDocument) -> None:
 def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocument]) -> None:
     streams = {vertex_id for vertex_id, vertex in vertices.items() if vertex.stream is not None}
     for number, edge in enumerate(graph.edges):
-        stream, name = vertices[edge.target].stream, edge.name or edge.source
-        if stream is not None and name in stream.sources:
+        reader, name = vertices[edge.target], edge.name or edge.source
+        if reader.stream is not None and _input_key(reader, name) in {_input_key(reader, source) for source in reader.stream.sources}:
             raise ValueError(f"edges[{number}]: the stream '{edge.target}' has a source of that name already: give the edge another 'name'")
         if fault := _find_edge_fault(edge, vertices[edge.source], vertices[edge.target]):
             raise ValueError(f"edges[{number}]{fault}")

@@ -106,6 +106,10 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (_abc(_edges(("a", "x"))), "f: edges[0].to: vertex not found: 'x'"),
     (_abc(_edges(("a", "b"), ("x", "b"))), "f: edges[1].from: vertex not found: 'x'"),
+    (
+        _graph(vertices=[_vertex("a"), _vertex("A"), {"id": "b", "sql": "SELECT 1"}], edges=_edges(("a", "b"), ("A", "b"))),
+        "f: edges[1]: vertex 'b' has two inputs named 'A', for upper and lower case are one in SQL; give one a 'name'",
+    ),
     (_abc(_edges(("a", "b"), ("a", "b"))), "f: edges[1]: vertex 'b' has two inputs named 'a'; give one a 'name'"),
     (_abc(_edges(("a", "c"), ship="forward")), "f: edges[0]: ship: forward needs equal parallelism of 'a' and 'c'"),
     (_abc(_edges(("a", "b"), ship="hash")), "f: edges[0]: ship: hash needs 'keys'"),
@@ -649,6 +653,18 @@ def test_a_stream_that_cannot_run_is_refused_with_its_place(more: dict[str, Any]
 def test_a_stream_among_other_vertices_has_its_rules(more: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidJobGraph, match=re.escape(says)):
         parse_job_graph(_graph(vertices=[_stream(), _vertex("b")], **more), "f")
+
+
+def test_sources_of_a_statement_are_told_apart_whatever_their_case() -> None:
+    source = {"rate": {"rows_per_second": 1}}
+    in_sql = {**_stream(sources={"a": source, "A": source}), "python": None, "sql": "SELECT * FROM a"}
+    with pytest.raises(InvalidJobGraph, match=r"f: vertices\[0\]: stream.sources: two are views of one name in SQL"):
+        parse_job_graph(_graph(vertices=[in_sql]), "f")
+    alone = {**in_sql, "stream": {**in_sql["stream"], "sources": {"a": source}}}
+    with pytest.raises(InvalidJobGraph, match=r"f: edges\[0\]: the stream .* has a source of that name already"):
+        parse_job_graph(_graph(vertices=[alone, _vertex("b")], edges=_edges(("b", alone["id"]), name="A")), "f")
+    in_python = {**in_sql, "python": "m:f", "sql": None}
+    assert len(parse_job_graph(_graph(vertices=[in_python]), "f").vertices) == 1
 
 
 def test_a_directory_is_written_by_one_subtask() -> None:
