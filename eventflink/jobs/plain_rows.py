@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-_SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
+SPARK_SCHEMA: Final = b"org.apache.spark.sql.parquet.row.metadata"
+"""Under which key of a file Spark says which types its columns have."""
 _VARIANT: Final = "variant"
 _INTERVAL: Final = "interval "
 """How Spark's names of intervals begin, such as `interval day to second`."""
@@ -35,7 +36,7 @@ def _kinds_of_spark(metadata: dict[bytes, bytes]) -> dict[str, Any]:
 
     To Parquet a variant is a struct of bytes, and an interval a number of months or microseconds.
     """
-    schema = metadata.get(_SPARK_SCHEMA, b"{}").decode()
+    schema = metadata.get(SPARK_SCHEMA, b"{}").decode()
     marks = f'"{_VARIANT}"', f'"{_INTERVAL}'
     if not any(mark in schema for mark in marks):
         return {}

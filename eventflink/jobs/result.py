@@ -4,6 +4,7 @@ The locations are those that the log accepted, one for each subtask, in their or
 So what another attempt left, or whoever wrote to the directory later, is in no result, and what is missing makes it unreadable.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from eventflink.jobs.plain_rows import python_values
+from eventflink.jobs.plain_rows import SPARK_SCHEMA, python_values
 from eventflink.jobs.published import ResultUnreadable, published_files
 from eventflink.jobs.shipping import read_parquet
 from eventflink.jobs.stored_files import StoreFailed, opened
@@ -74,9 +75,22 @@ def read_result(locations: Iterable[OutputLocation], limit: int | None) -> pa.Ta
     if not tables:
         return pa.table({})
     try:
-        return pa.concat_tables(tables, promote_options="permissive")
+        return _with_types_of_all(pa.concat_tables(tables, promote_options="permissive"), tables)
     except pa.ArrowException as error:
         raise ResultUnreadable(f"the subtasks' results do not fit together: {error}") from error
+
+
+def _with_types_of_all(table: pa.Table, parts: Iterable[pa.Table]) -> pa.Table:
+    """Return the table with what Spark says of all its columns: of its own, Arrow takes what is said of those in the first part."""
+    said = dict.fromkeys(part.schema.metadata[SPARK_SCHEMA] for part in parts if SPARK_SCHEMA in (part.schema.metadata or {}))
+    if len(said) <= 1:
+        return table
+    fields: dict[str, Any] = {}
+    for field in (field for schema in said for field in json.loads(schema)["fields"]):
+        if field["type"] != "void":
+            fields.setdefault(field["name"], field)
+    whole = json.dumps({"type": "struct", "fields": list(fields.values())})
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), SPARK_SCHEMA: whole})
 
 
 def _batches(place: Place, limit: int | None) -> Iterator[pa.Table]:

@@ -1,8 +1,10 @@
 """What a job left: which output is meant, which files are of it, and that nothing else is read."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ import pytest
 from eventflink.documents.one_job import JobInfo
 from eventflink.gateways.errors import ResultNotNamed, ResultNotThere
 from eventflink.gateways.outputs import find_output
+from eventflink.jobs.plain_rows import SPARK_SCHEMA, python_rows
 from eventflink.jobs.published import ResultUnreadable, write_file_list
 from eventflink.jobs.result import JobOutput, read_result
 from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
@@ -86,6 +89,24 @@ def test_subtasks_with_other_columns_leave_one_table(tmp_path: Path) -> None:
     frame = found.to_pandas()
     assert (list(frame.columns), frame["n"].tolist()) == (["n", "m"], [1, 2])
     assert found.to_pandas(limit=1)["n"].tolist() == [1]
+
+
+def test_what_spark_says_of_columns_that_later_subtasks_have_alone_counts_too(tmp_path: Path) -> None:
+    locations = []
+    for number, (kinds, columns) in enumerate(
+        (
+            ({"n": "long", "v": "void"}, {"n": [1], "v": pa.nulls(1)}),
+            ({"n": "long", "v": "interval day to second", "m": "interval year to month"}, {"n": [2], "v": [1_500_000], "m": [14]}),
+        )
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        said = json.dumps({"type": "struct", "fields": [{"name": name, "type": kind} for name, kind in kinds.items()]})
+        pq.write_table(pa.table(columns).replace_schema_metadata({SPARK_SCHEMA: said}), place / "part-0.parquet")
+        locations.append(write_file_list("default", Place(str(place)), 1))
+    rows = [{"n": 1, "v": None, "m": None}, {"n": 2, "v": timedelta(seconds=1.5), "m": "14 months"}]
+    assert python_rows(read_result(locations, None)) == rows
+    assert python_rows(read_result(locations[::-1], None)) == rows[::-1]
 
 
 def test_only_what_the_attempt_left_that_finished_is_the_result(tmp_path: Path) -> None:
