@@ -65,7 +65,7 @@ def read_share(spark: "SparkSession", name: str, ship: ShipStrategy, locations: 
                 f"input '{name}' is shipped forward from {len(locations)} subtasks, so subtask {share.subtask_index} has no partner"
             )
         return read_parquet(spark, [locations[share.subtask_index]])
-    rows = read_parquet(spark, locations)
+    rows = _read_all(spark, name, locations)
     if ship is ShipStrategy.REBALANCE and share.parallelism > 1:
         return _rebalance_share(rows, share)
     return rows
@@ -98,6 +98,26 @@ def read_parquet(
     reader = spark.read.option("mergeSchema", value=True) if merge_columns else spark.read
     reader = reader if columns is None else reader.schema(columns)
     return reader.parquet(*[_GLOB_CHARACTERS.sub(r"\\\1", location) for location in locations])
+
+
+def _read_all(spark: "SparkSession", name: str, locations: Sequence[str]) -> "DataFrame":
+    """Return what all subtasks of a writer left; where some have columns that others have not, those are null in the rows of the others."""
+    if len(locations) == 1:
+        return read_parquet(spark, locations)
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    rows = read_parquet(spark, locations, merge_columns=True)
+    try:
+        rows.schema  # noqa: B018 - asks Spark, which compares what the subtasks left
+    except PySparkException as error:
+        if error.getCondition() != "CANNOT_MERGE_SCHEMAS":
+            raise
+        found = {key: " ".join(text.split()) for key, text in error.getMessageParameters().items()}
+        raise InputUnusable(
+            f"input '{name}': subtasks of its writer left columns of one name with different types, {found.get('left')} and "
+            f"{found.get('right')}: cast them where they are written"
+        ) from error
+    return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +230,7 @@ def _rows_with_keys(spark: "SparkSession", source: HashInput) -> "DataFrame":
         raise InputUnusable(_NO_DATA.format(name))
     if not source.keys:
         raise InputUnusable(f"input '{name}' is shipped by hash, but its edge has no keys: name the columns to hash")
-    rows = read_parquet(spark, source.locations)
+    rows = _read_all(spark, name, source.locations)
     columns = rows.columns
     if missing := [key for key in source.keys if key not in columns]:
         raise InputUnusable(

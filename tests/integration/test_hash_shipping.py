@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from eventflink.jobs.hash_keys import are_spelled_alike, key_spelling
-from eventflink.jobs.shipping import HashInput, HashInputs, InputUnusable, Share
+from eventflink.jobs.shipping import HashInput, HashInputs, InputUnusable, Share, read_share
 from eventflink.model.statuses import ShipStrategy
 from eventflink.streams.edges import Edge, check_keys
 from eventflink.streams.failures import StreamUnusable
@@ -184,6 +184,29 @@ def test_keys_that_are_equal_by_the_time_zone_meet_in_utc_alone(spark: str, writ
                 HashInputs(both, share).read(own, "i0")
     finally:
         own.stop()
+
+
+def test_subtasks_of_a_writer_may_have_other_columns_and_no_other_types(session: SparkSession, tmp_path: Path) -> None:
+    def read(*statements: str) -> list[DataFrame]:
+        """Return the two shares of what the statements left, one for each subtask, over each kind of edge that reads all of them."""
+        directory = tmp_path / uuid.uuid4().hex
+        places = [str(directory / str(number)) for number in range(len(statements))]
+        for place, statement in zip(places, statements, strict=True):
+            session.sql(statement).write.parquet(place)
+        shares = []
+        for index in range(2):
+            share = Share(subtask_index=index, parallelism=2, max_parallelism=128)
+            shares.append(read_share(session, "rows", ShipStrategy.REBALANCE, places, share))
+            shares.append(HashInputs([HashInput(name="rows", keys=("id",), locations=places)], share).read(session, "rows"))
+        return [*shares, read_share(session, "rows", ShipStrategy.BROADCAST, places, share)]
+
+    shares = read("SELECT id FROM range(4)", "SELECT id, 'x' AS more FROM range(4)")
+    for whole in (shares[0].unionAll(shares[2]), shares[1].unionAll(shares[3]), shares[4]):
+        assert sorted(whole.collect(), key=repr) == sorted([(n, more) for n in range(4) for more in (None, "x")], key=repr)
+    for one, other in (("1", "5000000000"), ("1.5", "1.25"), ("NULL", "1"), ("DATE'2024-01-31'", "TIMESTAMP_NTZ'2024-01-31 00:00:00'")):
+        for both in ((one, other), (other, one)):
+            with pytest.raises(InputUnusable, match=r"input 'rows': subtasks of its writer left columns of one name with different types"):
+                read(*[f"SELECT 1 AS id, {each} AS v" for each in both])
 
 
 def test_types_do_not_matter_where_one_subtask_has_all_rows(session: SparkSession, written: dict[str, str]) -> None:
