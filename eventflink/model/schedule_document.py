@@ -9,6 +9,7 @@ The rule it keeps: what is accepted can fire. The schedule has an instant, and i
 """
 
 import datetime as dt
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, Self
@@ -44,6 +45,8 @@ MAX_EXCLUDED_DAYS: Final = 366
 MAX_DESCRIPTION_LENGTH: Final = 1_024
 _CRON_FIELDS: Final = 5
 _MAX_CRON_LENGTH: Final = 256
+_MOST: Final = {"minute": 59, "hour": 23, "day-of-month": 31, "month": 12, "day-of-week": 7}
+"""The longest step of each field: a longer one would be none, for cron counts anew in each hour, day, month and year."""
 _LAST_YEAR: Final = 9_000
 """Times later than this may not be written by every reader of the log."""
 
@@ -86,6 +89,11 @@ def _cron(value: object) -> object:
         CronSim(fields, dt.datetime(2026, 1, 1, tzinfo=dt.UTC))
     except CronSimError as error:
         raise ValueError(f"invalid {str(error).removeprefix('Bad ')} in {describe_value(value)}") from error
+    for (name, most), field in zip(_MOST.items(), fields.split(" "), strict=True):
+        if any(int(step) > most for step in re.findall(r"/(\d+)", field)):
+            raise ValueError(
+                f"invalid {name} in {describe_value(value)}: a step is at most {most}; 'interval' has longer ones, such as 90m"
+            )
     return fields
 
 

@@ -496,6 +496,11 @@ def test_a_schedule_is_the_same_in_its_document_and_in_the_log(cluster: Scripted
         ({"job": job()}, "a schedule has one of 'cron', 'interval' and 'after'"),
         ({"job": job(), "cron": "* * * * *", "interval": "1h"}, "a schedule has one of 'cron', 'interval' and 'after'"),
         ({"job": job(), "cron": "61 * * * *"}, "cron: invalid minute in '61 * * * *'"),
+        (
+            {"job": job(), "cron": "*/90 * * * *"},
+            "cron: invalid minute in '*/90 * * * *': a step is at most 59; 'interval' has longer ones",
+        ),
+        ({"job": job(), "cron": "0 1,0/36 * * *"}, "cron: invalid hour in '0 1,0/36 * * *': a step is at most 23"),
         ({"job": job(), "cron": "* * *"}, "cron: must have five fields"),
         ({"job": job(), "cron": "0 0 30 2 *"}, "cron: invalid day-of-month"),
         ({"job": job(), "cron": "@dayly"}, "cron: unknown name: '@dayly' (did you mean '@daily'?)"),
