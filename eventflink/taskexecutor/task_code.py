@@ -6,6 +6,7 @@ see each other's code, because no two tasks share a process and the fork server 
 
 import difflib
 import importlib
+import inspect
 import math
 import sys
 import zipfile
@@ -61,6 +62,25 @@ def fetch_archive(digest: str, blob_address: str, settings: ForkServerSettings) 
     if not zipfile.is_zipfile(path):
         raise CodeUnusable(f"invalid code archive {digest}: it is not a zip file")
     return path
+
+
+def resolve_task(task: str) -> Callable[[Any], Any]:
+    """Return the function of a task, which can be called with the context alone.
+
+    Raises:
+        UnknownFunction: there is no such function, or it takes no such argument, or needs others.
+
+    """
+    function = resolve_function(task)
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+    except ValueError:  # Of a function in C nobody knows.
+        return function
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise UnknownFunction(f"invalid function: '{task}' takes {signature}; a task takes one argument, the context") from error
+    return function
 
 
 def resolve_function(task: str) -> Callable[[Any], Any]:

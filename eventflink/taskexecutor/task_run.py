@@ -33,7 +33,7 @@ from eventflink.taskexecutor.seen_by_spark import check_seen_by_spark
 from eventflink.taskexecutor.spark_file_system import DIRECT_COMMITTER_SETTING
 from eventflink.taskexecutor.spark_pools import pool_of
 from eventflink.taskexecutor.sql_faults import explain
-from eventflink.taskexecutor.task_code import load_archives, resolve_function
+from eventflink.taskexecutor.task_code import load_archives, resolve_task
 from eventflink.taskexecutor.task_files import output_place
 from eventflink.taskexecutor.task_secrets import TaskSecrets
 from eventflink.taskexecutor.task_spark import OnSession, TaskSpark
@@ -107,7 +107,7 @@ def run_task(
             _run_sql, deployment.task, context, hash_inputs, has_output=DEFAULT_OUTPUT in deployment.outputs
         )
     else:
-        compute = partial(resolve_function(deployment.task), context)
+        compute = partial(resolve_task(deployment.task), context)
         if stream is not None:
             stream.ship_code()
     tell(TaskInitialized(attempt))
@@ -257,7 +257,7 @@ def _run_chained(
     )
     if operator.task_type is TaskType.SQL:
         return _run_sql(operator.task, context, has_output=True)
-    returned: object = resolve_function(operator.task)(context)
+    returned: object = resolve_task(operator.task)(context)
     return returned
 
 

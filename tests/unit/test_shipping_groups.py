@@ -1,10 +1,16 @@
 """Key groups, places of outputs, and causes of failures: the parts of a task process that need neither Spark nor a process."""
 
+import functools
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+import eventflink
 from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext, TaskInputs
 from eventflink.jobs.shipping import InputUnusable, Share, key_groups_of
@@ -16,7 +22,7 @@ from eventflink.taskexecutor.fork_server_wire import LineBuffer, decode_line, en
 from eventflink.taskexecutor.message_lines import UnreadableLine
 from eventflink.taskexecutor.process_events import EndTask, Failed, Finished, Killed, TaskProcessEnded
 from eventflink.taskexecutor.spark_release import channel_target
-from eventflink.taskexecutor.task_code import resolve_function
+from eventflink.taskexecutor.task_code import resolve_function, resolve_task
 from eventflink.taskexecutor.task_files import UnusableName, output_place, task_file_path
 from eventflink.taskexecutor.task_spark import session_address
 
@@ -66,6 +72,38 @@ def test_each_attempt_has_places_of_its_own(tmp_path: Path) -> None:
 def test_an_unknown_function_is_named(task: str, message: str) -> None:
     with pytest.raises(UnknownFunction, match=re.escape(message)):
         resolve_function(task)
+
+
+def _no_argument() -> None: ...
+
+
+def _two_arguments(context: object, day: str) -> None: ...
+
+
+def _decorated(*arguments: object, **named: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (_no_argument, "invalid function: 'its_tasks:run' takes () -> None; a task takes one argument, the context"),
+        (_two_arguments, "takes (context: object, day: str) -> None; a task takes one argument, the context"),
+        (lambda **named: named, "takes (**named); a task takes one argument, the context"),
+        (functools.wraps(_two_arguments)(_decorated), ""),
+        (eventflink.task(_two_arguments), ""),
+        (lambda context, day="today": (context, day), ""),
+        (print, ""),
+    ],
+)
+def test_a_task_that_does_not_take_the_context_is_named(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any], said: str) -> None:
+    module = ModuleType("its_tasks")
+    module.run = function  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "its_tasks", module)
+    if said:
+        with pytest.raises(UnknownFunction, match=re.escape(said)):
+            resolve_task("its_tasks:run")
+    else:
+        assert resolve_task("its_tasks:run") is function
 
 
 def test_a_module_that_misses_another_fails_as_user_code_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
