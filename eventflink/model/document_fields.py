@@ -5,7 +5,8 @@ import json
 from collections.abc import Iterable
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticKnownError
 
 CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
 MAX_CALLABLE_LENGTH: Final = 512
@@ -16,7 +17,15 @@ _COMPARED: Final = 128
 """How much of a wrong name is compared with the right ones."""
 
 
+def _no_boolean(value: object) -> object:
+    """Refuse true and false, which are 1 and 0 to Python."""
+    if isinstance(value, bool):
+        raise PydanticKnownError("int_type")
+    return value
+
+
 Name = Annotated[str, Field(pattern=_NAME)]
+Whole = Annotated[int, BeforeValidator(_no_boolean)]
 Column = Annotated[str, Field(min_length=1, max_length=256)]
 
 

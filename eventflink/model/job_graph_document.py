@@ -34,6 +34,7 @@ from eventflink.model.document_fields import (
     MAX_NAME_LENGTH,
     Column,
     Name,
+    Whole,
     canonical_json,
     did_you_mean,
 )
@@ -145,8 +146,8 @@ class VertexDocument(BaseModel):
     id: Name
     python: str | None = Field(None, max_length=MAX_CALLABLE_LENGTH)
     sql: str | None = Field(None, max_length=65_536)
-    parallelism: int = Field(1, ge=1, le=MAX_PARALLELISM)
-    max_parallelism: int = Field(128, ge=1, le=32_768)
+    parallelism: Whole = Field(1, ge=1, le=MAX_PARALLELISM)
+    max_parallelism: Whole = Field(128, ge=1, le=32_768)
     parameters: dict[str, Any] = Field(default_factory=dict)
     resources: ResourcesDocument | None = None
     slot_sharing_group: Name | None = None
@@ -204,10 +205,10 @@ class EdgeDocument(BaseModel):
     keys: list[Column] = Field(default_factory=list, max_length=32)
     schema_: Annotated[str | None, Field(alias="schema", min_length=1, max_length=65_536)] = None
     """The columns of its rows, as Spark's DDL."""
-    partitions: Annotated[int | None, Field(ge=1, le=MAX_EDGE_PARTITIONS)] = None
+    partitions: Annotated[Whole | None, Field(ge=1, le=MAX_EDGE_PARTITIONS)] = None
     """Of its topic; default: as many as the reader has subtasks."""
     event_time: Column | None = None
-    watermark_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
+    watermark_delay_ms: Annotated[Whole | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
     chain: bool | None = None
     """Whether its ends become one query; default: where that is safe."""
 
@@ -258,13 +259,13 @@ class RestartStrategyDocument(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     type: Literal["cluster-default", "none", "fixed-delay", "exponential-delay", "failure-rate"]
-    attempts: int = Field(1, ge=0, le=1_000_000)
-    delay_ms: int = Field(1_000, ge=0, le=MAX_RESTART_DELAY_MS)
-    max_delay_ms: int = Field(300_000, ge=1, le=MAX_RESTART_DELAY_MS)
+    attempts: Whole = Field(1, ge=0, le=1_000_000)
+    delay_ms: Whole = Field(1_000, ge=0, le=MAX_RESTART_DELAY_MS)
+    max_delay_ms: Whole = Field(300_000, ge=1, le=MAX_RESTART_DELAY_MS)
     multiplier: float = Field(2.0, ge=1.0, le=1_000.0, allow_inf_nan=False)
-    reset_threshold_ms: int = Field(3_600_000, ge=1, le=MAX_RESTART_INTERVAL_MS)
+    reset_threshold_ms: Whole = Field(3_600_000, ge=1, le=MAX_RESTART_INTERVAL_MS)
     jitter_factor: float = Field(0.1, ge=0.0, le=1.0, allow_inf_nan=False)
-    interval_ms: int = Field(60_000, ge=1, le=MAX_RESTART_INTERVAL_MS)
+    interval_ms: Whole = Field(60_000, ge=1, le=MAX_RESTART_INTERVAL_MS)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -289,11 +290,11 @@ class CheckpointingDocument(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    interval_ms: int = Field(10_000, ge=0, le=MAX_CHECKPOINT_TIME_MS)
-    timeout_ms: int = Field(600_000, ge=10, le=MAX_CHECKPOINT_TIME_MS)
-    min_pause_ms: int = Field(0, ge=0, le=MAX_CHECKPOINT_TIME_MS)
-    tolerable_failed_checkpoints: int = Field(0, ge=-1, le=1_000_000)
-    max_retained: int = Field(1, ge=1, le=MAX_RETAINED_CHECKPOINTS)
+    interval_ms: Whole = Field(10_000, ge=0, le=MAX_CHECKPOINT_TIME_MS)
+    timeout_ms: Whole = Field(600_000, ge=10, le=MAX_CHECKPOINT_TIME_MS)
+    min_pause_ms: Whole = Field(0, ge=0, le=MAX_CHECKPOINT_TIME_MS)
+    tolerable_failed_checkpoints: Whole = Field(0, ge=-1, le=1_000_000)
+    max_retained: Whole = Field(1, ge=1, le=MAX_RETAINED_CHECKPOINTS)
     retention: Literal["delete-on-cancellation", "retain-on-cancellation"] = "delete-on-cancellation"
 
     def to_record(self) -> CheckpointSettings:
@@ -324,7 +325,7 @@ class SparkDocument(BaseModel):
     pool: Annotated[str, Field(pattern=POOL_PATTERN)]
     """`shared`, `job`, or a name of one's own."""
     memory: Annotated[str, Field(pattern=MEMORY_PATTERN)] | None = None
-    cores: int | None = Field(None, ge=1, le=MAX_CORES)
+    cores: Whole | None = Field(None, ge=1, le=MAX_CORES)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

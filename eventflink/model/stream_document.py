@@ -19,7 +19,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
 from eventflink.model.document_faults import describe_fault
-from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, Name, canonical_json, did_you_mean
+from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, Name, Whole, canonical_json, did_you_mean
 from eventflink.model.job_graph import ChainedOperator, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.secret_references import check_references, reference_name
 from eventflink.model.sql_script import statements_of
@@ -106,7 +106,7 @@ class KafkaSourceDocument(_Document):
     bootstrap_servers: _Text | None = None
     """Default: the Kafka of the cluster."""
     starting_offsets: Literal["earliest", "latest"] = "earliest"
-    max_offsets_per_trigger: int = Field(1_000_000, ge=1)
+    max_offsets_per_trigger: Whole = Field(1_000_000, ge=1)
     """How many records one batch reads at the most: it is one transaction of the sink, which Kafka aborts when it takes too long."""
     fail_on_data_loss: bool = True
     """Whether the stream fails when records that it has not read are gone."""
@@ -120,13 +120,13 @@ class FilesSourceDocument(_Document):
     """A directory whose files are read once each."""
 
     path: _Text
-    max_files_per_trigger: int | None = Field(None, ge=1)
+    max_files_per_trigger: Whole | None = Field(None, ge=1)
 
 
 class RateSourceDocument(_Document):
     """Made-up rows (`timestamp`, `value`), for trials."""
 
-    rows_per_second: int = Field(ge=1, le=10_000_000)
+    rows_per_second: Whole = Field(ge=1, le=10_000_000)
 
 
 class KafkaSinkDocument(_Document):
@@ -137,7 +137,7 @@ class KafkaSinkDocument(_Document):
     """Default: the Kafka of the cluster."""
     key: list[Column] = Field(default_factory=list, max_length=32)
     """The columns of the record's key: one as it is, several as a JSON object."""
-    transaction_timeout_ms: int = Field(DEFAULT_TRANSACTION_TIMEOUT_MS, ge=1_000, le=MAX_TRANSACTION_TIMEOUT_MS)
+    transaction_timeout_ms: Whole = Field(DEFAULT_TRANSACTION_TIMEOUT_MS, ge=1_000, le=MAX_TRANSACTION_TIMEOUT_MS)
     guarantee: Literal["exactly_once", "at_least_once"] = "exactly_once"
 
     @model_validator(mode="after")
@@ -172,7 +172,7 @@ class StreamSourceDocument(_Document):
     schema_: _Schema = Field(None, alias="schema")
     registry: RegistryDocument | None = None
     event_time: Column | None = None
-    watermark_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
+    watermark_delay_ms: Annotated[Whole | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -247,9 +247,9 @@ class StreamSinkDocument(_Document):
 class StreamTriggerDocument(_Document):
     """When the next batch begins: each so often, once for everything that is there now, or at once, for so long a batch."""
 
-    processing_time_ms: int | None = Field(None, ge=0, le=MAX_TRIGGER_INTERVAL_MS)
+    processing_time_ms: Whole | None = Field(None, ge=0, le=MAX_TRIGGER_INTERVAL_MS)
     available_now: Literal[True] | None = None
-    real_time_ms: Annotated[int | None, Field(ge=MIN_REAL_TIME_MS, le=MAX_TRIGGER_INTERVAL_MS)] = None
+    real_time_ms: Annotated[Whole | None, Field(ge=MIN_REAL_TIME_MS, le=MAX_TRIGGER_INTERVAL_MS)] = None
     """How long a batch lasts; its rows are written while it does."""
 
     @model_validator(mode="after")
@@ -277,7 +277,7 @@ class ChainedDocument(_Document):
     input: Name
     schema_: Annotated[str, Field(alias="schema", min_length=1, max_length=65_536)]
     event_time: Column | None = None
-    watermark_delay_ms: Annotated[int | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
+    watermark_delay_ms: Annotated[Whole | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
