@@ -96,7 +96,7 @@ def busy_cluster(seals: Seals = NO_SEALS) -> ScriptedCluster:
     cluster.report(together[0], ExecutionState.RUNNING)
     cluster.report(together[1], ExecutionState.FINISHED)
     cluster.submit(graph(vertex("a", 9)), job_id="waiting")
-    about = {"owner": "finance", "labels": {"team": "finance"}, "links": {"runbook": "https://wiki.example.org/memory"}}
+    about: dict[str, Any] = {"owner": "finance", "labels": {"team": "finance"}, "links": {"runbook": "https://wiki.example.org/memory"}}
     large = vertex("b", task_heap_memory="512m"), vertex("c", 2, managed_memory="1t")
     cluster.submit(graph(vertex("a", 2), *large, description="asks for much", **about), job_id="demanding")
     cluster.command(type="RequestFileUpload", request_id="upload", job_id="running", vertex_id="a")
