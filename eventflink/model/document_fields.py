@@ -3,7 +3,7 @@
 import difflib
 import json
 from collections.abc import Iterable
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticKnownError
@@ -17,15 +17,20 @@ _COMPARED: Final = 128
 """How much of a wrong name is compared with the right ones."""
 
 
-def _no_boolean(value: object) -> object:
+def _no_boolean(fault: Literal["int_type", "float_type"]) -> BeforeValidator:
     """Refuse true and false, which are 1 and 0 to Python."""
-    if isinstance(value, bool):
-        raise PydanticKnownError("int_type")
-    return value
+
+    def check(value: object) -> object:
+        if isinstance(value, bool):
+            raise PydanticKnownError(fault)
+        return value
+
+    return BeforeValidator(check)
 
 
 Name = Annotated[str, Field(pattern=_NAME)]
-Whole = Annotated[int, BeforeValidator(_no_boolean)]
+Whole = Annotated[int, _no_boolean("int_type")]
+Number = Annotated[float, _no_boolean("float_type")]
 Column = Annotated[str, Field(min_length=1, max_length=256)]
 
 

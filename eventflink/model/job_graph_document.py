@@ -34,6 +34,7 @@ from eventflink.model.document_fields import (
     MAX_NAME_LENGTH,
     Column,
     Name,
+    Number,
     Whole,
     canonical_json,
     did_you_mean,
@@ -262,9 +263,9 @@ class RestartStrategyDocument(BaseModel):
     attempts: Whole = Field(1, ge=0, le=1_000_000)
     delay_ms: Whole = Field(1_000, ge=0, le=MAX_RESTART_DELAY_MS)
     max_delay_ms: Whole = Field(300_000, ge=1, le=MAX_RESTART_DELAY_MS)
-    multiplier: float = Field(2.0, ge=1.0, le=1_000.0, allow_inf_nan=False)
+    multiplier: Number = Field(2.0, ge=1.0, le=1_000.0, allow_inf_nan=False)
     reset_threshold_ms: Whole = Field(3_600_000, ge=1, le=MAX_RESTART_INTERVAL_MS)
-    jitter_factor: float = Field(0.1, ge=0.0, le=1.0, allow_inf_nan=False)
+    jitter_factor: Number = Field(0.1, ge=0.0, le=1.0, allow_inf_nan=False)
     interval_ms: Whole = Field(60_000, ge=1, le=MAX_RESTART_INTERVAL_MS)
 
     @model_validator(mode="after")

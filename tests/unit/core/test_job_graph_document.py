@@ -98,6 +98,10 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(vertices=[_vertex(parameters={"p": {1, 2}})]), "f: vertices[0]: parameters.p: a value of the type set is not a value of JSON"),
     (_graph(vertices=[_vertex(parallelism=True)]), "f: vertices[0].parallelism: must be a whole number, not true (vertex 'a')"),
     (_graph(spark={"pool": "job", "cores": True}), "f: spark.cores: must be a whole number, not true"),
+    (
+        _graph(restart_strategy={"type": "exponential-delay", "multiplier": True}),
+        "f: restart_strategy.multiplier: must be a number, not true",
+    ),
     (_graph(vertices=[_vertex(parameters={"p": [{1: "a"}]})]), "f: vertices[0]: parameters.p[0]: a key is a text, not 1 (vertex 'a')"),
     (_graph(vertices=[_vertex(parameters={"p": {True: 1, None: 2}})]), "f: vertices[0]: parameters.p: a key is a text, not true"),
     (_graph(vertices=[_vertex(parameters={"p": float("nan")})]), "f: vertices[0]: parameters.p: nan is not a value of JSON"),
