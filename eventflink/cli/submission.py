@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from rich.text import Text
 
 from eventflink.blob.client import put_blob
 from eventflink.blob.tls import TlsFiles
@@ -24,6 +25,7 @@ from eventflink.gateways.request_channel import Accepted
 from eventflink.jobs.job_files import MAX_DOCUMENT_BYTES, DescribedJob, is_python, read_job
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.statuses import TaskType
 
 if TYPE_CHECKING:
     from eventflink.cli.job_progress import JobProgress
@@ -76,8 +78,8 @@ def read_document(file: Path) -> str:
         raise CommandFailed(ExitCode.USAGE, f"{file}: not UTF-8 text: {error.reason} at byte {error.start}") from error
 
 
-def read_job_of(file: Path) -> DescribedJob:
-    """Return the job that a file describes, or standard input (`-`).
+def read_job_of(file: Path, session: Session | None = None) -> DescribedJob:
+    """Return the job that a file describes, or standard input (`-`); tell what looks wrong in its SQL, if there is a session to tell it.
 
     Raises:
         CommandFailed: it cannot be read.
@@ -87,8 +89,15 @@ def read_job_of(file: Path) -> DescribedJob:
     """
     if is_python(file):
         with contextlib.redirect_stdout(sys.stderr):  # What it prints is nothing of what the command says.
-            return read_job(file)
-    return DescribedJob(parse_job_graph(read_document(file), name_of_source(file), file.parent))
+            job = read_job(file)
+    else:
+        job = DescribedJob(parse_job_graph(read_document(file), name_of_source(file), file.parent))
+    if session is not None and any(vertex.task_type is TaskType.SQL for vertex in job.graph.vertices):
+        from eventflink.jobs.sql_doubts import doubts_of
+
+        for doubt in doubts_of(job.graph):
+            session.err.print(Text(f"warning: {doubt}", style="yellow"))
+    return job
 
 
 def name_of_source(file: Path) -> str:

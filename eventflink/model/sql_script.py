@@ -71,3 +71,22 @@ def _end_of_comment(sql: str, position: int) -> int:
         depth += 1 if edge[0] == "/*" else -1
         position = edge.end()
     return len(sql) if depth else position
+
+
+def pointed_at(statement: Statement, line: int, position: int) -> str:
+    """Return a line of the statement (1 is its first), by its number in the whole text, and below it a caret at the position (from 0).
+
+    Example:
+        `SELECT a frm t`, 1, 13 is `  1 | SELECT a frm t` and a caret below the `t`.
+
+    """
+    lines = statement.text.splitlines() or [""]
+    text = lines[min(line, len(lines)) - 1]
+    before = "".join(c if c == "\t" else " " for c in text[:position])
+    number = f"{line + statement.line - 1:>3} | "
+    return f"\n{number}{text}\n{' ' * len(number)}{before}^"
+
+
+def is_compound(statement: str) -> bool:
+    """Tell whether a statement is a compound one (`BEGIN … END`)."""
+    return _COMPOUND.match(statement) is not None

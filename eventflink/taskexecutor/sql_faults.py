@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, Final
 
-from eventflink.model.sql_script import Statement
+from eventflink.model.sql_script import Statement, pointed_at
 
 _PLACE: Final = re.compile(r"\bline (\d+),? pos (\d+)")
 _NAME: Final = re.compile(r"`((?:[^`]|``)*)`")
@@ -22,25 +22,11 @@ def explain(error: Any, statement: Statement, inputs: Iterable[str]) -> None:
         has = ", ".join(inputs) or "none"
         error.add_note(f"the vertex has no input '{name}' either (it has {has}): if a vertex writes it, an edge from there is missing")
     if place := _PLACE.search(str(error)):
-        error.add_note(_pointed_at(statement, int(place[1]), int(place[2])))
+        error.add_note(pointed_at(statement, int(place[1]), int(place[2])))
     elif (token := parameters.get("error", "").strip("'")) and len(found := list(re.finditer(_word(token), statement.text))) == 1:
         before = statement.text[: found[0].start()]  # Of some errors Spark tells the token alone; one that stands once is at its place.
-        error.add_note(_pointed_at(statement, before.count("\n") + 1, len(before) - before.rfind("\n") - 1))
+        error.add_note(pointed_at(statement, before.count("\n") + 1, len(before) - before.rfind("\n") - 1))
 
 
 def _word(token: str) -> str:
     return rf"(?<!\w){re.escape(token)}(?!\w)"
-
-
-def _pointed_at(statement: Statement, line: int, position: int) -> str:
-    """Return a line of the statement (1 is its first), by its number in the whole text, and below it a caret at the position (from 0).
-
-    Example:
-        `SELECT a frm t`, 1, 13 is `  1 | SELECT a frm t` and a caret below the `t`.
-
-    """
-    lines = statement.text.splitlines() or [""]
-    text = lines[min(line, len(lines)) - 1]
-    before = "".join(c if c == "\t" else " " for c in text[:position])
-    number = f"{line + statement.line - 1:>3} | "
-    return f"\n{number}{text}\n{' ' * len(number)}{before}^"

@@ -21,7 +21,7 @@ from eventflink.rest.flink.plans import JobPlanInfo, name_of, plan_of_graph
 @pass_session
 def info(session: Session, file: Path, *, as_json: bool) -> int:
     """Show the plan of the job that FILE (JSON, YAML or Python; - for standard input) describes, without submitting it."""
-    graph = read_job_of(file).graph
+    graph = read_job_of(file, session).graph
     if as_json:
         session.print_json(JobPlanInfo(plan=plan_of_graph(graph, "")).model_dump(mode="json"))
     else:

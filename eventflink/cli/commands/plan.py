@@ -47,7 +47,7 @@ def plan(
     version. A secret is never shown: that one differs is said.
     """
     source = name_of_source(file)
-    graph = _graph(file, code, parameters)
+    graph = _graph(session, file, code, parameters)
     runs, log_offset = ask_runs(session, graph.name, 0, 1)
     newest = ask_document(session, runs.runs[0].job_id) if runs.runs else None
     found = job_plan(graph, runs, newest, source)
@@ -61,9 +61,9 @@ def plan(
     return CHANGES if detailed_exitcode and found.has_changes else ExitCode.OK
 
 
-def _graph(file: Path, code: tuple[Path, ...], parameters: dict[str, str]) -> JobGraph:
+def _graph(session: Session, file: Path, code: tuple[Path, ...], parameters: dict[str, str]) -> JobGraph:
     """Return the graph as it would be submitted: its archive of code has the key that an upload would give it."""
-    job = read_job_of(file)
+    job = read_job_of(file, session)
     graph = bind_parameters(job.graph, parameters) if parameters else job.graph
     if code := code or job.code:
         graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, blob_key(build_archive(code))))

@@ -58,7 +58,7 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
 
     def read_job(name: str) -> JobGraph:
         nonlocal beside
-        job = read_job_of(file.parent / name)
+        job = read_job_of(file.parent / name, session)
         beside = job.code
         return job.graph
 

@@ -49,7 +49,7 @@ def submit(
     as_json: bool,
 ) -> int:
     """Submit the job that FILE (JSON, YAML or Python; - for standard input) describes, and wait for its end."""
-    job = read_job_of(file)
+    job = read_job_of(file, session)
     graph = bind_parameters(job.graph, parameters)
     if savepoint_path is not None or graph.restore is not None:
         from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - most jobs begin without one

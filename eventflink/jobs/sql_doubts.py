@@ -1,0 +1,81 @@
+"""What looks wrong in the SQL of a job before it runs: a statement that cannot be read, and an edge that seems to be missing.
+
+sqlglot reads most of Spark's SQL, and not all of it; what a table is, Spark's catalogue says. The rule it keeps: a doubt is told, and never
+a reason to refuse a job.
+"""
+
+import logging
+import re
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Final
+
+from eventflink.model.job_graph import JobGraph, JobVertex
+from eventflink.model.sql_script import Statement, is_compound, pointed_at, statements_of
+from eventflink.model.statuses import TaskType
+
+MAX_DOUBTS: Final = 10
+_DIALECT: Final = "databricks"
+"""Spark's, with paths into variants, which Spark has as well."""
+_WINDOW: Final = re.compile(r"\bwindow\b(?!\s+\w+\s+AS\b)", re.IGNORECASE)
+_NO_WINDOW: Final = "windov"
+"""A name of the same length: sqlglot takes `window`, Spark's function and the column of its rows, for the begin of a WINDOW clause."""
+
+
+def doubts_of(graph: JobGraph) -> list[str]:
+    """Return what looks wrong in the statements of a graph, in words, at most `MAX_DOUBTS`; nothing where sqlglot is not installed.
+
+    Example:
+        `SELECT a FROM orders WHERE` has one, with a caret below its end.
+
+    """
+    if find_spec("sqlglot") is None:  # A client may be without it: it comes with `eventflink[cluster]`.
+        return []
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # It warns of what it takes for a command, such as SET TIME ZONE.
+    found: list[str] = []
+    for vertex in graph.vertices:
+        if vertex.task_type is TaskType.SQL:
+            inputs = {edge.input_name.lower() for edge in graph.edges if edge.target == vertex.vertex_id}
+            inputs |= {source.name.lower() for source in vertex.stream.sources} if vertex.stream is not None else set()
+            others = {other.vertex_id.lower(): other.vertex_id for other in graph.vertices if other is not vertex}
+            found.extend(_doubts_of_vertex(vertex, {name: other for name, other in others.items() if name not in inputs}))
+        if len(found) >= MAX_DOUBTS:
+            break
+    return found[:MAX_DOUBTS]
+
+
+def _doubts_of_vertex(vertex: JobVertex, others: dict[str, str]) -> Iterator[str]:
+    import sqlglot  # noqa: PLC0415 - for jobs with SQL alone
+    from sqlglot import expressions  # noqa: PLC0415
+
+    made: set[str] = set()
+    for statement in statements_of(vertex.task):
+        if is_compound(statement.text):
+            return
+        try:
+            [parsed, *_] = sqlglot.parse(_WINDOW.sub(_NO_WINDOW, statement.text), read=_DIALECT) or [None]
+        except sqlglot.errors.ParseError as error:
+            yield f"vertex '{vertex.vertex_id}': here the statement looks like no SQL of Spark's:{_place_in(statement, error.errors[:1])}"
+            return
+        except (sqlglot.errors.SqlglotError, RecursionError):  # A quote that does not end, or what it cannot read for its depth.
+            yield f"vertex '{vertex.vertex_id}': the statement in line {statement.line} looks like no SQL of Spark's"
+            return
+        if parsed is None:
+            continue
+        own = made | {each.alias_or_name.lower() for each in parsed.find_all(expressions.CTE)}
+        written = parsed.find(expressions.Table) if isinstance(parsed, expressions.DDL | expressions.DML) else None
+        tables = [table for table in parsed.find_all(expressions.Table) if table is not written and not table.db]
+        for name in sorted({table.name.lower() for table in tables} & others.keys() - own):
+            edge = f"{{from: {others[name]}, to: {vertex.vertex_id}}}"
+            yield f"vertex '{vertex.vertex_id}' reads '{name}' and has no such input: is an edge missing, {edge}?"
+        if written is not None:
+            made.add(written.name.lower())
+
+
+def _place_in(statement: Statement, errors: list[dict[str, object]]) -> str:
+    """Return the line of an error with a caret below the word at which it was found."""
+    for error in errors:
+        line, behind, word = error.get("line"), error.get("col"), error.get("highlight")
+        if isinstance(line, int) and isinstance(behind, int) and isinstance(word, str):
+            return pointed_at(statement, line, max(0, behind - len(word)))
+    return ""
