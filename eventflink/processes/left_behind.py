@@ -36,6 +36,14 @@ def adopt_orphans() -> None:
         raise OSError(error_number, os.strerror(error_number))
 
 
+def reap_orphans(known: Collection[int]) -> None:
+    """Let the processes go that have ended among the children of this process that are not known: until then others take them for alive."""
+    for process_id in children():
+        if process_id not in known:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(process_id, os.WNOHANG)
+
+
 def kill_left_behind(known: Collection[int], is_spared: Callable[[int], bool], timeout_s: float) -> bool:
     """Kill and reap the children of this process that are not known, and what they leave behind in turn; tell whether none is left.
 

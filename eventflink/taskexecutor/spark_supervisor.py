@@ -31,7 +31,7 @@ from eventflink.model.resources import parse_memory_size
 from eventflink.model.spark_ends import heap_was_full
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
-from eventflink.processes.left_behind import adopt_orphans, kill_left_behind, runs_module
+from eventflink.processes.left_behind import adopt_orphans, kill_left_behind, reap_orphans, runs_module
 from eventflink.taskexecutor.spark_canary import SparkCanary
 from eventflink.taskexecutor.spark_contract import SERVER_SETTINGS, SESSION_SETTINGS
 from eventflink.taskexecutor.spark_file_system import file_system_settings
@@ -316,6 +316,7 @@ class _Supervision:
             if time.monotonic() - needed_at >= self._settings.idle_timeout_ms / 1000:
                 logger.info("SparkServerEnds reason='nobody holds the lease'")
                 return 0
+            reap_orphans([self._server.pid])
             time.sleep(_POLL_S)
         return self._ended(_why_ended(self._server.returncode, self._settings))
 

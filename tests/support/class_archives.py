@@ -64,12 +64,20 @@ def _makers() -> list[psutil.Process]:
 def _wait_for(makers: list[psutil.Process]) -> None:
     """Wait for them, and let them have the processors: nothing is gained before they are done."""
     deadline = time.monotonic() + _LIMIT_S
-    while any(process.is_running() for process in makers) and time.monotonic() < deadline:
+    while any(map(_runs, makers)) and time.monotonic() < deadline:
         for maker in makers:
             with contextlib.suppress(psutil.Error):  # Who is not root may not.
                 for process in (maker, *maker.children()):
                     process.nice(0)
         time.sleep(0.2)
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Tell whether a process does anything; one that has ended may wait long for its parent to take note."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _work(remote: str, bootstrap: str, directory: Path) -> None:
