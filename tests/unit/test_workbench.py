@@ -229,6 +229,13 @@ def test_a_task_that_needs_no_spark_waits_for_none(tmp_path: Path, capsys: pytes
     assert told.err == f"on a cluster: eventflink submit {tmp_path}/job.yaml\n"
 
 
+def test_what_is_next_of_a_job_in_python_names_no_code_that_submit_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = tmp_path / "alone_job.py"
+    document.write_text("import eventflink\n\n@eventflink.task\ndef a(context): pass\n\n@eventflink.job\ndef alone(): a()\n")
+    assert run(["dev", str(document)]) == ExitCode.OK
+    assert capsys.readouterr().err == f"on a cluster: eventflink submit {document}\n"
+
+
 def test_what_is_next_has_the_options_of_this_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document, options = tmp_path / "job.yaml", ["-D", "spark.local.memory=2g"]
     document.write_text("{name: j, vertices: [{id: a, python: 'eventflink.testing.tasks:noop'}]}")

@@ -81,6 +81,7 @@ def dev(
     is_file = str(file) != "-"
     job = read_job_of(file)
     graph = bind_parameters(job.graph, parameters)
+    is_found_by_submit = not code and bool(job.code)
     code = code or job.code or (tuple(code_beside(graph, file.parent)) if is_file else ())
     done: list[dict[str, Any]] = []
 
@@ -90,9 +91,9 @@ def dev(
         else:
             _print(session, run, rows)
 
-    options = [part for each in code for part in ("--code", str(each))] + [
-        p for n, v in parameters.items() for p in ("--param", f"{n}={v}")
-    ]
+    named = () if is_found_by_submit else code
+    options = [part for each in named for part in ("--code", str(each))]
+    options += [part for name, value in parameters.items() for part in ("--param", f"{name}={value}")]
     program = ["eventflink", *_given_options(click.get_current_context().find_root())]
     report: dict[str, Any] = {"name": graph.name, "vertices": done, "failure": None}
     try:
