@@ -6,7 +6,7 @@ Values of which the schemas of the same names are made; `log_events.py` has all 
 from dataclasses import dataclass
 
 from eventflink.events.decision import LogEvent
-from eventflink.model.schedules import FollowedRun, ScheduleDefinition
+from eventflink.model.schedules import ScheduleDefinition
 from eventflink.model.statuses import InstantOrigin, SkipReason
 
 
@@ -66,7 +66,7 @@ class RunFollowed(ScheduleEvent):
 
     instant_ms: int
     """The instant, in milliseconds since 1970: later than the one before it."""
-    run: FollowedRun
+    job_id: str
     """The run."""
 
 

@@ -132,7 +132,7 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.ScheduleResumed():
             return _joined(_next(event.next_ms), _by(event.actor))
         case e.RunFollowed():
-            return f"{iso_time(event.instant_ms)}, the end of '{event.run.job_id}'"
+            return f"{iso_time(event.instant_ms)}, the end of '{event.job_id}'"
         case e.ScheduleFired():
             return _joined(f"'{event.job_id}' for {iso_time(event.instant_ms)}", _lower(event.origin), _next(event.next_ms))
         case e.InstantQueued():

@@ -17,8 +17,8 @@ from eventflink.master.schedules import OF_ITSELF, Schedule, next_of_backfill
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest
-from eventflink.model.schedules import FollowedRun, InstantUnknown, ScheduledInstant, due_at, graph_for, job_id_of
-from eventflink.model.statuses import CatchUp, InstantOrigin, JobStatus, OverlapPolicy, SkipReason
+from eventflink.model.schedules import InstantUnknown, ScheduledInstant, due_at, graph_for, job_id_of
+from eventflink.model.statuses import CatchUp, InstantOrigin, InstantValue, JobStatus, OverlapPolicy, SkipReason
 from eventflink.model.texts import cut_bytes
 
 LATE_MS: Final = 60_000
@@ -148,15 +148,21 @@ def _start(
         message = cut_bytes(why, MAX_MESSAGE_LENGTH)
         return [InstantsSkipped(schedule_id, instant_ms, next_ms, origin, instant_ms, SkipReason.REFUSED, message)]
 
-    followed = schedule.followed.get(instant_ms) if origin in OF_ITSELF else None
+    run = schedule.followed.get(instant_ms, "") if origin in OF_ITSELF else ""
     job_id = _free_id(state, job_id_of(schedule_id, instant_ms))
     if job_id is None:
         return refused(f"there were {MAX_JOBS_OF_AN_INSTANT} jobs for this instant: some have to leave the memory first")
+    if run and run not in state.dispatcher.jobs and _takes_parameters(schedule):
+        return refused(f"run '{run}', whose parameters the job takes, has left the memory of the masters")
     try:
-        started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, followed)
+        started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, run)
     except InvalidJobGraph as error:
         return refused(str(error))
     return [ScheduleFired(schedule_id, instant_ms, next_ms, origin, job_id), *started]
+
+
+def _takes_parameters(schedule: Schedule) -> bool:
+    return any(each.value is InstantValue.PARAMETER for each in schedule.definition.instant_parameters)
 
 
 def _job_of(
@@ -166,12 +172,15 @@ def _job_of(
     instant_ms: int,
     job_id: str,
     context: Context,
-    followed: FollowedRun | None = None,
+    run: str = "",
     *,
     values: Mapping[str, object] = MappingProxyType({}),
 ) -> list[LogEvent]:
-    graph = graph_for(schedule.definition, instant_ms, values, followed)
-    scheduled = ScheduledInstant(schedule_id, instant_ms, schedule.version, followed.job_id if followed is not None else "")
+    followed = state.dispatcher.jobs.get(run)
+    parameters = followed.execution_graph.graph.parameters if followed is not None else ()
+    of_run = {each.name: each.value for each in parameters if each.value is not None}
+    graph = graph_for(schedule.definition, instant_ms, values, run, of_run)
+    scheduled = ScheduledInstant(schedule_id, instant_ms, schedule.version, run)
     return state.dispatcher.start_of(job_id, graph_digest(graph), schedule.actor, graph, context, scheduled=scheduled)
 
 

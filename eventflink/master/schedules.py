@@ -41,9 +41,7 @@ from eventflink.master.canonical import DERIVED, require
 from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.requests import accepted, rejected
 from eventflink.master.settings import Context
-from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.schedules import (
-    FollowedRun,
     InstantUnknown,
     ScheduleDefinition,
     due_at,
@@ -52,7 +50,7 @@ from eventflink.model.schedules import (
     is_followed,
     is_within,
 )
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, IllegalTransition, InstantOrigin, InstantValue, SkipReason
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, IllegalTransition, InstantOrigin, SkipReason
 
 MAX_SCHEDULES: Final = 10_000
 HISTORY_SIZE: Final = 20
@@ -132,8 +130,8 @@ class Schedule:
     history: list[PastInstant] = field(default_factory=list)
     """The newest last."""
     backfill: Backfill | None = None
-    followed: dict[int, FollowedRun] = field(default_factory=dict)
-    """The ends of runs that are not decided, or whose jobs wait, by their instants, the first first."""
+    followed: dict[int, str] = field(default_factory=dict)
+    """The runs whose ends are not decided, or whose jobs wait, by their instants, the first first."""
     followed_ms: int = 0
     """The last instant that the end of a run made."""
     due_ms: int | None = None
@@ -250,11 +248,9 @@ class Schedules:
         events: list[LogEvent] = []
         for stored in completion:
             if isinstance(stored, JobResultStored):
-                job = self.dispatcher.jobs[stored.job_id]
-                graph = job.execution_graph.graph
-                for schedule_id in self.followers.get(graph.name, ()):
-                    known = self.schedules[schedule_id]
-                    events.extend(_followed(schedule_id, known, stored, graph, context.now_ms))
+                name = self.dispatcher.jobs[stored.job_id].execution_graph.graph.name
+                for schedule_id in self.followers.get(name, ()):
+                    events.extend(_followed(schedule_id, self.schedules[schedule_id], stored, context.now_ms))
         return events
 
     def decide_delete_schedule(self, command: DeleteSchedule) -> list[LogEvent]:
@@ -410,7 +406,7 @@ class Schedules:
         known = self.schedule(event.schedule_id)
         if known.definition.timing.after is None or event.instant_ms <= known.followed_ms:
             raise IllegalTransition(f"schedule '{event.schedule_id}' follows no job, or {event.instant_ms} is not after its last instant")
-        known.followed[event.instant_ms], known.followed_ms = event.run, event.instant_ms
+        known.followed[event.instant_ms], known.followed_ms = event.job_id, event.instant_ms
         if known.next_ms is None:
             known.next_ms = event.instant_ms
         self._plan(event.schedule_id, known, at_ms)
@@ -427,8 +423,7 @@ class Schedules:
             known.backfill.started += 1
         else:
             known.running[event.job_id] = event.instant_ms
-        run = known.followed.pop(event.instant_ms, None) if event.origin in OF_ITSELF else None
-        after_job_id = run.job_id if run is not None else ""
+        after_job_id = known.followed.pop(event.instant_ms, "") if event.origin in OF_ITSELF else ""
         known.remember(PastInstant(event.instant_ms, at_ms, event.origin, event.job_id, after_job_id=after_job_id))
         self._plan(event.schedule_id, known, at_ms)
 
@@ -448,7 +443,7 @@ class Schedules:
             self._end_backfill(known)
         last_ms = event.last_ms if event.last_ms != event.instant_ms else 0
         skipped = [each for each in known.followed if event.origin in OF_ITSELF and event.instant_ms <= each <= event.last_ms]
-        after_job_id = next((known.followed[each].job_id for each in skipped), "")
+        after_job_id = next((known.followed[each] for each in skipped), "")
         for each in skipped:
             del known.followed[each]
         known.remember(PastInstant(event.instant_ms, at_ms, event.origin, "", event.reason, event.message, last_ms, after_job_id))
@@ -555,7 +550,7 @@ class Schedules:
             require(is_next and list(known.followed) == sorted(known.followed), f"the ends that '{schedule_id}' follows are in no order")
 
 
-def _followed(schedule_id: str, known: Schedule, stored: JobResultStored, graph: JobGraph, now_ms: int) -> list[LogEvent]:
+def _followed(schedule_id: str, known: Schedule, stored: JobResultStored, now_ms: int) -> list[LogEvent]:
     """Return the instant that this end is, if it is one; where too many wait, the first of them gets no job."""
     timing = known.definition.timing
     instant_ms = max(now_ms, known.followed_ms + 1)
@@ -570,9 +565,7 @@ def _followed(schedule_id: str, known: Schedule, stored: JobResultStored, graph:
         first, following = undecided[:2]
         message = f"{MAX_FOLLOWED} ends of runs waited"
         events.append(InstantsSkipped(schedule_id, first, following, InstantOrigin.DUE, first, SkipReason.QUEUE_FULL, message))
-    taken = {each.name for each in known.definition.instant_parameters if each.value is InstantValue.PARAMETER}
-    values = tuple(ParameterValue(each.name, each.value) for each in graph.parameters if each.name in taken and each.value is not None)
-    return [*events, RunFollowed(schedule_id, instant_ms, FollowedRun(stored.job_id, values))]
+    return [*events, RunFollowed(schedule_id, instant_ms, stored.job_id)]
 
 
 def _not_computable(command: ScheduleCommand, error: InstantUnknown) -> RequestRejected:

@@ -27,7 +27,6 @@ from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph
 from eventflink.model.job_parameters import MAX_PARAMETERS, given_values
 from eventflink.model.schedules import (
     FollowedJob,
-    FollowedRun,
     InstantParameter,
     InstantUnknown,
     ScheduleDefinition,
@@ -320,7 +319,7 @@ def _check_of_runs(definition: ScheduleDefinition) -> None:
     given = tuple(each for each in definition.instant_parameters if each.name not in of_run)
     rest = replace(definition, job_graph=replace(definition.job_graph, parameters=known), instant_parameters=given)
     try:
-        graph_for(rest, definition.timing.starts_at_ms, {}, FollowedRun("run"))
+        graph_for(rest, definition.timing.starts_at_ms, {}, "run")
     except InvalidJobGraph as error:
         raise InvalidSchedule(f"{error}; 'parameters' and 'instant_parameters' of the schedule give values") from error
 

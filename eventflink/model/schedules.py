@@ -12,6 +12,7 @@ import functools
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -110,16 +111,6 @@ class ScheduledInstant:
     """The run whose end is the instant; empty: no run made it."""
 
 
-@dataclass(slots=True)
-class FollowedRun:
-    """A run whose end is an instant."""
-
-    job_id: str
-    """The run."""
-    parameters: tuple[ParameterValue, ...] = ()
-    """The values that it had, of those parameters that the schedule takes from it."""
-
-
 def is_followed(after: FollowedJob, status: JobStatus) -> bool:
     """Return whether this end of a run is an instant."""
     return after.outcome is RunOutcome.ANY or after.outcome.value == status.value
@@ -189,7 +180,11 @@ def job_id_of(schedule_id: str, instant_ms: int) -> str:
 
 
 def graph_for(
-    definition: ScheduleDefinition, instant_ms: int, given: Mapping[str, object], followed: FollowedRun | None = None
+    definition: ScheduleDefinition,
+    instant_ms: int,
+    given: Mapping[str, object],
+    run_id: str = "",
+    of_run: Mapping[str, str] = MappingProxyType({}),
 ) -> JobGraph:
     """Return the graph of the job that runs for an instant, all of its parameters bound.
 
@@ -197,7 +192,8 @@ def graph_for(
         definition: of the schedule.
         instant_ms: the instant.
         given: values that count whatever the schedule says.
-        followed: the run whose end is the instant; None: no run made it, and what is to be taken from one keeps the job's default.
+        run_id: the run whose end is the instant; empty: no run made it, and what is to be taken from one keeps the job's default.
+        of_run: the values of that run's parameters.
 
     Raises:
         InvalidJobGraph: as `bind_parameters`.
@@ -205,12 +201,11 @@ def graph_for(
 
     """
     values: dict[str, object] = {each.name: each.value for each in definition.parameters}
-    of_run = {each.name: each.value for each in followed.parameters} if followed is not None else {}
     for each in definition.instant_parameters:
         if each.value is InstantValue.PARAMETER:
             values |= {each.name: of_run[each.name]} if each.name in of_run else {}
         elif each.value is InstantValue.RUN:
-            values |= {each.name: followed.job_id} if followed is not None else {}
+            values |= {each.name: run_id} if run_id else {}
         else:
             values[each.name] = _value_of(definition.timing, each.value, instant_ms)
     return bind_parameters(definition.job_graph, values | dict(given))

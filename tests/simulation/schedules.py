@@ -132,7 +132,7 @@ class ScheduleLedger:
 
     def followed(self, event: e.RunFollowed, offset: int) -> None:
         """Check that the end of a run was to be noted, once, and as an instant after those before it."""
-        known, run = self._known[event.schedule_id], event.run.job_id
+        known, run = self._known[event.schedule_id], event.job_id
         if (event.schedule_id, run) not in self._missing or any(each >= event.instant_ms for each in known.ends):
             raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{offset} {event.schedule_id} notes the end of {run} at {event.instant_ms}")
         self._missing.discard((event.schedule_id, run))

@@ -15,7 +15,7 @@ from eventflink.model.attempts import AttemptStatus, FailureCause, SubtaskRefere
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.schedules import FollowedRun, ScheduleDefinition, ScheduleTiming
+from eventflink.model.schedules import ScheduleDefinition, ScheduleTiming
 from eventflink.model.statuses import (
     ApplicationStatus,
     CheckpointFailureReason,
@@ -114,8 +114,8 @@ MISFITS: list[LogEvent] = [
     *[e.ScheduleFired("paused", 1, None, origin, "new") for origin in InstantOrigin if origin is not InstantOrigin.MANUAL],
     e.ScheduleFired("none", 1, None, InstantOrigin.MANUAL, "new"),
     e.InstantQueued("paused", 1, None),
-    e.RunFollowed("none", 1, FollowedRun("a")),
-    e.RunFollowed("paused", 1, FollowedRun("a")),
+    e.RunFollowed("none", 1, "a"),
+    e.RunFollowed("paused", 1, "a"),
     *[
         e.InstantsSkipped("paused", 1, None, origin, 1, SkipReason.OVERLAP)
         for origin in InstantOrigin

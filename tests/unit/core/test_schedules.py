@@ -21,7 +21,8 @@ from eventflink.events.log_events import (
 )
 from eventflink.leadership.leader import INLINE_BYTES
 from eventflink.master.effects import Effect
-from eventflink.model.job_graph import JobGraph, ParameterValue
+from eventflink.master.settings import MasterSettings
+from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.schedule_document import InvalidSchedule, check_schedule, parse_schedule, schedule_document, time_in, timing_of
 from eventflink.model.schedules import (
@@ -586,7 +587,7 @@ def test_each_run_that_finishes_starts_one_job_over_changes_of_leaders(cluster: 
     assert fate(cluster) == [(f"up-{number}", "fired") for number in range(4)]
     followed = cluster.events(RunFollowed)
     started = [event for event in cluster.events(JobSubmitted) if event.scheduled is not None]
-    assert [event.scheduled.after_job_id for event in started if event.scheduled] == [event.run.job_id for event in followed]
+    assert [event.scheduled.after_job_id for event in started if event.scheduled] == [event.job_id for event in followed]
     assert [event.scheduled.instant_ms for event in started if event.scheduled] == [event.instant_ms for event in followed]
     assert len({event.job_id for event in started}) == 4
 
@@ -619,7 +620,6 @@ def test_the_job_is_given_the_id_and_the_parameters_of_the_run(cluster: Scripted
     [fired] = cluster.events(ScheduleFired)
     values = {each.name: each.value for each in cluster.job(fired.job_id).execution_graph.graph.parameters}
     assert values == {"day": "2026-11-25", "source": "up", "region": "eu"}
-    assert [each.run.parameters for each in cluster.events(RunFollowed)] == [(ParameterValue("day", "2026-11-25"),)]
 
 
 def test_a_run_that_lacks_a_parameter_gets_no_job_and_says_why(cluster: ScriptedCluster) -> None:
@@ -630,6 +630,26 @@ def test_a_run_that_lacks_a_parameter_gets_no_job_and_says_why(cluster: Scripted
     first, second = cluster.events(InstantsSkipped)
     assert first.message.startswith("parameter 'day': it has neither a default nor a value")
     assert second.message.startswith("parameter 'day':")
+
+
+def test_a_run_that_has_left_the_memory_gives_no_parameters_but_its_id() -> None:
+    cluster = ScriptedCluster(MasterSettings(job_store_capacity=1))
+    cluster.register(slots=50)
+    follow(cluster, "s", job=job(name="s", parameters={"day": {"type": "date"}}), instant_parameters={"day": "parameter"})
+    follow(cluster, "t", job=job(name="t", parameters={"source": {"type": "string"}}), instant_parameters={"source": "run"})
+    for schedule_id in ("s", "t"):
+        say(cluster, "PauseSchedule", schedule_id)
+    run_upstream(cluster, "up", parameters={"day": {"type": "date", "default": "2026-11-25"}})
+    cluster.run(cluster.submit(job(name="another"), "other"))
+    cluster.pass_time(60_000)
+    assert "up" not in cluster.master.dispatcher.jobs
+    for schedule_id in ("s", "t"):
+        say(cluster, "ResumeSchedule", schedule_id)
+    cluster.pass_time(10)
+    assert (fate(cluster), fate(cluster, "t")) == ([("up", "REFUSED")], [("up", "fired")])
+    [skipped] = cluster.events(InstantsSkipped)
+    assert skipped.message == "run 'up', whose parameters the job takes, has left the memory of the masters"
+    cluster.check()
 
 
 def test_no_end_is_lost_while_the_schedule_is_paused_or_waits(cluster: ScriptedCluster) -> None:
