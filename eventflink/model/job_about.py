@@ -1,6 +1,7 @@
 """What people say about a job: whose it is, what it is for, labels to find it by, and links; and the part of a document that says so.
 
-Nothing of it changes how the job runs. The rule it keeps: a link that is shown as one leads to a page, and runs nothing.
+Nothing of it changes how the job runs. The rules it keeps: a link that is shown as one leads to a page, and runs nothing; a secret is in
+neither links nor labels.
 
     owner: finance
     description: The revenue of a day.
@@ -17,6 +18,7 @@ from pydantic import AfterValidator, Field
 
 from eventflink.model.document_faults import describe_value
 from eventflink.model.job_graph import JobAbout, JobLabel, JobLink
+from eventflink.model.secret_values import has_credentials, holds_secret
 
 MAX_LABELS: Final = 32
 MAX_LINKS: Final = 16
@@ -28,6 +30,10 @@ def _labels(labels: dict[str, str]) -> dict[str, str]:
         if not _LABEL.fullmatch(name):
             rule = "letters, digits, '.', '_', '/' and '-', at most 63, the first and the last a letter or a digit"
             raise ValueError(f"invalid name of a label: {describe_value(name)}: it has {rule}")
+        if holds_secret(name):
+            raise ValueError(
+                f"invalid name of a label: {describe_value(name)}: a label is shown to everybody, and this is that of a secret"
+            )
     return labels
 
 
@@ -39,6 +45,8 @@ def _link(url: str) -> str:
         is_page = False
     if not is_page:
         raise ValueError(f"must be an address that begins with http:// or https://, not {describe_value(url)}")
+    if has_credentials(url):
+        raise ValueError("an address with a password or a token in it: a link is shown to everybody")
     return url
 
 

@@ -80,6 +80,11 @@ def holds_secret(key: str) -> bool:
     return _is_found(key, at_its_end=True)
 
 
+def has_credentials(text: str) -> bool:
+    """Tell whether a text has a URL with a user, a password or a token in it."""
+    return _CREDENTIALS.search(text) is not None
+
+
 def key_below(key: str, name: str) -> str:
     """Return by which key to judge what stands under `name` in a mapping that itself stands under `key`: a secret may have parts."""
     return key if holds_secret(key) or (is_hidden(key) and not holds_secret(name)) else name

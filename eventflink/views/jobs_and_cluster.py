@@ -32,6 +32,7 @@ from eventflink.master.slot_manager import SlotManager
 from eventflink.model.job_about import has_labels, labels_of, links_of
 from eventflink.model.job_parameters import shown_values
 from eventflink.model.reuse import VertexReuse
+from eventflink.model.secret_values import without_secrets
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.accumulators import accumulators_view
 from eventflink.views.definitions import definition_digest_of
@@ -113,8 +114,8 @@ def row_fields(job: JobMaster, now_ms: int) -> dict[str, Any]:
         "status_since": iso_time(job.status_since_ms) or "",
         "duration_ms": (job.ended_at_ms or max(now_ms, job.submitted_at_ms)) - job.submitted_at_ms,
         "actor": job.actor,
-        "owner": about.owner if about is not None else "",
-        "labels": labels_of(about),
+        "owner": without_secrets("owner", about.owner) if about is not None else "",
+        "labels": without_secrets("", labels_of(about)),
         "rerun_of": job.rerun_of or None,
         "schedule_id": job.scheduled.schedule_id if job.scheduled is not None else None,
         "instant": iso_time(job.scheduled.instant_ms) if job.scheduled is not None else None,
@@ -164,8 +165,8 @@ def head_fields(fold: Fold, job: JobMaster) -> dict[str, Any]:
         "graph_digest": job.graph_digest,
         "definition_digest": definition_digest_of(job),
         "parameters": shown_values(job.execution_graph.graph.parameters),
-        "description": about.description if about is not None else "",
-        "links": links_of(about),
+        "description": without_secrets("description", about.description) if about is not None else "",
+        "links": without_secrets("", links_of(about)),
         "exceptions_total": job.exceptions.root_count,
         "time_limit_ms": job.execution_graph.graph.time_limit_ms,
         "fails_at": iso_time(job.fails_at_ms or 0),
