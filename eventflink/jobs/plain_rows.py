@@ -53,7 +53,7 @@ def _as_spark_has_it(value: Any, kind: Any) -> Any:
     match kind["type"]:
         case "struct":
             kinds = {field["name"]: field["type"] for field in kind["fields"]}
-            return {name: _as_spark_has_it(each, kinds[name]) for name, each in value.items()}
+            return {name: _as_spark_has_it(each, kinds[name]) if name in kinds else each for name, each in value.items()}
         case "array":
             return [_as_spark_has_it(each, kind["elementType"]) for each in value]
         case "map" if isinstance(value, dict):

@@ -4,6 +4,7 @@ The locations are those that the log accepted, one for each subtask, in their or
 So what another attempt left, or whoever wrote to the directory later, is in no result, and what is missing makes it unreadable.
 """
 
+import functools
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -85,12 +86,21 @@ def _with_types_of_all(table: pa.Table, parts: Iterable[pa.Table]) -> pa.Table:
     said = dict.fromkeys(part.schema.metadata[SPARK_SCHEMA] for part in parts if SPARK_SCHEMA in (part.schema.metadata or {}))
     if len(said) <= 1:
         return table
-    fields: dict[str, Any] = {}
-    for field in (field for schema in said for field in json.loads(schema)["fields"]):
-        if field["type"] != "void":
-            fields.setdefault(field["name"], field)
-    whole = json.dumps({"type": "struct", "fields": list(fields.values())})
+    whole = json.dumps(functools.reduce(_type_of_both, map(json.loads, said)))
     return table.replace_schema_metadata({**(table.schema.metadata or {}), SPARK_SCHEMA: whole})
+
+
+def _type_of_both(one: Any, other: Any) -> Any:
+    """Return a type of Spark's JSON with the fields of both, at any depth; where they differ otherwise, the one that is not void."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.get("type") == other.get("type"):
+        if one["type"] != "struct":
+            return {key: _type_of_both(each, other.get(key, each)) for key, each in one.items()}
+        fields = {field["name"]: field for field in one["fields"]}
+        for field in other["fields"]:
+            known = fields.get(field["name"])
+            fields[field["name"]] = field if known is None else {**known, "type": _type_of_both(known["type"], field["type"])}
+        return {**one, "fields": list(fields.values())}
+    return other if one == "void" else one
 
 
 def _batches(place: Place, limit: int | None) -> Iterator[pa.Table]:

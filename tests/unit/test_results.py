@@ -109,6 +109,21 @@ def test_what_spark_says_of_columns_that_later_subtasks_have_alone_counts_too(tm
     assert python_rows(read_result(locations[::-1], None)) == rows[::-1]
 
 
+def test_structs_of_which_a_later_subtask_has_more_fields_are_read(tmp_path: Path) -> None:
+    locations = []
+    of_both = {"a": "interval day to second", "b": {"type": "array", "elementType": "interval year to month", "containsNull": True}}
+    for number, (names, struct) in enumerate(((["a"], {"a": 1_500_000}), (["a", "b"], {"a": 2_000_000, "b": [14]}))):
+        place = tmp_path / str(number)
+        place.mkdir()
+        kind = {"type": "struct", "fields": [{"name": name, "type": of_both[name]} for name in names]}
+        said = json.dumps({"type": "struct", "fields": [{"name": "s", "type": kind}]})
+        pq.write_table(pa.table({"s": [struct]}).replace_schema_metadata({SPARK_SCHEMA: said}), place / "part-0.parquet")
+        locations.append(write_file_list("default", Place(str(place)), 1))
+    rows = [{"s": {"a": timedelta(seconds=1.5), "b": None}}, {"s": {"a": timedelta(seconds=2), "b": ["14 months"]}}]
+    assert python_rows(read_result(locations, None)) == rows
+    assert python_rows(read_result(locations[::-1], None)) == rows[::-1]
+
+
 def test_only_what_the_attempt_left_that_finished_is_the_result(tmp_path: Path) -> None:
     """Both attempts wrote their files whole; the first failed after that."""
     cluster = ScriptedCluster()
