@@ -8,13 +8,15 @@ import logging
 import re
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.sql_script import Statement, is_compound, pointed_at, statements_of
 from eventflink.model.statuses import TaskType
 
 MAX_DOUBTS: Final = 10
+_MAX_LENGTH: Final = 8_192
+"""Longer statements are not read: some of 64 KiB take seconds."""
 _DIALECT: Final = "databricks"
 """Spark's, with paths into variants, which Spark has as well."""
 _WINDOW: Final = re.compile(r"\bwindow\b(?!\s+\w+\s+AS\b)", re.IGNORECASE)
@@ -50,7 +52,7 @@ def _doubts_of_vertex(vertex: JobVertex, others: dict[str, str]) -> Iterator[str
 
     made: set[str] = set()
     for statement in statements_of(vertex.task):
-        if is_compound(statement.text):
+        if is_compound(statement.text) or len(statement.text) > _MAX_LENGTH:
             return
         try:
             [parsed, *_] = sqlglot.parse(_WINDOW.sub(_NO_WINDOW, statement.text), read=_DIALECT) or [None]
@@ -64,12 +66,19 @@ def _doubts_of_vertex(vertex: JobVertex, others: dict[str, str]) -> Iterator[str
             continue
         own = made | {each.alias_or_name.lower() for each in parsed.find_all(expressions.CTE)}
         written = parsed.find(expressions.Table) if isinstance(parsed, expressions.DDL | expressions.DML) else None
-        tables = [table for table in parsed.find_all(expressions.Table) if table is not written and not table.db]
+        tables = [table for table in parsed.find_all(expressions.Table) if table is not written and not _is_known_otherwise(table)]
         for name in sorted({table.name.lower() for table in tables} & others.keys() - own):
             edge = f"{{from: {others[name]}, to: {vertex.vertex_id}}}"
             yield f"vertex '{vertex.vertex_id}' reads '{name}' and has no such input: is an edge missing, {edge}?"
         if written is not None:
             made.add(written.name.lower())
+
+
+def _is_known_otherwise(table: Any) -> bool:
+    """Tell whether a name has its schema before it, or stands in a hint, which names what the statement reads."""
+    from sqlglot import expressions  # noqa: PLC0415
+
+    return bool(table.db) or table.find_ancestor(expressions.Hint) is not None
 
 
 def _place_in(statement: Statement, errors: list[dict[str, object]]) -> str:

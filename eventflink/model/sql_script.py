@@ -18,6 +18,11 @@ _EDGE_OF_COMMENT: Final = re.compile(r"/\*|\*/")
 _COMPOUND: Final = re.compile(r"(?:\w+\s*:\s*)?BEGIN\b", re.IGNORECASE)
 
 
+_MOST: Final = 200
+_BEFORE: Final = 120
+"""How much of a line is shown with a caret below it, and how much of that before it."""
+
+
 class Statement(NamedTuple):
     """One of them, with the line of the text that it begins in; the first is 1."""
 
@@ -82,6 +87,9 @@ def pointed_at(statement: Statement, line: int, position: int) -> str:
     """
     lines = statement.text.splitlines() or [""]
     text = lines[min(line, len(lines)) - 1]
+    if position > _BEFORE:
+        text, position = f"…{text[position - _BEFORE + 1 :]}", _BEFORE
+    text = text if len(text) <= _MOST else f"{text[: _MOST - 1]}…"
     before = "".join(c if c == "\t" else " " for c in text[:position])
     number = f"{line + statement.line - 1:>3} | "
     return f"\n{number}{text}\n{' ' * len(number)}{before}^"

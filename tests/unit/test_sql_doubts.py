@@ -30,6 +30,8 @@ OF_SPARK = (
     "WITH orders AS (SELECT 1) SELECT * FROM orders",
     "CREATE TEMPORARY VIEW orders AS SELECT 1; SELECT * FROM orders",
     "INSERT INTO orders SELECT 1",
+    "SELECT /*+ BROADCAST(orders) */ * FROM v AS orders",
+    f"SELECT 1{'::int' * 12_000}",
     "SELECT * FROM shop.orders",
 )
 
@@ -57,6 +59,7 @@ def test_queries_that_spark_has_run_are_not_doubted() -> None:
         ("SELECT 1;\n\nSELECT a b c\nFROM t", "  3 | SELECT a b c\n                 ^"),
         ("SELECT a\nFROM t\nWHERE", "  3 | WHERE\n      ^"),
         ("selct 1", "  1 | selct 1\n            ^"),
+        (f"SELECT '{'x' * 1_000}' a b c FROM t", f"  1 | …{'x' * 115}' a b c FROM t\n      {' ' * 120}^"),
     ],
 )
 def test_a_statement_that_cannot_be_read_is_told_with_a_caret(sql: str, caret: str) -> None:
