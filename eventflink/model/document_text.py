@@ -304,6 +304,8 @@ class _CoreLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
         if node.style == "|" or "--" not in node.value or start is None or end is None or start.line == end.line:
             return False
         written = self.text[start.index : end.index]
+        if node.style == ">":  # Behind it YAML itself may have a comment.
+            written = written.partition("\n")[2]
         if node.style in ("'", '"'):
             written = written[1:-1].replace("''", "'") if node.style == "'" else written[1:-1]
         return "\\" not in written and line_comments_of(written) != line_comments_of(node.value)
