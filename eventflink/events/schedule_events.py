@@ -52,7 +52,7 @@ class SchedulePaused(ScheduleEvent):
 
 @dataclass(slots=True)
 class ScheduleResumed(ScheduleEvent):
-    """Instants start jobs again, from here on: those of the pause are not caught up with."""
+    """Instants start jobs again, from here on: those of the pause are not caught up with, but for the ends of runs."""
 
     actor: str
     """Who asked."""

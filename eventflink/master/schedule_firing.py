@@ -17,7 +17,7 @@ from eventflink.master.schedules import OF_ITSELF, Schedule, next_of_backfill
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest
-from eventflink.model.schedules import InstantUnknown, ScheduledInstant, due_at, graph_for, job_id_of
+from eventflink.model.schedules import InstantUnknown, ScheduledInstant, due_at, graph_for, is_within, job_id_of
 from eventflink.model.statuses import CatchUp, InstantOrigin, InstantValue, JobStatus, OverlapPolicy, SkipReason
 from eventflink.model.texts import cut_bytes
 
@@ -46,12 +46,23 @@ def decide_fire_schedules(state: ClusterState, _value: FireSchedules, context: C
 def _decide_one(state: ClusterState, schedule_id: str, schedule: Schedule, context: Context) -> list[LogEvent]:
     if schedule.pause is None:
         if schedule.next_ms is not None and due_at(schedule_id, schedule.definition.timing, schedule.next_ms) <= context.now_ms:
-            return _decide_due(state, schedule_id, schedule, schedule.next_ms, context)
+            return _outdated(schedule_id, schedule, schedule.next_ms) or _decide_due(
+                state, schedule_id, schedule, schedule.next_ms, context
+            )
         if schedule.queue and not schedule.running:
             return _start(state, schedule_id, schedule, schedule.queue[0], schedule.next_ms, InstantOrigin.QUEUED, context)
     if schedule.backfill is not None and schedule.backfill.next_ms is not None:
         return _decide_backfill(state, schedule_id, schedule, schedule.backfill.next_ms, context)
     return []
+
+
+def _outdated(schedule_id: str, schedule: Schedule, instant_ms: int) -> list[LogEvent]:
+    """Skip the end of a run that is no instant any more, by what the schedule says now."""
+    timing = schedule.definition.timing
+    if timing.after is None or is_within(timing, instant_ms):
+        return []
+    following_ms = schedule.instant_after(instant_ms)
+    return [InstantsSkipped(schedule_id, instant_ms, following_ms, InstantOrigin.DUE, instant_ms, SkipReason.CHANGED)]
 
 
 def _give_up(schedule_id: str, schedule: Schedule, why: str) -> list[LogEvent]:
@@ -79,7 +90,7 @@ def decide_fire_schedule(state: ClusterState, command: FireSchedule, context: Co
 
 def _decide_due(state: ClusterState, schedule_id: str, schedule: Schedule, instant_ms: int, context: Context) -> list[LogEvent]:
     definition, origin = schedule.definition, InstantOrigin.DUE
-    if (next_ms := _next_in_time(schedule_id, schedule, instant_ms, context.now_ms)) != instant_ms:
+    if (next_ms := _next_in_time(schedule, instant_ms, context.now_ms)) != instant_ms:
         last_ms = schedule.instant_before(context.now_ms + 1 if next_ms is None else next_ms) or instant_ms
         return [InstantsSkipped(schedule_id, instant_ms, next_ms, origin, max(last_ms, instant_ms), SkipReason.LATE)]
     following_ms = schedule.instant_after(instant_ms)
@@ -101,14 +112,15 @@ def _decide_due(state: ClusterState, schedule_id: str, schedule: Schedule, insta
     return [*replaced, InstantQueued(schedule_id, instant_ms, following_ms), *stopped]
 
 
-def _next_in_time(schedule_id: str, schedule: Schedule, instant_ms: int, now_ms: int) -> int | None:
+def _next_in_time(schedule: Schedule, instant_ms: int, now_ms: int) -> int | None:
     """Return the first instant from this one on that is not too late, by what the schedule catches up with; None: there is none."""
     definition, timing = schedule.definition, schedule.definition.timing
     if definition.catch_up is CatchUp.LAST:
         last_ms = schedule.instant_before(now_ms - timing.jitter_ms + 1)  # Of a later one the jitter may not have passed.
         return instant_ms if last_ms is None else max(instant_ms, last_ms)
-    if definition.catch_up is CatchUp.NONE and due_at(schedule_id, timing, instant_ms) < now_ms - LATE_MS:
-        return schedule.instant_after(max(instant_ms, now_ms - LATE_MS - 1))
+    late_ms = now_ms - LATE_MS - timing.jitter_ms  # One may have waited for the jitter of the one before it.
+    if definition.catch_up is CatchUp.NONE and instant_ms < late_ms:
+        return schedule.instant_after(late_ms - 1)
     return instant_ms
 
 
@@ -153,7 +165,7 @@ def _start(
     if job_id is None:
         return refused(f"there were {MAX_JOBS_OF_AN_INSTANT} jobs for this instant: some have to leave the memory first")
     if run and run not in state.dispatcher.jobs and _takes_parameters(schedule):
-        return refused(f"run '{run}', whose parameters the job takes, has left the memory of the masters")
+        return refused(f"run '{run}', whose parameters the job takes, has left the memory of the masters (jobstore.*)")
     try:
         started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, run)
     except InvalidJobGraph as error:

@@ -8,6 +8,7 @@ what a schedule is, and what the commands of people make of it.
 
 from bisect import bisect_left, insort
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -122,6 +123,8 @@ class Schedule:
     stored_at_ms: int
     next_ms: int | None
     """The next instant that is to be decided; None: there is none."""
+    decided_ms: int = -1
+    """The last instant that was decided when it was due: whatever changes, those that follow are later."""
     pause: SchedulePause | None = None
     queue: list[int] = field(default_factory=list)
     """Instants whose jobs wait for those before them."""
@@ -199,25 +202,32 @@ class Schedules:
             return [accepted(command)]
         if (refusal := self._refusal(command, known)) is not None:
             return [refusal]
-        if definition.timing.after is not None:
-            return self._stored(command, known, known.first_undecided() if known is not None else None)
-        from_ms = context.now_ms
+        timing, from_ms = definition.timing, context.now_ms
         if known is not None and known.next_ms is not None and known.pause is None:
             from_ms = min(from_ms, known.next_ms)  # What had come, and was not decided yet, is not lost by the change.
         try:
-            next_ms = instant_after(definition.timing, from_ms - 1)
+            next_ms = instant_after(timing, max(from_ms - 1, known.decided_ms if known is not None else -1))
         except InstantUnknown as error:
             return [_not_computable(command, error)]
-        if next_ms is None:
-            return [
-                rejected(command, "ScheduleEnded", f"schedule '{command.schedule_id}' has no instant any more: its 'ends' is in the past")
-            ]
-        return self._stored(command, known, next_ms)
+        has_ended = timing.ends_at_ms is not None and timing.ends_at_ms <= context.now_ms if timing.after is not None else next_ms is None
+        if has_ended:
+            message = f"schedule '{command.schedule_id}' has no instant any more: its 'ends' is in the past"
+            return [rejected(command, "ScheduleEnded", message)]
+        undecided = known.undecided() if known is not None else []
+        if timing.after is not None:
+            return self._stored(command, known, next(iter(undecided), None))
+        skipped = [
+            InstantsSkipped(command.schedule_id, undecided[0], None, InstantOrigin.DUE, undecided[-1], SkipReason.CHANGED)
+            for _ in undecided[:1]
+        ]
+        return self._stored(command, known, next_ms, skipped)
 
     @staticmethod
-    def _stored(command: PutSchedule, known: Schedule | None, next_ms: int | None) -> list[LogEvent]:
+    def _stored(
+        command: PutSchedule, known: Schedule | None, next_ms: int | None, skipped: Sequence[InstantsSkipped] = ()
+    ) -> list[LogEvent]:
         version = known.version + 1 if known is not None else 1
-        return [accepted(command), ScheduleStored(command.schedule_id, version, command.actor, command.definition, next_ms)]
+        return [accepted(command), *skipped, ScheduleStored(command.schedule_id, version, command.actor, command.definition, next_ms)]
 
     def _refusal(self, command: PutSchedule, known: Schedule | None) -> RequestRejected | None:
         """Refuse what is one too many, and a schedule that would start itself again for ever."""
@@ -226,6 +236,9 @@ class Schedules:
         after = command.definition.timing.after
         if after is None:
             return None
+        if known is not None and known.backfill is not None:
+            message = f"schedule '{command.schedule_id}' has a back-fill of instants that it would not have: cancel that, or await its end"
+            return rejected(command, "BackfillInProgress", message)
         others = [each for each in self.followers.get(after.name, ()) if each != command.schedule_id]
         if len(others) >= MAX_FOLLOWERS:
             return rejected(command, "TooManySchedules", f"{MAX_FOLLOWERS} schedules follow job '{after.name}' already: delete one")
@@ -277,7 +290,7 @@ class Schedules:
             return [accepted(command)]
         try:
             timing = known.definition.timing
-            next_ms = instant_after(timing, context.now_ms - 1) if timing.after is None else known.first_undecided()
+            next_ms = known.first_undecided() if timing.after is not None else _next_of(known, context.now_ms)
         except InstantUnknown as error:
             return [_not_computable(command, error)]
         return [accepted(command), ScheduleResumed(command.schedule_id, command.actor, next_ms)]
@@ -372,8 +385,6 @@ class Schedules:
             known.stored_at_ms, known.next_ms = at_ms, event.next_ms
         if (after := event.definition.timing.after) is not None:
             self.followers.setdefault(after.name, []).append(event.schedule_id)
-        else:
-            known.followed = {each: run for each, run in known.followed.items() if each in known.queue}
         self._plan(event.schedule_id, known, at_ms)
 
     def apply_schedule_deleted(self, event: ScheduleDeleted) -> None:
@@ -508,6 +519,7 @@ class Schedules:
                     f"{event.instant_ms} is not the next instant of '{event.schedule_id}', or not before the one after it"
                 )
             known.next_ms = event.next_ms
+            known.decided_ms = event.last_ms if isinstance(event, InstantsSkipped) else event.instant_ms
 
     def _plan(self, schedule_id: str, known: Schedule, at_ms: int) -> None:
         """Write into the agenda when there is something to decide."""
@@ -550,14 +562,19 @@ class Schedules:
             require(is_next and list(known.followed) == sorted(known.followed), f"the ends that '{schedule_id}' follows are in no order")
 
 
+def _next_of(known: Schedule, now_ms: int) -> int | None:
+    """Return the first instant from now on that was not decided. Raises `InstantUnknown`."""
+    return instant_after(known.definition.timing, max(now_ms - 1, known.decided_ms))
+
+
 def _followed(schedule_id: str, known: Schedule, stored: JobResultStored, now_ms: int) -> list[LogEvent]:
     """Return the instant that this end is, if it is one; where too many wait, the first of them gets no job."""
     timing = known.definition.timing
-    instant_ms = max(now_ms, known.followed_ms + 1)
+    instant_ms = max(now_ms, known.followed_ms + 1, known.decided_ms + 1)
     try:
         if timing.after is None or not is_followed(timing.after, stored.status) or not is_within(timing, instant_ms):
             return []
-    except InstantUnknown:  # The schedule is paused for it when the instant is decided.
+    except InstantUnknown:  # For which the schedule is paused when the instant is decided.
         pass
     events: list[LogEvent] = []
     undecided = known.undecided()

@@ -166,7 +166,7 @@ class ScheduleDocument(BaseModel):
     excluded_days: list[Annotated[str, BeforeValidator(_day)]] = Field(default_factory=list, alias="except", max_length=MAX_EXCLUDED_DAYS)
     jitter: Annotated[int, _duration(MAX_JITTER_MS, 0)] = 0
     catch_up: Literal["none", "last", "all"] | None = None
-    overlap: Literal["skip", "queue", "cancel", "allow"] = "skip"
+    overlap: Literal["skip", "queue", "cancel", "allow"] | None = None
     parameters: dict[Name, Any] = Field(default_factory=dict, max_length=MAX_PARAMETERS)
     instant_parameters: dict[Name, Literal["date", "previous-date", "timestamp", "previous-timestamp", "run", "parameter"]] = Field(
         default_factory=dict, max_length=MAX_PARAMETERS
@@ -277,7 +277,7 @@ def check_schedule(document: object, text: str | None = None) -> ScheduleDefinit
             timing=parsed.to_timing(),
             job_graph=check_job_graph(parsed.job),
             catch_up=CatchUp((parsed.catch_up or ("all" if parsed.after is not None else "last")).upper()),
-            overlap=OverlapPolicy(parsed.overlap.upper()),
+            overlap=OverlapPolicy((parsed.overlap or ("queue" if parsed.after is not None else "skip")).upper()),
             parameters=given_values(parsed.parameters),
             instant_parameters=tuple(
                 InstantParameter(name, InstantValue(value.upper().replace("-", "_"))) for name, value in parsed.instant_parameters.items()
@@ -310,6 +310,9 @@ def _check_first(definition: ScheduleDefinition) -> None:
 
 def _check_of_runs(definition: ScheduleDefinition) -> None:
     """Check what is known before a run ends: that the parameters are there, and have values."""
+    timing = definition.timing
+    if timing.ends_at_ms is not None and timing.ends_at_ms <= timing.starts_at_ms:
+        raise InvalidSchedule("it never fires: its 'ends' is not after its 'starts'")
     of_run = {each.name for each in definition.instant_parameters if each.value is InstantValue.PARAMETER}
     declared = {each.name for each in definition.job_graph.parameters}
     if unknown := of_run - declared:

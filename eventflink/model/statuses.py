@@ -321,6 +321,8 @@ class SkipReason(UpperStrEnum):
     """A back-fill came to it, and the job of the instant had finished."""
     REFUSED = auto()
     """The job could not be submitted."""
+    CHANGED = auto()
+    """The schedule was changed before it was decided, and has no such instant any more."""
 
 
 class FailureReaction(UpperStrEnum):

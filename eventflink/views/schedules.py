@@ -23,6 +23,7 @@ _WHY: Final = {
     SkipReason.LATE: "skipped: it could not be decided in time",
     SkipReason.FINISHED_BEFORE: "skipped",
     SkipReason.REFUSED: "refused",
+    SkipReason.CHANGED: "skipped: the schedule was changed before it was decided",
 }
 _WHENCE: Final = {
     InstantOrigin.DUE: "started",

@@ -21,8 +21,7 @@ def publish(context: Any) -> Any:
 
 def tell(context: Any) -> None:
     """Post a line about a run that has failed; where nobody takes it, the attempt fails and is tried again."""
-    run, day = context.parameters["run"], context.parameters["day"]
-    body = json.dumps({"text": f"the revenue of {day} was not published: eventflink status {run}"}).encode()
+    body = json.dumps({"text": f"the revenue of a day was not published: eventflink status {context.parameters['run']}"}).encode()
     # Who puts the schedule chooses the address.
     request = urllib.request.Request(context.parameters["webhook"], body, {"Content-Type": "application/json"})  # noqa: S310
     urllib.request.urlopen(request, timeout=30).close()  # noqa: S310

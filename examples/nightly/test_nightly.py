@@ -55,7 +55,7 @@ def test_every_day_is_published_once_and_a_failed_one_after_it_was_mended(eventf
         assert sorted((row["currency"], row["euros"]) for row in rows) == [("EUR", 3.0), ("SEK", 30.0)]
         assert published(tmp_path)[-1] == "day=2026-11-03"
         wait_until(lambda: texts)
-        assert texts == ["the revenue of 2026-11-03 was not published: eventflink status third"]
+        assert texts == ["the revenue of a day was not published: eventflink status third"]
 
 
 @contextmanager

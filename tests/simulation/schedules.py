@@ -15,6 +15,7 @@ from eventflink.testing.simulation.violations import Invariant, ViolationFound
 _SHARE: Final = 0.2
 """Of the runs."""
 _IDS: Final = ("early", "late", "often", "after")
+_CHANGES_KIND: Final = 0.1
 _SCHEDULED: Final = "scheduled"
 """The name of the jobs that schedules start at times; the schedule `after` follows them."""
 
@@ -37,7 +38,8 @@ class ScheduleOwners:
         order: dict[str, Any] = {"type": kind, "schedule_id": schedule_id}
         match kind:
             case "PutSchedule":
-                order["definition"] = self._following() if schedule_id == "after" else self._definition()
+                changes_kind = rng.random() < _CHANGES_KIND
+                order["definition"] = self._following() if (schedule_id == "after") is not changes_kind else self._definition()
             case "FireSchedule":
                 self._fired += 1
                 order["job_id"] = f"{schedule_id}-by-hand-{self._fired}"
@@ -98,6 +100,8 @@ class ScheduleLedger:
         self._known: dict[str, _Known] = {}
         self._fired: dict[str, tuple[str, int]] = {}
         """For which instant of which schedule a job was started."""
+        self._of_itself: set[str] = set()
+        """The jobs for which nobody asked."""
         self.instants = 0
         """How many led to a job."""
         self._names: dict[str, str] = {}
@@ -111,9 +115,9 @@ class ScheduleLedger:
         """Note a schedule or its new version."""
         known = self._known.setdefault(event.schedule_id, _Known(event.definition, None))
         known.definition, known.next_ms = event.definition, event.next_ms
-        if event.definition.timing.after is None:
-            known.ends = []
-        elif event.next_ms != next(iter(known.ends), None):
+        if event.definition.timing.after is None and known.ends:
+            raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{_offset} forgets the ends {known.ends} of {event.schedule_id}")
+        if event.definition.timing.after is not None and event.next_ms != next(iter(known.ends), None):
             raise ViolationFound(
                 Invariant.INSTANTS_ONCE, f"log@{_offset} stores {event.schedule_id} with {event.next_ms}, not {known.ends}"
             )
@@ -148,6 +152,7 @@ class ScheduleLedger:
         if event.origin is not InstantOrigin.BACKFILL:
             known.started.add(event.job_id)
         self._fired[event.job_id] = event.schedule_id, event.instant_ms
+        self._of_itself |= {event.job_id} if of_itself else set()
         self.instants += 1
 
     def queued(self, event: e.InstantQueued, offset: int) -> None:
@@ -163,7 +168,7 @@ class ScheduleLedger:
         self._names[event.job_id] = event.job_graph.name
         if event.scheduled is not None and not event.rerun_of:
             told = event.scheduled.schedule_id, event.scheduled.instant_ms
-            told_run = self._runs.get(told, "") if event.scheduled.after_job_id else ""
+            told_run = self._runs.get(told, "") if event.job_id in self._of_itself else ""
             if self._fired.get(event.job_id) != told or event.scheduled.after_job_id != told_run:
                 raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{offset} submits {event.job_id} for {told}, which did not fire")
 

@@ -98,7 +98,7 @@ def busy_cluster(seals: Seals = NO_SEALS) -> ScriptedCluster:
     cluster.submit(graph(vertex("a", 9)), job_id="waiting")
     about: dict[str, Any] = {"owner": "finance", "labels": {"team": "finance"}, "links": {"runbook": "https://wiki.example.org/memory"}}
     large = vertex("b", task_heap_memory="512m"), vertex("c", 2, managed_memory="1t")
-    cluster.submit(graph(vertex("a", 2), *large, description="asks for much", **about), job_id="demanding")
+    cluster.submit(graph(vertex("a", 2), *large, description="asks for much of https://u:p4ss@h.org/", **about), job_id="demanding")
     cluster.command(type="RequestFileUpload", request_id="upload", job_id="running", vertex_id="a")
     cluster.command(type="RequestTaskManagerFileUpload", request_id="own log", task_manager_id="tm1")
     cluster.command(type="RequestTaskManagerFileUpload", request_id="own named", task_manager_id="tm2", file="NAMED", name="guardian.log")

@@ -1163,7 +1163,7 @@ FOUND_BY = {
     "written_batches_are_not_in_savepoints": 64,
     "instants_stay_due": 6,
     "overlaps_are_not_seen": 6,
-    "ends_are_not_followed": 19,
+    "ends_are_not_followed": 87,
     "ends_that_wait_are_overtaken": 6,
     "time_limits_are_not_looked_at": 25,
     "exceeded_attempts_are_cancelled": 25,

@@ -256,6 +256,10 @@ def backfill(
     first_ms, end_ms = _times(found, first, end)
     if dry_run:
         timing = timing_of(found.definition)
+        if timing.after is not None:
+            raise CommandFailed(
+                ExitCode.NEGATIVE, f"schedule '{schedule_id}' has no instants but the ends of runs of '{timing.after.name}'"
+            )
         planned = [(each, job_id_of(schedule_id, each)) for each in islice(instants(timing, first_ms, end_ms), MAX_SHOWN + 1)]
         shown = planned[::-1] if newest_first else planned
         if as_json:

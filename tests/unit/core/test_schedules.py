@@ -19,6 +19,7 @@ from eventflink.events.log_events import (
     ScheduleFired,
     SchedulePaused,
 )
+from eventflink.events.topics import MAX_DECISION_BYTES
 from eventflink.leadership.leader import INLINE_BYTES
 from eventflink.master.effects import Effect
 from eventflink.master.settings import MasterSettings
@@ -26,6 +27,7 @@ from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.schedule_document import InvalidSchedule, check_schedule, parse_schedule, schedule_document, time_in, timing_of
 from eventflink.model.schedules import (
+    InstantUnknown,
     ScheduleDefinition,
     ScheduleTiming,
     _zone,
@@ -648,7 +650,7 @@ def test_a_run_that_has_left_the_memory_gives_no_parameters_but_its_id() -> None
     cluster.pass_time(10)
     assert (fate(cluster), fate(cluster, "t")) == ([("up", "REFUSED")], [("up", "fired")])
     [skipped] = cluster.events(InstantsSkipped)
-    assert skipped.message == "run 'up', whose parameters the job takes, has left the memory of the masters"
+    assert skipped.message == "run 'up', whose parameters the job takes, has left the memory of the masters (jobstore.*)"
     cluster.check()
 
 
@@ -722,26 +724,99 @@ def test_one_job_has_so_many_followers_and_no_more(cluster: ScriptedCluster, mon
 
 
 def test_a_schedule_may_begin_and_cease_to_follow(cluster: ScriptedCluster) -> None:
-    """What waits for a job that runs stays; what was not decided goes with the version that followed."""
+    """What waits for a job that runs stays; what was not decided is skipped by the version that follows no more, with the reason."""
     put(cluster)
-    follow(cluster, overlap="queue")
+    follow(cluster)
     run_upstream(cluster, "up-0")
     run_upstream(cluster, "up-1")
     assert schedule_view(cluster.fold, "s").queued == 1
     say(cluster, "PauseSchedule")
     run_upstream(cluster, "up-2")
+    run_upstream(cluster, "up-3")
     put(cluster, overlap="queue")
     effects = say(cluster, "ResumeSchedule")
-    run_upstream(cluster, "up-3")
+    run_upstream(cluster, "up-4")
     for job_id in [event.job_id for event in cluster.events(ScheduleFired)]:
         cluster.run(cluster.cancel(job_id))
     cluster.run([*effects, *cluster.pass_time(10)])
-    assert fate(cluster) == [("up-0", "fired"), ("up-1", "fired")]
+    assert fate(cluster) == [("up-0", "fired"), ("up-2", "CHANGED"), ("up-1", "fired")]
     cluster.run(to_first(cluster))
     assert told(cluster)[-1] == "0 fired"
 
 
+def test_no_moment_is_an_instant_twice_though_the_schedule_changes_in_it(cluster: ScriptedCluster) -> None:
+    put(cluster, overlap="queue")
+    to_first(cluster)
+    put(cluster, overlap="queue", description="another version")
+    say(cluster, "PauseSchedule")
+    say(cluster, "ResumeSchedule")
+    cluster.pass_time(0)
+    cluster.pass_time(MINUTE_MS)
+    follow(cluster)
+    cluster.run(cluster.submit(job(name="upstream"), "up"))
+    cluster.pass_time(1)
+    put(cluster, overlap="queue", interval="1s")
+    cluster.pass_time(0)
+    cluster.master.validate()
+    decided = [event.instant_ms for event in cluster.events(ScheduleFired, InstantQueued)]
+    assert decided == [FIRST_MS, FIRST_MS + MINUTE_MS, FIRST_MS + MINUTE_MS + 1]
+
+
+def test_the_end_of_a_run_on_a_day_that_was_excluded_since_is_skipped(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    follow(cluster)
+    say(cluster, "PauseSchedule")
+    run_upstream(cluster, "up")
+    today = dt.datetime.fromtimestamp(cluster.wall_ms / 1_000, dt.UTC).date().isoformat()
+    excluded: dict[str, Any] = {"except": [today]}
+    follow(cluster, **excluded)
+    run_upstream(cluster, "up-2")
+    say(cluster, "ResumeSchedule")
+    cluster.pass_time(10)
+    assert fate(cluster) == [("up", "CHANGED")]
+
+    def unknown(name: str) -> None:
+        raise InstantUnknown(f"this host does not know the time zone '{name}'")
+
+    monkeypatch.setattr("eventflink.model.schedules._zone", unknown)
+    run_upstream(cluster, "up-3")
+    assert [event.reason for event in cluster.events(SchedulePaused)][-1].startswith("its instants cannot be computed")
+    monkeypatch.undo()
+
+
+def test_what_waits_for_the_jitter_of_the_one_before_it_is_not_late(cluster: ScriptedCluster) -> None:
+    follow(cluster, catch_up="none", overlap="allow", jitter="1h")
+    for number in range(6):
+        run_upstream(cluster, f"up-{number}")
+        cluster.pass_time(100_000)
+    for _ in range(80):
+        cluster.pass_time(MINUTE_MS)
+    assert fate(cluster) == [(f"up-{number}", "fired") for number in range(6)]
+
+
+def test_a_back_fill_ends_before_its_schedule_follows(cluster: ScriptedCluster) -> None:
+    put(cluster, interval="1d")
+    say(cluster, "StartBackfill", first_ms=0, end_ms=5 * DAY_MS, concurrency=1)
+    assert refusal(follow(cluster)).startswith("BackfillInProgress: schedule 's' has a back-fill of instants that it would not have")
+
+
+def test_a_hundred_schedules_that_follow_a_job_leave_its_end_a_bounded_decision(
+    cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("eventflink.master.schedules.MAX_FOLLOWED", 2)
+    long = "x" * 90
+    for number in range(100):
+        assert not refusals_of(follow(cluster, f"{long}{number}", job=job(name="s")))
+        say(cluster, "PauseSchedule", f"{long}{number}")
+    for number in range(3):
+        run_upstream(cluster, f"{long}{number}")
+    assert len(cluster.events(RunFollowed)) == 300
+    assert {event.reason for event in cluster.events(InstantsSkipped)} == {SkipReason.QUEUE_FULL}
+    sizes = zip(cluster.decisions(), map(len, cluster.log), strict=True)
+    assert max(size for decision, size in sizes if any(type(e) is RunFollowed for e in decision.events)) < MAX_DECISION_BYTES // 8
+
+
 def test_what_follows_a_job_has_no_instants_of_its_own(cluster: ScriptedCluster) -> None:
+    assert refusal(follow(cluster, ends="2020-01-01")).startswith("ScheduleEnded")
     follow(cluster, jitter="1m")
     message = "schedule 's' has no instants but the ends of runs of 'upstream': run that again"
     assert refusal(say(cluster, "StartBackfill", first_ms=0, end_ms=FIRST_MS)) == f"NothingToBackfill: {message}"
@@ -773,6 +848,7 @@ def test_a_name_that_no_job_has_is_told(cluster: ScriptedCluster) -> None:
         ({"instant_parameters": {"day": "previous-date"}}, "instant_parameters.day: 'previous-date' is not known: a schedule with 'after'"),
         ({"instant_parameters": {"dya": "parameter"}}, "instant_parameters.dya: unknown parameter (did you mean 'day'?)"),
         ({"instant_parameters": {"dya": "run"}}, "unknown parameter: 'dya'"),
+        ({"starts": "2026-01-02", "ends": "2026-01-01"}, "it never fires: its 'ends' is not after its 'starts'"),
         ({}, "parameter 'day': it has neither a default nor a value"),
         ({"after": None, "interval": "1m", "instant_parameters": {"day": "run"}}, "instant_parameters.day: 'run' is not known: it is for"),
     ],

@@ -147,7 +147,7 @@ def test_jobs_are_filtered_by_status_name_actor_and_label(client: TestClient) ->
     assert [(row["job_id"], row["owner"]) for row in labelled["jobs"]] == [("demanding", "finance")]
     assert body(client, "/jobs?label=team%3Dsales")["matching"] == 0
     job = body(client, "/jobs/demanding")
-    assert (job["description"], job["links"]) == ("asks for much", {"runbook": "https://wiki.example.org/memory"})
+    assert (job["description"], job["links"]) == ("asks for much of https://******@h.org/", {"runbook": "https://wiki.example.org/memory"})
 
 
 def test_windows_of_a_list_add_up_to_it(client: TestClient) -> None:
