@@ -16,16 +16,15 @@ import pytest
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.taskexecutor.spark_server import ADDRESS_FILE, LOG_FILE, SparkLease, SparkServerSettings, ensure_server
 from eventflink.taskexecutor.spark_watch import last_end
+from eventflink.testing.fast_java import JAVA_OPTIONS
 from eventflink.testing.plugin import _bootstrap_of
 
 if TYPE_CHECKING:
     from tests.support.browser import Chromium, Tabs
 
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -Dspark.sql.streaming.pollingDelay=100ms")
-"""Brokers and Spark servers of tests live for seconds or minutes: to optimize them for days takes more processor time than all they do.
-
-A stream whose source has nothing new asks Kafka for more every 10 ms otherwise. That costs a third of a core, of Spark and of the broker,
-for each stream that waits for its test; and batches that have records follow one another as before.
+os.environ.setdefault("JDK_JAVA_OPTIONS", f"{JAVA_OPTIONS} -Dspark.sql.streaming.pollingDelay=100ms")
+"""A stream whose source has nothing new asks Kafka for more every 10 ms otherwise. That costs a third of a core, of Spark and of the
+broker, for each stream that waits for its test; and batches that have records follow one another as before.
 """
 
 

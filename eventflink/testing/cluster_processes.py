@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +28,7 @@ from eventflink.taskexecutor.spark_server import SparkServerSettings, ensure_ser
 from eventflink.taskexecutor.task_files import task_file_path
 from eventflink.taskexecutor.task_spark import open_session
 from eventflink.testing.failures import CannotCrash, ClusterNotStarted, Unexpected
+from eventflink.testing.fast_java import fast_java
 from eventflink.testing.process_search import spark_servers, task_process
 from eventflink.testing.settings import MiniClusterSettings
 
@@ -40,20 +41,6 @@ _LOOK_S: Final = 2.0
 _STOP_TIMEOUT_S: Final = 20.0
 _CONFIGURATION_VARIABLES: Final = ("EVENTFLINK_CONFIG", "EVENTFLINK_CONF_DIR")
 """They name the configuration of another cluster."""
-
-
-@contextlib.contextmanager
-def fast_java() -> Iterator[None]:
-    """Let a JVM that is started in the block compile for minutes: to optimize for days takes more processor time than all that it does."""
-    variable = "JDK_JAVA_OPTIONS"
-    is_set = variable in os.environ
-    if not is_set:
-        os.environ[variable] = "-XX:TieredStopAtLevel=1"
-    try:
-        yield
-    finally:
-        if not is_set:
-            os.environ.pop(variable, None)
 
 
 class ClusterProcesses:

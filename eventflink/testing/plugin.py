@@ -72,7 +72,7 @@ def eventflink_embedded_broker(
         return
     from eventflink.local.embedded_broker import BrokerUnavailable, EmbeddedBroker
     from eventflink.local.java import JavaMissing
-    from eventflink.testing.cluster_processes import fast_java
+    from eventflink.testing.fast_java import fast_java
 
     broker = EmbeddedBroker(tmp_path_factory.mktemp("broker"), progress=print)
     try:

@@ -21,7 +21,7 @@ from eventflink.local.embedded_broker import BrokerUnavailable, EmbeddedBroker
 from eventflink.local.java import JavaMissing
 from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, SparkUnavailable, ensure_server
 from eventflink.taskexecutor.task_spark import session_address
-from eventflink.testing.cluster_processes import fast_java
+from eventflink.testing.fast_java import fast_java
 from tests.support.topics import CommittedReader, create_topic, feed
 
 _MAKER: Final = "eventflink.local.class_data"
