@@ -29,11 +29,14 @@ from eventflink.processes.announced_address import Announced
 from eventflink.processes.child_processes import ChildProcess, ChildProcesses
 from eventflink.processes.file_lock import locked
 from eventflink.processes.worker_processes import WorkerProcesses
+from eventflink.taskexecutor.spark_server import is_server_alive
 
 _MASTER: Final = "master"
 _STANDBY: Final = "standby"
 _REST: Final = "rest"
 _POLL_S: Final = 1.0
+_SPARK_ENDS_WITHIN_S: Final = 15.0
+_SPARK_POLL_S: Final = 0.1
 _GRACE_S: Final = 15.0
 _MAX_REPLACED: Final = 5
 _REPLACED_WITHIN_S: Final = 60.0
@@ -236,6 +239,14 @@ class LocalCluster:
         self._stop_workers()  # No master is there any more that would have others started.
         self._exit.close()
         stop_making()
+        self._await_end_of_spark()
+
+    def _await_end_of_spark(self) -> None:
+        """Wait until the Spark of the host has ended, which does so when nobody holds it: another TaskExecutor on this directory may."""
+        runtime_directory = self._session.configuration.data_path / "run"
+        deadline = time.monotonic() + _SPARK_ENDS_WITHIN_S
+        while runtime_directory.exists() and is_server_alive(runtime_directory) and time.monotonic() < deadline:
+            time.sleep(_SPARK_POLL_S)
 
     def _stop_workers(self) -> None:
         """Stop the workers of the resource driver `process`: they outlive their master, and not the cluster."""
