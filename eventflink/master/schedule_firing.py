@@ -57,7 +57,7 @@ def _decide_one(state: ClusterState, schedule_id: str, schedule: Schedule, conte
 
 
 def _outdated(schedule_id: str, schedule: Schedule, instant_ms: int) -> list[LogEvent]:
-    """Skip the end of a run that is no instant any more, by what the schedule says now."""
+    """Skip the end of a run that a newer version of the schedule excludes; nothing where it is an instant."""
     timing = schedule.definition.timing
     if timing.after is None or is_within(timing, instant_ms):
         return []

@@ -8,7 +8,6 @@ what a schedule is, and what the commands of people make of it.
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -45,6 +44,7 @@ from eventflink.master.settings import Context
 from eventflink.model.schedules import (
     InstantUnknown,
     ScheduleDefinition,
+    ScheduleTiming,
     due_at,
     instant_after,
     instant_before,
@@ -60,10 +60,8 @@ MAX_FOLLOWERS: Final = 100
 """How many schedules may follow one job: the end of a run is one decision."""
 MAX_FOLLOWED: Final = 1_000
 """How many ends of runs a schedule keeps that are not decided."""
-
-
 OF_ITSELF: Final = (InstantOrigin.DUE, InstantOrigin.QUEUED)
-"""Nobody asked for these."""
+"""The origins of instants that the schedule makes; a person asks for the others."""
 
 
 @dataclass(slots=True)
@@ -134,32 +132,38 @@ class Schedule:
     """The newest last."""
     backfill: Backfill | None = None
     followed: dict[int, str] = field(default_factory=dict)
-    """The runs whose ends are not decided, or whose jobs wait, by their instants, the first first."""
-    followed_ms: int = 0
-    """The last instant that the end of a run made."""
+    """The ended runs whose instants are not decided, or wait for a job, by these instants, in order."""
     due_ms: int | None = None
     """When there is something to decide; None: not before something else happens."""
 
     def instant_after(self, after_ms: int) -> int | None:
-        """Return the first instant after a time that is known; None: there is none. Raises `InstantUnknown`."""
+        """Return the first known instant after a time; None: no instant is known. Raises `InstantUnknown`."""
         if self.definition.timing.after is None:
             return instant_after(self.definition.timing, after_ms)
         return next((each for each in self.followed if each > after_ms), None)
 
     def instant_before(self, before_ms: int) -> int | None:
-        """Return the last instant before a time; None: there is none. Raises `InstantUnknown`."""
+        """Return the last instant before a time; None: no instant was before. Raises `InstantUnknown`."""
         if self.definition.timing.after is None:
             return instant_before(self.definition.timing, before_ms)
         return next((each for each in reversed(self.followed) if each < before_ms), None)
 
     def undecided(self) -> list[int]:
-        """Return the instants that ends of runs made, and that are not decided."""
+        """Return the instants of ended runs that are not decided yet, in order."""
         waiting = set(self.queue)
         return [each for each in self.followed if each not in waiting]
 
     def first_undecided(self) -> int | None:
-        """Return the first of these; None: there is none."""
+        """Return the first instant of an ended run that is not decided; None: each is decided."""
         return next(iter(self.undecided()), None)
+
+    def newest_ms(self) -> int:
+        """Return the newest instant that is decided, or is that of an ended run: a new one is later."""
+        return max(self.decided_ms, next(reversed(self.followed), -1))
+
+    def next_in(self, timing: ScheduleTiming, from_ms: int) -> int | None:
+        """Return the first instant of a cron expression or interval, from a time on, that was not decided. Raises `InstantUnknown`."""
+        return instant_after(timing, max(from_ms - 1, self.decided_ms))
 
     def when_due(self, schedule_id: str, at_ms: int) -> int | None:
         """Return when there is something to decide, after an event at `at_ms`."""
@@ -202,32 +206,20 @@ class Schedules:
             return [accepted(command)]
         if (refusal := self._refusal(command, known)) is not None:
             return [refusal]
-        timing, from_ms = definition.timing, context.now_ms
-        if known is not None and known.next_ms is not None and known.pause is None:
-            from_ms = min(from_ms, known.next_ms)  # What had come, and was not decided yet, is not lost by the change.
+        undecided = known.undecided() if known is not None else []
         try:
-            next_ms = instant_after(timing, max(from_ms - 1, known.decided_ms if known is not None else -1))
+            next_ms = _next_of_version(definition.timing, known, undecided, context.now_ms)
         except InstantUnknown as error:
             return [_not_computable(command, error)]
-        has_ended = timing.ends_at_ms is not None and timing.ends_at_ms <= context.now_ms if timing.after is not None else next_ms is None
-        if has_ended:
+        if _is_over(definition.timing, next_ms, context.now_ms):
             message = f"schedule '{command.schedule_id}' has no instant any more: its 'ends' is in the past"
             return [rejected(command, "ScheduleEnded", message)]
-        undecided = known.undecided() if known is not None else []
-        if timing.after is not None:
-            return self._stored(command, known, next(iter(undecided), None))
-        skipped = [
-            InstantsSkipped(command.schedule_id, undecided[0], None, InstantOrigin.DUE, undecided[-1], SkipReason.CHANGED)
-            for _ in undecided[:1]
-        ]
-        return self._stored(command, known, next_ms, skipped)
-
-    @staticmethod
-    def _stored(
-        command: PutSchedule, known: Schedule | None, next_ms: int | None, skipped: Sequence[InstantsSkipped] = ()
-    ) -> list[LogEvent]:
+        events: list[LogEvent] = [accepted(command)]
+        if undecided and definition.timing.after is None:
+            first_ms, last_ms = undecided[0], undecided[-1]
+            events.append(InstantsSkipped(command.schedule_id, first_ms, None, InstantOrigin.DUE, last_ms, SkipReason.CHANGED))
         version = known.version + 1 if known is not None else 1
-        return [accepted(command), *skipped, ScheduleStored(command.schedule_id, version, command.actor, command.definition, next_ms)]
+        return [*events, ScheduleStored(command.schedule_id, version, command.actor, definition, next_ms)]
 
     def _refusal(self, command: PutSchedule, known: Schedule | None) -> RequestRejected | None:
         """Refuse what is one too many, and a schedule that would start itself again for ever."""
@@ -290,7 +282,7 @@ class Schedules:
             return [accepted(command)]
         try:
             timing = known.definition.timing
-            next_ms = known.first_undecided() if timing.after is not None else _next_of(known, context.now_ms)
+            next_ms = known.first_undecided() if timing.after is not None else known.next_in(timing, context.now_ms)
         except InstantUnknown as error:
             return [_not_computable(command, error)]
         return [accepted(command), ScheduleResumed(command.schedule_id, command.actor, next_ms)]
@@ -415,9 +407,9 @@ class Schedules:
     def apply_run_followed(self, event: RunFollowed, at_ms: int) -> None:
         """Have the end of a run as an instant that is to be decided."""
         known = self.schedule(event.schedule_id)
-        if known.definition.timing.after is None or event.instant_ms <= known.followed_ms:
+        if known.definition.timing.after is None or event.instant_ms <= known.newest_ms():
             raise IllegalTransition(f"schedule '{event.schedule_id}' follows no job, or {event.instant_ms} is not after its last instant")
-        known.followed[event.instant_ms], known.followed_ms = event.job_id, event.instant_ms
+        known.followed[event.instant_ms] = event.job_id
         if known.next_ms is None:
             known.next_ms = event.instant_ms
         self._plan(event.schedule_id, known, at_ms)
@@ -562,19 +554,33 @@ class Schedules:
             require(is_next and list(known.followed) == sorted(known.followed), f"the ends that '{schedule_id}' follows are in no order")
 
 
-def _next_of(known: Schedule, now_ms: int) -> int | None:
-    """Return the first instant from now on that was not decided. Raises `InstantUnknown`."""
-    return instant_after(known.definition.timing, max(now_ms - 1, known.decided_ms))
+def _next_of_version(timing: ScheduleTiming, known: Schedule | None, undecided: list[int], now_ms: int) -> int | None:
+    """Return the next instant by a new version of a schedule; None: no instant is known. Raises `InstantUnknown`."""
+    if timing.after is not None:
+        return next(iter(undecided), None)
+    if known is None:
+        return instant_after(timing, now_ms - 1)
+    from_ms = now_ms
+    if known.next_ms is not None and known.pause is None:
+        from_ms = min(from_ms, known.next_ms)  # An instant that had come, and was not decided yet, is not lost by the change.
+    return known.next_in(timing, from_ms)
+
+
+def _is_over(timing: ScheduleTiming, next_ms: int | None, now_ms: int) -> bool:
+    """Return whether a schedule has no instant any more."""
+    if timing.after is None:
+        return next_ms is None
+    return timing.ends_at_ms is not None and timing.ends_at_ms <= now_ms
 
 
 def _followed(schedule_id: str, known: Schedule, stored: JobResultStored, now_ms: int) -> list[LogEvent]:
     """Return the instant that this end is, if it is one; where too many wait, the first of them gets no job."""
     timing = known.definition.timing
-    instant_ms = max(now_ms, known.followed_ms + 1, known.decided_ms + 1)
+    instant_ms = max(now_ms, known.newest_ms() + 1)
     try:
         if timing.after is None or not is_followed(timing.after, stored.status) or not is_within(timing, instant_ms):
             return []
-    except InstantUnknown:  # For which the schedule is paused when the instant is decided.
+    except InstantUnknown:  # The decision about the instant meets it again, and pauses the schedule.
         pass
     events: list[LogEvent] = []
     undecided = known.undecided()

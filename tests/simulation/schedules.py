@@ -111,16 +111,14 @@ class ScheduleLedger:
         self._missing: set[tuple[str, str]] = set()
         """Schedules, and runs whose end they have to note."""
 
-    def stored(self, event: e.ScheduleStored, _offset: int) -> None:
+    def stored(self, event: e.ScheduleStored, offset: int) -> None:
         """Note a schedule or its new version."""
         known = self._known.setdefault(event.schedule_id, _Known(event.definition, None))
         known.definition, known.next_ms = event.definition, event.next_ms
         if event.definition.timing.after is None and known.ends:
-            raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{_offset} forgets the ends {known.ends} of {event.schedule_id}")
+            raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{offset} forgets the ends {known.ends} of {event.schedule_id}")
         if event.definition.timing.after is not None and event.next_ms != next(iter(known.ends), None):
-            raise ViolationFound(
-                Invariant.INSTANTS_ONCE, f"log@{_offset} stores {event.schedule_id} with {event.next_ms}, not {known.ends}"
-            )
+            raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{offset} stores {event.schedule_id} with {event.next_ms}, not {known.ends}")
 
     def deleted(self, event: e.ScheduleDeleted, _offset: int) -> None:
         """Forget a schedule."""
