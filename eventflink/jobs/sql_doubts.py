@@ -1,11 +1,12 @@
 """What looks wrong in the SQL of a job before it runs: a statement that cannot be read, and an edge that seems to be missing.
 
-sqlglot reads most of Spark's SQL, and not all of it; what a table is, Spark's catalogue says. The rule it keeps: a doubt is told, and never
-a reason to refuse a job.
+sqlglot reads most of Spark's SQL, and not all of it, and only Spark's catalogue knows the tables. The rule this module keeps: a doubt is a
+warning, and never a reason to refuse a job.
 """
 
 import logging
 import re
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any, Final
@@ -17,6 +18,8 @@ from eventflink.model.statuses import TaskType
 MAX_DOUBTS: Final = 10
 _MAX_LENGTH: Final = 8_192
 """Longer statements are not read: some of 64 KiB take seconds."""
+_WITHIN_S: Final = 2.0
+"""No further vertex is read after this time: a person waits."""
 _DIALECT: Final = "databricks"
 """Spark's, with paths into variants, which Spark has as well."""
 _WINDOW: Final = re.compile(r"\bwindow\b(?!\s+\w+\s+AS\b)", re.IGNORECASE)
@@ -35,13 +38,14 @@ def doubts_of(graph: JobGraph) -> list[str]:
         return []
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # It warns of what it takes for a command, such as SET TIME ZONE.
     found: list[str] = []
+    deadline = time.monotonic() + _WITHIN_S
     for vertex in graph.vertices:
         if vertex.task_type is TaskType.SQL:
             inputs = {edge.input_name.lower() for edge in graph.edges if edge.target == vertex.vertex_id}
             inputs |= {source.name.lower() for source in vertex.stream.sources} if vertex.stream is not None else set()
             others = {other.vertex_id.lower(): other.vertex_id for other in graph.vertices if other is not vertex}
             found.extend(_doubts_of_vertex(vertex, {name: other for name, other in others.items() if name not in inputs}))
-        if len(found) >= MAX_DOUBTS:
+        if len(found) >= MAX_DOUBTS or time.monotonic() > deadline:
             break
     return found[:MAX_DOUBTS]
 
@@ -59,7 +63,7 @@ def _doubts_of_vertex(vertex: JobVertex, others: dict[str, str]) -> Iterator[str
         except sqlglot.errors.ParseError as error:
             yield f"vertex '{vertex.vertex_id}': here the statement looks like no SQL of Spark's:{_place_in(statement, error.errors[:1])}"
             return
-        except (sqlglot.errors.SqlglotError, RecursionError):  # A quote that does not end, or what it cannot read for its depth.
+        except (sqlglot.errors.SqlglotError, RecursionError):  # A quote does not end, or brackets nest too deeply.
             yield f"vertex '{vertex.vertex_id}': the statement in line {statement.line} looks like no SQL of Spark's"
             return
         if parsed is None:
@@ -75,7 +79,7 @@ def _doubts_of_vertex(vertex: JobVertex, others: dict[str, str]) -> Iterator[str
 
 
 def _is_known_otherwise(table: Any) -> bool:
-    """Tell whether a name has its schema before it, or stands in a hint, which names what the statement reads."""
+    """Tell whether a name has a schema before it, or stands in a hint, which repeats a name of the statement."""
     from sqlglot import expressions  # noqa: PLC0415
 
     return bool(table.db) or table.find_ancestor(expressions.Hint) is not None
