@@ -242,7 +242,7 @@ class LocalCluster:
         self._await_end_of_spark()
 
     def _await_end_of_spark(self) -> None:
-        """Wait until the Spark of the host has ended, which does so when nobody holds it: another TaskExecutor on this directory may."""
+        """Wait for the end of the host's Spark: it ends soon after its last TaskExecutor, and another one on this directory may run."""
         runtime_directory = self._session.configuration.data_path / "run"
         deadline = time.monotonic() + _SPARK_ENDS_WITHIN_S
         while runtime_directory.exists() and is_server_alive(runtime_directory) and time.monotonic() < deadline:
