@@ -66,7 +66,7 @@ class ScheduleRow:
     """Who made this version."""
     stored_at: str
     next: str | None
-    """Its next instant, in its time zone; null: it is paused, there is none any more, or it follows a job no run of which has ended."""
+    """Its next instant, in its time zone; null: the schedule is paused, has no instant any more, or waits for the end of a run."""
     paused_since: str | None
     paused_by: str
     paused_because: str

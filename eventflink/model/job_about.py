@@ -1,7 +1,7 @@
-"""What people say about a job: whose it is, what it is for, labels to find it by, and links; and the part of a document that says so.
+"""The owner, the description, the labels and the links of a job, and the keys of a document that declare them.
 
-Nothing of it changes how the job runs. The rules it keeps: a link that is shown as one leads to a page, and runs nothing; a secret is in
-neither links nor labels.
+None of them changes how the job runs. The rules of this module: a link leads to a page, and runs nothing; neither links nor labels hold a
+secret.
 
     owner: finance
     description: The revenue of a day.
@@ -31,9 +31,7 @@ def _labels(labels: dict[str, str]) -> dict[str, str]:
             rule = "letters, digits, '.', '_', '/' and '-', at most 63, the first and the last a letter or a digit"
             raise ValueError(f"invalid name of a label: {describe_value(name)}: it has {rule}")
         if holds_secret(name):
-            raise ValueError(
-                f"invalid name of a label: {describe_value(name)}: a label is shown to everybody, and this is that of a secret"
-            )
+            raise ValueError(f"invalid name of a label: {describe_value(name)}: it names a secret, and everybody sees labels")
     return labels
 
 
@@ -46,7 +44,7 @@ def _link(url: str) -> str:
     if not is_page:
         raise ValueError(f"must be an address that begins with http:// or https://, not {describe_value(url)}")
     if has_credentials(url):
-        raise ValueError("an address with a password or a token in it: a link is shown to everybody")
+        raise ValueError("invalid address: it has a user, password, token or key in it, and everybody sees links")
     return url
 
 

@@ -420,7 +420,7 @@ def _check_graph(graph: JobGraphDocument) -> None:
 
 
 def _input_key(reader: VertexDocument, name: str) -> str:
-    """Return what an input is told from others by: a statement sees it as a view, whose name has no case."""
+    """Return the name by which inputs of a vertex differ: in lower case for SQL, where a view's name has no case."""
     return name if reader.sql is None else name.lower()
 
 

@@ -40,9 +40,9 @@ class FollowedJob:
     """A job whose runs make the instants of a schedule: each end is one."""
 
     name: str
-    """Of the job; its runs are all jobs of this name, whatever started them."""
+    """The name of the job. Each job of this name is a run of it, whether a schedule or a person started it."""
     outcome: RunOutcome = RunOutcome.FINISHED
-    """Which ends."""
+    """The ends that are instants."""
 
 
 @dataclass(slots=True, kw_only=True)

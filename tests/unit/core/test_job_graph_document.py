@@ -738,10 +738,10 @@ def test_what_is_said_about_a_job_is_its_document_and_changes_its_digest() -> No
         ],
         ({"links": {"": "https://a"}}, "links"),
         *[
-            ({"links": {"page": url}}, "links.page: an address with a password or a token in it: a link is shown to everybody")
+            ({"links": {"page": url}}, "links.page: invalid address: it has a user, password, token or key in it, and everybody sees links")
             for url in ("https://u:p4ss@h.org/", "https://h.org/?token=t0k3n", "https://h.org/x?a=1&api_key=k")
         ],
-        ({"labels": {"api_token": "t0k3n"}}, "labels: invalid name of a label: 'api_token': a label is shown to everybody"),
+        ({"labels": {"api_token": "t0k3n"}}, "labels: invalid name of a label: 'api_token': it names a secret, and everybody sees labels"),
     ],
 )
 def test_what_is_said_wrongly_about_a_job_is_refused_with_its_place(said: dict[str, Any], message: str) -> None:
