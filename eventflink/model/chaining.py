@@ -76,6 +76,8 @@ def _find_fault(edge: JobEdge, vertices: Mapping[str, JobVertex], outputs: Mappi
         fault = f"'{edge.source}' has other outputs"
     elif edge.output != DEFAULT_OUTPUT:
         fault = f"'{edge.source}' returns its outputs by name"
+    elif edge.pipeline is not None and edge.pipeline.late_rows is not None:
+        fault = f"'{edge.target}' gets the late rows of its input apart from the others"
     elif after.sources or inputs[edge.target] > 1:
         fault = f"'{edge.target}' has other inputs"
     elif _when(before) != _when(after):

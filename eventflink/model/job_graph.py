@@ -184,6 +184,20 @@ class JobVertex:
 
 
 @dataclass(slots=True, kw_only=True)
+class LateRows:
+    """Where the rows of a source or an edge go that are behind the watermark, instead of to the task."""
+
+    output: str
+    """An output of the stream."""
+    window_ms: int = 0
+    """How long its windows are: a row is late when the last one that it would be in has ended; 0: when its time is behind the watermark."""
+    slide_ms: int = 0
+    """How far apart windows begin; 0: as far as they are long."""
+    session_gap_ms: int = 0
+    """How long after its last row a session ends, in place of a window; 0: there are no sessions."""
+
+
+@dataclass(slots=True, kw_only=True)
 class EdgePipeline:
     """A pipelined edge: a topic of the job, which a stream writes and another one reads."""
 
@@ -195,6 +209,8 @@ class EdgePipeline:
     """The column with the time of a row; empty: none."""
     watermark_delay_ms: int = 0
     """How late rows may be, in milliseconds."""
+    late_rows: LateRows | None = None
+    """Where later ones go; null: Spark drops them where it aggregates."""
 
 
 DEFAULT_OUTPUT: Final = "default"

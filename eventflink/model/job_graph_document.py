@@ -72,10 +72,13 @@ from eventflink.model.spark_pools import MAX_CORES, MEMORY_PATTERN, POOL_PATTERN
 from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, SchedulerType, ShipStrategy, TaskType
 from eventflink.model.stream_document import (
     EVENT_TIME_WITH_DELAY,
+    LATE_ROWS_NEED_TIME,
     MAX_WATERMARK_DELAY_MS,
+    LateRowsField,
     StreamDocument,
     check_one_statement,
     check_parameters,
+    late_rows_document,
     stream_document,
 )
 
@@ -164,10 +167,6 @@ class VertexDocument(BaseModel):
             raise ValueError(f"python: '{self.python}' is not of the form module:function")
         if self.sql is not None and not self.sql.strip():
             raise ValueError("sql: the query is empty")
-        if self.sql is not None and self.stream is not None and self.stream.sinks is not None:
-            raise ValueError(
-                "sql: a statement has one output; 'sinks' are of a 'python' function that returns a DataFrame for each of them"
-            )
         if self.parallelism > self.max_parallelism:
             raise ValueError(f"parallelism {self.parallelism} is above max_parallelism {self.max_parallelism}")
         check_parameters(self.parameters, is_sql=self.sql is not None)
@@ -210,6 +209,8 @@ class EdgeDocument(BaseModel):
     """Of its topic; default: as many as the reader has subtasks."""
     event_time: Column | None = None
     watermark_delay_ms: Annotated[Whole | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
+    late_rows: LateRowsField = None
+    """To which output of its reader the rows behind the watermark go."""
     chain: bool | None = None
     """Whether its ends become one query; default: where that is safe."""
 
@@ -217,6 +218,8 @@ class EdgeDocument(BaseModel):
     def _check(self) -> Self:
         if (self.event_time is None) != (self.watermark_delay_ms is None):
             raise ValueError(EVENT_TIME_WITH_DELAY)
+        if self.late_rows is not None and self.event_time is None:
+            raise ValueError(LATE_ROWS_NEED_TIME)
         if self.ship == "hash" and not self.keys:
             raise ValueError("ship: hash needs 'keys', the columns that decide where a row goes")
         if self.ship != "hash" and self.keys:
@@ -232,6 +235,7 @@ class EdgeDocument(BaseModel):
                 partitions=self.partitions or readers,
                 event_time=self.event_time or "",
                 watermark_delay_ms=self.watermark_delay_ms or 0,
+                late_rows=self.late_rows.to_record() if self.late_rows is not None else None,
             )
         return JobEdge(
             source=self.source,
@@ -489,32 +493,68 @@ def _check_ends(graph: JobGraphDocument, streams: Container[str]) -> None:
     """Check that each stream has a beginning and an end."""
     outputs: dict[str, set[str]] = {}
     """Those that edges read, by their vertex."""
-    for edge in graph.edges:
+    late: dict[str, list[tuple[str, str]]] = {}
+    """Those of the late rows of edges, with the place that says so, by the vertex that reads them."""
+    for number, edge in enumerate(graph.edges):
         outputs.setdefault(edge.source, set()).add(edge.output)
+        if edge.late_rows is not None:
+            late.setdefault(edge.target, []).append((edge.late_rows.output, f"edges[{number}].late_rows"))
     readers = {edge.target for edge in graph.edges if edge.source in streams}
     for number, vertex in enumerate(graph.vertices):
         if (stream := vertex.stream) is None:
             continue
-        if fault := _find_end_fault(vertex, stream, outputs.get(vertex.id, set()), has_writer=vertex.id in readers):
+        read = outputs.get(vertex.id, set())
+        if fault := _find_end_fault(stream, read, has_writer=vertex.id in readers):
             raise ValueError(f"vertices[{number}]{fault}")
+        here = f"vertices[{number}].stream.sources"
+        of_sources = [(each.late_rows.output, f"{here}.{name}.late_rows") for name, each in stream.sources.items() if each.late_rows]
+        _check_outputs(vertex, f"vertices[{number}]", read | set(stream.outputs), [*of_sources, *late.get(vertex.id, [])])
         if stream.sink is not None and stream.sink.files is not None and vertex.parallelism > 1:
             raise ValueError(
                 f"vertices[{number}]: a files sink is written by one subtask, not by {vertex.parallelism}: each would need a directory"
             )
 
 
-def _find_end_fault(vertex: VertexDocument, stream: StreamDocument, outputs: set[str], *, has_writer: bool) -> str:
+def _check_outputs(vertex: VertexDocument, where: str, outputs: set[str], late: list[tuple[str, str]]) -> None:
+    """Check that what a stream makes and where it goes are the same: the rows of its task, and the late rows of its inputs.
+
+    Args:
+        vertex: the stream.
+        where: its place in the document.
+        outputs: of which a sink or an edge gets the rows.
+        late: the outputs that late rows go to, with the places that say so.
+
+    """
+    for output, place in late:
+        if output not in outputs:
+            raise ValueError(
+                f"{place}: output '{output}' goes nowhere; name a topic for it with 'sinks: {{{output}: …}}' of '{vertex.id}', or an edge "
+                f"with 'output: {output}' to another stream"
+            )
+    names = [output for output, _ in late]
+    if twice := [place for output, place in late if names.count(output) > 1]:
+        raise ValueError(f"{twice[-1]}: {twice[0]} has the same output, and their rows may have different columns")
+    own = outputs - set(names)
+    if not own:
+        raise ValueError(f"{where}.stream: only late rows go anywhere: name a sink, or an edge, for what the task returns")
+    if vertex.sql is not None and (more := own - {DEFAULT_OUTPUT}):
+        raise ValueError(
+            f"{where}: a statement has one output, '{DEFAULT_OUTPUT}', and none called '{min(more)}'; a 'python' function returns a "
+            "DataFrame for each output"
+        )
+
+
+def _find_end_fault(stream: StreamDocument, outputs: set[str], *, has_writer: bool) -> str:
     """Return where a stream lacks a beginning or an end, behind its place; empty: nowhere."""
     if not stream.sources and not has_writer:
         return ".stream.sources: the stream needs a source, or an edge from another stream"
     if not stream.has_sink and not outputs:
         return ".stream: neither 'sink' nor 'sinks' says where the rows go, nor an edge to another stream"
-    if vertex.sql is not None and outputs - {DEFAULT_OUTPUT}:
-        return f": a statement has one output, and an edge reads '{min(outputs - {DEFAULT_OUTPUT})}' of it"
     return ""
 
 
-_PIPELINED: Final = {"schema_": "schema", "partitions": "partitions", "event_time": "event_time", "chain": "chain"}
+_OF_PIPELINED: Final = ("partitions", "event_time", "late_rows", "chain")
+_PIPELINED: Final = {"schema_": "schema"} | {name: name for name in _OF_PIPELINED}
 """What only pipelined edges have."""
 
 
@@ -821,6 +861,8 @@ def _edge_document(edge: JobEdge) -> dict[str, Any]:
         document |= {"schema": pipeline.row_schema, "partitions": pipeline.partitions, "chain": False}
         if pipeline.event_time or pipeline.watermark_delay_ms:
             document |= {"event_time": pipeline.event_time, "watermark_delay_ms": pipeline.watermark_delay_ms}
+        if pipeline.late_rows is not None:
+            document["late_rows"] = late_rows_document(pipeline.late_rows)
     return document
 
 

@@ -97,4 +97,6 @@ def _options(edge: JobEdge, writers: int) -> str:
     options["partitions"] = edge.pipeline.partitions
     if edge.pipeline.event_time:
         options |= {"event_time": edge.pipeline.event_time, "watermark_delay_ms": edge.pipeline.watermark_delay_ms}
+    if edge.pipeline.late_rows is not None:
+        options["late_rows"] = dataclasses.asdict(edge.pipeline.late_rows)
     return canonical_json(options)

@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
 from eventflink.model.document_faults import describe_fault
 from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, Name, Whole, canonical_json, did_you_mean
-from eventflink.model.job_graph import ChainedOperator, StreamDefinition, StreamSink, StreamSource
+from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, LateRows, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.secret_references import check_references, reference_name
 from eventflink.model.sql_script import statements_of
 from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger, TaskType
@@ -154,6 +154,51 @@ class FilesSinkDocument(_Document):
     partition_by: list[Column] = Field(default_factory=list, max_length=32)
 
 
+class LateRowsDocument(_Document):
+    """Where rows that are behind the watermark go, instead of to the task: an output of the stream.
+
+    A row is late when its time is not after the watermark. With a window, or with the gap of a session, it is when the last window that it
+    would be in has ended by the watermark: these are the rows that Spark drops before it aggregates.
+    """
+
+    output: Name
+    window_ms: Annotated[Whole | None, Field(ge=1, le=MAX_WATERMARK_DELAY_MS)] = None
+    slide_ms: Annotated[Whole | None, Field(ge=1, le=MAX_WATERMARK_DELAY_MS)] = None
+    """How far apart windows begin; default: they do not overlap."""
+    session_gap_ms: Annotated[Whole | None, Field(ge=1, le=MAX_WATERMARK_DELAY_MS)] = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.output == DEFAULT_OUTPUT:
+            raise ValueError(f"output: '{DEFAULT_OUTPUT}' is what the task returns; give late rows an output of another name")
+        if self.window_ms is not None and self.session_gap_ms is not None:
+            raise ValueError("'window_ms' and 'session_gap_ms' exclude each other: the rows of a stream are in windows or in sessions")
+        if self.slide_ms is not None and (self.window_ms is None or self.slide_ms > self.window_ms):
+            raise ValueError("'slide_ms' goes with a 'window_ms' that is not shorter")
+        return self
+
+    def to_record(self) -> LateRows:
+        """Return the core's record."""
+        return LateRows(
+            output=self.output, window_ms=self.window_ms or 0, slide_ms=self.slide_ms or 0, session_gap_ms=self.session_gap_ms or 0
+        )
+
+
+def late_rows_document(late: LateRows) -> dict[str, Any]:
+    """Return the document that becomes this record."""
+    times = {"window_ms": late.window_ms, "slide_ms": late.slide_ms, "session_gap_ms": late.session_gap_ms}
+    return {"output": late.output} | {name: value for name, value in times.items() if value}
+
+
+def _late_rows(written: object) -> object:
+    return {"output": written} if isinstance(written, str) else written
+
+
+LateRowsField = Annotated[LateRowsDocument | None, BeforeValidator(_late_rows)]
+"""The name of an output alone, or a mapping."""
+LATE_ROWS_NEED_TIME: Final = "'late_rows' needs 'event_time' and 'watermark_delay_ms': without a watermark no row is late"
+
+
 class StreamSourceDocument(_Document):
     """One source: exactly one of `kafka`, `files`, `rate` and `python`."""
 
@@ -173,6 +218,7 @@ class StreamSourceDocument(_Document):
     registry: RegistryDocument | None = None
     event_time: Column | None = None
     watermark_delay_ms: Annotated[Whole | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
+    late_rows: LateRowsField = None
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -188,13 +234,19 @@ class StreamSourceDocument(_Document):
             )
         if (self.event_time is None) != (self.watermark_delay_ms is None):
             raise ValueError(EVENT_TIME_WITH_DELAY)
+        if self.late_rows is not None and self.event_time is None:
+            raise ValueError(LATE_ROWS_NEED_TIME)
         return self
 
     def to_record(self, name: str) -> StreamSource:
         """Return the core's record."""
         connector = _connector_of(self, "a source")
         inner = getattr(self, connector.lower())
-        more = {} if self.event_time is None else {"event_time": self.event_time, "watermark_delay_ms": self.watermark_delay_ms}
+        more: dict[str, Any] = {}
+        if self.event_time is not None:
+            more = {"event_time": self.event_time, "watermark_delay_ms": self.watermark_delay_ms}
+        if self.late_rows is not None:
+            more["late_rows"] = self.late_rows.model_dump(exclude_none=True)
         return StreamSource(
             name=name,
             connector=connector,
@@ -346,6 +398,11 @@ class StreamDocument(_Document):
     def has_sink(self) -> bool:
         """Whether the rows go anywhere but over edges."""
         return self.sink is not None or self.sinks is not None
+
+    @property
+    def outputs(self) -> list[str]:
+        """The outputs that its own sinks get."""
+        return [DEFAULT_OUTPUT] if self.sink is not None else list(self.sinks or {})
 
     def find_edge_fault(self) -> str:
         """Return why the rows of this stream cannot go over an edge; empty: they can.
@@ -507,7 +564,7 @@ def _sinks_document(sinks: tuple[StreamSink, ...]) -> dict[str, Any]:
     return {"sinks": {sink.name: _end_document(sink) for sink in sinks}}
 
 
-_SHARED: Final[tuple[str, ...]] = ("event_time", "watermark_delay_ms", "registry")
+_SHARED: Final[tuple[str, ...]] = ("event_time", "watermark_delay_ms", "late_rows", "registry")
 
 
 def _end_document(end: StreamSource | StreamSink) -> dict[str, Any]:

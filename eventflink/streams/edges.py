@@ -24,7 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from eventflink.jobs.hash_keys import are_spelled_alike, key_spelling
 from eventflink.log.admin_connection import AdminConnection, AdministrationError
-from eventflink.model.job_graph import StreamSink, StreamSource
+from eventflink.model.job_graph import LateRows, StreamSink, StreamSource
 from eventflink.model.kafka_settings import client_settings
 from eventflink.model.pipelined_edges import edge_topic
 from eventflink.model.statuses import ShipStrategy, StreamConnector
@@ -34,7 +34,7 @@ from eventflink.streams.kafka_sink import KEY, VALUE
 from eventflink.streams.progress import last_committed_batch
 from eventflink.streams.savepoint_copy import read_batch_note
 from eventflink.streams.sources import columns_of
-from eventflink.streams.watermarks import with_watermark
+from eventflink.streams.watermarks import InputRows, with_late_rows_apart
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -72,6 +72,7 @@ class Edge:
     row_schema: str
     event_time: str
     watermark_delay_ms: int
+    late_rows: LateRows | None = None
 
     def share_of(self, subtask_index: int, parallelism: int) -> list[int]:
         """Return which partitions a subtask of the reader reads."""
@@ -96,6 +97,7 @@ def _edge_of(end: StreamSource | StreamSink, cluster_id: str, job_id: str) -> Ed
         row_schema=end.row_schema,
         event_time=options.get("event_time", ""),
         watermark_delay_ms=options.get("watermark_delay_ms", 0),
+        late_rows=LateRows(**options["late_rows"]) if "late_rows" in options else None,
     )
 
 
@@ -202,8 +204,8 @@ def check_keys(spark: "SparkSession", edges: Iterable[Edge]) -> None:
                 )
 
 
-def read_edge(spark: "SparkSession", edge: Edge, share: list[int], bootstrap: str) -> "DataFrame":
-    """Return the rows of these partitions of an edge, as a streaming DataFrame."""
+def read_edge(spark: "SparkSession", edge: Edge, share: list[int], bootstrap: str, location: Path) -> InputRows:
+    """Return the rows of these partitions of an edge, as streaming DataFrames of the query that has a checkpoint directory."""
     options = {
         **spark_options(bootstrap),
         "kafka.isolation.level": "read_committed",
@@ -214,7 +216,9 @@ def read_edge(spark: "SparkSession", edge: Edge, share: list[int], bootstrap: st
     }
     columns_of(spark, edge.row_schema, f"the edge of topic '{edge.topic}'")
     rows = rows_of(spark.readStream.format("kafka").options(**options).load(), edge)
-    return with_watermark(rows, edge.event_time, edge.watermark_delay_ms) if edge.event_time else rows
+    if not edge.event_time:
+        return InputRows(rows, {})
+    return with_late_rows_apart(rows, edge.event_time, edge.watermark_delay_ms, edge.late_rows, location)
 
 
 def _quoted(column: str) -> "Column":

@@ -7,6 +7,7 @@ says otherwise; it never becomes a row of nulls.
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.avro_schema import spark_columns
@@ -19,7 +20,7 @@ from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.json_records import BAD_RECORD, column_of, is_bad, parsed_of
 from eventflink.streams.kafka_options import spark_options
 from eventflink.streams.kafka_topics import partition_count
-from eventflink.streams.watermarks import with_watermark
+from eventflink.streams.watermarks import InputRows, with_late_rows_apart
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -101,10 +102,11 @@ def read_source(
     share: SubtaskShare,
     bootstrap: str,
     resolve: Callable[[str], Callable[..., Any]],
+    location: Path,
     *,
     is_real_time: bool = False,
-) -> "DataFrame":
-    """Return this subtask's share of a source, as a streaming DataFrame.
+) -> InputRows:
+    """Return this subtask's share of a source, as streaming DataFrames.
 
     Args:
         spark: the session of the task.
@@ -112,6 +114,7 @@ def read_source(
         share: of Kafka's partitions; any other source is read whole, and by one subtask only.
         bootstrap: the Kafka of the cluster, for a source that names none.
         resolve: finds a function of the user's code by `module:function`.
+        location: the checkpoint directory of the query.
         is_real_time: whether its batches end with their time, and no other bound.
 
     Raises:
@@ -137,8 +140,9 @@ def read_source(
         rows = _call(spark, source, resolve)
     if document.event_time is not None:
         _require_column(rows, document.event_time, source)
-        rows = with_watermark(rows, document.event_time, document.watermark_delay_ms or 0)
-    return rows
+        late = document.late_rows.to_record() if document.late_rows is not None else None
+        return with_late_rows_apart(rows, document.event_time, document.watermark_delay_ms or 0, late, location)
+    return InputRows(rows, {})
 
 
 def _call(spark: "SparkSession", source: StreamSource, resolve: Callable[[str], Callable[..., Any]]) -> "DataFrame":

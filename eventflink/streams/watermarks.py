@@ -7,10 +7,13 @@ a watermark goes by all rows of its source, and is the same wherever they go.
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from eventflink.model.job_graph import DEFAULT_OUTPUT
+from eventflink.model.job_graph import DEFAULT_OUTPUT, LateRows
 from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.late_rows import is_late
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,6 +22,7 @@ POLICY_SETTING: Final = "spark.sql.streaming.multipleWatermarkPolicy"
 POLICY: Final = "min"
 """Of several sources the slowest counts; the other policy drops what it has not brought yet."""
 
+_IS_LATE: Final = "_eventflink_is_late"
 _VIEW: Final = "_eventflink_watermark_{}"
 _numbers: Final = itertools.count(1)
 
@@ -32,6 +36,35 @@ def with_watermark(rows: "DataFrame", column: str, delay_ms: int) -> "DataFrame"
     view = _VIEW.format(next(_numbers))
     whole.createOrReplaceTempView(view)
     return rows.sparkSession.table(view)
+
+
+@dataclass(frozen=True, slots=True)
+class InputRows:
+    """The rows of a source or an edge."""
+
+    rows: "DataFrame"
+    late: "Mapping[str, DataFrame]"
+    """Those behind the watermark, which are not among `rows`, by the output that they go to."""
+
+
+def with_late_rows_apart(rows: "DataFrame", column: str, delay_ms: int, late: LateRows | None, location: Path) -> InputRows:
+    """Return rows with a watermark, without those behind it if these go elsewhere.
+
+    Args:
+        rows: all of them.
+        column: the time of a row.
+        delay_ms: how late rows may be.
+        late: which rows are late, and go elsewhere; None: none do.
+        location: the checkpoint directory of the query.
+
+    """
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    if late is None:
+        return InputRows(with_watermark(rows, column, delay_ms), {})
+    told = with_watermark(rows.withColumn(_IS_LATE, is_late(column, late, location)), column, delay_ms)
+    late_ones = told.where(f.col(_IS_LATE)).drop(_IS_LATE)
+    return InputRows(told.where(~f.col(_IS_LATE)).drop(_IS_LATE), {late.output: late_ones})
 
 
 def check_watermarks(outputs: Mapping[str, "DataFrame"]) -> None:

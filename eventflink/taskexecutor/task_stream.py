@@ -44,7 +44,7 @@ from eventflink.streams.savepoint_taking import open_part, take_part
 from eventflink.streams.sinks import SinkWriter, write_to_sinks
 from eventflink.streams.sources import SubtaskShare, check_cores, read_source
 from eventflink.streams.topic_watch import TopicWatch, WatchedTopic
-from eventflink.streams.watermarks import POLICY, POLICY_SETTING, check_watermarks, with_watermark
+from eventflink.streams.watermarks import POLICY, POLICY_SETTING, InputRows, check_watermarks, with_watermark
 from eventflink.taskexecutor.failure_causes import OutputUnusable, bounded, text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import (
@@ -120,6 +120,8 @@ class StreamTask:
         self._location = checkpoint_path(settings.working_place, attempt)
         self._first_batch_id = 0
         self._outputs: dict[str, DataFrame] = {}
+        self._late_rows: dict[str, DataFrame] = {}
+        """By the outputs that they go to."""
         self._query: RunningQuery | None = None
         self._restarting = threading.Lock()
         """Held by who stops the query or starts it: there are two threads."""
@@ -169,13 +171,18 @@ class StreamTask:
             _ship_by_value(self._archives)
 
     def read(self, source: StreamSource, spark: "SparkSession") -> "DataFrame":
-        """Return this subtask's share of a source."""
+        """Return this subtask's share of a source, without the late rows that go to an output of their own."""
+        found = self._read(source, spark)
+        self._late_rows |= found.late
+        return found.rows
+
+    def _read(self, source: StreamSource, spark: "SparkSession") -> InputRows:
         bootstrap = self._settings.bootstrap_servers
         if source.connector is StreamConnector.EDGE:
             edge = self._edges_in[source.location]
             check_keys(spark, self._edges_in.values())
-            return read_edge(spark, edge, self._share_of(edge), bootstrap)
-        return read_source(spark, source, self._share, bootstrap, resolve_function, is_real_time=self._is_real_time)
+            return read_edge(spark, edge, self._share_of(edge), bootstrap, self._location)
+        return read_source(spark, source, self._share, bootstrap, resolve_function, self._location, is_real_time=self._is_real_time)
 
     def _share_of(self, edge: Edge) -> list[int]:
         return edge.share_of(self._deployment.subtask_index, self._deployment.parallelism)
@@ -265,8 +272,10 @@ class StreamTask:
             raise
 
     def _compute(self, compute: Callable[[], object]) -> None:
-        self._outputs = _outputs_of(compute(), [sink.name for sink in self._stream.sinks])
-        check_watermarks(self._outputs)
+        returned, names = compute(), [sink.name for sink in self._stream.sinks]
+        own = _outputs_of(returned, [name for name in names if name not in self._late_rows])
+        check_watermarks(own)
+        self._outputs = own | self._late_rows
 
     def _read_more(self, query: RunningQuery, watch: TopicWatch, compute: Callable[[], object]) -> None:
         """Go on with a query that reads the partitions which were added as well, unless this one was stopped for a savepoint meanwhile."""
@@ -438,8 +447,8 @@ class _Finish:
 
 def _outputs_of(returned: object, names: list[str]) -> "dict[str, DataFrame]":
     """Return the rows for each sink, by its name; several sinks may have the same."""
-    if set(names) == {""}:
-        return {"": _check_rows(returned)}
+    if set(names) == {""} or (set(names) == {DEFAULT_OUTPUT} and not isinstance(returned, Mapping)):
+        return {names[0]: _check_rows(returned)}
     if "" in names:
         names = [name or DEFAULT_OUTPUT for name in names]
         found = _outputs_of(returned, names)

@@ -48,6 +48,11 @@ def count_by_key(context: Any) -> Any:
     return context.inputs["source"].groupBy("key").count()
 
 
+def distinct(context: Any) -> Any:
+    """Return each row once, as long as Spark knows of it."""
+    return context.inputs["source"].dropDuplicates(["number", "at"])
+
+
 def returns_a_table(context: Any) -> Any:
     """Return what is no stream."""
     return context.spark.range(3)

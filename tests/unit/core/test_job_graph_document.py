@@ -591,7 +591,7 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ),
         (
             {"sink": None, "sinks": {"a": TOPIC, "b": TOPIC}},
-            "f: vertices[0]: sql: a statement has one output; 'sinks' are of a 'python' function",
+            "f: vertices[0]: a statement has one output, 'default', and none called 'a'; a 'python' function",
         ),
         ({"sink": {}}, f"{STREAM}.sink: exactly one of 'kafka', 'files' and 'python' says what a sink is"),
         ({"sink": {"kafka": {"topic": "t"}}}, f"{STREAM}.sink: kafka needs a 'format': json, avro, text, bytes"),
@@ -659,6 +659,56 @@ def test_a_stream_that_cannot_run_is_refused_with_its_place(more: dict[str, Any]
 def test_a_stream_among_other_vertices_has_its_rules(more: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidJobGraph, match=re.escape(says)):
         parse_job_graph(_graph(vertices=[_stream(), _vertex("b")], **more), "f")
+
+
+def _late(written: Any, *, time: bool = True) -> dict[str, Any]:
+    source = {"kafka": {"topic": "orders"}, "format": "json", "schema": "id BIGINT, at TIMESTAMP", "late_rows": written}
+    return source | ({"event_time": "at", "watermark_delay_ms": 5} if time else {})
+
+
+def test_late_rows_go_to_an_output_of_any_stream_and_their_document_is_what_it_was() -> None:
+    written = {"output": "late", "window_ms": 600_000, "slide_ms": 60_000}
+    sinks = {"default": TOPIC, "late": TOPIC, "later": TOPIC}
+    sources = {"a": _late("later"), "b": _late(written)}
+    in_sql = {**_stream(sources=sources, sink=None, sinks=sinks), "python": None, "sql": "SELECT * FROM a"}
+    parsed = parse_job_graph(_graph(vertices=[in_sql]), "f")
+    again = to_document(parsed)
+    assert again["vertices"][0]["stream"]["sources"]["b"]["late_rows"] == written
+    assert again["vertices"][0]["stream"]["sources"]["a"]["late_rows"] == {"output": "later"}
+    assert parse_job_graph(again, "f") == parsed
+
+
+@pytest.mark.parametrize(
+    ("written", "more", "says"),
+    [
+        ("default", {}, f"{STREAM}.sources.a.late_rows: output: 'default' is what the task returns"),
+        ({"output": "late", "window_ms": 5, "session_gap_ms": 5}, {}, "late_rows: 'window_ms' and 'session_gap_ms' exclude each other"),
+        ({"output": "late", "window_ms": 5, "slide_ms": 6}, {}, "late_rows: 'slide_ms' goes with a 'window_ms' that is not shorter"),
+        ({"output": "late", "slide_ms": 6}, {}, "late_rows: 'slide_ms' goes with a 'window_ms' that is not shorter"),
+        ({"output": "late", "window_ms": 0}, {}, "late_rows.window_ms: must be at least 1"),
+        ({"window_ms": 5}, {}, "late_rows.output: it is missing"),
+        (
+            "late",
+            {"sinks": {"default": TOPIC}},
+            "sources.a.late_rows: output 'late' goes nowhere; name a topic for it with 'sinks: ",
+        ),
+        ("late", {"sinks": {"late": TOPIC}}, f"{STREAM}: only late rows go anywhere: name a sink, or an edge, for what the task returns"),
+        (
+            "late",
+            {"sources": {"a": _late("late"), "b": _late("late")}},
+            f"sources.b.late_rows: {STREAM[3:]}.sources.a.late_rows has the same output, and their rows may have different columns",
+        ),
+        (
+            "late",
+            {"sources": {"a": _late("late", time=False)}},
+            "sources.a: 'late_rows' needs 'event_time' and 'watermark_delay_ms'",
+        ),
+    ],
+)
+def test_late_rows_that_cannot_be_told_or_go_nowhere_are_refused(written: Any, more: dict[str, Any], says: str) -> None:
+    stream = {"sources": {"a": _late(written)}, "sink": None, "sinks": {"default": TOPIC, "late": TOPIC}}
+    with pytest.raises(InvalidJobGraph, match=re.escape(says)):
+        parse_job_graph(_graph(vertices=[_stream(**stream | more)]), "f")
 
 
 def test_sources_of_a_statement_are_told_apart_whatever_their_case() -> None:

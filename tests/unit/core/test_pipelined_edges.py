@@ -1,5 +1,6 @@
 """Pipelined edges as the master has them: their ends run at the same time, and in a savepoint the reader comes after the writer."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -227,8 +228,26 @@ def test_a_forward_edge_has_a_partition_for_each_subtask_and_a_statement_one_out
         parse_job_graph(forward, "f")
     statement = document()
     statement["vertices"][1] = {"id": "b", "sql": "SELECT * FROM a", "parallelism": 2, "stream": statement["vertices"][1]["stream"]}
-    with pytest.raises(InvalidJobGraph, match=r"vertices\[1\]: a statement has one output, and an edge reads 'late' of it"):
+    with pytest.raises(InvalidJobGraph, match=r"vertices\[1\]: a statement has one output, 'default', and none called 'late'"):
         parse_job_graph(statement, "f")
+
+
+def test_the_late_rows_of_an_edge_are_an_output_of_its_reader() -> None:
+    written = document()
+    written["edges"][0]["late_rows"] = {"output": "behind", "session_gap_ms": 5}
+    with pytest.raises(InvalidJobGraph, match=r"f: edges\[0\].late_rows: output 'behind' goes nowhere; name a topic for it"):
+        parse_job_graph(written, "f")
+    written["edges"].append({"from": "b", "to": "c", "output": "behind", "schema": SCHEMA})
+    parsed = parse_job_graph(written, "f")
+    assert to_document(parsed)["edges"][0]["late_rows"] == {"output": "behind", "session_gap_ms": 5}
+    assert parse_job_graph(to_document(parsed), "f") == parsed
+    with_edges = stream_with_edges(parsed.vertices[1], pipelined_edges_of(parsed))
+    assert with_edges is not None
+    [read] = with_edges.sources
+    assert json.loads(read.options_json)["late_rows"] == {"output": "behind", "window_ms": 0, "slide_ms": 0, "session_gap_ms": 5}
+    del written["edges"][0]["event_time"], written["edges"][0]["watermark_delay_ms"]
+    with pytest.raises(InvalidJobGraph, match=r"f: edges\[0\]: 'late_rows' needs 'event_time' and 'watermark_delay_ms'"):
+        parse_job_graph(written, "f")
 
 
 class _Counted(list[EdgeDocument]):
@@ -317,6 +336,15 @@ def test_edges_of_what_is_chained_lead_from_its_head() -> None:
 )
 def test_what_might_not_run_as_one_query_is_not_chained(written: dict[str, Any], chains: list[str]) -> None:
     assert chains_of(written) == chains
+
+
+def test_an_edge_whose_late_rows_go_elsewhere_is_not_chained() -> None:
+    topic = {"kafka": {"topic": "t"}, "format": "json"}
+    edge = {"late_rows": "late", "event_time": "id", "watermark_delay_ms": 5}
+    written = chain(b={"stream": {"sinks": {"late": topic}}}, edge=edge)
+    assert chains_of(written) == ["a", "b", "c"]
+    with pytest.raises(InvalidJobGraph, match=r"f: edges\[0\].chain: 'b' gets the late rows of its input apart from the others"):
+        parse_job_graph(chain(b={"stream": {"sinks": {"late": topic}}}, edge=edge | {"chain": True}), "f")
 
 
 def test_an_edge_that_asks_for_it_is_chained_or_refused_with_the_reason() -> None:
