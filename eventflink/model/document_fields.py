@@ -17,11 +17,11 @@ _COMPARED: Final = 128
 """How much of a wrong name is compared with the right ones."""
 
 
-def _no_boolean(fault: Literal["int_type", "float_type"]) -> BeforeValidator:
-    """Refuse true and false, which are 1 and 0 to Python."""
+def _numbers_alone(fault: Literal["int_type", "float_type"]) -> BeforeValidator:
+    """Refuse true and false, which are 1 and 0 to Python, and texts such as "2_0", of which it makes a number."""
 
     def check(value: object) -> object:
-        if isinstance(value, bool):
+        if isinstance(value, bool | str):
             raise PydanticKnownError(fault)
         return value
 
@@ -29,8 +29,8 @@ def _no_boolean(fault: Literal["int_type", "float_type"]) -> BeforeValidator:
 
 
 Name = Annotated[str, Field(pattern=_NAME)]
-Whole = Annotated[int, _no_boolean("int_type")]
-Number = Annotated[float, _no_boolean("float_type")]
+Whole = Annotated[int, _numbers_alone("int_type")]
+Number = Annotated[float, _numbers_alone("float_type")]
 Column = Annotated[str, Field(min_length=1, max_length=256)]
 
 

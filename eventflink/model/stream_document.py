@@ -578,7 +578,7 @@ def _end_document(end: StreamSource | StreamSink) -> dict[str, Any]:
         case StreamConnector.FILES:
             location = {"path": location, **options}
         case StreamConnector.RATE:
-            location = {"rows_per_second": location, **options}
+            location = {"rows_per_second": int(location) if location.isdecimal() else location, **options}
     document: dict[str, Any] = {end.connector.lower(): location, **shared}
     if end.stream_format is not StreamFormat.NONE:
         document["format"] = end.stream_format.lower()

@@ -96,6 +96,7 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (_graph(vertices=[_vertex(parameters={"p": _deep(100)})]), "f: vertices[0]: parameters: nested more than 100 levels deep"),
     (_graph(vertices=[_vertex(parameters={"p": {1, 2}})]), "f: vertices[0]: parameters.p: a value of the type set is not a value of JSON"),
+    (_graph(vertices=[_vertex(parallelism="2")]), "f: vertices[0].parallelism: must be a whole number, not '2' (vertex 'a')"),
     (_graph(vertices=[_vertex(parallelism=True)]), "f: vertices[0].parallelism: must be a whole number, not true (vertex 'a')"),
     (_graph(spark={"pool": "job", "cores": True}), "f: spark.cores: must be a whole number, not true"),
     (
