@@ -75,10 +75,23 @@ def read_result(locations: Iterable[OutputLocation], limit: int | None) -> pa.Ta
             raise ResultUnreadable(f"{location.location} has {count - before} rows, and {location.rows} were written: it was changed")
     if not tables:
         return pa.table({})
+    tables = _spelled_alike(tables)
     try:
         return _with_types_of_all(pa.concat_tables(tables, promote_options="permissive"), tables)
     except pa.ArrowException as error:
         raise ResultUnreadable(f"the subtasks' results do not fit together: {error}") from error
+
+
+def _spelled_alike(tables: list[pa.Table]) -> list[pa.Table]:
+    """Return tables whose columns are spelled as in the first that has them: `v` and `V` are one to Spark, unless one table has both."""
+    spelled: dict[str, str] = {}
+    for table in tables:
+        for name in table.column_names:
+            spelled.setdefault(name.lower(), name)
+    if any(len({name.lower() for name in table.column_names}) < table.num_columns for table in tables):
+        return tables
+    renamed = [table.rename_columns([spelled[name.lower()] for name in table.column_names]) for table in tables]
+    return [table.replace_schema_metadata(before.schema.metadata) for before, table in zip(tables, renamed, strict=True)]
 
 
 def _with_types_of_all(table: pa.Table, parts: Iterable[pa.Table]) -> pa.Table:
@@ -96,9 +109,11 @@ def _type_of_both(one: Any, other: Any) -> Any:
         if one["type"] != "struct":
             return {key: _type_of_both(each, other.get(key, each)) for key, each in one.items()}
         fields = {field["name"]: field for field in one["fields"]}
+        spelled = {name.lower(): name for name in fields}
         for field in other["fields"]:
-            known = fields.get(field["name"])
-            fields[field["name"]] = field if known is None else {**known, "type": _type_of_both(known["type"], field["type"])}
+            name = field["name"] if field["name"] in fields else spelled.get(field["name"].lower(), field["name"])
+            known = fields.get(name)
+            fields[name] = field if known is None else {**known, "type": _type_of_both(known["type"], field["type"])}
         return {**one, "fields": list(fields.values())}
     return other if one == "void" else one
 

@@ -91,6 +91,20 @@ def test_subtasks_with_other_columns_leave_one_table(tmp_path: Path) -> None:
     assert found.to_pandas(limit=1)["n"].tolist() == [1]
 
 
+def test_columns_of_subtasks_that_differ_in_case_alone_are_one_as_they_are_to_readers(tmp_path: Path) -> None:
+    locations = []
+    for number, (name, value) in enumerate((("v", 1_500_000), ("V", 2_500_000))):
+        place = tmp_path / str(number)
+        place.mkdir()
+        said = json.dumps({"type": "struct", "fields": [{"name": name, "type": "interval day to second"}]})
+        pq.write_table(pa.table({name: [value]}).replace_schema_metadata({SPARK_SCHEMA: said}), place / "part-0.parquet")
+        locations.append(write_file_list("default", Place(str(place)), 1))
+    assert python_rows(read_result(locations, None)) == [{"v": timedelta(seconds=1.5)}, {"v": timedelta(seconds=2.5)}]
+    assert python_rows(read_result(locations[::-1], None)) == [{"V": timedelta(seconds=2.5)}, {"V": timedelta(seconds=1.5)}]
+    both = publish(tmp_path / "both", n=[1], N=[2])
+    assert read_result([both, publish(tmp_path / "one", n=[3])], None).to_pydict() == {"n": [1, 3], "N": [2, None]}
+
+
 def test_what_spark_says_of_columns_that_later_subtasks_have_alone_counts_too(tmp_path: Path) -> None:
     locations = []
     for number, (kinds, columns) in enumerate(
