@@ -41,13 +41,13 @@ from eventflink.model.actors import named
 from eventflink.model.avro_schema import CONFLUENT_HEADER_LENGTH, CONFLUENT_MAGIC
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_faults import describe_faults, describe_value
-from eventflink.model.document_fields import did_you_mean
 from eventflink.model.document_text import InvalidText, read_json
 from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, check_job_graph, to_document
 from eventflink.model.job_parameters import read_given
 from eventflink.model.schedule_document import InvalidSchedule, check_schedule, schedule_document
 from eventflink.model.schedules import ScheduleDefinition
+from eventflink.model.texts import did_you_mean
 
 _JSON_STARTS: Final = (*(bytes([byte]) for byte in b'{[ \t\r\n"'), codecs.BOM_UTF8)
 

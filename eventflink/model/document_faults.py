@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from eventflink.model.document_fields import did_you_mean
 from eventflink.model.document_text import Path, find_place
-from eventflink.model.texts import beginning_of
+from eventflink.model.texts import beginning_of, did_you_mean
 
 _MAX_SHOWN: Final = 3
 

@@ -1,20 +1,19 @@
-"""What the documents that people write have in common: names, callables, one spelling of JSON, the nearest of known names."""
+"""What the documents that people write have in common: names, callables, numbers, durations, one spelling of JSON."""
 
-import difflib
 import json
-from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticKnownError
+
+from eventflink.model.document_faults import describe_value
+from eventflink.model.durations import DURATION_RULE, duration_ms_of, duration_text
 
 CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*$"
 MAX_CALLABLE_LENGTH: Final = 512
 MAX_NAME_LENGTH: Final = 64
 MAX_JOB_NAME_LENGTH: Final = 256
 _NAME: Final = rf"^[A-Za-z_][A-Za-z0-9_]{{0,{MAX_NAME_LENGTH - 1}}}$"
-_COMPARED: Final = 128
-"""How much of a wrong name is compared with the right ones."""
 
 
 def _numbers_alone(fault: Literal["int_type", "float_type"]) -> BeforeValidator:
@@ -34,14 +33,21 @@ Number = Annotated[float, _numbers_alone("float_type")]
 Column = Annotated[str, Field(min_length=1, max_length=256)]
 
 
+def duration_within(least_ms: int, most_ms: int) -> BeforeValidator:
+    """Read a duration such as `15m` as milliseconds, and refuse one that is shorter or longer than that."""
+
+    def check(value: object) -> object:
+        duration_ms = duration_ms_of(value)
+        if duration_ms is None or not least_ms <= duration_ms <= most_ms:
+            bounds = f"from {duration_text(least_ms)} to {duration_text(most_ms)}"
+            raise ValueError(f"must be {DURATION_RULE}, such as 15m; {bounds}, not {describe_value(value)}")
+        return duration_ms
+
+    return BeforeValidator(check)
+
+
 def canonical_json(value: object) -> str:
     """Return the one spelling of a JSON value that digests are taken over."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     text.encode()  # Half of a surrogate pair is a ValueError here; later nobody could write it.
     return text
-
-
-def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """Return the nearest of the known names, as a question behind what is said of a wrong one; empty if none is near."""
-    near = difflib.get_close_matches(name[:_COMPARED], known, 1) if isinstance(name, str) else []
-    return f" (did you mean '{near[0]}'?)" if near else ""

@@ -37,7 +37,7 @@ from eventflink.model.document_fields import (
     Number,
     Whole,
     canonical_json,
-    did_you_mean,
+    duration_within,
 )
 from eventflink.model.document_text import InvalidText, Path, read_document
 from eventflink.model.durations import DURATION_RULE, duration_ms_of, duration_text
@@ -81,6 +81,7 @@ from eventflink.model.stream_document import (
     late_rows_document,
     stream_document,
 )
+from eventflink.model.texts import did_you_mean
 
 MAX_VERTICES: Final = 1_000
 MAX_PARALLELISM: Final = 4_096
@@ -126,20 +127,7 @@ class ResourcesDocument(BaseModel):
         )
 
 
-def _parse_time_limit(value: object) -> object:
-    """Return how many milliseconds a limit is long, written as `90s`.
-
-    Raises:
-        ValueError: it says no duration, none at all, or one that is too long.
-
-    """
-    limit_ms = duration_ms_of(value)
-    if limit_ms is None or not 1 <= limit_ms <= MAX_TIME_LIMIT_MS:
-        raise ValueError(f"must be {DURATION_RULE}, such as 2h; at least 1ms and at most 366d, not {describe_value(value)}")
-    return limit_ms
-
-
-TimeLimit = Annotated[int | None, BeforeValidator(_parse_time_limit)]
+TimeLimit = Annotated[int | None, duration_within(1, MAX_TIME_LIMIT_MS)]
 
 
 class VertexDocument(BaseModel):

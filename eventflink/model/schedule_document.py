@@ -19,9 +19,9 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from eventflink.model.document_faults import describe_faults, describe_value, place_in
-from eventflink.model.document_fields import MAX_JOB_NAME_LENGTH, Name, did_you_mean
+from eventflink.model.document_fields import MAX_JOB_NAME_LENGTH, Name, duration_within
 from eventflink.model.document_text import Path
-from eventflink.model.durations import DURATION_RULE, duration_ms_of, duration_text
+from eventflink.model.durations import duration_text
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, load_document, to_document
 from eventflink.model.job_parameters import MAX_PARAMETERS, given_values
@@ -36,6 +36,7 @@ from eventflink.model.schedules import (
     local_time,
 )
 from eventflink.model.statuses import CatchUp, InstantValue, OverlapPolicy, RunOutcome
+from eventflink.model.texts import did_you_mean
 
 MIN_INTERVAL_MS: Final = 1_000
 MAX_INTERVAL_MS: Final = 366 * 86_400_000
@@ -105,17 +106,6 @@ def _time_zone(value: str) -> str:
     return value
 
 
-def _duration(most_ms: int, least_ms: int) -> BeforeValidator:
-    def check(value: object) -> object:
-        duration_ms = duration_ms_of(value)
-        if duration_ms is None or not least_ms <= duration_ms <= most_ms:
-            bounds = f"from {duration_text(least_ms)} to {duration_text(most_ms)}"
-            raise ValueError(f"must be {DURATION_RULE}, such as 15m; {bounds}, not {describe_value(value)}")
-        return duration_ms
-
-    return BeforeValidator(check)
-
-
 def _time(value: object) -> dt.datetime:
     try:
         time = dt.datetime.fromisoformat(value) if isinstance(value, str) else None
@@ -159,12 +149,12 @@ class ScheduleDocument(BaseModel):
 
     after: Annotated[FollowedDocument | None, BeforeValidator(_followed)] = None
     cron: Annotated[str | None, BeforeValidator(_cron)] = None
-    interval: Annotated[int | None, _duration(MAX_INTERVAL_MS, MIN_INTERVAL_MS)] = None
+    interval: Annotated[int | None, duration_within(MIN_INTERVAL_MS, MAX_INTERVAL_MS)] = None
     time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
     starts: Time = None
     ends: Time = None
     excluded_days: list[Annotated[str, BeforeValidator(_day)]] = Field(default_factory=list, alias="except", max_length=MAX_EXCLUDED_DAYS)
-    jitter: Annotated[int, _duration(MAX_JITTER_MS, 0)] = 0
+    jitter: Annotated[int, duration_within(0, MAX_JITTER_MS)] = 0
     catch_up: Literal["none", "last", "all"] | None = None
     overlap: Literal["skip", "queue", "cancel", "allow"] | None = None
     parameters: dict[Name, Any] = Field(default_factory=dict, max_length=MAX_PARAMETERS)

@@ -19,12 +19,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
 from eventflink.model.document_faults import describe_fault
-from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, Name, Whole, canonical_json, did_you_mean
+from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, Name, Whole, canonical_json
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, LateRows, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.secret_references import check_references, reference_name
 from eventflink.model.sql_script import statements_of
 from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger, TaskType
-from eventflink.model.texts import beginning_of
+from eventflink.model.texts import beginning_of, did_you_mean
 
 MAX_SOURCES: Final = 16
 MAX_SINKS: Final = 16

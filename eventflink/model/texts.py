@@ -1,9 +1,12 @@
 """Texts of others within bounds: how many bytes of UTF-8 they have (P10a), how many lines a flood writes, what no terminal obeys."""
 
+from collections.abc import Iterable
 from typing import Final
 
 _SHOWN: Final = 40
 """How much is repeated of a value that is wrong."""
+_COMPARED: Final = 128
+"""How much of a wrong name is compared with the right ones."""
 
 
 def cut_bytes(text: str, max_bytes: int) -> str:
@@ -24,6 +27,14 @@ def beginning_of(value: object) -> str:
         return str(value)[:_SHOWN]
     except (ValueError, RecursionError):  # Python writes no whole number of thousands of digits, and nothing that nests too deeply.
         return f"a long {type(value).__name__}"
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return the nearest of the known names, as a question behind what is said of a wrong one; empty if none is near."""
+    import difflib  # noqa: PLC0415 - only what failed pays for
+
+    near = difflib.get_close_matches(name[:_COMPARED], known, 1) if isinstance(name, str) else []
+    return f" (did you mean '{near[0]}'?)" if near else ""
 
 
 _JOINERS: Final = "\u200c\u200d"

@@ -85,7 +85,7 @@ class Contexts:
 
 
 def _near(name: str, known: Mapping[str, object]) -> str:
-    from eventflink.model.document_fields import did_you_mean  # noqa: PLC0415 - only what failed pays for that
+    from eventflink.model.texts import did_you_mean  # noqa: PLC0415 - only what failed pays for that
 
     return did_you_mean(name, known)
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 from eventflink.events.effects import TaskDeployment, TaskInput, describe_task
 from eventflink.model.attempts import AttemptId, OutputLocation
-from eventflink.model.document_fields import did_you_mean
 from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.job_graph_document import InvalidJobGraph
+from eventflink.model.texts import did_you_mean
 
 Written = Mapping[tuple[str, str], Sequence[OutputLocation]]
 """What the subtasks of a vertex left of an output, by both their names, in the order of the subtasks."""

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final
 from fastapi import Query
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
-from eventflink.model.document_fields import did_you_mean
 from eventflink.model.job_parameters import json_value
 from eventflink.model.statuses import ParameterType
+from eventflink.model.texts import did_you_mean
 from eventflink.rest.errors import RestError
 
 MAX_ARGUMENTS: Final = 200

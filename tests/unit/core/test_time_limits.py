@@ -369,7 +369,7 @@ def test_limits_are_written_and_read_as_durations() -> None:
 def test_what_is_no_limit_is_refused(wrong: Any, key: str) -> None:
     made = vertex("a") | ({"time_limit": wrong} if key.startswith("vertices") else {})
     more: dict[str, Any] = {} if key.startswith("vertices") else {key: wrong}
-    with pytest.raises(InvalidJobGraph, match=r"time_limit.*: must be a whole number with ms, s, m, h or d behind it, such as 2h"):
+    with pytest.raises(InvalidJobGraph, match=r"time_limit.*: must be a whole number with ms, s, m, h or d behind it, such as 15m"):
         parse_job_graph(graph(made, **more), "test")
 
 
