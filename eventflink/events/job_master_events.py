@@ -117,7 +117,9 @@ class RestartScheduled(LogEvent):
     lost_outputs: tuple[SubtaskReference, ...] = ()
     """Finished subtasks whose output is lost: they start again, and so does what has read them."""
     is_counted: bool = True
-    """Whether the restart strategy counts it; what the code of a job has no part in is not."""
+    """Whether the restart strategy counts it: neither what the code of a job has no part in, nor a retry of the vertex."""
+    retry_rule: int = 0
+    """The number of the rule of the vertex's retries that says so, from 1 on; 0: none does."""
 
 
 @dataclass(slots=True)

@@ -202,6 +202,7 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             tasks = f": {event.task_count} tasks ({_lower(event.failover_strategy)})" if event.task_count > 1 else ""
             lost = ", ".join(f"{output.vertex_id}[{output.subtask_index}]" for output in event.lost_outputs)
             counted = "" if event.is_counted else ", which its strategy does not count"
+            counted += f", by rule {event.retry_rule} of the vertex's retries" if event.retry_rule else ""
             return f"restart {event.restarts} after {event.delay_ms} ms{tasks}{counted}" + (f", lost: {lost}" if lost else "")
         case e.ResourcesAwaited():
             return f"{_count(event.wanted, 'slot')} wanted, {event.available} available"

@@ -52,7 +52,8 @@ def decide_failure(
         return [failed]
     is_restarting = job.status is JobStatus.RESTARTING
     lost = _lost_outputs(job.execution_graph, subtask, lost_inputs)
-    restart = job.restarts.next(cause, job.job_id, now_ms, is_restarting=is_restarting)
+    vertex = job.execution_graph.vertices[subtask.vertex_id].vertex
+    restart = job.restarts.next(cause, vertex, subtask.key, job.job_id, now_ms, is_restarting=is_restarting)
     if _is_reused(job.execution_graph, lost):
         restart = Restart(0, is_counted=False)
     if isinstance(restart, NoRestart):
@@ -70,6 +71,7 @@ def decide_failure(
         task_count=len(subtasks_to_restart(job.execution_graph, subtask, job.restarts.failover_strategy, lost)),
         lost_outputs=lost,
         is_counted=restart.is_counted,
+        retry_rule=restart.retry_rule,
     )
     return [failed, scheduled, *([] if is_restarting else [JobStatusChanged(job.job_id, job.status, JobStatus.RESTARTING)])]
 

@@ -526,6 +526,8 @@ class JobMaster:
         is_failed = failed is not None and failed.state is ExecutionState.FAILED
         if failed is None or not is_failed or self.status not in RUNNING_JOB_STATUSES or key in self.restarts.due:
             raise IllegalTransition(f"{event} does not name a failed subtask of a running job")
+        if not 0 <= event.retry_rule <= len(graph.vertices[event.vertex_id].vertex.retries):
+            raise IllegalTransition(f"{event} goes by a rule that the vertex does not have")
         subtasks = subtasks_to_restart(graph, failed, event.failover_strategy, event.lost_outputs)
         self.restarts.schedule(event, at_ms)
         self.cause = None

@@ -38,6 +38,8 @@ class Restart:
     delay_ms: int
     backoff_ms: int = 0
     is_counted: bool = True
+    retry_rule: int = 0
+    """The number of the rule of the vertex's retries that says so; 0: none does."""
 
 
 @dataclass(frozen=True, slots=True)

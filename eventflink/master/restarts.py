@@ -11,9 +11,10 @@ from eventflink.events.log_events import JobMasterStarted, JobRestartScheduled, 
 from eventflink.master.canonical import require
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.restart_strategies import NoRestart, Restart, RestartHistory, next_restart
+from eventflink.master.retries import next_retry, rule_for, rule_for_any
 from eventflink.model.attempts import FailureCause, SubtaskReference
 from eventflink.model.failure_types import cannot_heal, is_restarted_by_itself
-from eventflink.model.job_graph import RestartStrategy
+from eventflink.model.job_graph import JobVertex, RestartStrategy
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, IllegalTransition, JobStatus
 
 MAX_UNCOUNTED_RESTARTS: Final = 5
@@ -38,7 +39,9 @@ class Restarts:
     """Some of the subtasks of a full restart have started again, and the others follow at once."""
     history: RestartHistory = field(default_factory=RestartHistory)
     uncounted: int = 0
-    """How many of these restarts its strategy does not count: those in which no code of the job has a part."""
+    """How many of these restarts no code of the job has a part in: its strategy does not count them."""
+    retries: dict[tuple[str, int, int], int] = field(default_factory=dict)
+    """How many of them were retries of a subtask, by its vertex, its index and the number of the rule: nor does it count these."""
 
     def begin(self, event: JobMasterStarted) -> None:
         """Go by the strategies of the JobMaster that starts."""
@@ -47,7 +50,10 @@ class Restarts:
     def schedule(self, event: RestartScheduled | JobRestartScheduled, at_ms: int) -> None:
         """Count a restart; which subtasks it restarts is said one by one (`add`)."""
         self.count = event.restarts
-        if isinstance(event, RestartScheduled) and not event.is_counted:
+        if isinstance(event, RestartScheduled) and event.retry_rule:
+            retry = (event.vertex_id, event.subtask_index, event.retry_rule)
+            self.retries[retry] = self.retries.get(retry, 0) + 1
+        elif isinstance(event, RestartScheduled) and not event.is_counted:
             self.uncounted += 1
         else:
             self.history.note(self.strategy, event.backoff_ms, at_ms)
@@ -61,17 +67,24 @@ class Restarts:
         self.due = {subtask.key: at_ms for subtask in subtasks}
         self.begun = bool(self.due)
 
-    def next(self, cause: FailureCause, job_id: str, now_ms: int, *, is_restarting: bool) -> Restart | NoRestart:
-        """Return whether, and when, the job starts again after an attempt failed of this cause."""
+    def next(
+        self, cause: FailureCause, vertex: JobVertex, key: SubtaskKey, job_id: str, now_ms: int, *, is_restarting: bool
+    ) -> Restart | NoRestart:
+        """Return whether, and when, the job starts again after an attempt of a subtask of a vertex failed of this cause."""
+        if rule := rule_for(vertex, cause):
+            return next_retry(vertex, rule, self.retries.get((*key, rule), 0), cause)
         if cannot_heal(cause):
             return NoRestart(f"{cause.failure_type} is not restarted: each attempt would fail in the same way")
         if is_restarted_by_itself(cause) and self.uncounted < MAX_UNCOUNTED_RESTARTS:
             return Restart(min(UNCOUNTED_DELAY_MS << self.uncounted, MAX_UNCOUNTED_DELAY_MS), is_counted=False)
+        if rule := rule_for_any(vertex):
+            return next_retry(vertex, rule, self.retries.get((*key, rule), 0), cause)
         return self.next_counted(job_id, now_ms, is_restarting=is_restarting)
 
     def next_counted(self, job_id: str, now_ms: int, *, is_restarting: bool) -> Restart | NoRestart:
         """Return what the restart strategy says to a failure."""
-        return next_restart(self.strategy, self.count - self.uncounted, self.history, job_id, now_ms, is_restarting=is_restarting)
+        counted = self.count - self.uncounted - sum(self.retries.values())
+        return next_restart(self.strategy, counted, self.history, job_id, now_ms, is_restarting=is_restarting)
 
     def start(self, key: SubtaskKey, *, together: bool) -> bool:
         """Take note that a subtask has started again; tell whether it was waiting to. The others follow at once if `together`."""

@@ -82,6 +82,8 @@ def _find_fault(edge: JobEdge, vertices: Mapping[str, JobVertex], outputs: Mappi
         fault = f"'{edge.target}' has other inputs"
     elif _when(before) != _when(after):
         fault = f"'{edge.source}' and '{edge.target}' have different triggers or settings"
+    elif writer.retries != reader.retries:
+        fault = f"'{edge.source}' and '{edge.target}' have different 'retries'"
     elif _where(writer) != _where(reader):
         fault = f"'{edge.source}' and '{edge.target}' ask for different slots"
     return fault

@@ -157,6 +157,22 @@ class StreamDefinition:
     """What is done with the rows of its task, one after the other, before they go to the sinks."""
 
 
+@dataclass(slots=True, kw_only=True)
+class RetryRule:
+    """How often, and when, a failed attempt is followed by another one, in place of what the restart strategy of the job says."""
+
+    errors: tuple[str, ...] = ()
+    """The types of the failures, or kinds of them such as `data`; empty: all that no other rule names."""
+    attempts: int
+    """How many further attempts a subtask has by this rule."""
+    delay_ms: int
+    """The wait before the first of them."""
+    max_delay_ms: int
+    """The longest wait."""
+    multiplier: float
+    """How many times as long as the wait before it each wait is."""
+
+
 @dataclass(slots=True)
 class JobVertex:
     """One vertex of a JobGraph: a PySpark task and how many subtasks share it out."""
@@ -181,6 +197,8 @@ class JobVertex:
     """What its task streams; null: it is a batch task."""
     time_limit_ms: int | None = None
     """For how long an attempt of its may run, in milliseconds; null: for as long as it takes."""
+    retries: tuple[RetryRule, ...] = ()
+    """What follows a failed attempt; the first rule that names the failure counts."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -67,6 +67,7 @@ from eventflink.model.job_parameters import (
     parameter_documents,
 )
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
+from eventflink.model.retry_document import Retries, retry_document
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
 from eventflink.model.spark_pools import MAX_CORES, MEMORY_PATTERN, POOL_PATTERN, SHARED, SparkPool
 from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, SchedulerType, ShipStrategy, TaskType
@@ -146,6 +147,8 @@ class VertexDocument(BaseModel):
     stream: StreamDocument | None = None
     time_limit: TimeLimit = None
     """For how long each of its attempts may run."""
+    retries: Retries = Field(default_factory=list)
+    """What follows a failed attempt; a number is how many further attempts there are, of whatever it failed."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -177,6 +180,7 @@ class VertexDocument(BaseModel):
             slot_sharing_group=self.slot_sharing_group,
             stream=self.stream.to_record() if self.stream is not None else None,
             time_limit_ms=self.time_limit,
+            retries=tuple([rule.to_record() for rule in self.retries]),
         )
 
 
@@ -467,6 +471,11 @@ def _check_time_limits(graph: JobGraphDocument) -> None:
             raise ValueError(
                 f"vertices[{number}].time_limit: it is for batch tasks, and '{vertex.id}' is a stream; the job can have a 'time_limit' "
                 "where all of its streams have the trigger available_now"
+            )
+        if vertex.retries and not vertex.stream.trigger.available_now:
+            raise ValueError(
+                f"vertices[{number}].retries: they are counted for the whole life of a task, and the stream '{vertex.id}' runs until it is "
+                "stopped; it starts again by the job's 'restart_strategy'"
             )
         if graph.time_limit is not None and not vertex.stream.trigger.available_now:
             raise ValueError(
@@ -839,6 +848,8 @@ def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
             raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': stream: {error}") from error
     if vertex.time_limit_ms is not None:
         written["time_limit"] = duration_text(vertex.time_limit_ms)
+    if vertex.retries:
+        written["retries"] = [retry_document(rule) for rule in vertex.retries]
     return written
 
 

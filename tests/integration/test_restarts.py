@@ -78,6 +78,18 @@ def _attempts(job: JobMaster) -> dict[str, list[int]]:
     return {v: [s.attempt for s in x.subtasks] for v, x in job.execution_graph.vertices.items()}
 
 
+def test_a_vertex_is_tried_again_by_the_rule_that_names_what_its_code_raised_and_says_when_it_is_used_up(cluster: RunningCluster) -> None:
+    vertex = {"id": "numbers", "python": "user_tasks:numbers_in_third_attempt", "parameters": {"count": 10}}
+    for attempts, status in ((2, JobStatus.FINISHED), (1, JobStatus.FAILED)):
+        retries = [{"errors": ["OSError"], "attempts": 9}, {"errors": ["RuntimeError"], "attempts": attempts, "delay": "50ms"}]
+        job_id = cluster.submit(cluster.graph(vertex | {"retries": retries}))
+        cluster.wait_for_status(job_id, status, JOB_TIMEOUT_S)
+        restarts = [(e.delay_ms, e.retry_rule) for e in cluster.events_of(job_id) if isinstance(e, RestartScheduled)]
+        assert restarts == [(50, 2), (100, 2)][:attempts]
+    told = cluster.exceptions_of(job_id[:12])["exceptions"][0]
+    assert "retries: 1 retry of 'numbers' after RuntimeError" in str(told)
+
+
 def test_a_task_that_fails_twice_works_under_exponential_delay(cluster: RunningCluster, capsys: pytest.CaptureFixture[str]) -> None:
     vertex = {"id": "numbers", "python": "user_tasks:numbers_in_third_attempt", "parameters": {"count": 10}}
     job_id = cluster.submit(cluster.graph(vertex))

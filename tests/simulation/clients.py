@@ -22,6 +22,7 @@ from eventflink.testing.simulation.violations import Invariant, ViolationFound
 from tests.simulation import job_documents
 from tests.simulation.ledger import AcceptedAnswer
 from tests.simulation.observer import Observer
+from tests.simulation.retries import Retries
 from tests.simulation.schedules import ScheduleOwners
 from tests.simulation.time_limits import TimeLimits
 from tests.simulation.variations import Lifecycles, Resources, Savepoints, Schedulers, SlotSharing, Streams, record_of
@@ -78,6 +79,7 @@ class Clients:
         self._strategies = Random(f"restart strategies of {settings.seed}")
         self._sharing = SlotSharing(settings.seed)
         self._time_limits = TimeLimits(settings.seed)
+        self._retries = Retries(settings.seed)
         self.link = Link()
         self.process = Process("clients", broker.scheduler, clock)
         wires = (broker, self.process, self.link, rng)
@@ -129,7 +131,7 @@ class Clients:
     def _submit(self) -> None:
         drawn = job_documents.make_graph(self._rng, self._strategies, len(self._jobs) + 1)
         graph = self._schedulers.draw(self._sharing.group(self._resources.ask(drawn)))
-        self._submit_new(self._time_limits.draw(self._streams.draw(graph)))
+        self._submit_new(self._retries.draw(self._time_limits.draw(self._streams.draw(graph))))
 
     def _submit_new(self, graph: dict[str, object]) -> None:
         job_id = f"job-{len(self._jobs) + 1}"
