@@ -98,12 +98,23 @@ class EdgeSummary(OwnShape):
     ship: str
 
 
+class ParameterSummary(OwnShape):
+    """A parameter that a document declares."""
+
+    name: str
+    type: str
+    value: str | None
+    """What it is where nobody says otherwise; null: it has to be given."""
+    description: str
+
+
 class GraphSummary(OwnShape):
     """What a document describes."""
 
     name: str
     vertices: list[VertexSummary]
     edges: list[EdgeSummary]
+    parameters: list[ParameterSummary]
 
 
 class Validation(OwnShape):
@@ -199,4 +210,8 @@ def _summary_of(graph: JobGraph) -> GraphSummary:
             for v in graph.vertices
         ],
         edges=[EdgeSummary(source=edge.source, target=edge.target, ship=edge.ship) for edge in graph.edges],
+        parameters=[
+            ParameterSummary(name=each.name, type=each.parameter_type, value=each.value, description=each.description)
+            for each in graph.parameters
+        ],
     )

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from eventflink.cli.commands.exceptions import exceptions
 from eventflink.cli.commands.rerun import rerun
 from eventflink.model.attempts import FailureCause
-from eventflink.model.statuses import JobStatus
+from eventflink.model.statuses import ExecutionState, JobStatus
 from tests.support.browser import Tabs
 from tests.support.cluster import ScriptedCluster, fixed_delay, graph, stream, vertex
 from tests.support.dashboard_pages import NARROW, Dashboard
@@ -265,6 +265,47 @@ def test_a_document_is_checked_and_drawn_while_one_types_and_then_submitted(brow
         page.get_by_role("button", name="Submit hello").click()
         expect(page.get_by_role("heading", name="hello")).to_be_visible()
         assert "hello" in {job.execution_graph.graph.name for job in serving.cluster.master.dispatcher.jobs.values()}
+
+
+def test_a_job_is_submitted_with_values_of_the_parameters_that_its_document_declares(browser: Tabs) -> None:
+    browser.expect("/dry-run: 400|status of 400")
+    with served(recorded().cluster) as serving:
+        dashboard = Dashboard(browser, serving.url)
+        dashboard.show("/submit")
+        page = dashboard.page
+        declared = "parameters: {day: {type: date, description: which one}, least: {type: integer, default: 100}}"
+        page.get_by_label("The document, in YAML or JSON").fill(f"name: daily\nvertices: [{{id: only, sql: SELECT 1}}]\n{declared}\n")
+        expect(page.get_by_label("least")).to_have_value("100")
+        expect(page.get_by_text("date; it has to be given; which one")).to_be_visible()
+        page.get_by_label("day").fill("tomorrow")
+        expect(page.get_by_text("must be a date, not 'tomorrow'")).to_be_visible()
+        page.get_by_label("day").fill("2026-11-25")
+        expect(page.get_by_text("would be accepted")).to_be_visible()
+        expect(page.get_by_text("eventflink submit job.yaml --param 'day=2026-11-25'")).to_be_visible()
+        dashboard.check_both_themes_and_widths()
+        page.get_by_role("button", name="Submit daily").click()
+        expect(page.get_by_role("heading", name="daily")).to_be_visible()
+        expect(page.get_by_label("Parameters")).to_have_text("day 2026-11-25least 100")
+
+
+def test_a_job_runs_again_from_the_vertex_that_is_chosen(browser: Tabs) -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    effects = cluster.submit(graph(vertex("a"), vertex("b"), edges=[("a", "b", "hash")], name="daily"), job_id="daily-25")
+    cluster.run(effects, lambda task: ExecutionState.FAILED if task.vertex_id == "b" else ExecutionState.FINISHED)
+    with served(cluster) as serving:
+        dashboard = Dashboard(browser, serving.url)
+        dashboard.show("/jobs/daily-25")
+        page = dashboard.page
+        page.get_by_role("button", name="Actions").click()
+        page.get_by_role("menuitem", name="Run again from a vertex").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Vertex").select_option("b")
+        expect(dialog.get_by_text("would be accepted")).to_be_visible()
+        dialog.get_by_role("button", name="Run daily again from a vertex").click()
+        expect(page.get_by_role("link", name="daily-25")).to_be_visible()
+        [again] = [job for job in serving.cluster.master.dispatcher.jobs.values() if job.rerun_of == "daily-25"]
+        assert again.execution_graph.vertices["a"].subtasks[0].state is ExecutionState.FINISHED, "it is reused"
 
 
 def test_ten_thousand_subtasks_take_few_nodes_and_can_be_scrolled(browser: Tabs) -> None:

@@ -225,6 +225,7 @@ def test_a_document_is_looked_at_without_being_submitted() -> None:
                     "name": "from a page",
                     "vertices": [{"vertex_id": "only", "type": "SQL", "parallelism": 1, "stream": False}],
                     "edges": [],
+                    "parameters": [],
                 },
             },
         )

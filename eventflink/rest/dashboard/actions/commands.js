@@ -67,6 +67,17 @@ function orders(job) {
       ...again(job, { failed: true }),
     },
     {
+      id: "rerun-from", verb: `Run ${name} again from a vertex`, title: "Run again from a vertex", keep: "Leave it ended",
+      about: "As a job of its own: the vertex runs, and all that reads it; of what else had finished it takes the outputs. This one stays as it is.",
+      why: ended === undefined ? "it has not ended" : streams === undefined ? "it has streams" : undefined,
+      ...again(job, {}),
+      fields: [
+        { name: "from", label: "Vertex", kind: "choice", choices: job.vertices.map((/** @type {any} */ each) => [each.vertex_id, each.vertex_id]) },
+        ...again(job, {}).fields,
+      ],
+      document: (values) => ({ ...again(job, {}).document(values), from_vertices: [values.from] }),
+    },
+    {
       id: "dismiss", verb: `Dismiss the failure of ${name}`, title: "Dismiss the failure", keep: "Leave it a problem",
       about: "The cluster no longer counts the job as a problem. The log keeps your name and the reason.",
       why: job.status !== "FAILED" ? "it has not failed" : job.failure_is_dismissed ? "it is dismissed" : undefined,

@@ -8,6 +8,7 @@ import { Outcome, useDryRun } from "../actions/dialog.js";
 import { ApiError, order } from "../api.js";
 import { Command } from "../components/copy.js";
 import { Empty } from "../components/empty.js";
+import { quoted } from "../components/rows.js";
 import { toast } from "../components/toast.js";
 import { bytes, number, plural } from "../format.js";
 import { Graph } from "../graph/graph.js";
@@ -32,7 +33,8 @@ export const title = () => "Submit";
 export const concerns = () => ({});
 export const questions = () => ({ cluster: "/cluster" });
 
-/** @typedef {{valid: boolean, problems: string[], graph: {name: string, vertices: any[], edges: any[]} | null}} Checked */
+/** @typedef {{valid: boolean, problems: string[], graph: {name: string, vertices: any[], edges: any[], parameters: Parameter[]} | null}} Checked */
+/** @typedef {{name: string, type: string, value: string | null, description: string}} Parameter */
 /** @typedef {{name: string, file: File}} CodeFile */
 
 /** @param {{documents: Record<string, any>}} props */
@@ -40,10 +42,13 @@ export function Page({ documents }) {
   const [code, setCode] = useState(/** @type {CodeFile[]} */ ([]));
   const [jobId, setJobId] = useState("");
   const [savepoint, setSavepoint] = useState("");
+  const [values, setValues] = useState(/** @type {Record<string, string>} */ ({}));
   const [sending, setSending] = useState(false);
   const [refused, setRefused] = useState(/** @type {string[]} */ ([]));
   const checked = useChecked(draft.value);
   const past = at.value !== null;
+  const declared = checked?.graph?.parameters ?? [];
+  const given = Object.fromEntries(declared.filter(({ name, value }) => (values[name] ?? value ?? "") !== (value ?? "")).map(({ name }) => [name, values[name] ?? ""]));
   const { slots } = documents.cluster;
 
   async function send() {
@@ -54,6 +59,7 @@ export function Page({ documents }) {
       form.append("document", draft.value);
       if (jobId) form.append("job_id", jobId);
       if (savepoint) form.append("savepoint_path", savepoint);
+      if (Object.keys(given).length > 0) form.append("parameters", JSON.stringify(given));
       for (const { name, file } of code) form.append("code", file, name);
       const { job_id, offset } = await order("/jobs", form);
       draft.value = "";
@@ -65,7 +71,7 @@ export function Page({ documents }) {
     }
   }
   const ready = Boolean(checked?.valid) && !sending && may("operator");
-  const command = `eventflink submit job.yaml${code.length > 0 ? ` --code ${code[0]?.name}` : ""}`;
+  const command = ["eventflink submit job.yaml", ...code.slice(0, 1).map(({ name }) => `--code ${name}`), ...Object.entries(given).map(([name, value]) => `--param ${quoted(`${name}=${value}`)}`)].join(" ");
   return html`<div class="title"><h1>Submit a job</h1><p class="muted">${number(slots.free)} of ${plural(slots.total, "slot")} free</p></div>
     <div class="submit">
       <section aria-label="Document">
@@ -73,6 +79,11 @@ export function Page({ documents }) {
           <span>${draft.value === "" && html`<button class="button small" onClick=${() => (draft.value = EXAMPLE)}>Begin with an example</button>`}</span></div>
         ${h(Editor, { problems: checked?.problems ?? [] })}
         ${h(Code, { code, onChange: setCode })}
+        ${declared.length > 0 && html`<fieldset class="more-fields"><legend>Parameters</legend>
+          ${declared.map(({ name, type, value, description }) => h(Field, {
+            key: name, label: name, hint: [type.toLowerCase(), value === null && "it has to be given", description].filter(Boolean).join("; "),
+            value: values[name] ?? value ?? "", onInput: (text) => setValues({ ...values, [name]: text }),
+          }))}</fieldset>`}
         <details class="more-fields">
           <summary>Id and savepoint</summary>
           ${h(Field, { label: "Job id", hint: "empty: a new one", value: jobId, onInput: setJobId })}
@@ -82,7 +93,7 @@ export function Page({ documents }) {
       <section aria-label="What it is" class="submit-side">
         ${draft.value === ""
           ? h(Empty, { title: "A job is a graph of PySpark functions and SQL.", command, small: true }, html`<p>Write or paste its document, or submit it on the command line:</p>`)
-          : h(Checks, { checked, document: draft.value })}
+          : h(Checks, { checked, document: draft.value, parameters: given })}
         ${refused.map((line) => html`<p class="refused" role="alert">${line}</p>`)}
         <p class="submit-actions">
           ${past
@@ -129,8 +140,8 @@ function Editor({ problems }) {
   </div>`;
 }
 
-/** @param {{checked: Checked | null, document: string}} props */
-function Checks({ checked, document }) {
+/** @param {{checked: Checked | null, document: string, parameters: Record<string, string>}} props */
+function Checks({ checked, document, parameters }) {
   if (checked === null) return html`<p class="muted" role="status">Looking at it…</p>`;
   if (!checked.valid) return html`<div role="status">${checked.problems.map((line) => html`<p class="refused">${line}</p>`)}</div>`;
   const graph = /** @type {NonNullable<Checked["graph"]>} */ (checked.graph);
@@ -143,12 +154,12 @@ function Checks({ checked, document }) {
   };
   return html`<p class="outcome" role="status"><b class="ink-done">✔</b> <b>${graph.name}</b>: ${plural(graph.vertices.length, "vertex", "vertices")}, ${plural(subtasks, "subtask")}</p>
     ${h(Graph, { job, identity: JSON.stringify([graph.vertices.map((each) => each.vertex_id), graph.edges]), chosen: null, hrefOf: () => "#main", onChoose: () => {} })}
-    ${h(WouldRun, { document })}`;
+    ${h(WouldRun, { document, parameters })}`;
 }
 
-/** @param {{document: string}} props */
-function WouldRun({ document }) {
-  const { dryRun, errors, asking } = useDryRun({ type: "SubmitJob", document });
+/** @param {{document: string, parameters: Record<string, string>}} props */
+function WouldRun({ document, parameters }) {
+  const { dryRun, errors, asking } = useDryRun({ type: "SubmitJob", document, parameters });
   return html`<section class="dry-run" aria-live="polite" aria-busy=${asking}>
     <h3>${at.value === null ? "What the leader would decide now" : `What the leader would have decided at ${number(at.value)}`}</h3>
     ${errors.map((line) => html`<p class="refused">${line}</p>`)}
@@ -175,7 +186,7 @@ function Code({ code, onChange }) {
   </div>`;
 }
 
-/** @param {{label: string, hint: string, value: string, onInput: (value: string) => void}} props */
+/** @param {{key?: string, label: string, hint: string, value: string, onInput: (value: string) => void}} props */
 function Field({ label, hint, value, onInput }) {
   const id = useId();
   return html`<p class="field">

@@ -32,6 +32,15 @@ test("a job that has ended is run again as another one, whose page follows", () 
   assert.equal(find(job("RUNNING"), "rerun").why, "it has not ended");
 });
 
+test("a batch job that has ended is run again from a vertex, also with other parameters", () => {
+  const from = find({ ...job("FINISHED", false), parameters: { day: "2026-11-25" } }, "rerun-from");
+  assert.deepEqual(from.document(initialValues(from.fields)), { type: "RerunJob", rerun_of: "orders-7", from_vertices: ["join"] });
+  const changed = { from: "join", "parameters.day": "2026-11-24" };
+  assert.deepEqual(from.document(changed), { type: "RerunJob", rerun_of: "orders-7", parameters: { day: "2026-11-24" }, from_vertices: ["join"] });
+  assert.equal(find(job("FINISHED"), "rerun-from").why, "it has streams");
+  assert.equal(find(job("RUNNING", false), "rerun-from").why, "it has not ended");
+});
+
 test("another run is asked for with the parameters that were changed, and no others", () => {
   const rerun = find({ ...job("FINISHED"), parameters: { day: "2026-11-25", least: 100, token_source: "******" } }, "rerun");
   const values = initialValues(rerun.fields);
