@@ -6,6 +6,7 @@ computed again. Nothing here knows which classes there are.
 """
 
 import dataclasses
+import functools
 import types
 import typing
 from collections import OrderedDict, deque
@@ -126,6 +127,10 @@ _OTHERS: Final[dict[Any, Column]] = {
 }
 
 
+_hints_of: Final = functools.cache(typing.get_type_hints)
+"""To evaluate the annotations of a class is half of what its codec costs, and each fold that is restored has codecs of its own."""
+
+
 class Columns:
     """Makes the codec of each annotation, once."""
 
@@ -162,8 +167,7 @@ class Columns:
             if dataclasses.is_dataclass(annotation):
                 return self.records(annotation)
             if issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
-                hints = typing.get_type_hints(annotation)
-                return Tuples(annotation, tuple(self.of(hint) for hint in hints.values()))
+                return Tuples(annotation, tuple(self.of(hint) for hint in _hints_of(annotation).values()))
         raise NotStorable(f"a value of {annotation} cannot be written")
 
     def _make_generic(self, annotation: Any) -> Column:
@@ -195,7 +199,7 @@ class Columns:
         """
         if hasattr(cls, "__post_init__"):
             raise NotStorable(f"{cls.__name__} does more than to take its fields when it is made")
-        hints = typing.get_type_hints(cls)
+        hints = _hints_of(cls)  # type: ignore[arg-type] # a class is hashable
         fields = [f for f in dataclasses.fields(cls) if f.name not in leave_out]
         if not fields:
             raise NotStorable(f"{cls.__name__} has no field to store")

@@ -7,6 +7,7 @@ newer version is refused only where it has something in fields that this one doe
 """
 
 import dataclasses
+import functools
 from collections import deque
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -135,9 +136,15 @@ class StateCodec:
         }
 
 
+@functools.cache
+def _writer() -> StateCodec:
+    """Return the codec that writes every fold: to write asks nothing of the master that it was made for."""
+    return StateCodec(Master(MasterSettings()))
+
+
 def document_of(fold: Fold) -> dict[str, Any]:
     """Return the document of a fold: JSON values."""
-    return StateCodec(Master(MasterSettings())).write(fold)
+    return _writer().write(fold)
 
 
 def restore_fold(document: Any, fold: Fold) -> None:
