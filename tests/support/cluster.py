@@ -50,6 +50,7 @@ from eventflink.model.attempts import FailureCause, OutputLocation
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
 from eventflink.model.stream_progress import StreamProgress
+from eventflink.reader.past.fold_pickle import dump_fold, load_fold
 from tests.support.wires import SilentWires, new_intake
 
 CODEC = DecisionCodec()
@@ -76,6 +77,12 @@ def replay(
     for offset, value in enumerate(records):
         fold.fold_record(offset, timestamps[offset] if timestamps else START_MS, value)
     return fold
+
+
+def copies_of(fold: Fold) -> Callable[[], Fold]:
+    """Return what gives folds that are as this one is now and share nothing with it; a replay takes up to eight times as long."""
+    data, codec, settings = dump_fold(fold), fold.codec, fold.master.settings
+    return lambda: load_fold(data, codec, settings)
 
 
 @dataclass

@@ -1,4 +1,8 @@
-"""Rich states and logs: everything that a cluster can be in the middle of, made by the real leader."""
+"""Rich states and logs: everything that a cluster can be in the middle of, made by the real leader.
+
+Whether a replay comes to the digest after each of their decisions is for `tests/unit/core/test_replay.py` to ask, and for none of the many
+others that want such a state: most of the time that it takes to make one would go to that.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -66,9 +70,10 @@ def confirmation(report: ReportSnapshot, confirmed_by: str = "master-2") -> Conf
     )
 
 
-def busy_cluster(seals: Seals = NO_SEALS) -> ScriptedCluster:
+def busy_cluster(seals: Seals = NO_SEALS, *, check_digests: bool = False) -> ScriptedCluster:
     """Return a cluster with something in every store: jobs of every status, slots of every state, requests, uploads, snapshots."""
-    cluster = ScriptedCluster(MasterSettings(job_store_capacity=2, archives=True, drills_allowed=True), seals=seals)
+    settings = MasterSettings(job_store_capacity=2, archives=True, drills_allowed=True)
+    cluster = ScriptedCluster(settings, check_digests=check_digests, seals=seals)
     cluster.register("tm1", slots=6)
     cluster.register("tm2", slots=2, profile=ResourceProfile(500, 512 << 20))
     for number in range(4):
@@ -159,9 +164,9 @@ def _starve(cluster: ScriptedCluster) -> None:
     cluster.command(type="DismissJobFailure", job_id="starved", reason="there is no room for it")
 
 
-def eventful_cluster() -> ScriptedCluster:
+def eventful_cluster(*, check_digests: bool = False) -> ScriptedCluster:
     """Return a cluster whose log holds every event: what busy_cluster does, then losses, refusals, failovers, ends."""
-    cluster = busy_cluster()
+    cluster = busy_cluster(check_digests=check_digests)
     cluster.put(Topic.SUBMISSIONS, b"garbage", key=b"some-job")
     cluster.put(Topic.COMMANDS, b'{"type": "Nonsense"}')
     cluster.settle()
@@ -241,7 +246,7 @@ def stop_and_start(cluster: ScriptedCluster) -> None:
 
 def restarting_cluster() -> ScriptedCluster:
     """Return a cluster whose jobs are in the middle of restarts: a lost output is written again, a whole job ends to restart."""
-    cluster = ScriptedCluster()
+    cluster = ScriptedCluster(check_digests=False)
     cluster.register("tm1", slots=12)
     rate = {"type": "failure-rate", "attempts": 2, "interval_ms": 60_000, "delay_ms": 0}
     [rated] = deployments(cluster.submit(graph(vertex("a"), restart_strategy=rate), job_id="rated"))

@@ -1,6 +1,7 @@
 """Values of every record class, made from its type hints: for round trips, and for events that fit no state."""
 
 import dataclasses
+import functools
 import random
 import types
 import typing
@@ -11,6 +12,9 @@ _STRINGS = ("", "a", "job-1", "größer", "日本語", "x" * 300, "tab\tline\n",
 _INTEGERS = (0, 1, -1, 63, 64, -65, 2**31 - 1, -(2**31))
 
 
+_hints_of = functools.cache(typing.get_type_hints)
+
+
 class ValueMaker:
     """Makes values; the same seed makes the same ones."""
 
@@ -19,7 +23,7 @@ class ValueMaker:
 
     def record(self, cls: type[Any]) -> Any:
         """Return an instance of a record class with every field filled in."""
-        hints = typing.get_type_hints(cls)
+        hints = _hints_of(cls)  # type: ignore[arg-type] # a class is hashable
         return cls(**{f.name: self.value(hints[f.name], f.name) for f in dataclasses.fields(cls)})
 
     def value(self, annotation: Any, name: str) -> Any:

@@ -1,5 +1,7 @@
 """An event that does not fit raises IllegalTransition or InvariantBroken and leaves the state as it was, whatever the event."""
 
+import os
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -34,7 +36,7 @@ from eventflink.model.statuses import (
     TaskManagerFile,
 )
 from eventflink.model.stream_progress import StreamProgress
-from tests.support.cluster import new_fold, replay
+from tests.support.cluster import ScriptedCluster, copies_of, new_fold, replay
 from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
 from tests.support.values import ValueMaker
 
@@ -326,29 +328,28 @@ MISFITS_OF_RESTARTS: list[LogEvent] = [
 ]
 
 
-@cache
-def _restarting_log() -> tuple[bytes, ...]:
-    return tuple(restarting_cluster().log)
+STATES: dict[str, Callable[[], ScriptedCluster]] = {
+    "busy": busy_cluster,
+    "eventful": eventful_cluster,
+    "restarting": restarting_cluster,
+}
+TRIES = 20
+SOAK_TRIES = 400
+SOAK_SEED = int(os.environ.get("SOAK_SEED", "0"))
 
 
 @cache
-def _busy_log() -> tuple[bytes, ...]:
-    return tuple(busy_cluster().log)
-
-
-@cache
-def _eventful_log() -> tuple[bytes, ...]:
-    return tuple(eventful_cluster().log)
+def _copies(state: str) -> Callable[[], Fold]:
+    return copies_of(replay(STATES[state]().log))
 
 
 def _fold(state: str) -> Fold:
-    logs = {"busy": _busy_log, "eventful": _eventful_log, "restarting": _restarting_log}
-    return replay(logs[state]()) if state in logs else new_fold()
+    return new_fold() if state == "empty" else _copies(state)()
 
 
 @pytest.fixture(scope="module")
 def busy() -> Fold:
-    return replay(_busy_log())
+    return _fold("busy")
 
 
 def _assert_refused(master: Master, event: LogEvent) -> None:
@@ -366,12 +367,12 @@ def test_a_misfit_is_refused_and_changes_nothing(busy: Fold, event: LogEvent) ->
 
 @pytest.mark.parametrize("event", MISFITS_OF_RESTARTS, ids=lambda v: f"{type(v).__name__}-{MISFITS_OF_RESTARTS.index(v)}")
 def test_a_misfit_in_the_middle_of_a_restart_is_refused_and_changes_nothing(event: LogEvent) -> None:
-    _assert_refused(replay(_restarting_log()).master, event)
+    _assert_refused(_fold("restarting").master, event)
 
 
 def test_an_output_that_is_not_there_cannot_be_said_to_be_lost() -> None:
     """The failed subtask is there; what it is said to have lost is not finished, is being made again already, or does not exist."""
-    master = replay(_restarting_log()).master
+    master = _fold("restarting").master
     master.apply(e.TaskFailed("reading", "b", 0, 1, _CAUSE), 1)
     for lost in (("b", 1), ("a", 2), ("a", -1), ("none", 0)):
         scheduled = e.RestartScheduled("reading", "b", 0, 1, 1, lost_outputs=(SubtaskReference("a", 1), SubtaskReference(*lost)))
@@ -410,19 +411,30 @@ def test_misfits_of_places_are_refused(busy: Fold) -> None:
 
 
 def test_an_instance_that_is_gone_cannot_be_registered_again() -> None:
-    master = replay(_eventful_log()).master
+    master = _fold("eventful").master
     assert "tm2-1" in master.resource_manager.gone_instances
     _assert_refused(master, e.TaskManagerRegistered("tm2b", "tm2-1", "h", 1, 2))
 
 
-@pytest.mark.parametrize("state", ["empty", "busy", "eventful", "restarting"])
+@pytest.mark.parametrize("state", ["empty", *STATES])
 @pytest.mark.parametrize("cls", EVENT_CLASSES, ids=lambda c: c.__name__)
 def test_no_event_whatever_it_says_raises_anything_else_or_leaves_half_of_itself(cls: type[Any], state: str) -> None:
-    maker = ValueMaker(seed=EVENT_CLASSES.index(cls))
+    assert_whole_or_refused(cls, state, EVENT_CLASSES.index(cls), TRIES)
+
+
+@pytest.mark.soak("eventflink.master", "eventflink.events")
+@pytest.mark.parametrize("state", ["empty", *STATES])
+@pytest.mark.parametrize("cls", EVENT_CLASSES, ids=lambda c: c.__name__)
+def test_no_event_of_other_seeds_whatever_it_says_raises_anything_else_or_leaves_half_of_itself(cls: type[Any], state: str) -> None:
+    assert_whole_or_refused(cls, state, SOAK_SEED + EVENT_CLASSES.index(cls), SOAK_TRIES)
+
+
+def assert_whole_or_refused(cls: type[Any], state: str, seed: int, tries: int) -> None:
+    maker = ValueMaker(seed=seed)
     master = _fold(state).master
     before = master.digest()
     refused = 0
-    for _ in range(40):
+    for _ in range(tries):
         event = maker.record(cls)
         try:
             master.apply(event, 1)

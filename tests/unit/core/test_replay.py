@@ -17,7 +17,7 @@ from tests.support.scenarios import eventful_cluster
 
 @cache
 def _recorded() -> ScriptedCluster:
-    return eventful_cluster()
+    return eventful_cluster(check_digests=True)
 
 
 @cache

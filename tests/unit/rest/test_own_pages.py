@@ -116,9 +116,14 @@ def test_pages_have_their_shapes_and_agree_with_each_other(make: Callable[[], Sc
             check_pages(fold)
 
 
+@pytest.fixture(scope="module")
+def log() -> list[bytes]:
+    return busy_cluster().log
+
+
 @pytest.fixture
-def client() -> Iterator[TestClient]:
-    with rest_client(replay(busy_cluster().log)) as client:
+def client(log: list[bytes]) -> Iterator[TestClient]:
+    with rest_client(replay(log)) as client:
         yield client
 
 
