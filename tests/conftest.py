@@ -5,6 +5,7 @@ is started when the first test asks for it.
 """
 
 import contextlib
+import gc
 import os
 import uuid
 from collections.abc import Iterator
@@ -32,6 +33,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files in which something is slow: none of them may be left to one worker at the end."""
     slow = {item.path: marker for item in items if (marker := item.get_closest_marker("slow"))}
     items.sort(key=lambda item: 1 + bool(slow[item.path].kwargs.get("first")) if item.path in slow else 0, reverse=True)
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over what was imported and collected, and come less often: it took a tenth of the unit tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
