@@ -25,7 +25,7 @@ PROGRAM = [sys.executable, "-m", "eventflink.cli"]
 
 
 class LocalCluster:
-    """A running `eventflink up`, and a way to call other commands on it."""
+    """A running `eventflink up`, and a way to call other commands on it; with a broker of its own unless one is named."""
 
     def __init__(self, directory: Path, *options: str, task_executors: int = 0) -> None:
         self.directory = directory
@@ -62,6 +62,12 @@ class LocalCluster:
 
     def children(self) -> list[psutil.Process]:
         return list(psutil.Process(self.process.pid).children(recursive=True))
+
+
+@pytest.fixture
+def on_the_shared_broker(bootstrap: str, cluster_id: str) -> tuple[str, ...]:
+    """Options of a cluster that has the broker of this run, for who asks what `up` makes of its other processes."""
+    return "-D", f"bootstrap.servers={bootstrap}", "-D", f"cluster.id={cluster_id}"
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> None:
@@ -212,8 +218,10 @@ def run(context):
 """
 
 
-def test_a_master_and_a_task_executor_that_are_killed_are_started_again_and_the_job_goes_on(tmp_path: Path) -> None:
-    running = LocalCluster(tmp_path, task_executors=1)
+def test_a_master_and_a_task_executor_that_are_killed_are_started_again_and_the_job_goes_on(
+    on_the_shared_broker: tuple[str, ...], tmp_path: Path
+) -> None:
+    running = LocalCluster(tmp_path, *on_the_shared_broker, task_executors=1)
     (tmp_path / "code.py").write_text(WAITS)
     vertex = {"id": "only", "python": "code:run", "parameters": {"file": str(tmp_path / "go")}}
     graph = {"name": "waits", "vertices": [vertex], "restart_strategy": {"type": "fixed-delay", "attempts": 1, "delay_ms": 100}}
@@ -234,8 +242,10 @@ def test_a_master_and_a_task_executor_that_are_killed_are_started_again_and_the_
     assert running.process.wait(120) == 0
 
 
-def test_a_master_that_ends_again_and_again_ends_up_with_an_error_that_shows_its_log(tmp_path: Path) -> None:
-    running = LocalCluster(tmp_path)
+def test_a_master_that_ends_again_and_again_ends_up_with_an_error_that_shows_its_log(
+    on_the_shared_broker: tuple[str, ...], tmp_path: Path
+) -> None:
+    running = LocalCluster(tmp_path, *on_the_shared_broker)
     for _ in range(6):
         running.kill("master")
     assert running.process.wait(120) == 4
@@ -243,8 +253,8 @@ def test_a_master_that_ends_again_and_again_ends_up_with_an_error_that_shows_its
     assert "master ended by itself (signal 9); its log" in running.output.read_text()
 
 
-def test_the_workers_that_the_master_started_end_with_the_cluster(tmp_path: Path) -> None:
-    cluster = LocalCluster(tmp_path, "-D", "resourcemanager.driver=process", "-D", "taskmanager.numberOfTaskSlots=1")
+def test_the_workers_that_the_master_started_end_with_the_cluster(on_the_shared_broker: tuple[str, ...], tmp_path: Path) -> None:
+    cluster = LocalCluster(tmp_path, *on_the_shared_broker, "-D", "resourcemanager.driver=process", "-D", "taskmanager.numberOfTaskSlots=1")
     (tmp_path / "code.py").write_text("import time\n\n\ndef run(context):\n    time.sleep(600)\n")
     graph = {"name": "sleeps", "vertices": [{"id": "only", "python": "code:run"}]}
     cluster.json("submit", "-", "--detach", "--code", str(tmp_path / "code.py"), stdin=json.dumps(graph))
