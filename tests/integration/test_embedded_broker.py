@@ -188,17 +188,14 @@ def test_the_first_start_leaves_an_archive_of_classes_that_later_ones_map(tmp_pa
         assert broker.is_running
 
 
-def test_where_archives_cannot_be_kept_the_broker_starts_without(tmp_path: Path, cache: Path) -> None:
-    (cache / "class-data").write_text("no directory", encoding="utf-8")
-    with EmbeddedBroker(tmp_path / "data", cache_directory=cache) as broker:
-        assert broker.is_running
-
-
-def test_what_the_format_tool_writes_is_kept_but_for_the_ids(tmp_path: Path, cache: Path) -> None:
+def test_where_archives_cannot_be_kept_the_broker_starts_without_and_what_the_format_tool_writes_is_kept_but_for_the_ids(
+    tmp_path: Path, cache: Path
+) -> None:
     (cache / "class-data").write_text("no directory", encoding="utf-8")
     ids = []
     for name in ("formatted", "copied"):
-        with EmbeddedBroker(tmp_path / name, cache_directory=cache):
+        with EmbeddedBroker(tmp_path / name, cache_directory=cache) as broker:
+            assert broker.is_running
             lines = (tmp_path / name / "kafka" / "meta.properties").read_text(encoding="utf-8").splitlines()
             ids.append({line for line in lines if not line.startswith("#")})
         assert len(list(cache.glob("*-features-*"))) == 1
