@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from eventflink.processes.announced_address import Announced, read
+from tests.support import zygote
 from tests.support.running_cluster import is_alive
 
 pytestmark = pytest.mark.slow
@@ -40,7 +41,7 @@ class LocalCluster:
         assert self.process.poll() is None, self.output.read_text()
 
     def run(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*PROGRAM, *self.options, *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=120)
+        return zygote.run([*PROGRAM, *self.options, *arguments], input=stdin, capture_output=True, text=True, timeout=120)
 
     def json(self, *arguments: str, stdin: str | None = None) -> Any:
         finished = self.run(*arguments, "--json", stdin=stdin)

@@ -139,13 +139,14 @@ def test_a_master_looks_the_same_from_outside_however_it_was_started(tmp_path: P
         ("-v", "-Drest.port=x", "config"),
         ("list", "--help"),
         (*NOWHERE, "-Dclient.timeout=1", "list"),
+        (*NOWHERE, "-Dclient.timeout=1", "submit", "-", "--detach"),
     ],
 )
 def test_a_command_says_the_same_however_it_was_started(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "eventflink.yaml").write_text("rest.port: 1234\n")
     environment = os.environ | {"EVENTFLINK_CONTEXT": "", "COLUMNS": "70", "TZ": "Asia/Tokyo"}
-    how: dict[str, Any] = {"cwd": tmp_path, "env": environment, "capture_output": True, "timeout": TIMEOUT_S}
+    how: dict[str, Any] = {"cwd": tmp_path, "env": environment, "capture_output": True, "input": b"{", "timeout": TIMEOUT_S}
     command = [sys.executable, "-m", "eventflink.cli", *arguments]
     forked, executed = (run(command, check=False, **how) for run in (zygote.run, subprocess.run))
     assert (forked.returncode, forked.stdout, forked.stderr) == (executed.returncode, executed.stdout, executed.stderr)

@@ -108,14 +108,22 @@ class Popen(subprocess.Popen[Any]):
 
 
 def run(
-    command: Sequence[str], *, capture_output: bool = False, timeout: float | None = None, check: bool = False, **options: Any
+    command: Sequence[str],
+    *,
+    input: str | bytes | None = None,  # noqa: A002 - as it is called
+    capture_output: bool = False,
+    timeout: float | None = None,
+    check: bool = False,
+    **options: Any,
 ) -> subprocess.CompletedProcess[Any]:
     """As `subprocess.run`, by `Popen`."""
+    if input is not None:
+        options["stdin"] = subprocess.PIPE
     if capture_output:
         options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with Popen(command, **options) as process:
         try:
-            stdout, stderr = process.communicate(timeout=timeout)
+            stdout, stderr = process.communicate(input, timeout)
         except BaseException:
             process.kill()
             raise
