@@ -1,5 +1,6 @@
 """Replay is batching-invariant: however the log is cut, redelivered and littered with rejected decisions, the state is one."""
 
+import os
 import random
 from functools import cache
 
@@ -58,9 +59,22 @@ def test_every_prefix_read_in_batches_with_redeliveries_leads_to_the_same_digest
     assert fold.accepted_count == len(log)
 
 
+STRIDE = 5
+"""Of so many prefixes one is replayed, others with each commit; `make soak` replays all."""
+
+
+def test_prefixes_everywhere_replayed_from_nothing_lead_to_the_same_digest() -> None:
+    assert_prefixes_lead_to_the_same_digest(int(os.environ.get("FUZZ_SEED", "0")) // 1000 % STRIDE, STRIDE)
+
+
+@pytest.mark.soak("eventflink.master", "eventflink.leadership", "eventflink.events")
 def test_every_prefix_replayed_from_nothing_leads_to_the_same_digest() -> None:
+    assert_prefixes_lead_to_the_same_digest(0, 1)
+
+
+def assert_prefixes_lead_to_the_same_digest(first: int, stride: int) -> None:
     log = _recorded().log
-    for length in range(1, len(log) + 1):
+    for length in range(len(log) - first, 0, -stride):
         assert replay(log[:length]).master.digest() == _digests()[length - 1]
 
 
