@@ -76,6 +76,8 @@ class RunningCluster:
             "bootstrap.servers": bootstrap,
             "cluster.id": cluster_id,
             "spark.start-early": "false",
+            # Ten a second are for a leader's death to be noticed in a lease, which four are for as well; broker and masters hear each.
+            "high-availability.heartbeat-interval": 250,
             **overrides,
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
