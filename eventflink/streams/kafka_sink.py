@@ -9,7 +9,6 @@ same order and partitions.
 """
 
 import contextlib
-import hashlib
 import logging
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -23,7 +22,7 @@ from eventflink.log.refusals import explain
 from eventflink.model.kafka_settings import client_settings
 from eventflink.streams.client_watch import ClientWatch
 from eventflink.streams.failures import SinkFenced, SinkUnavailable
-from eventflink.streams.progress import begun_batch_path
+from eventflink.streams.progress import offsets_fingerprint
 from eventflink.streams.sink_protocol import (
     BeginTransaction,
     Commit,
@@ -52,9 +51,6 @@ _MAX_RECORD_BYTES: Final = 100 * 1024 * 1024
 
 BATCHING: Final = {"linger.ms": 5, "compression.type": "lz4"}
 """How the producer packs records; a comparison with another sink needs it to do the same."""
-
-_HEADER_LINES: Final = 2
-"""Of Spark's note of a batch: its version, and when the batch began; the others are the offsets of the sources."""
 
 _ANY_PARTITION: Final = -1
 _CALL_TIMEOUT_S: Final = 30.0
@@ -224,12 +220,7 @@ class KafkaSink:
         return Mark(offset.offset, int(attempt), offsets, int(query or 1))
 
     def _offsets_of(self, batch_id: int) -> str:
-        """Return a fingerprint of what a batch reads: of what Spark notes before it begins, without the version and the time."""
-        try:
-            lines = begun_batch_path(Path(self._settings.location), batch_id).read_bytes().splitlines()[_HEADER_LINES:]
-        except OSError:  # As where the directory is not on the host of the Spark server.
-            return ""
-        return hashlib.blake2b(b"\n".join(lines), digest_size=8).hexdigest()
+        return offsets_fingerprint(Path(self._settings.location), batch_id)
 
     def _explain(self, error: KafkaError, batch_id: int) -> Exception:
         settings = self._settings

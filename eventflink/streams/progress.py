@@ -1,5 +1,6 @@
 """From Spark's report of a batch to `StreamProgress`, and from a checkpoint directory to its last committed batch."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -28,6 +29,8 @@ OBSERVED: Final = "eventflink.output.{}"
 _TRIGGER: Final = "triggerExecution"
 _BEGUN: Final = "offsets"
 """The directory of the batches that have begun."""
+_HEADER_LINES: Final = 2
+"""Of Spark's note of a batch: its version, and when the batch began; the others are the offsets of the sources."""
 _COMMITTED: Final = "commits"
 """The same of those that are done."""
 
@@ -248,6 +251,18 @@ def _watermark_ms(text: str) -> int:
 def begun_batch_path(location: Path, batch_id: int) -> Path:
     """Return where a checkpoint directory notes what a batch reads, before it begins."""
     return location / _BEGUN / str(batch_id)
+
+
+def offsets_fingerprint(location: Path, batch_id: int) -> str:
+    """Return a fingerprint of what a batch reads: of what Spark notes before it begins, without the version and the time; empty: unknown.
+
+    Nobody knows it where the directory is not on the host of the Spark server.
+    """
+    try:
+        lines = begun_batch_path(location, batch_id).read_bytes().splitlines()[_HEADER_LINES:]
+    except OSError:
+        return ""
+    return hashlib.blake2b(b"\n".join(lines), digest_size=8).hexdigest()
 
 
 def remove_cut_notes(location: Path) -> None:
