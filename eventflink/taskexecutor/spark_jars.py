@@ -1,13 +1,15 @@
-"""What Spark has here besides itself: its connector to Kafka, and Hadoop's to S3 where data sets are there; pyspark ships neither.
+"""What Spark has here besides itself: its connector to Kafka, Hadoop's to S3 where data sets are there, Delta's tables where wanted.
 
-Their jars are fetched once, when a Spark server that has them first starts on a machine. Where the connector to Kafka cannot be had, Spark
-starts without it, and its configuration says why, so that a stream that needs it can say it. Without S3 no task could write there, so Spark
-does not start. The rule: no credentials are in a command line; S3's are found by AWS's own chain, in variables and files.
+Their jars are fetched once, when a Spark server that has them first starts on a machine: pyspark ships none of them. Where the connector to
+Kafka cannot be had, Spark starts without it, and its configuration says why, so that a stream that needs it can say it. Without S3 no task
+could write there, and tables are what the configuration asks for: without these Spark does not start. The rule: no credentials are in a
+command line; S3's are found by AWS's own chain, in variables and files.
 """
 
 import importlib.metadata
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from eventflink.local.jars import SCALA_VERSION, JarSet, JarsUnavailable, default_cache_directory, ensure_jars
@@ -44,8 +46,45 @@ S3_CONNECTOR: Final = JarSet(
 )
 _S3_PROVIDER: Final = "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"
 """AWS's own chain, which is also that of the client in Python: variables, files in ~/.aws, roles."""
+CLASS_PATH: Final = "spark.driver.extraClassPath"
+"""What is only there, and not among `spark.jars`, is not copied for executors by each Spark."""
 _ANY_REGION: Final = "us-east-1"
 """What stores that are not Amazon's are called in."""
+
+DELTA: Final = "delta"
+"""What `spark.tables` calls the tables of Delta Lake."""
+
+DELTA_SETTINGS: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Delta reads its log by a shuffle into 50 partitions otherwise, whose cost is all of that of a small batch.
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+"""Of a Spark server that has Delta's tables: its sessions cannot be given them later."""
+
+_DELTA_VERSION: Final = "4.4.0"
+DELTA_TABLES: Final = JarSet(
+    "Delta Lake",
+    _DELTA_VERSION,
+    "spark-delta-tables",
+    (("io.delta", f"delta-spark_4.2_{SCALA_VERSION}", _DELTA_VERSION),),
+    jar_count=9,
+    megabytes=14,
+    provided=(
+        "org.apache.spark",
+        "org.apache.hadoop",
+        "org.apache.parquet",
+        "org.apache.logging.log4j",
+        "org.slf4j",
+        "org.antlr",
+        "org.scala-lang",
+        "org.scala-lang.modules",
+        "com.fasterxml.jackson.core",
+        "com.fasterxml.jackson.datatype",
+        "com.fasterxml.jackson.module",
+        "com.google.code.findbugs",
+    ),
+)
 
 _FETCH_TIMEOUT_S: Final = 100.0
 """Who needs no connector waits for it as well, where packets to the network are dropped."""
@@ -75,9 +114,9 @@ def kafka_connector() -> JarSet:
     )
 
 
-def has_connectors(scheme: str) -> bool:
-    """Tell whether this machine has all jars already that a Spark is to have whose data sets are in a store of that scheme."""
-    wanted = [kafka_connector(), *([S3_CONNECTOR] if scheme == S3 else [])]
+def has_connectors(scheme: str, tables: str) -> bool:
+    """Tell whether this machine has all jars already of a Spark with these tables, whose data sets are in a store of that scheme."""
+    wanted = [kafka_connector(), *([S3_CONNECTOR] if scheme == S3 else []), *([DELTA_TABLES] if tables == DELTA else [])]
     return all(jar_set.path(default_cache_directory()).is_dir() for jar_set in wanted)
 
 
@@ -106,7 +145,7 @@ def store_settings(scheme: str, environment: Mapping[str, str]) -> dict[str, str
         return {}
     directory = ensure_jars(S3_CONNECTOR, find_java(), progress=lambda line: logger.info("S3Connector %s", line))
     settings = {
-        "spark.driver.extraClassPath": ":".join(str(jar) for jar in sorted(directory.glob("*.jar"))),
+        CLASS_PATH: _class_path(directory),
         "spark.hadoop.fs.s3a.aws.credentials.provider": _S3_PROVIDER,
     }
     endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
@@ -114,3 +153,20 @@ def store_settings(scheme: str, environment: Mapping[str, str]) -> dict[str, str
     if endpoint:
         settings |= {"spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.path.style.access": "true"}
     return settings | ({"spark.hadoop.fs.s3a.endpoint.region": region} if region else {})
+
+
+def table_settings(tables: str) -> dict[str, str]:
+    """Return the settings with which Spark has tables of that kind, fetching what it needs where that is missing.
+
+    Raises:
+        JarsUnavailable, JavaMissing: the jars are not in the cache and cannot be fetched.
+
+    """
+    if tables != DELTA:
+        return {}
+    directory = ensure_jars(DELTA_TABLES, find_java(), progress=lambda line: logger.info("DeltaTables %s", line))
+    return {CLASS_PATH: _class_path(directory), **DELTA_SETTINGS}
+
+
+def _class_path(directory: Path) -> str:
+    return ":".join(str(jar) for jar in sorted(directory.glob("*.jar")))

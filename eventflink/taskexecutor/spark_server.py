@@ -48,7 +48,9 @@ _LOCK_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.02
 _CONNECT_TIMEOUT_S: Final = 1.0
 _LOG_TAIL_BYTES: Final = 16_384
-_LOG_TAIL_LINES: Final = 12
+_LOG_TAIL_LINES: Final = 16
+"""Of jars that cannot be fetched it says first what to do, and then in twelve lines what was tried."""
+_LOG_TAIL_WIDTH: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class SparkServerSettings:
 
     store_scheme: str = ""
     """The kind of store that data sets are in, as Hadoop calls it; empty: they are in directories."""
+    tables: str = ""
+    """The kind of tables that it has besides Spark's own; empty: none."""
 
     @classmethod
     def of(cls, configuration: "Configuration") -> Self:
@@ -88,12 +92,13 @@ class SparkServerSettings:
             configuration.spark_answer_timeout_ms,
             pool_idle_timeout_ms=configuration.spark_pool_idle_timeout_ms,
             store_scheme=configuration.working_place.scheme,
+            tables=configuration.spark_tables,
         )
 
     @property
     def start_timeout_s(self) -> float:
         """How long a start may take before it counts as failed, in seconds."""
-        fetching_s = PACKAGES_TIMEOUT_S if self.packages or not has_connectors(self.store_scheme) else 0.0
+        fetching_s = PACKAGES_TIMEOUT_S if self.packages or not has_connectors(self.store_scheme, self.tables) else 0.0
         return max(self.timeout_ms / 1000, fetching_s)
 
 
@@ -169,7 +174,7 @@ def ensure_server(runtime_directory: Path, settings: SparkServerSettings) -> str
 def supervisor_command(runtime_directory: Path, settings: SparkServerSettings) -> list[str]:
     """Return the command of the process that runs a server (`spark_supervisor.main`)."""
     command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor"]
-    command += [str(runtime_directory), settings.master, settings.memory, settings.packages, settings.store_scheme]
+    command += [str(runtime_directory), settings.master, settings.memory, settings.packages, settings.store_scheme, settings.tables]
     return [*command, str(settings.ui_port), str(settings.answer_timeout_ms), str(settings.idle_timeout_ms)]
 
 
@@ -203,5 +208,7 @@ def _log_tail(runtime_directory: Path) -> str:
             said = file.read().decode("utf-8", "replace").splitlines()
     except OSError as error:
         return f"(its log cannot be read: {error})"
-    lines = [line[:400] for line in said if not line.startswith("\tat ")]  # The frames of a trace would leave no room for what it says.
+    lines = [
+        line[:_LOG_TAIL_WIDTH] for line in said if not line.startswith("\tat ")
+    ]  # The frames of a trace would leave no room for what it says.
     return "\n".join(lines[-_LOG_TAIL_LINES:]) or "(its log is empty)"

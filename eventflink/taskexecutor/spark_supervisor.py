@@ -35,7 +35,7 @@ from eventflink.processes.left_behind import adopt_orphans, kill_left_behind, re
 from eventflink.taskexecutor.spark_canary import SparkCanary
 from eventflink.taskexecutor.spark_contract import SERVER_SETTINGS, SESSION_SETTINGS
 from eventflink.taskexecutor.spark_file_system import file_system_settings
-from eventflink.taskexecutor.spark_jars import connector_settings, store_settings
+from eventflink.taskexecutor.spark_jars import CLASS_PATH, connector_settings, store_settings, table_settings
 from eventflink.taskexecutor.spark_server import (
     ADDRESS_FILE,
     LEASE_FILE,
@@ -65,7 +65,6 @@ _SERVER_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _SUBMIT_CLASS: Final = "org.apache.spark.deploy.SparkSubmit"
 _CLASS_OF_A_FIRST_OPERATION: Final = "org/apache/spark/sql/connect/planner/SparkConnectPlanner"
 _HEAP: Final = "spark.driver.memory"
-_CLASS_PATH: Final = "spark.driver.extraClassPath"
 _LARGE_HEAP_BYTES: Final = 31 << 30
 """At about 32 GiB pointers take 64 bits, and a JVM refuses an archive that was made with others."""
 
@@ -103,10 +102,10 @@ _SPARK_CONFIGURATION: Final = {
 def main() -> int:
     """Supervise one server until it ends or is needed no more; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    runtime_directory, master, memory, packages, store_scheme, *numbers = sys.argv[1:]
+    runtime_directory, master, memory, packages, store_scheme, tables, *numbers = sys.argv[1:]
     ui_port, answer_ms, idle_ms = map(int, numbers)
     settings = SparkServerSettings(
-        master, memory, packages, ui_port, answer_timeout_ms=answer_ms, idle_timeout_ms=idle_ms, store_scheme=store_scheme
+        master, memory, packages, ui_port, answer_timeout_ms=answer_ms, idle_timeout_ms=idle_ms, store_scheme=store_scheme, tables=tables
     )
     return _run(Path(runtime_directory), settings)
 
@@ -203,10 +202,10 @@ def _start_spark(
         | file_system_settings(home / "jars")
         | connector_settings()
     )
-    of_store = store_settings(settings.store_scheme, os.environ)
-    if jars := of_store.pop(_CLASS_PATH, ""):  # Among `spark.jars`, each Spark would copy them for its executors.
-        configuration[_CLASS_PATH] = ":".join(filter(None, [configuration.get(_CLASS_PATH, ""), jars]))
-    configuration |= of_store
+    for more in (store_settings(settings.store_scheme, os.environ), table_settings(settings.tables)):
+        if jars := more.pop(CLASS_PATH, ""):
+            configuration[CLASS_PATH] = ":".join(filter(None, [configuration.get(CLASS_PATH, ""), jars]))
+        configuration |= more
     if settings.packages:
         configuration |= {"spark.jars.packages": settings.packages, "spark.jars.ivy": str(default_cache_directory() / "spark-packages")}
         if repositories := os.environ.get(IVY_SETTINGS_VARIABLE):

@@ -1,4 +1,7 @@
-"""A local Spark that is ill ends, and says why: its heap is full, or it answers nothing; one that does not start in time is refused."""
+"""A local Spark that is ill ends, and says why: its heap is full, or it answers nothing; one that does not start in time is refused.
+
+So is one whose jars cannot be fetched.
+"""
 
 import contextlib
 import threading
@@ -9,6 +12,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
 
+from eventflink.local.jars import IVY_SETTINGS_VARIABLE
 from eventflink.taskexecutor import spark_server
 from eventflink.taskexecutor.spark_canary import EXECUTE, trivial_query
 from eventflink.taskexecutor.spark_release import open_channel
@@ -74,8 +78,22 @@ def _reason(directory: Path) -> str:
 
 
 def test_a_spark_that_takes_longer_than_its_setting_says_is_refused_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_server, "has_connectors", lambda _: True)  # To fetch it may take longer.
+    monkeypatch.setattr(spark_server, "has_connectors", lambda *_: True)  # To fetch it may take longer.
     with SparkLease(tmp_path):
         with pytest.raises(SparkUnavailable, match=r"Spark did not start within 0\.5 s \(spark\.local\.start-timeout\)"):
             ensure_server(tmp_path, SparkServerSettings("local[1]", "512m", timeout_ms=500))
         assert ensure_server(tmp_path, SparkServerSettings("local[1]", "512m", timeout_ms=SPARK_TIMEOUT_S * 1_000))
+
+
+def test_a_spark_whose_tables_cannot_be_fetched_does_not_start_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="nothing"/><resolvers><filesystem name="nothing">'
+        f'<artifact pattern="{tmp_path}/nothing/[artifact].[ext]"/></filesystem></resolvers></ivysettings>'
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv(IVY_SETTINGS_VARIABLE, str(settings))
+    with pytest.raises(
+        SparkUnavailable, match=rf"Delta Lake 4\S* is not in the cache .* and could not be fetched.*{IVY_SETTINGS_VARIABLE}"
+    ):
+        ensure_server(tmp_path, SparkServerSettings("local[1]", "1g", environment=(IVY_SETTINGS_VARIABLE, "XDG_*"), tables="delta"))

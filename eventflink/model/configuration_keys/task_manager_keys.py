@@ -1,7 +1,7 @@
 """Keys of TaskExecutors: heartbeats, slots and what they have, Spark."""
 
 import re
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -139,6 +139,12 @@ class TaskManagerKeys(Keys):
         description="Maven coordinates, group:artifact:version, separated by commas: what the local server has besides Spark and its "
         "connector to Kafka. Fetched once, when it starts.",
     )
+    spark_tables: Literal["", "delta"] = Field(
+        "",
+        alias="spark.tables",
+        description="Which tables the local server has besides Spark's own: `delta`, Delta Lake's, whose jars (14 MB) are fetched once, "
+        "when it starts. Empty: none.",
+    )
 
     @field_validator("task_environment")
     @classmethod
@@ -154,6 +160,15 @@ class TaskManagerKeys(Keys):
     def _check_spark_pool(self) -> Self:
         if self.spark_remote and self.spark_pool != SHARED:
             raise ValueError(f"spark.pool: '{self.spark_pool}' is a local server, and spark.remote names one elsewhere; leave out either")
+        return self
+
+    @model_validator(mode="after")
+    def _check_spark_tables(self) -> Self:
+        if self.spark_tables and self.spark_remote:
+            raise ValueError(
+                f"spark.tables: '{self.spark_tables}' is for a local server, and spark.remote names one elsewhere: give that one the jars "
+                "and settings of docs/tables.md, and leave the key out"
+            )
         return self
 
     @model_validator(mode="after")

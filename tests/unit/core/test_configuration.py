@@ -46,6 +46,11 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"jobmanager.id": "../x"}, "f: jobmanager.id: only letters"),
     ({"taskmanager.id": "x" * 129}, "f: taskmanager.id: only letters"),
     ({"spark.local.memory": "1 gigabyte"}, "f: spark.local.memory: must match"),
+    ({"spark.tables": "iceberg"}, "f: spark.tables: must be '' or 'delta'"),
+    (
+        {"spark.tables": "delta", "spark.remote": "sc://there:1"},
+        "f: spark.tables: 'delta' is for a local server, and spark.remote names one elsewhere: give that one the jars and settings of ",
+    ),
     ({"spark.pool": "a/b"}, "f: spark.pool: must match"),
     ({"spark.pool": "job", "spark.remote": "sc://there:1"}, "f: spark.pool: 'job' is a local server, and spark.remote names one elsewhere"),
     ({"restart-strategy.type": "sometimes"}, "f: restart-strategy.type: must be"),
