@@ -106,7 +106,7 @@ class StreamSink:
     connector: StreamConnector
     """What kind of sink it is."""
     location: str
-    """The topic, the directory, or `module:function`."""
+    """The topic, the directory, the path of the table, or `module:function`."""
     stream_format: StreamFormat = StreamFormat.NONE
     """How its rows are written."""
     row_schema: str = ""

@@ -116,6 +116,7 @@ class StreamConnector(UpperStrEnum):
     PYTHON = auto()
     EDGE = auto()
     """A pipelined edge of the job; nobody declares it as a source or a sink."""
+    TABLE = auto()
 
 
 class StreamFormat(UpperStrEnum):
@@ -128,6 +129,7 @@ class StreamFormat(UpperStrEnum):
     CSV = auto()
     PARQUET = auto()
     AVRO = auto()
+    DELTA = auto()
 
 
 class StreamTrigger(UpperStrEnum):

@@ -54,6 +54,9 @@ _Schema = Annotated[
 ]
 """Text: Spark's DDL, or an Avro schema as JSON, which may stand as it is."""
 
+_TABLE_PATH: Final = re.compile(r"(/|[a-z][a-z0-9+.-]*:/)[^*?{}\[\]\\`]*[^*?{}\[\]\\`\s]")
+"""What SQL and Spark's lists of files take as it is, on whatever host."""
+
 _Callable = Annotated[str, Field(pattern=CALLABLE_PATTERN, max_length=MAX_CALLABLE_LENGTH)]
 
 OWN_SETTINGS: Final = {
@@ -199,6 +202,24 @@ LateRowsField = Annotated[LateRowsDocument | None, BeforeValidator(_late_rows)]
 LATE_ROWS_NEED_TIME: Final = "'late_rows' needs 'event_time' and 'watermark_delay_ms': without a watermark no row is late"
 
 
+class TableSinkDocument(_Document):
+    """A table that is appended to, exactly once: a batch and its mark are one commit of the table."""
+
+    path: _Text
+    """Of the table; it is made where there is none."""
+    partition_by: list[Column] = Field(default_factory=list, max_length=32)
+    """The columns by which a table is partitioned that is made; one that is there has these."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not _TABLE_PATH.fullmatch(self.path):
+            raise ValueError(
+                f"invalid path: '{beginning_of(self.path)}'; give an absolute path or a URL such as s3a://bucket/sales, "
+                "without white space at its ends and without any of * ? { } [ ] \\ `"
+            )
+        return self
+
+
 class StreamSourceDocument(_Document):
     """One source: exactly one of `kafka`, `files`, `rate` and `python`."""
 
@@ -258,16 +279,18 @@ class StreamSourceDocument(_Document):
 
 
 class StreamSinkDocument(_Document):
-    """The sink: exactly one of `kafka`, `files` and `python`."""
+    """The sink: exactly one of `kafka`, `files`, `table` and `python`."""
 
     FORMATS: ClassVar = {
         StreamConnector.KAFKA: ("json", "avro", "text", "bytes"),
         StreamConnector.FILES: ("parquet", "json", "csv"),
+        StreamConnector.TABLE: ("delta",),
         StreamConnector.PYTHON: (),
     }
 
     kafka: KafkaSinkDocument | None = None
     files: FilesSinkDocument | None = None
+    table: TableSinkDocument | None = None
     python: _Callable | None = None
     format: str | None = None
     schema_: _Schema = Field(None, alias="schema")
@@ -370,13 +393,17 @@ class StreamDocument(_Document):
     """Streams that are part of this one's query, as chaining writes them."""
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_settings(self) -> Self:
         for key in self.settings:
             if not key.startswith("spark."):
                 raise ValueError(f"settings: unknown setting of Spark: '{beginning_of(key)}'; its settings begin with 'spark.'")
             if key in OWN_SETTINGS:
                 raise ValueError(f"settings: '{key}' cannot be set: {OWN_SETTINGS[key]}")
         _check_secret_settings(self.settings)
+        return self
+
+    @model_validator(mode="after")
+    def _check_sinks(self) -> Self:
         if self.sink is not None and self.sinks is not None:
             raise ValueError("one of 'sink' and 'sinks' says where the rows go, not both")
         kafkas = {name: sink.kafka for name, sink in (self.sinks or {}).items()}
@@ -388,8 +415,11 @@ class StreamDocument(_Document):
             raise ValueError("sinks: they name different 'bootstrap_servers', and a transaction is within one Kafka")
         if lax := [name for name, kafka in kafkas.items() if kafka is not None and kafka.guarantee == "at_least_once"]:
             raise ValueError(f"sinks.{lax[0]}.kafka.guarantee: several sinks are written in one transaction, so exactly_once")
-        if self.sink is not None and self.sink.files is not None and self.output_mode != "append":
-            raise ValueError(f"a files sink can only append, not {self.output_mode}")
+        if self.sink is not None and self.output_mode != "append":
+            if self.sink.files is not None:
+                raise ValueError(f"a files sink can only append, not {self.output_mode}")
+            if self.sink.table is not None:
+                raise ValueError(f"a table sink can only append, not {self.output_mode}: its rows would be there in each of their versions")
         if self.trigger.real_time_ms is not None:
             self._check_real_time()
         return self
@@ -575,7 +605,7 @@ def _end_document(end: StreamSource | StreamSink) -> dict[str, Any]:
     match end.connector:
         case StreamConnector.KAFKA:
             location = {"topic": location, **options}
-        case StreamConnector.FILES:
+        case StreamConnector.FILES | StreamConnector.TABLE:
             location = {"path": location, **options}
         case StreamConnector.RATE:
             location = {"rows_per_second": int(location) if location.isdecimal() else location, **options}

@@ -30,6 +30,7 @@ from eventflink.streams.savepoint_sums import write_sums
 from eventflink.streams.sinks import SinkWriter, settle_sinks
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.listener import StateOperatorProgress
 
 logger = logging.getLogger(__name__)
@@ -69,6 +70,7 @@ def take_part(
     writer: SinkWriter,
     operators: "list[StateOperatorProgress]",
     resolve: Callable[[str], Callable[..., Any]],
+    spark: "SparkSession",
     *,
     is_stopped: bool,
 ) -> SubtaskManifest:
@@ -80,12 +82,13 @@ def take_part(
         writer: who writes to the sink, and where its checkpoints are.
         operators: what Spark says of the stateful operators.
         resolve: finds a function of the user's code by `module:function`.
+        spark: the session of the query.
         is_stopped: whether the query was stopped, so that the batch that was cut may be in the sink already.
 
     """
     began_s = time.monotonic()
     batch_id, copied = _copy(part, writer.location, with_next_batch=is_stopped)
-    next_sink_batch_id = settle_sinks(stream.sinks, writer, batch_id + 1, resolve) if is_stopped else batch_id + 1
+    next_sink_batch_id = settle_sinks(stream.sinks, writer, batch_id + 1, resolve, spark) if is_stopped else batch_id + 1
     note = read_batch_note(writer.location, next_sink_batch_id - 1)
     told = dict(enumerate(operators))
     manifest = SubtaskManifest(

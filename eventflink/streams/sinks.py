@@ -1,8 +1,8 @@
 """The sinks of a stream: what its rows become there, and what Spark's writer is told.
 
 Kafka is written by `kafka_sink.py`, or at least once by Spark's own sink where the graph wants that; directories by Spark's own file sink,
-whose log of batches makes it exactly once for who reads them with Spark; a function of the user is called with each batch, and has to bear
-that the last one is repeated, as one made by `database_sink.py` does.
+whose log of batches makes it exactly once for who reads them with Spark; tables of Delta by `delta_sink.py`; a function of the user is
+called with each batch, and has to bear that the last one is repeated, as one made by `database_sink.py` does.
 """
 
 import functools
@@ -28,6 +28,7 @@ from eventflink.streams.avro_records import encoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.database_sink import DatabaseSink
+from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings, make_table
 from eventflink.streams.edges import Edge, edges_of, records_of
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.json_records import finite
@@ -38,7 +39,7 @@ from eventflink.streams.progress import OBSERVED, last_begun_batch
 from eventflink.streams.sink_protocol import KafkaSinkSettings
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming import DataStreamWriter
 
 _FILE_LOG: Final = "_spark_metadata"
@@ -106,6 +107,10 @@ def write_to_sinks(
             rows = finite(rows, rows.columns, "the sink")
         to_files = rows.writeStream.format(sink.stream_format.lower()).option("path", document.files.path)
         return to_files.partitionBy(*document.files.partition_by) if document.files.partition_by else to_files
+    if document.table is not None:
+        _require(rows, document.table.partition_by)
+        make_table(rows, document.table.path, document.table.partition_by)
+        return rows.writeStream.foreachBatch(_delta_sink_of(sink, writer))
     function = resolve(sink.location)
     if isinstance(function, DatabaseSink):
         function = _database_sink_of(function, writer)
@@ -162,7 +167,18 @@ def _database_sink_of(sink: DatabaseSink, writer: SinkWriter) -> DatabaseSink:
     return sink.of(writer.writer_id, writer.attempt, writer.query, writer.first_batch_id)
 
 
-def settle_sinks(sinks: Sequence[StreamSink], writer: SinkWriter, next_batch_id: int, resolve: Callable[[str], Callable[..., Any]]) -> int:
+def _delta_sink_of(sink: StreamSink, writer: SinkWriter) -> DeltaSink:
+    settings = DeltaSinkSettings(sink.location, writer.writer_id, writer.attempt, str(writer.location), writer.first_batch_id)
+    return DeltaSink(settings)
+
+
+def settle_sinks(
+    sinks: Sequence[StreamSink],
+    writer: SinkWriter,
+    next_batch_id: int,
+    resolve: Callable[[str], Callable[..., Any]],
+    spark: "SparkSession",
+) -> int:
     """Let nothing more be written of a query that was stopped, and return the number of the batch that the sinks have not got yet.
 
     Args:
@@ -170,12 +186,15 @@ def settle_sinks(sinks: Sequence[StreamSink], writer: SinkWriter, next_batch_id:
         writer: who writes after the query that was stopped.
         next_batch_id: that of the checkpoint directory, which is right where Spark keeps account of the sink's batches itself.
         resolve: finds a function of the user's code by `module:function`.
+        spark: reads and writes tables.
 
     Raises:
         SinkFenced: a newer attempt writes.
-        SinkUnavailable: Kafka does not say so; what the driver of a database raises passes through.
+        SinkUnavailable: Kafka does not say so; what the driver of a database raises passes through, and what Spark says of a table.
 
     """
+    if sinks[0].connector is StreamConnector.TABLE:
+        return max(_delta_sink_of(sinks[0], writer).settle(spark, next_batch_id), next_batch_id)
     if sinks[0].connector is StreamConnector.PYTHON and isinstance(function := resolve(sinks[0].location), DatabaseSink):
         return max(_database_sink_of(function, writer).settle(next_batch_id), next_batch_id)
     if not _is_transactional(sinks):

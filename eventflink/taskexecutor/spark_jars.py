@@ -14,6 +14,7 @@ from typing import Final
 
 from eventflink.local.jars import SCALA_VERSION, JarSet, JarsUnavailable, default_cache_directory, ensure_jars
 from eventflink.local.java import JavaMissing, find_java
+from eventflink.streams.delta_sink import DELTA_EXTENSION
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +56,7 @@ DELTA: Final = "delta"
 """What `spark.tables` calls the tables of Delta Lake."""
 
 DELTA_SETTINGS: Final = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.extensions": DELTA_EXTENSION,
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Delta reads its log by a shuffle into 50 partitions otherwise, whose cost is all of that of a small batch.
     "spark.databricks.delta.snapshotPartitions": "2",

@@ -385,7 +385,8 @@ class StreamTask:
         else:
             self._read_edges(order)
         operators = self._running.operator_progress() or operators
-        take_part(part, self._stream, self._next_writer(), operators, resolve_function, is_stopped=order.stops_stream)
+        spark = next(iter(self._outputs.values())).sparkSession
+        take_part(part, self._stream, self._next_writer(), operators, resolve_function, spark, is_stopped=order.stops_stream)
 
     def _read_edges(self, order: SavepointOrder) -> None:
         """Read all that the writers of this stream's edges, which have stopped, have written: the savepoint has nothing else of it.

@@ -21,7 +21,8 @@ from eventflink.model.job_graph_document import (
     to_document,
 )
 from eventflink.model.spark_pools import SparkPool
-from eventflink.model.statuses import RestartStrategyType, ShipStrategy, StreamTrigger, TaskType
+from eventflink.model.statuses import RestartStrategyType, ShipStrategy, StreamConnector, StreamFormat, StreamTrigger, TaskType
+from eventflink.model.stream_document import sink_document
 
 
 def _vertex(name: str = "a", **more: Any) -> dict[str, Any]:
@@ -454,6 +455,17 @@ def test_a_stream_says_the_same_as_a_document_and_as_a_record() -> None:
     assert [source.location for source in graph.vertices[0].stream.sources] == ["orders", "3", "m:f", "/x"]
 
 
+@pytest.mark.parametrize("path", ["/data/sales", "s3a://bucket/sales of a day", "file:/data/sales"])
+def test_a_table_that_is_written_says_the_same_as_a_document_and_as_a_record(path: str) -> None:
+    sink = {"table": {"path": path, "partition_by": ["day"]}, "format": "delta"}
+    graph = parse_job_graph(_graph(vertices=[_stream(sink=sink) | {"parallelism": 2}]), "f")
+    assert check_job_graph(to_document(graph)) == graph
+    assert graph.vertices[0].stream is not None
+    [record] = graph.vertices[0].stream.sinks
+    assert (record.connector, record.location, record.stream_format) == (StreamConnector.TABLE, path, StreamFormat.DELTA)
+    assert sink_document(record).model_dump(exclude_none=True) == sink
+
+
 STREAM = "f: vertices[0].stream"
 TOPIC = {"kafka": {"topic": "t"}, "format": "json"}
 REGISTRY = {"url": "http://registry:8081", "subject": "orders-value"}
@@ -594,7 +606,32 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             {"sink": None, "sinks": {"a": TOPIC, "b": TOPIC}},
             "f: vertices[0]: a statement has one output, 'default', and none called 'a'; a 'python' function",
         ),
-        ({"sink": {}}, f"{STREAM}.sink: exactly one of 'kafka', 'files' and 'python' says what a sink is"),
+        ({"sink": {}}, f"{STREAM}.sink: exactly one of 'kafka', 'files', 'table' and 'python' says what a sink is"),
+        ({"sink": {"table": {"path": "/x"}}}, f"{STREAM}.sink: table needs a 'format': delta"),
+        ({"sink": {"table": {"path": "/x"}, "format": "iceberg"}}, f"{STREAM}.sink: table has an unknown format: 'iceberg'; known: delta"),
+        (
+            {"sink": {"table": {"path": "/x", "partitioned_by": ["day"]}, "format": "delta"}},
+            f"{STREAM}.sink.table.partitioned_by: unknown key (did you mean 'partition_by'?)",
+        ),
+        *[
+            (
+                {"sink": {"table": {"path": path}, "format": "delta"}},
+                f"{STREAM}.sink.table: invalid path: '{path}'; give an absolute path or a URL such as s3a://bucket/sales, without ",
+            )
+            for path in ("sales", "./sales", "/sales/*", "/sa`les", "/sales ", "/", "C:\\sales")
+        ],
+        (
+            {"sink": {"table": {"path": "/x"}, "format": "delta", "schema": "id BIGINT"}},
+            f"{STREAM}.sink: a sink has the columns of its rows; 'schema' goes with format avro",
+        ),
+        (
+            {"sink": {"table": {"path": "/x"}, "format": "delta"}, "output_mode": "update"},
+            f"{STREAM}: a table sink can only append, not update: its rows would be there in each of their versions",
+        ),
+        (
+            {"sink": None, "sinks": {"a": TOPIC, "b": {"table": {"path": "/x"}, "format": "delta"}}},
+            f"{STREAM}: sinks.b: no topic of Kafka, and only topics are written in one transaction",
+        ),
         ({"sink": {"kafka": {"topic": "t"}}}, f"{STREAM}.sink: kafka needs a 'format': json, avro, text, bytes"),
         ({"sink": {"python": "no function"}}, f"{STREAM}.sink.python: must match"),
         ({"trigger": {}}, f"{STREAM}.trigger: exactly one of 'processing_time_ms', 'available_now: true' and 'real_time_ms' says when a b"),

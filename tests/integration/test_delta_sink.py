@@ -1,0 +1,453 @@
+"""Streams into tables of Delta Lake: whatever is killed, however late an attempt is, a batch is in the table once."""
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.jobs.result import read_result
+from eventflink.model.statuses import JobStatus
+from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings, TableMark, make_table, read_mark
+from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable
+from eventflink.streams.progress import begun_batch_path
+from eventflink.streams.savepoint import read_savepoint
+from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
+from eventflink.taskexecutor.task_spark import open_session, session_address
+from tests.support import stream_tasks, table_tasks
+from tests.support.delta_tables import numbers_of
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.spark_work import sink_workers
+from tests.support.topics import create_topic, feed
+
+pytestmark = pytest.mark.slow
+
+TIMEOUT_S = 360
+
+
+@pytest.fixture(scope="module")
+def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Spark that has Delta's tables."""
+    directory = tmp_path_factory.mktemp("delta-spark")
+    with SparkLease(directory):
+        yield ensure_server(directory, SparkServerSettings("local[2]", "1g", answer_timeout_ms=3_600_000, tables="delta"))
+
+
+@pytest.fixture(scope="module")
+def session(delta_spark: str) -> Iterator[SparkSession]:
+    session = open_session(session_address(delta_spark, str(uuid.uuid4())), None)
+    yield session
+    session.stop()
+
+
+class Subtask:
+    """The subtask of a stream: its batches, and the sinks of its attempts, which append to a table."""
+
+    def __init__(self, session: SparkSession, directory: Path) -> None:
+        self.session = session
+        self.table = directory / "table"
+        self.location = directory / "checkpoint"
+        self.writer_id = f"cluster/{uuid.uuid4().hex}/stream/0"
+        make_table(self.rows(0), str(self.table), [])
+
+    def sink(self, attempt: int, first_batch_id: int = 0) -> DeltaSink:
+        return DeltaSink(DeltaSinkSettings(str(self.table), self.writer_id, attempt, str(self.location), first_batch_id))
+
+    def rows(self, batch_id: int) -> DataFrame:
+        """Return ten rows of the batch's own."""
+        return self.session.range(10 * batch_id, 10 * batch_id + 10, 1, 1).withColumnRenamed("id", "number")
+
+    def slow_rows(self, batch_id: int, begun: Path, go_on: Path) -> DataFrame:
+        """Return the same, which say that they are computed, and come when a file is there."""
+
+        def wait(number: int) -> int:
+            begun.touch()
+            deadline_s = time.monotonic() + 120
+            while not go_on.exists() and time.monotonic() < deadline_s:
+                time.sleep(0.02)
+            return number
+
+        return self.rows(batch_id).select(f.udf(wait, "bigint")("number").alias("number"))
+
+    def write(self, sink: DeltaSink, batch_id: int) -> None:
+        sink(self.rows(batch_id), batch_id)
+
+    def committed(self) -> list[int]:
+        return numbers_of(self.table)
+
+    def mark(self) -> TableMark | None:
+        return read_mark(self.session, str(self.table), self.writer_id)
+
+    def note(self, batch_id: int, offsets: str) -> None:
+        """Note in the checkpoint directory what a batch reads."""
+        path = begun_batch_path(self.location, batch_id)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"v1\n{{}}\n{offsets}\n")
+
+
+@pytest.fixture
+def subtask(session: SparkSession, tmp_path: Path) -> Subtask:
+    return Subtask(session, tmp_path)
+
+
+@pytest.fixture
+def checkpointed(subtask: Subtask) -> Subtask:
+    """The same, and each commit makes a checkpoint of the table's log, which says less of it than the commit."""
+    subtask.session.sql(f"ALTER TABLE delta.`{subtask.table}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')").collect()
+    return subtask
+
+
+def test_what_was_taken_back_is_known_though_the_log_has_a_checkpoint_of_it(checkpointed: Subtask) -> None:
+    first = checkpointed.sink(1)
+    checkpointed.write(first, 0)
+    assert checkpointed.sink(1).settle(checkpointed.session, 0) == 1
+    assert checkpointed.sink(1).settle(checkpointed.session, 1) == 1
+    mark = checkpointed.mark()
+    assert mark is not None
+    assert mark.is_taken_back
+    with pytest.raises(SinkFenced, match="batch 1 was not written"):
+        checkpointed.write(first, 1)
+    checkpointed.write(checkpointed.sink(2), 1)
+    assert checkpointed.committed() == list(range(20))
+
+
+def test_a_batch_that_the_next_attempt_repeats_is_not_in_the_table_twice(subtask: Subtask) -> None:
+    first = subtask.sink(1)
+    subtask.write(first, 0)
+    subtask.write(first, 1)
+    second = subtask.sink(2)
+    subtask.write(second, 1)
+    subtask.write(second, 2)
+    assert subtask.committed() == list(range(30))
+
+
+DIES = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from pyspark.sql import SparkSession, functions as f
+from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
+
+moment, remote, table, writer_id, location, begun, go_on = sys.argv[1:]
+
+class Dies(DeltaSink):
+    def _commit(self, *arguments, **more):
+        text = super()._commit(*arguments, **more)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def wait(number):
+    Path(begun).touch()
+    while not Path(go_on).exists():
+        time.sleep(0.02)
+    return number
+
+def die():
+    while not Path(begun).exists():
+        time.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+spark = SparkSession.builder.remote(remote).create()
+rows = spark.range(0, 10, 1, 1).withColumnRenamed("id", "number")
+if moment == "in the middle":
+    rows = rows.select(f.udf(wait, "bigint")("number").alias("number"))
+    threading.Thread(target=die).start()
+Dies(DeltaSinkSettings(table, writer_id, 1, location))(rows, 0)
+"""
+
+
+@pytest.mark.parametrize("moment", ["in the middle", "after"])
+def test_a_process_that_is_killed_when_it_commits_to_a_table_has_written_its_batch_once_or_not(
+    subtask: Subtask, delta_spark: str, tmp_path: Path, moment: str
+) -> None:
+    remote, go_on = session_address(delta_spark, str(uuid.uuid4())), tmp_path / "go-on"
+    arguments = [moment, remote, str(subtask.table), subtask.writer_id, str(subtask.location), str(tmp_path / "begun"), str(go_on)]
+    killed = subprocess.run([sys.executable, "-c", DIES, *arguments], check=False, timeout=TIMEOUT_S)
+    assert killed.returncode == -signal.SIGKILL
+    assert subtask.committed() == (list(range(10)) if moment == "after" else [])
+    second = subtask.sink(2)
+    subtask.write(second, 0)
+    go_on.touch()  # What the one that was killed has begun goes on in Spark.
+    subtask.write(second, 1)
+    time.sleep(2.0)
+    assert subtask.committed() == list(range(20))
+
+
+def write_slowly(subtask: Subtask, sink: DeltaSink, batch_id: int, directory: Path) -> tuple[threading.Thread, list[str]]:
+    """Begin to write a batch that comes when the file `go-on` is there; return what waits for its end, and how it ended."""
+    ended: list[str] = []
+    begun = directory / "begun"
+
+    def write() -> None:
+        try:
+            sink(subtask.slow_rows(batch_id, begun, directory / "go-on"), batch_id)
+            ended.append("written")
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            ended.append(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    wait_until(begun.exists, "the batch is computed", TIMEOUT_S)
+    return thread, ended
+
+
+def test_of_two_attempts_that_write_a_batch_at_the_same_time_one_does(subtask: Subtask, tmp_path: Path) -> None:
+    thread, ended = write_slowly(subtask, subtask.sink(1), 0, tmp_path)
+    second = subtask.sink(2)
+    subtask.write(second, 0)
+    (tmp_path / "go-on").touch()
+    thread.join(TIMEOUT_S)
+    [how] = ended
+    assert "DELTA_CONCURRENT_TRANSACTION" in how
+    subtask.write(second, 1)
+    assert subtask.committed() == list(range(20))
+
+
+def test_what_a_stopped_query_has_begun_is_left_out_once_its_attempt_settles_and_the_next_query_writes_it(
+    subtask: Subtask, tmp_path: Path
+) -> None:
+    first = subtask.sink(1)
+    subtask.write(first, 0)
+    thread, ended = write_slowly(subtask, first, 1, tmp_path)
+    assert subtask.sink(1).settle(subtask.session, 1) == 1
+    (tmp_path / "go-on").touch()
+    thread.join(TIMEOUT_S)
+    [how] = ended
+    assert "DELTA_CONCURRENT_TRANSACTION" in how
+    assert subtask.committed() == list(range(10))
+    third = subtask.sink(1)
+    subtask.write(third, 1)
+    assert third.settle(subtask.session, 2) == 2
+    assert subtask.sink(1).settle(subtask.session, 2) == 2
+    subtask.write(subtask.sink(2), 2)
+    assert subtask.committed() == list(range(30))
+
+
+def test_a_query_that_comes_late_to_a_batch_that_was_taken_back_ends_and_does_not_note_it_as_done(subtask: Subtask) -> None:
+    late = subtask.sink(1)
+    subtask.write(late, 0)
+    assert subtask.sink(2).settle(subtask.session, 1) == 1
+    with pytest.raises(SinkFenced, match=r"a newer query of .* writes to the table .*: batch 1 was not written"):
+        subtask.write(late, 1)
+    subtask.write(subtask.sink(2), 1)
+    with pytest.raises(SinkFenced, match="batch 1 was not written"):
+        subtask.write(late, 1)
+    assert subtask.committed() == list(range(20))
+
+
+def test_a_batch_that_is_there_before_its_query_is_settled_is_told(subtask: Subtask) -> None:
+    subtask.write(subtask.sink(1), 0)
+    assert subtask.sink(1).settle(subtask.session, 0) == 1
+    assert subtask.committed() == list(range(10))
+
+
+def test_the_next_job_leaves_out_the_batches_that_its_savepoint_says_are_in_the_table(subtask: Subtask) -> None:
+    restored = subtask.sink(1, first_batch_id=3)
+    subtask.write(restored, 2)
+    subtask.write(restored, 3)
+    subtask.write(subtask.sink(2, first_batch_id=3), 3)
+    assert subtask.committed() == list(range(30, 40))
+
+
+def test_a_checkpoint_directory_that_does_not_fit_the_table_is_refused(subtask: Subtask) -> None:
+    first = subtask.sink(1)
+    for batch_id in range(3):
+        subtask.note(batch_id, f'{{"orders": {batch_id}}}')
+        subtask.write(first, batch_id)
+    with pytest.raises(CheckpointLost, match=r"batch 0 is to be written to the table .*, and batch 2 was written before: "):
+        subtask.write(subtask.sink(2), 0)
+    with pytest.raises(CheckpointLost, match=r"batch 4 is to be written to the table .*, and batch 3 is not there: "):
+        subtask.write(subtask.sink(2), 4)
+    subtask.note(2, '{"orders": 99}')
+    for batch_id in (2, 3):
+        with pytest.raises(CheckpointLost, match=r"batch 2 was written to the table .* before, and had read up to other offsets: "):
+            subtask.write(subtask.sink(2), batch_id)
+    subtask.note(2, '{"orders": 2}')
+    subtask.write(subtask.sink(2), 3)
+    assert subtask.committed() == list(range(40))
+
+
+def test_a_mark_is_found_in_a_checkpoint_of_the_tables_log_when_its_commit_is_gone(subtask: Subtask) -> None:
+    subtask.write(subtask.sink(1), 0)
+    for batch_id in range(10):  # Delta makes a checkpoint of every tenth commit.
+        other = DeltaSink(DeltaSinkSettings(str(subtask.table), "another", 1, str(subtask.location)))
+        other(subtask.rows(100 + batch_id), 0) if not batch_id else subtask.rows(100 + batch_id).write.format("delta").mode("append").save(
+            str(subtask.table)
+        )
+    log = subtask.table / "_delta_log"
+    [checkpoint] = log.glob("*.checkpoint.parquet")
+    for commit in log.glob("*.json"):
+        if commit.stem < checkpoint.name[:20]:
+            commit.unlink()
+    assert subtask.mark() == TableMark(0)
+    second = subtask.sink(2)
+    subtask.write(second, 0)
+    subtask.write(second, 1)
+    assert subtask.committed() == [*range(20), *range(1_000, 1_100)]
+
+
+def test_subtasks_that_make_a_table_at_the_same_time_make_one(session: SparkSession, tmp_path: Path) -> None:
+    table, ended = tmp_path / "table", []
+
+    def make(day: int) -> None:
+        rows = session.range(1).selectExpr("id AS number", f"{day} AS day", "'x' AS note")
+        make_table(rows, str(table), ["day"])
+        ended.append(day)
+
+    threads = [threading.Thread(target=make, args=(day,)) for day in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(TIMEOUT_S)
+    assert sorted(ended) == [0, 1, 2]
+    assert DeltaTable(str(table)).metadata().partition_columns == ["day"]
+    lacking = session.sql("SELECT 7L AS number, 2 AS day")
+    make_table(lacking, str(table), [])
+    DeltaSink(DeltaSinkSettings(str(table), "writer", 1, str(tmp_path)))(lacking, 0)
+    assert DeltaTable(str(table)).to_pyarrow_table().to_pylist() == [{"number": 7, "day": 2, "note": None}]
+    with pytest.raises(StreamUnusable, match="the table is partitioned by 'day', and the rows do not have it"):
+        make_table(session.sql("SELECT 1L AS number"), str(table), [])
+    with pytest.raises(StreamUnusable, match="partition_by names number, and the table has day"):
+        make_table(session.sql("SELECT 1L AS number, 2 AS day"), str(table), ["number"])
+    with pytest.raises(StreamUnusable, match="the table has no column 'more'; column 'number' is string, and bigint in the table"):
+        make_table(session.sql("SELECT 'x' AS number, 2 AS day, 3 AS more"), str(table), [])
+
+
+def test_a_spark_without_deltas_tables_says_which_setting_brings_them(spark: str, tmp_path: Path) -> None:
+    session = open_session(session_address(spark, str(uuid.uuid4())), None)
+    try:
+        with pytest.raises(StreamUnusable, match=r"the Spark that runs this task has none: set 'spark\.tables: delta' where TaskExecutors"):
+            make_table(session.range(1), str(tmp_path / "table"), [])
+    finally:
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("tables"), **{"spark.tables": "delta"}) as running:
+        running.start_master()
+        running.start_task_executor(slots=3)
+        yield running
+
+
+def submit(cluster: RunningCluster, topic: str, table: Path, *, parallelism: int = 1, **more: Any) -> str:
+    stream = {
+        "sources": {"source": {"kafka": {"topic": topic}, "format": "json", "schema": "key STRING, number BIGINT"}},
+        "sink": {"table": {"path": str(table), "partition_by": ["key"]}, "format": "delta"},
+    }
+    vertex = {"id": "stream", "python": "stream_tasks:copy", "stream": stream, "parallelism": parallelism}
+    strategy = {"type": "fixed-delay", "attempts": 50, "delay_ms": 100}
+    archive = cluster.user_code(Path(stream_tasks.__file__))
+    return cluster.submit(cluster.graph(vertex, restart_strategy=strategy, code_archives=[archive], **more))
+
+
+def records(first: int, last: int) -> list[dict[str, Any]]:
+    return [{"key": f"k{number % 3}", "number": number} for number in range(first, last)]
+
+
+def cancel(cluster: RunningCluster, job_id: str) -> None:
+    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        gateway.cancel_job(job_id)
+    cluster.wait_for_status(job_id, JobStatus.CANCELED)
+
+
+def test_a_table_has_each_record_once_though_the_task_its_sink_and_spark_are_killed(cluster: RunningCluster, tmp_path: Path) -> None:
+    topic, table, fed = create_topic(cluster.bootstrap, partitions=2), tmp_path / "table", 0
+
+    def feed_on() -> None:
+        nonlocal fed
+        feed(cluster.bootstrap, topic, records(fed, fed + 300))
+        fed += 300
+
+    feed_on()
+    job_id = submit(cluster, topic, table, parallelism=2)
+    wait_until(lambda: len(set(numbers_of(table))) >= fed, "the first records", TIMEOUT_S)
+    for victim in ("task", "sink", "spark", "task", "sink"):
+        feed_on()
+        time.sleep(0.5)
+        match victim:
+            case "task":
+                cluster.wait_for_task_process(job_id).kill()
+            case "sink":
+                wait_until(lambda: sink_workers(cluster.spark_processes()), "the sink's process", TIMEOUT_S)[0].kill()
+            case "spark":
+                for process in cluster.spark_processes("SparkConnectServer"):
+                    process.kill()
+        feed_on()
+        wait_until(lambda: len(set(numbers_of(table))) >= fed, f"all records after the {victim} was killed", TIMEOUT_S)
+    time.sleep(2.0)
+    assert numbers_of(table) == list(range(fed))
+    assert sum(subtask.attempt - 1 for subtask in cluster.job(job_id).execution_graph.subtasks()) >= 5
+    assert DeltaTable(str(table)).metadata().partition_columns == ["key"]
+    cancel(cluster, job_id)
+    sql = f"SELECT count(*) AS rows, count(DISTINCT number) AS numbers FROM delta.`{table}`"
+    counting = cluster.submit(cluster.graph({"id": "count", "sql": sql}))
+    [counted] = cluster.wait_for_status(counting, JobStatus.FINISHED, TIMEOUT_S).execution_graph.subtasks()
+    assert read_result(counted.outputs, 10).to_pylist() == [{"rows": fed, "numbers": fed}]
+
+
+def test_what_is_fed_all_the_time_is_in_the_table_once_though_two_jobs_stop_in_the_middle(cluster: RunningCluster, tmp_path: Path) -> None:
+    topic, table, fed, ended = create_topic(cluster.bootstrap), tmp_path / "table", 0, threading.Event()
+    restore: dict[str, Any] = {}
+
+    def feed_on() -> None:
+        nonlocal fed
+        while not ended.wait(0.2):
+            feed(cluster.bootstrap, topic, records(fed, fed + 40))
+            fed += 40
+
+    feeding = threading.Thread(target=feed_on)
+    feeding.start()
+    try:
+        for _ in range(2):
+            job_id, seen = submit(cluster, topic, table, **restore), len(numbers_of(table))
+            wait_until(lambda: len(numbers_of(table)) > seen + 100, "it writes", TIMEOUT_S)  # noqa: B023 - called here
+            with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+                path = gateway.stop_with_savepoint(job_id, str(tmp_path)).savepoint_path
+            cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+            [part] = read_savepoint(path).parts
+            assert part.next_sink_batch_id in (part.batch_id + 1, part.batch_id + 2)
+            restore = {"restore": {"savepoint": path}}
+    finally:
+        ended.set()
+        feeding.join()
+    job_id = submit(cluster, topic, table, **restore)
+    wait_until(lambda: len(set(numbers_of(table))) >= fed, "all records are in the table", TIMEOUT_S)
+    time.sleep(2.0)
+    assert numbers_of(table) == list(range(fed))
+    cancel(cluster, job_id)
+
+
+def test_a_batch_job_appends_once_by_a_mark_of_its_own_and_a_stream_reads_what_is_appended(cluster: RunningCluster, tmp_path: Path) -> None:
+    table, copied = tmp_path / "table", tmp_path / "copied"
+    archive = cluster.user_code(Path(table_tasks.__file__))
+    making = {"id": "make", "sql": f"CREATE TABLE delta.`{table}` (number BIGINT) USING delta"}
+    appending = {"id": "append", "python": "table_tasks:append_once", "parallelism": 2, "parameters": {"table": str(table)}}
+    strategy = {"type": "fixed-delay", "attempts": 10, "delay_ms": 100}
+    made = cluster.submit(cluster.graph(making))
+    cluster.wait_for_status(made, JobStatus.FINISHED, TIMEOUT_S)
+    job_id = cluster.submit(cluster.graph(appending, restart_strategy=strategy, code_archives=[archive]))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+    assert [subtask.attempt for subtask in cluster.job(job_id).execution_graph.subtasks()] == [2, 2]
+    assert numbers_of(table) == list(range(200))
+    stream = {
+        "sources": {"source": {"python": "table_tasks:from_table"}},
+        "sink": {"table": {"path": str(copied)}, "format": "delta"},
+        "settings": {"spark.example.table": str(table)},
+        "trigger": {"available_now": True},
+    }
+    reading = cluster.submit(cluster.graph({"id": "stream", "sql": "SELECT number FROM source", "stream": stream}, code_archives=[archive]))
+    cluster.wait_for_status(reading, JobStatus.FINISHED, TIMEOUT_S)
+    assert numbers_of(copied) == list(range(200))
+    at = f"SELECT count(*) AS rows FROM delta.`{table}` VERSION AS OF 1"
+    counting = cluster.submit(cluster.graph({"id": "count", "sql": at}))
+    [counted] = cluster.wait_for_status(counting, JobStatus.FINISHED, TIMEOUT_S).execution_graph.subtasks()
+    assert read_result(counted.outputs, 10).to_pylist() == [{"rows": 100}]
