@@ -6,9 +6,10 @@ is started when the first test asks for it.
 
 import contextlib
 import gc
+import logging
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,15 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Take away what a test put on the root logger: it writes to the standard error of that test, which is closed behind it."""
+    before = list(logging.root.handlers)
+    result = yield
+    logging.root.handlers[:] = [handler for handler in logging.root.handlers if handler in before]
+    return result
 
 
 @pytest.fixture(scope="session")
