@@ -8,14 +8,14 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from docs.generate import configuration, events, metrics, mutations, schemas, state_machines
+from docs.generate import configuration, events, metrics, protocol_tests, schemas, state_machines
 from docs.generate.page import ROOT, Page
 
 PAGES: Final = (
     Page("configuration.md", configuration.render),
     Page("events.md", events.render),
     Page("metrics.md", metrics.render),
-    Page("mutations.md", mutations.render),
+    Page("protocol-tests.md", protocol_tests.render),
     Page("state-machines.md", state_machines.render),
 )
 """Every page that repeats the code, and so is made of it."""

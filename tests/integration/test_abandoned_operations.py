@@ -84,6 +84,7 @@ def name_of(thread: Path) -> str:
         return ""
 
 
+@pytest.mark.rule("P15")
 def test_a_session_is_released_at_once_though_its_client_was_killed_before_it_took_the_end_of_an_answer(spark: str) -> None:
     session_id = str(uuid.uuid4())
     with client_that(READS_HALF, spark, session_id):
@@ -94,6 +95,7 @@ def test_a_session_is_released_at_once_though_its_client_was_killed_before_it_to
     assert time.monotonic() - began_s < SOON_S
 
 
+@pytest.mark.rule("P15")
 def test_an_operation_that_is_interrupted_while_it_makes_its_answer_is_waited_for_and_not_closed(
     spark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

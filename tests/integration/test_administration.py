@@ -88,6 +88,7 @@ def test_a_topic_deleted_by_somebody_is_created_again_with_another_id(bootstrap:
     assert after[Topic.LOG] == before[Topic.LOG]
 
 
+@pytest.mark.rule("P5a")
 def test_a_log_that_is_missing_beside_topics_that_had_records_is_not_created_again(bootstrap: str, cluster_id: str) -> None:
     ensure_topics(bootstrap, cluster_id, 1)
     connection, log = AdminConnection(bootstrap), topic_name(cluster_id, Topic.LOG)
@@ -102,6 +103,7 @@ def test_a_log_that_is_missing_beside_topics_that_had_records_is_not_created_aga
     assert log not in connection.find_topics()
 
 
+@pytest.mark.rule("P5a")
 def test_an_empty_log_beside_what_leaders_wrote_is_no_new_cluster(bootstrap: str, cluster_id: str) -> None:
     ensure_topics(bootstrap, cluster_id, 1)
     produce(bootstrap, topic_name(cluster_id, Topic.SUBMISSIONS), 1)
@@ -111,6 +113,7 @@ def test_an_empty_log_beside_what_leaders_wrote_is_no_new_cluster(bootstrap: str
         read_state(bootstrap, cluster_id)
 
 
+@pytest.mark.rule("P9")
 @pytest.mark.parametrize(
     ("topic", "partitions", "configuration", "key", "found"),
     [
@@ -145,12 +148,14 @@ def test_watermarks_follow_what_is_produced_and_rows_count_it(bootstrap: str, cl
     assert {row.topic: row.messages for row in describe_topics(bootstrap, cluster_id)}[Topic.SUBMISSIONS] == 5
 
 
+@pytest.mark.rule("P5")
 def test_a_cluster_below_three_replicas_is_said_to_be_single_node(bootstrap: str, cluster_id: str) -> None:
     ensure_topics(bootstrap, cluster_id, 1)
     (warning,) = check_durability(bootstrap, cluster_id, 1)
     assert "single-node" in warning
 
 
+@pytest.mark.rule("P5")
 def test_a_cluster_that_claims_to_be_replicated_and_is_not_is_refused(bootstrap: str, cluster_id: str) -> None:
     ensure_topics(bootstrap, cluster_id, 1)
     with pytest.raises(NotDurable) as caught:
@@ -180,6 +185,7 @@ def test_deleting_the_topics_of_a_cluster_leaves_none_and_can_be_repeated(bootst
     assert describe_topics(bootstrap, cluster_id) == []
 
 
+@pytest.mark.rule("P11")
 def test_an_open_transaction_is_found_with_whose_it_is_and_ended_and_no_other_is(
     bootstrap: str, cluster_id: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -212,6 +218,7 @@ def test_an_open_transaction_is_found_with_whose_it_is_and_ended_and_no_other_is
     elsewhere.commit_transaction(10)
 
 
+@pytest.mark.rule("P11")
 def test_a_broker_that_lets_transactions_hang_for_long_is_named_and_ours_does_not(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert check_transaction_bound(bootstrap) == []
     monkeypatch.setattr(administration, "TRANSACTION_MAX_TIMEOUT_MS", 59_999)

@@ -127,6 +127,7 @@ def get(url: str) -> Any:
         return json.load(answer)
 
 
+@pytest.mark.rule("L8")
 def test_a_secret_is_in_the_process_of_its_task_and_nowhere_else(
     cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

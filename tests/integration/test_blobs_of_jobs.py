@@ -68,6 +68,7 @@ def clean_up_takes(cluster: RunningCluster, key: str) -> None:
     wait_until(lambda: not is_there(cluster, key), f"blob {key} is removed", 120)
 
 
+@pytest.mark.rule("L5")
 def test_an_ended_job_s_code_goes_and_what_another_job_needs_stays_also_after_a_failover(cluster: RunningCluster, tmp_path: Path) -> None:
     address = address_of(cluster)
     put = partial(put_blob, address)

@@ -121,6 +121,7 @@ def subtask(database: str, session: SparkSession) -> Subtask:
     return Subtask(database, session)
 
 
+@pytest.mark.rule("S1")
 def test_a_batch_that_the_next_attempt_repeats_is_not_written_to_the_database_again(subtask: Subtask) -> None:
     first = subtask.sink(1)
     subtask.write(first, 0)
@@ -158,6 +159,7 @@ sink(SparkSession.builder.remote(remote).create().range(first, first + 10), int(
 """
 
 
+@pytest.mark.rule("S1")
 @pytest.mark.parametrize("batch_id", [0, 1])
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_process_that_is_killed_when_it_commits_to_the_database_has_written_its_batch_once_or_not(
@@ -176,6 +178,7 @@ def test_a_process_that_is_killed_when_it_commits_to_the_database_has_written_it
     assert subtask.committed() == list(range(10 * batch_id + 20))
 
 
+@pytest.mark.rule("S2")
 def test_what_an_older_attempt_has_written_is_rolled_back_once_a_newer_one_has_begun(subtask: Subtask) -> None:
     sent, go_on = threading.Event(), threading.Event()
     ended: list[str] = []
@@ -203,6 +206,7 @@ def test_what_an_older_attempt_has_written_is_rolled_back_once_a_newer_one_has_b
     assert subtask.committed() == list(range(20))
 
 
+@pytest.mark.rule("S3")
 def test_what_a_stopped_query_has_sent_is_rolled_back_once_its_attempt_settles_and_the_next_query_goes_on(subtask: Subtask) -> None:
     sent, go_on = threading.Event(), threading.Event()
     ended: list[str] = []
@@ -249,6 +253,7 @@ def test_the_next_job_leaves_out_the_batches_that_its_savepoint_says_are_there(s
     assert subtask.sink(2, query=2, first_batch_id=3).settle(4) == 4
 
 
+@pytest.mark.rule("S2")
 def test_an_older_attempt_that_comes_late_to_the_database_ends_and_leaves_the_newer_one_alone(subtask: Subtask) -> None:
     second = subtask.sink(2)
     subtask.write(second, 0)
@@ -293,6 +298,7 @@ def cluster(bootstrap: str, spark: str, database: str, tmp_path: Path, monkeypat
         yield running
 
 
+@pytest.mark.rule("S1")
 def test_a_stream_into_a_database_counts_each_record_once_though_its_sinks_process_is_killed(
     cluster: RunningCluster, database: str
 ) -> None:
@@ -330,6 +336,7 @@ def test_a_stream_into_a_database_counts_each_record_once_though_its_sinks_proce
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
 
 
+@pytest.mark.rule("S3")
 def test_what_is_fed_all_the_time_is_in_the_database_once_though_three_jobs_stop_in_the_middle(
     cluster: RunningCluster, database: str, tmp_path: Path
 ) -> None:

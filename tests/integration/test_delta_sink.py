@@ -121,6 +121,7 @@ def test_what_was_taken_back_is_known_though_the_log_has_a_checkpoint_of_it(chec
     assert checkpointed.committed() == list(range(20))
 
 
+@pytest.mark.rule("S1")
 def test_a_batch_that_the_next_attempt_repeats_is_not_in_the_table_twice(subtask: Subtask) -> None:
     first = subtask.sink(1)
     subtask.write(first, 0)
@@ -164,6 +165,7 @@ Dies(DeltaSinkSettings(table, writer_id, 1, location))(rows, 0)
 """
 
 
+@pytest.mark.rule("S1")
 @pytest.mark.parametrize("moment", ["in the middle", "after"])
 def test_a_process_that_is_killed_when_it_commits_to_a_table_has_written_its_batch_once_or_not(
     subtask: Subtask, delta_spark: str, tmp_path: Path, moment: str
@@ -199,6 +201,7 @@ def write_slowly(subtask: Subtask, sink: DeltaSink, batch_id: int, directory: Pa
     return thread, ended
 
 
+@pytest.mark.rule("S1")
 def test_of_two_attempts_that_write_a_batch_at_the_same_time_one_does(subtask: Subtask, tmp_path: Path) -> None:
     thread, ended = write_slowly(subtask, subtask.sink(1), 0, tmp_path)
     second = subtask.sink(2)
@@ -211,6 +214,7 @@ def test_of_two_attempts_that_write_a_batch_at_the_same_time_one_does(subtask: S
     assert subtask.committed() == list(range(20))
 
 
+@pytest.mark.rule("S3")
 def test_what_a_stopped_query_has_begun_is_left_out_once_its_attempt_settles_and_the_next_query_writes_it(
     subtask: Subtask, tmp_path: Path
 ) -> None:
@@ -231,6 +235,7 @@ def test_what_a_stopped_query_has_begun_is_left_out_once_its_attempt_settles_and
     assert subtask.committed() == list(range(30))
 
 
+@pytest.mark.rule("S2")
 def test_a_query_that_comes_late_to_a_batch_that_was_taken_back_ends_and_does_not_note_it_as_done(subtask: Subtask) -> None:
     late = subtask.sink(1)
     subtask.write(late, 0)
@@ -257,6 +262,7 @@ def test_the_next_job_leaves_out_the_batches_that_its_savepoint_says_are_in_the_
     assert subtask.committed() == list(range(30, 40))
 
 
+@pytest.mark.rule("S1")
 def test_a_checkpoint_directory_that_does_not_fit_the_table_is_refused(subtask: Subtask) -> None:
     first = subtask.sink(1)
     for batch_id in range(3):
@@ -359,6 +365,7 @@ def cancel(cluster: RunningCluster, job_id: str) -> None:
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
 
 
+@pytest.mark.rule("S1")
 def test_a_table_has_each_record_once_though_the_task_its_sink_and_spark_are_killed(cluster: RunningCluster, tmp_path: Path) -> None:
     topic, table, fed = create_topic(cluster.bootstrap, partitions=2), tmp_path / "table", 0
 
@@ -394,6 +401,7 @@ def test_a_table_has_each_record_once_though_the_task_its_sink_and_spark_are_kil
     assert read_result(counted.outputs, 10).to_pylist() == [{"rows": fed, "numbers": fed}]
 
 
+@pytest.mark.rule("S3")
 def test_what_is_fed_all_the_time_is_in_the_table_once_though_two_jobs_stop_in_the_middle(cluster: RunningCluster, tmp_path: Path) -> None:
     topic, table, fed, ended = create_topic(cluster.bootstrap), tmp_path / "table", 0, threading.Event()
     restore: dict[str, Any] = {}

@@ -161,6 +161,7 @@ def test_exactly_one_leads(elected: Elected) -> None:
     elected.check_goes_on()
 
 
+@pytest.mark.rule("L2")
 def test_a_leader_that_is_killed_is_followed_in_the_next_epoch(elected: Elected) -> None:
     epoch, leader, standby = elected.pair()
     elected.running.kill(leader)

@@ -403,6 +403,7 @@ def _note(lines: list[bytes], _attempt: AttemptId, more: list[bytes]) -> None:
     lines += more
 
 
+@pytest.mark.rule("L4")
 def test_over_the_fall_of_a_leader_results_are_waited_for_and_what_was_done_is_answered_once_more(
     cluster: RunningCluster, dispatcher: DispatcherGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

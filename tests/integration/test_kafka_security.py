@@ -96,6 +96,7 @@ def cluster(broker: SecuredBroker, spark: str, tmp_path_factory: pytest.TempPath
         yield running
 
 
+@pytest.mark.rule("L6")
 def test_a_job_runs_where_everybody_has_the_least_rights(cluster: RunningCluster, broker: SecuredBroker, tmp_path: Path) -> None:
     graph = tmp_path / "noop.json"
     graph.write_text(json.dumps(NOOP), encoding="utf-8")
@@ -206,6 +207,7 @@ def read(bootstrap: str, cluster_id: str) -> set[str]:
     return {name for name, may in found.items() if may}
 
 
+@pytest.mark.rule("L6")
 @pytest.mark.parametrize("name", PEOPLE)
 def test_each_role_writes_and_reads_what_is_its_own_and_nothing_else(name: str, broker: SecuredBroker, topics_only: str) -> None:
     bootstrap, column = become(broker, name), PEOPLE.index(name)

@@ -70,6 +70,7 @@ def subtask(bootstrap: str, session: SparkSession, tmp_path: Path) -> Subtask:
     return Subtask(bootstrap, session, tmp_path)
 
 
+@pytest.mark.rule("S1")
 def test_a_batch_that_is_repeated_by_the_next_attempt_is_not_written_again(subtask: Subtask) -> None:
     first = subtask.sink(1)
     subtask.write(first, 0)
@@ -94,6 +95,7 @@ class Held(KafkaSink):
         assert self.go_on.wait(60)
 
 
+@pytest.mark.rule("S2")
 def test_what_an_older_attempt_had_begun_never_counts_once_a_newer_one_writes(subtask: Subtask) -> None:
     held = Held(subtask.sink(1)._settings)
     ended: list[BaseException] = []
@@ -139,6 +141,7 @@ sink(batch.selectExpr("CAST(to_json(struct(id)) AS BINARY) AS value", *columns),
 """
 
 
+@pytest.mark.rule("S1", "S2")
 @pytest.mark.parametrize("batch_id", [0, 1])
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_sink_that_is_killed_when_it_commits_is_followed_at_once_and_its_batch_counts_once(
@@ -178,6 +181,7 @@ def test_a_batch_for_several_topics_counts_in_all_of_them_or_in_none(
         assert sorted(row["id"] for row in reader.rows) == ids
 
 
+@pytest.mark.rule("S2")
 def test_an_older_attempt_that_begins_late_ends_and_leaves_the_newer_one_alone(subtask: Subtask) -> None:
     second = subtask.sink(2)
     subtask.write(second, 0)
@@ -200,6 +204,7 @@ class Late(KafkaSink):
         return super()._new_producer()
 
 
+@pytest.mark.rule("S3")
 @pytest.mark.parametrize("attempt", [1, 2])
 def test_a_query_that_wakes_after_its_sink_was_settled_for_a_savepoint_writes_nothing(subtask: Subtask, attempt: int) -> None:
     """What it would write is written by the job that begins in the savepoint, under an id that fences nothing of this one."""
@@ -236,6 +241,7 @@ def test_a_checkpoint_directory_that_was_lost_is_noticed_before_anything_is_left
         subtask.write(subtask.sink(2), 0)
 
 
+@pytest.mark.rule("S1")
 def test_a_batch_that_begins_anew_with_other_records_under_a_number_that_was_written_is_noticed(subtask: Subtask) -> None:
     """So it is where a machine falls before its disk has the newest note: what lies between both would be left out."""
     subtask.begin(0, 10)
@@ -258,6 +264,7 @@ def test_a_batch_that_took_longer_than_a_transaction_may_is_said_to_have(bootstr
     thread.join()
 
 
+@pytest.mark.rule("P15")
 def test_a_sink_whose_task_is_not_heard_of_writes_no_more(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     said = "spark.eventflink.test.clientHeartbeat"  # The setting itself changes: this session is kept alive.
     monkeypatch.setattr(client_watch, "HEARTBEAT_SETTING", said)

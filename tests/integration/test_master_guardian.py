@@ -42,6 +42,7 @@ def second_leads(fold: Fold) -> bool:
     return fold.acceptance.leader_id.startswith("second-")
 
 
+@pytest.mark.rule("L2a")
 def test_kill_9_of_the_leader_is_told_by_its_guardian_and_no_standby_waits_for_the_lease(cluster: RunningCluster) -> None:
     cluster.start_standby("second", **NO_LEASE)
     guardian, led = guardian_of(cluster.processes["first"]), cluster.state().acceptance.epoch
@@ -53,6 +54,7 @@ def test_kill_9_of_the_leader_is_told_by_its_guardian_and_no_standby_waits_for_t
     assert cluster.state().acceptance.epoch == led + 1
 
 
+@pytest.mark.rule("L2")
 def test_the_first_master_of_a_cluster_waits_for_no_lease(bootstrap: str, cluster_id: str, tmp_path: Path) -> None:
     """Nobody has led, so nobody can hold one; a second master at the same time is a standby."""
     cluster = RunningCluster(bootstrap, cluster_id, tmp_path, **NO_LEASE)
@@ -62,6 +64,7 @@ def test_the_first_master_of_a_cluster_waits_for_no_lease(bootstrap: str, cluste
     cluster.close()
 
 
+@pytest.mark.rule("L2a")
 def test_a_leader_that_ends_by_an_error_has_its_guardian_say_so(bootstrap: str, cluster_id: str, tmp_path: Path) -> None:
     """Nobody resigns for it, so the standby would wait for the lease."""
     driver = {"resourcemanager.driver": "tests.support.quitting_driver:QuittingDriver"}
@@ -89,6 +92,7 @@ def test_a_guardian_that_is_killed_is_replaced_and_the_new_one_knows_who_leads(c
     cluster.wait_for(second_leads, "second leads")
 
 
+@pytest.mark.rule("L2a")
 def test_without_its_guardian_the_leader_is_followed_after_the_lease(cluster: RunningCluster) -> None:
     cluster.start_standby("second")
     guardian = guardian_of(cluster.processes["first"])
@@ -103,6 +107,7 @@ def test_without_its_guardian_the_leader_is_followed_after_the_lease(cluster: Ru
     assert cluster.state().acceptance.epoch == 2
 
 
+@pytest.mark.rule("P10")
 @pytest.mark.parametrize(("job_id", "line"), [("deadly", "LeaderDeathReported"), ("hanging", "LeaderHangReported")])
 def test_an_input_at_which_masters_die_or_hang_costs_two_of_them_and_is_refused_by_the_third(
     bootstrap: str, tmp_path: Path, job_id: str, line: str

@@ -228,6 +228,7 @@ def test_a_bounded_stream_reads_an_edge_when_all_was_written(cluster: RunningClu
     wait_until(lambda: not work.has_topic(), "the topic is removed")
 
 
+@pytest.mark.rule("S3")
 def test_jobs_one_after_the_other_begin_in_savepoints_and_what_was_on_the_edge_counts_once(cluster: RunningCluster, tmp_path: Path) -> None:
     """Each is stopped in the middle of its batches, wherever that is, the first after a savepoint with which it went on."""
     work = Work(cluster, "count_numbers", {"ship": "hash", "keys": ["key"], "partitions": 3}, parallelism=2)
@@ -260,6 +261,7 @@ def test_jobs_one_after_the_other_begin_in_savepoints_and_what_was_on_the_edge_c
     work.cancel()
 
 
+@pytest.mark.rule("S3")
 def test_a_reader_whose_next_batch_is_far_away_reads_the_rest_when_its_job_stops(cluster: RunningCluster, tmp_path: Path) -> None:
     work = Work(cluster, "count_numbers", {}, trigger={"processing_time_ms": 3_600_000})
     work.wait_for_starts(2)

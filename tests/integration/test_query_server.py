@@ -82,6 +82,7 @@ def commands(cluster: RunningCluster, capsys: pytest.CaptureFixture[str], caplog
     return Commands(cluster, capsys, caplog)
 
 
+@pytest.mark.rule("L4")
 def test_leader_and_standby_answer_alike_and_as_the_log_at_the_offset_they_name(cluster: RunningCluster) -> None:
     at = addresses(cluster)
     assert set(at) == {"first", "second"}
@@ -94,6 +95,7 @@ def test_leader_and_standby_answer_alike_and_as_the_log_at_the_offset_they_name(
     assert roles == {"LEADER", "STANDBY"}
 
 
+@pytest.mark.rule("L4")
 def test_what_was_accepted_before_the_question_is_in_every_linearizable_answer(cluster: RunningCluster) -> None:
     at = addresses(cluster)
     for number in range(5):
@@ -160,6 +162,7 @@ def told(cluster: RunningCluster, commands: Commands) -> dict[str, Any]:
     return answers | {"list": listed, "status": shown, "cluster": commands.json("status")}
 
 
+@pytest.mark.rule("L4")
 def test_whoever_asks_gets_the_same_answer_whatever_runs(
     cluster: RunningCluster, commands: Commands, caplog: pytest.LogCaptureFixture
 ) -> None:

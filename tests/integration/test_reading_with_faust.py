@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+import pytest
 from confluent_kafka import Message, Producer
 
 from eventflink.entrypoint.faust_application import FaustApplication
@@ -51,6 +52,7 @@ async def _running(reading: _Reading) -> AsyncIterator[_Reading]:
         await reading.application.stop()
 
 
+@pytest.mark.rule("L3")
 def test_a_pause_in_the_middle_of_what_was_fetched_loses_nothing(bootstrap: str, cluster_id: str) -> None:
     """A flood larger than an inbox: the leader pauses the topic again and again, and continues where it stopped."""
     ensure_topics(bootstrap, cluster_id)
@@ -99,6 +101,7 @@ def test_a_paused_topic_is_not_read_on_until_it_is_resumed_and_others_are(bootst
     asyncio.run(scenario())
 
 
+@pytest.mark.rule("L3")
 def test_while_an_agent_waits_its_topic_is_held_within_bounds_and_another_is_read(bootstrap: str, cluster_id: str) -> None:
     """As where a schema is fetched behind a flood. What waits in the process is what was handed out, and no more (L3)."""
     ensure_topics(bootstrap, cluster_id)
@@ -135,6 +138,7 @@ def _waiting_batches(application: FaustApplication) -> list[int]:
     return [len(batch) for queue in queues for batch in queue._queue]
 
 
+@pytest.mark.rule("P11")
 def test_what_a_transaction_aborted_never_reaches_an_agent(bootstrap: str, cluster_id: str) -> None:
     ensure_topics(bootstrap, cluster_id)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": cluster_id})
@@ -155,6 +159,7 @@ def test_what_a_transaction_aborted_never_reaches_an_agent(bootstrap: str, clust
     assert asyncio.run(scenario()) == [2]
 
 
+@pytest.mark.rule("P11")
 def test_what_lies_behind_an_open_transaction_is_counted_and_comes_in_order_when_it_ends(bootstrap: str, cluster_id: str) -> None:
     ensure_topics(bootstrap, cluster_id)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": cluster_id})

@@ -31,6 +31,7 @@ def test_a_master_does_not_read_a_topic_that_is_not_the_one_its_cursor_was_bound
     delete_topics(bootstrap, name)
 
 
+@pytest.mark.rule("P9")
 def test_a_running_master_ends_when_an_inbound_topic_is_created_again(bootstrap: str, tmp_path: Path) -> None:
     """However many records there are in the new one: none of them is where the cursor says."""
     name = f"test-{uuid.uuid4().hex[:12]}"

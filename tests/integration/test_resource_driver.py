@@ -87,6 +87,7 @@ def test_a_task_goes_on_when_the_master_that_had_its_worker_started_is_killed(cl
     assert not events(cluster, WorkerRequestFailed)
 
 
+@pytest.mark.rule("L5")
 def test_an_orphan_is_stopped_and_a_worker_that_died_without_a_leader_is_replaced(cluster: RunningCluster) -> None:
     cluster.start_master("first")
     gate = cluster.directory / "task"

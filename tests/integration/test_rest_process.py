@@ -197,6 +197,7 @@ def write_again(cluster: RunningCluster, topic: Topic) -> None:
     assert not producer.flush(30)
 
 
+@pytest.mark.rule("L6")
 def test_off_loopback_who_has_a_token_is_let_in_over_tls_and_stands_in_the_log(unharmed: RunningCluster, tmp_path: Path) -> None:
     tokens, certificates = tokens_of_three(tmp_path), Certificates(tmp_path / "tls")
     protected: dict[str, Any] = {

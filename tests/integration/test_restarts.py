@@ -252,6 +252,7 @@ def test_an_output_that_is_deleted_before_it_is_read_is_written_again(cluster: R
     assert f"input 'numbers' has lost what subtask 1 published: {location}" in exception["cause"]["message"]
 
 
+@pytest.mark.rule("P15")
 def test_the_next_attempt_ends_first_what_one_on_a_lost_host_computes_in_a_spark_that_both_use(
     cluster: RunningCluster, spark: str, tmp_path: Path
 ) -> None:

@@ -244,6 +244,7 @@ def _wait_beyond_the_wait(events: Events) -> None:
     events.wait_for(lambda: _decided_at(events.all[-1]) > until, "decisions behind the wait")
 
 
+@pytest.mark.rule("P19")
 def test_masters_and_task_executors_are_upgraded_and_rolled_back_under_load_and_nothing_is_lost_or_run_twice(cluster: Upgrade) -> None:
     events, earlier, later = cluster.events, cluster.earlier, cluster.later
     with Load(cluster) as load:

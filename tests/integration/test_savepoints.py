@@ -72,6 +72,7 @@ def refusal_of(cluster: RunningCluster, job_id: str) -> str:
     return str(wait_until(causes, "it is refused", SPARK_TIMEOUT_S)[0])
 
 
+@pytest.mark.rule("S3")
 def test_what_is_fed_all_the_time_is_copied_once_by_three_jobs_one_after_the_other(cluster: RunningCluster, tmp_path: Path) -> None:
     """Each is stopped in the middle of its batches, wherever that is."""
     work = Work(cluster)
@@ -187,6 +188,7 @@ def test_a_job_is_cancelled_or_drained_with_a_savepoint(
     work.cancel(third)
 
 
+@pytest.mark.rule("S3")
 def test_when_a_savepoint_cannot_be_written_the_stream_goes_on(cluster: RunningCluster, tmp_path: Path) -> None:
     work = Work(cluster)
     work.feed()
@@ -208,6 +210,7 @@ def test_when_a_savepoint_cannot_be_written_the_stream_goes_on(cluster: RunningC
     work.cancel(job_id)
 
 
+@pytest.mark.rule("S3")
 def test_the_task_and_the_leader_are_killed_in_a_savepoint_and_what_follows_is_right(cluster: RunningCluster, tmp_path: Path) -> None:
     work = Work(cluster)
     work.feed()

@@ -74,6 +74,7 @@ def _kill_the_leader(cluster: RunningCluster, successor: str) -> None:
     cluster.start_standby(successor)
 
 
+@pytest.mark.rule("P21")
 def test_each_instant_has_its_job_once_over_killed_leaders(
     cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

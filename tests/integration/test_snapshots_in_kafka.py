@@ -194,6 +194,7 @@ def test_a_snapshot_of_a_log_that_was_deleted_shows_that_this_one_is_not_it(cell
     cell.check()
 
 
+@pytest.mark.rule("P5a")
 def test_a_snapshot_of_records_that_are_gone_stops_every_reader_until_an_operator_accepts_the_end(cell: Cell) -> None:
     cell.take()
     fold = read_state(*cell.reach)
@@ -211,6 +212,7 @@ def test_a_snapshot_of_records_that_are_gone_stops_every_reader_until_an_operato
     cell.take()
 
 
+@pytest.mark.rule("P5a")
 def test_a_snapshot_of_other_records_stops_every_reader_until_an_operator_accepts_the_end(cell: Cell, second_id: str) -> None:
     """The log has lost its end, and has grown past the snapshot since."""
     lost = ScriptedCluster()
@@ -310,6 +312,7 @@ def test_stale_snapshots_are_removed_but_never_the_newest_confirmed_nor_one_in_t
     assert find_snapshot(*cell.reach) is None
 
 
+@pytest.mark.rule("P3a")
 def test_what_has_no_seal_takes_no_snapshot_out_of_the_list(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not listed as whole is removed."""
     monkeypatch.setenv("SECRET_OF_THE_CELL", "s" * MIN_LENGTH)
@@ -335,12 +338,14 @@ def test_a_snapshot_is_confirmed_by_another_who_folded_the_log_without_it(cell: 
     assert [e.snapshot_id for e in cell.events(SnapshotConfirmed)] == [first, second]
 
 
+@pytest.mark.rule("P18")
 def test_who_took_a_snapshot_cannot_confirm_it(cell: Cell) -> None:
     cell.confirm(cell.take(), master_id="master-1")
     assert cell.events(SnapshotConfirmed) == []
     assert cell.events(RequestRejected)[-1].code == "NotAnotherMaster"
 
 
+@pytest.mark.rule("P18")
 def test_a_snapshot_that_is_not_what_the_log_leads_to_is_refuted(cell: Cell) -> None:
     """Whoever wrote it had a fault: every check sum of it is right."""
     wrong = read_state(*cell.reach)
@@ -363,6 +368,7 @@ def test_a_snapshot_that_is_not_what_the_log_leads_to_is_refuted(cell: Cell) -> 
     assert subprocess.run([*SNAPSHOTTER, "confirm", *arguments, "absent"], check=False, timeout=120).returncode == REFUTED
 
 
+@pytest.mark.rule("P18")
 def test_the_log_is_trimmed_only_behind_a_confirmed_snapshot_and_the_cluster_goes_on(cell: Cell) -> None:
     unconfirmed = cell.take()
     with pytest.raises(NotConfirmed, match=unconfirmed):

@@ -175,6 +175,7 @@ def started(cluster: RunningCluster, job_id: str, attempt: int) -> bool:
     return any(isinstance(event, StreamStarted) and event.attempt == attempt for event in cluster.events_of(job_id))
 
 
+@pytest.mark.rule("S1")
 def test_a_task_that_is_killed_in_the_middle_is_followed_and_nothing_is_lost_or_repeated(running_copy: RunningCopy) -> None:
     attempt = running_copy.attempt()
     running_copy.feed()
@@ -186,6 +187,7 @@ def test_a_task_that_is_killed_in_the_middle_is_followed_and_nothing_is_lost_or_
     running_copy.check()
 
 
+@pytest.mark.rule("S1")
 def test_the_process_that_writes_the_sink_is_killed(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     running_copy.feed()
     time.sleep(0.1)
@@ -195,6 +197,7 @@ def test_the_process_that_writes_the_sink_is_killed(running_copy: RunningCopy, c
     running_copy.check()
 
 
+@pytest.mark.rule("S1")
 def test_spark_is_killed_and_a_topic_and_a_directory_have_each_record_once(
     running_copy: RunningCopy, cluster: RunningCluster, tmp_path: Path
 ) -> None:
@@ -240,6 +243,7 @@ def test_the_leader_is_killed_and_no_query_notices(running_copy: RunningCopy, cl
     running_copy.check()
 
 
+@pytest.mark.rule("S1")
 def test_the_task_executor_is_killed(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     running_copy.feed()
     cluster.kill("tm")
@@ -322,6 +326,7 @@ def end_offsets(cluster: RunningCluster, topic: str) -> dict[int, int]:
     return ends
 
 
+@pytest.mark.rule("S2")
 def test_a_task_executor_that_was_frozen_and_comes_back_writes_nothing_twice(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     """As one that was cut off from Kafka: it is declared lost, and another runs the next attempt; its query goes on until then."""
     spark = cluster.spark_processes()
@@ -344,6 +349,7 @@ def test_a_task_executor_that_was_frozen_and_comes_back_writes_nothing_twice(run
     assert running_copy.attempt() == attempt + 1
 
 
+@pytest.mark.rule("P15")
 def test_a_stream_whose_client_is_gone_ends_by_itself(spark: str, tmp_path: Path) -> None:
     client = (
         "import sys, os\n"

@@ -296,6 +296,7 @@ def test_a_life_from_registration_to_disconnection(cell: Cell) -> None:
     assert not [r for r in cell.reports if isinstance(r, TaskManagerDeath)]
 
 
+@pytest.mark.rule("P12")
 def test_its_own_partition_alone_is_read_and_what_is_for_others_there_is_not_decoded_though_the_topic_grows(cell: Cell) -> None:
     cell.register()
     for key in ("another", "tm"):
@@ -429,6 +430,7 @@ def test_a_forgotten_instance_ends_its_tasks_and_comes_back_as_another(cell: Cel
     assert cell.wait_for_state(attempt(2), ExecutionState.FINISHED, 60).instance_id == cell.instance_id
 
 
+@pytest.mark.rule("P17")
 def test_a_frozen_task_executor_fences_itself_when_it_wakes_up(cell: Cell) -> None:
     """The master has held it for lost meanwhile: its tasks end, and it comes back as a new instance (P14, P17)."""
     cell.register()
@@ -441,6 +443,7 @@ def test_a_frozen_task_executor_fences_itself_when_it_wakes_up(cell: Cell) -> No
     assert is_gone(task)
 
 
+@pytest.mark.rule("P14")
 def test_a_task_executor_that_kafka_does_not_answer_fences_itself_in_time_and_comes_back(cluster_id: str, tmp_path: Path) -> None:
     """A broker of its own is frozen: no heartbeat is acknowledged, so the tasks end before a master could start them elsewhere (P14)."""
     with EmbeddedBroker(tmp_path / "broker") as broker:
@@ -469,6 +472,7 @@ def test_one_id_is_one_task_executor(cell: Cell) -> None:
     assert cell.process.poll() is None
 
 
+@pytest.mark.rule("P15")
 def test_what_a_dead_task_and_a_dead_task_executor_left_on_spark_is_ended(cell: Cell, tmp_path: Path) -> None:
     """No operation is left on a server that others use, too: this test holds a lease of it, as another TaskExecutor would."""
     with SparkLease(tmp_path / "data" / "run"):

@@ -86,6 +86,7 @@ def test_a_task_has_named_environment_variables_only(host: Host) -> None:
     assert not [name for name in environment if name.startswith(("FSSPEC_", "PYTEST_"))]
 
 
+@pytest.mark.rule("L8")
 def test_a_task_is_given_the_secret_that_its_job_names_and_nothing_that_it_says_has_it(host: Host) -> None:
     secret = "hush\n'hush'"
     (host.directory / "db").write_text(secret, encoding="utf-8")
@@ -414,6 +415,7 @@ def test_a_fork_server_that_is_killed_takes_its_tasks_along_and_is_told(host: Ho
     assert host.finish("noop") == ()
 
 
+@pytest.mark.rule("P14")
 def test_a_task_that_is_told_to_end_while_the_fork_server_loads_never_begins(host: Host, tmp_path: Path) -> None:
     """Its TaskExecutor may have fenced itself, and be declared lost before anything is loaded (P14)."""
     inbox: queue.Queue[object] = queue.Queue()
@@ -460,6 +462,7 @@ time.sleep(3600)
 """
 
 
+@pytest.mark.rule("P15")
 def test_kill_9_of_the_owner_leaves_no_process(host: Host, tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
         assert owner.stdin is not None

@@ -162,6 +162,7 @@ def test_an_offset_that_is_not_there_any_more_ends_the_reading(
     assert taken.values == [b"5", b"6", b"7", b"8", b"9"]
 
 
+@pytest.mark.rule("P3b")
 def test_transactions_of_strangers_in_the_log_hold_nobody_up_and_leave_offsets_that_are_empty(
     bootstrap: str, cluster_id: str, log: str, produce: Callable[..., None]
 ) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import uuid
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import NewTopic
 
 from eventflink.events.topics import Topic, topic_name
@@ -47,6 +48,7 @@ async def _lose_the_end_below_an_observer(cluster: RunningCluster, kept: int, kn
     await observer.stop()
 
 
+@pytest.mark.rule("P5a")
 def test_a_log_that_loses_its_end_stops_masters_until_an_operator_accepts_what_is_left(bootstrap: str, tmp_path: Path) -> None:
     """Or brings it into a new cluster; as docs/operating.md says."""
     name = f"test-{uuid.uuid4().hex[:12]}"

@@ -141,6 +141,7 @@ def test_the_confluent_wire_format_is_taken_with_a_registry(cluster: RunningClus
     assert "404" in letter.reason
 
 
+@pytest.mark.rule("P11")
 def test_an_aborted_transactional_submission_never_runs(cluster: RunningCluster) -> None:
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"t-{uuid.uuid4().hex}"})
     producer.init_transactions(30)
@@ -157,6 +158,7 @@ def test_an_aborted_transactional_submission_never_runs(cluster: RunningCluster)
     assert aborted not in cluster.state().master.dispatcher.jobs
 
 
+@pytest.mark.rule("P11")
 def test_a_transaction_that_holds_others_up_for_too_long_is_ended_by_the_leader(cluster: RunningCluster) -> None:
     hanging = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"hangs-{uuid.uuid4().hex}"})
     hanging.init_transactions(30)
@@ -172,6 +174,7 @@ def test_a_transaction_that_holds_others_up_for_too_long_is_ended_by_the_leader(
     assert job_ids[0] not in cluster.state().master.dispatcher.jobs
 
 
+@pytest.mark.rule("P3b")
 def test_what_strangers_write_to_the_log_stops_no_master(cluster: RunningCluster) -> None:
     """Garbage, transactions that were committed and aborted, and one that is open all the while."""
     log = topic_name(cluster.cluster_id, Topic.LOG)
@@ -238,6 +241,7 @@ BAD_SUBMISSIONS = {
 }
 
 
+@pytest.mark.rule("P7")
 @pytest.mark.parametrize("name", BAD_SUBMISSIONS)
 def test_bad_submissions_become_dead_letters_that_say_what_and_where(cluster: RunningCluster, name: str) -> None:
     value, reason = BAD_SUBMISSIONS[name]

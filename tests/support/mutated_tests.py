@@ -4,30 +4,24 @@ Each test runs in a process of its own, forked after everything was imported, th
 imported. A line each says what pytest ended with: 1 is a test that failed, so the mutation was found; 0 is one that was not.
 """
 
-import ast
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.named_tests import ROOT, named_tests
+
 AT_ONCE = 2
 TEST_TIMEOUT_S = 60
 
 
-@cache
 def nodes() -> dict[str, str]:
     """Return the node of every test by its name; the names of tests are laws, and each is said once."""
-    return {
-        name: f"{path.relative_to(ROOT)}::{inner}"
-        for path in sorted((ROOT / "tests").rglob("test_*.py"))
-        for name, inner in _tests(ast.parse(path.read_text(encoding="utf-8")).body, "")
-    }
+    return {test.name: test.node for test in named_tests()}
 
 
 def exit_codes(pairs: Mapping[str, str], **environment: str) -> dict[str, int]:
@@ -38,14 +32,6 @@ def exit_codes(pairs: Mapping[str, str], **environment: str) -> dict[str, int]:
     )
     print(finished.stdout, finished.stderr)
     return {mutation: int(code) for mutation, code in (line.split() for line in finished.stdout.splitlines())}
-
-
-def _tests(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, str]]:
-    for statement in body:
-        if isinstance(statement, ast.ClassDef):
-            yield from _tests(statement.body, f"{prefix}{statement.name}::")
-        elif isinstance(statement, ast.FunctionDef) and statement.name.startswith("test_"):
-            yield statement.name, prefix + statement.name
 
 
 def _run(mutation: str, test: str, output: Path) -> int:

@@ -42,6 +42,7 @@ def test_each_topic_has_who_writes_and_who_reads_it() -> None:
     assert read == set(Topic) - {Topic.DEAD_LETTERS} | may(Grantee.AUDITOR, "Read")
 
 
+@pytest.mark.rule("L6")
 def test_only_masters_write_what_masters_say() -> None:
     for topic in (Topic.LOG, Topic.DEPLOYMENTS, Topic.REPLIES, Topic.LEADERSHIP, Topic.SNAPSHOTS, Topic.DEAD_LETTERS):
         assert [role for role in Grantee if topic in may(role, "Write")] == [Grantee.MASTER], topic

@@ -55,6 +55,7 @@ def test_a_rejection_says_why() -> None:
     ]
 
 
+@pytest.mark.rule("P3b")
 @pytest.mark.parametrize("first_offset", [0, 1])
 def test_a_record_that_no_master_wrote_is_an_entry_that_does_not_count(first_offset: int) -> None:
     """Whether the log is whole or was trimmed; what comes behind it is judged as without it."""

@@ -143,6 +143,7 @@ def test_an_upload_after_the_plan_keeps_the_blob_where_it_is(store: BlobStore) -
     assert store.get(key) == b"a"
 
 
+@pytest.mark.rule("L5")
 def test_an_upload_in_the_very_moment_of_the_condemnation_lives_for_a_whole_grace_period(
     store: BlobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +164,7 @@ def test_an_upload_in_the_very_moment_of_the_condemnation_lives_for_a_whole_grac
     assert run(store, blob_key(b"a")) == ["restore"]
 
 
+@pytest.mark.rule("L5")
 def test_an_upload_in_the_very_moment_of_the_deletion_is_not_touched(store: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
     key = upload(store)
     grow_old(store)

@@ -135,6 +135,7 @@ def _says(registry: Registry, schema: str) -> str:
     return str(refused.value)
 
 
+@pytest.mark.rule("P10")
 def test_ten_bytes_of_a_registry_s_schema_stop_no_master() -> None:
     """They say a million nulls here, and could say more than any memory holds; the schema is refused before they are decoded."""
     with running_registry() as registry:

@@ -51,6 +51,7 @@ def files_of(path: Path) -> list[str]:
     return sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if not file.is_dir())
 
 
+@pytest.mark.rule("L5")
 @pytest.mark.parametrize("link", ["job", "job/vertex", "job/vertex/out/0"])
 @pytest.mark.parametrize("kept", [(), ("job/vertex/out/0/attempt-1",)])
 def test_clean_up_removes_nothing_behind_a_link_wherever_a_task_has_put_it(tmp_path: Path, link: str, kept: tuple[str, ...]) -> None:
@@ -65,6 +66,7 @@ def test_clean_up_removes_nothing_behind_a_link_wherever_a_task_has_put_it(tmp_p
     assert (working / "job").exists() == bool(kept)
 
 
+@pytest.mark.rule("L5")
 def test_a_directory_that_becomes_a_link_while_it_is_emptied_leads_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     working, victim = tmp_path / "working", tmp_path / "victim"
     make(victim, "inner/precious")

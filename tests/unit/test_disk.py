@@ -42,6 +42,7 @@ def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert find_fault(tmp_path / "gone").startswith(f"{tmp_path}/gone: No such file or directory (what is free is not known: ")
 
 
+@pytest.mark.rule("L7")
 def test_a_full_disk_and_a_read_only_one_say_so(tmp_path: Path) -> None:
     usable, small, full, read_only = run_on_small_disk(tmp_path, LOOK)
     assert usable == ""

@@ -30,6 +30,7 @@ def put_directory(log: Path, _secret: Path) -> None:
     log.mkdir()
 
 
+@pytest.mark.rule("L5")
 @pytest.mark.parametrize("put", [link_file, link_folder, put_pipe, put_directory])
 def test_what_a_task_puts_in_the_place_of_its_log_is_neither_sent_nor_waited_for(tmp_path: Path, put: Callable[[Path, Path], None]) -> None:
     logs, secret = tmp_path / "logs", tmp_path / "elsewhere" / "secret"

@@ -28,6 +28,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
     made.close()
 
 
+@pytest.mark.rule("P10")
 def test_a_law_holds_for_every_case_of_the_corpus(target: Target) -> None:
     # What is a case without a secret is one with it: nobody has sealed that.
     names = (target.name, target.name.removeprefix("sealed_"))
@@ -43,6 +44,7 @@ def test_a_law_holds_whatever_is_written_for_long(target: Target) -> None:
     assert run(target, SOAK_SEED, SOAK_SECONDS / len(TARGETS)).inputs > 0
 
 
+@pytest.mark.rule("P10")
 @pytest.mark.timeout(300 + SECONDS)
 def test_a_law_holds_whatever_is_written(target: Target) -> None:
     assert run(target, SEED, SECONDS / len(TARGETS)).inputs > 0

@@ -192,6 +192,7 @@ def test_a_watch_remembers_over_its_looks_what_it_has_seen() -> None:
     assert watch.start(low=0, high=3) == 3
 
 
+@pytest.mark.rule("L2")
 @pytest.mark.parametrize("epoch", [4, 2**62])
 def test_an_epoch_that_was_never_granted_hides_the_leader_for_some_heartbeats_only(epoch: int) -> None:
     """A record that is forged, or that a fault of memory has changed, was the last one when the client asked."""
@@ -202,6 +203,7 @@ def test_an_epoch_that_was_never_granted_hides_the_leader_for_some_heartbeats_on
     assert [heartbeat is None for heartbeat in seen] == [True] * (ALONE_HEARTBEATS - 1) + [False] * 3
 
 
+@pytest.mark.rule("L2")
 def test_a_leader_that_is_said_to_have_resigned_and_goes_on_is_found() -> None:
     watch = LeaderWatch()
     watch.start(low=0, high=0)
@@ -210,6 +212,7 @@ def test_a_leader_that_is_said_to_have_resigned_and_goes_on_is_found() -> None:
     assert [heartbeat is None for heartbeat in seen] == [True] * (ALONE_HEARTBEATS - 1) + [False] * 3
 
 
+@pytest.mark.rule("L2")
 def test_a_leader_that_was_deposed_and_goes_on_beside_its_successor_is_none() -> None:
     watch = LeaderWatch()
     watch.start(low=0, high=0)

@@ -89,6 +89,7 @@ def test_two_attempts_under_one_allocation_have_a_slot_each_or_none() -> None:
     assert str(A) in refusal.reason
 
 
+@pytest.mark.rule("P16")
 @pytest.mark.parametrize("slot_index", [0, 7])
 def test_an_attempt_that_is_known_under_another_allocation_is_refused_by_the_one_that_is_named(slot_index: int) -> None:
     """Whether what was deployed first runs or was refused: who decided the other one would else wait for its answer for ever."""

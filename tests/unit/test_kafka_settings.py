@@ -66,6 +66,7 @@ def test_a_role_has_the_settings_of_all_and_over_them_its_own() -> None:
     assert settings_of_role(settings, KafkaRole.JOBMANAGER) == common | {"client.rack": "r1"}
 
 
+@pytest.mark.rule("L6")
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
@@ -94,6 +95,7 @@ def test_settings_for_no_cluster_are_refused() -> None:
         build_configuration({"kafka.client.id": "x"}, "f")
 
 
+@pytest.mark.rule("L6")
 def test_the_settings_of_one_kafka_go_to_no_other(secret: str) -> None:
     use_settings(KAFKA, configured(security_protocol="SASL_SSL", sasl_username="me", sasl_password=secret))
     assert client_settings(KAFKA)["sasl.password"] == SECRET

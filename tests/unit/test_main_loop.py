@@ -72,6 +72,7 @@ def _kinds(actions: Sequence[DriverAction]) -> list[type[DriverAction]]:
     return [type(action) for action in actions]
 
 
+@pytest.mark.rule("P12")
 def test_the_fork_server_loads_while_nothing_is_sent_before_no_effect_can_be_missed() -> None:
     driver = Driver()
     assert driver.loop.wait_ms(driver.now_ms) == 0

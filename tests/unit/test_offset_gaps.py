@@ -33,6 +33,7 @@ def test_where_nothing_is_missing_nobody_is_asked() -> None:
     assert asked.questions == []
 
 
+@pytest.mark.rule("P3b")
 def test_an_offset_without_a_record_is_handed_on_empty() -> None:
     asked = Asked(5, 0, 2, 4)
     gaps = OffsetGaps(0, asked)
@@ -40,6 +41,7 @@ def test_an_offset_without_a_record_is_handed_on_empty() -> None:
     assert gaps.next_offset == 3
 
 
+@pytest.mark.rule("P3")
 def test_a_record_that_the_reader_missed_is_not_taken_for_one_that_is_not_there() -> None:
     asked = Asked(5, 0, 1, 2, 4)
     assert read(OffsetGaps(0, asked), 0, 2) == [0, 2]
@@ -60,6 +62,7 @@ def test_behind_the_last_record_offsets_are_empty_up_to_the_position_of_the_read
     assert list(gaps.before(6)) == []
 
 
+@pytest.mark.rule("P3b")
 def test_what_an_answer_does_not_reach_is_not_known() -> None:
     gaps = OffsetGaps(3, Asked(5))
     assert list(gaps.before(6)) == []

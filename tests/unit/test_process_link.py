@@ -123,6 +123,7 @@ def test_while_a_fork_server_is_being_ended_the_loop_continues(executor: Executo
     assert not executor.link.process_ids()
 
 
+@pytest.mark.rule("P15")
 def test_what_dead_fork_servers_left_is_released_while_the_client_of_spark_is_still_loaded(
     executor: Executor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,48 +1,62 @@
-"""docs/protocol.md is whole: each rule says where it is in the code, which tests show it, and which mutations break it and are found."""
+"""docs/protocol.md is whole: each rule says where it is in the code, tests show it, and mutations break it and are found.
+
+Tests name the rules that they show by `@pytest.mark.rule`, mutations by `@breaks`.
+"""
 
 import re
 from pathlib import Path
 
 import pytest
 
+from docs.generate.protocol_tests import Rule, rules
 from tests.support.mutated_tests import exit_codes, nodes
+from tests.support.named_tests import named_tests, showing
 from tests.unit.simulation_mutations import FOUND_BY, FOUND_BY_TEST, MUTATIONS
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
-
-_RULE = re.compile(r"^### ([PLSC]\d+a?) [^\n]+\n(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
-RULES = {name: " ".join(text.split()) for name, text in _RULE.findall(PAGE)}
+RULES = pytest.mark.parametrize("rule", rules().values(), ids=lambda rule: rule.number)
 
 
-def named(rule: str, label: str) -> list[str]:
-    """Return what the list of a rule with that label names, in backticks."""
-    found = re.search(rf"- {label}: (.*?)(?= - \w+: |$)", RULES[rule])
-    return re.findall(r"`([^`]+)`", found.group(1)) if found else []
+def test_every_rule_of_the_page_is_read() -> None:
+    page = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    assert list(rules()) == re.findall(r"^### (\S+)", page, re.MULTILINE)
 
 
 def test_every_rule_that_the_code_speaks_of_is_on_the_page() -> None:
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "eventflink").rglob("*.py"))
-    spoken_of = {rule for group in re.findall(r"\(([PLSC]\d+a?(?:, [PLSC]\d+a?)*)\)", sources) for rule in group.split(", ")}
+    spoken_of = {rule for group in re.findall(r"\(([PLSC]\d+[a-z]?(?:, [PLSC]\d+[a-z]?)*)\)", sources) for rule in group.split(", ")}
     assert len(spoken_of) > 20
-    assert spoken_of <= set(RULES)
+    assert spoken_of <= set(rules())
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_says_where_it_is_and_names_tests_that_exist(rule: str) -> None:
-    assert named(rule, "Code")
-    assert named(rule, "Tests")
-    assert set(named(rule, "Tests")) <= set(nodes())
+def test_a_marker_names_rules_that_exist_each_once() -> None:
+    assert [test.node for test in named_tests() if not {*test.rules} <= {*rules()} or len({*test.rules}) < len(test.rules)] == []
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_names_its_mutations_and_one_of_them_at_least_is_found(rule: str) -> None:
-    assert sorted(named(rule, "Mutations")) == sorted(name for name, mutation in MUTATIONS.items() if mutation.rule == rule)
-    assert {*named(rule, "Mutations")} & {*FOUND_BY, *FOUND_BY_TEST}
+@RULES
+def test_a_rule_says_where_it_is_and_links_to_what_shows_it(rule: Rule) -> None:
+    (code,) = re.findall(r"^- Code: (.*?)(?=^- )", rule.text, re.MULTILINE | re.DOTALL)
+    assert re.search(r"`[^`]+`", code)
+    assert re.findall(r"\(generated/protocol-tests\.md#(\w+)\)", rule.text) == [rule.number.lower()]
 
 
-def test_a_test_that_finds_a_mutation_is_named_by_its_rule() -> None:
-    assert [name for name, test in FOUND_BY_TEST.items() if test not in named(MUTATIONS[name].rule, "Tests")] == []
+@RULES
+def test_a_test_shows_the_rule(rule: Rule) -> None:
+    assert showing(rule.number)
+
+
+@RULES
+def test_a_mutation_breaks_the_rule_and_is_found(rule: Rule) -> None:
+    assert {name for name, mutation in MUTATIONS.items() if mutation.rule == rule.number} & {*FOUND_BY, *FOUND_BY_TEST}
+
+
+def test_a_mutation_breaks_a_rule_of_the_page_or_of_two_others() -> None:
+    assert {mutation.rule for mutation in MUTATIONS.values()} - {*rules()} == {"resource drivers", "slots"}
+
+
+def test_a_test_that_finds_a_mutation_is_marked_with_its_rule() -> None:
+    shows = {(test.name, rule) for test in named_tests() for rule in test.rules}
+    assert [name for name, test in FOUND_BY_TEST.items() if (test, MUTATIONS[name].rule) not in shows] == []
 
 
 @pytest.mark.soak("eventflink.master", "eventflink.leadership", "eventflink.taskexecutor.protocol", "eventflink.gateways")

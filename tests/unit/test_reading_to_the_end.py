@@ -30,6 +30,7 @@ class _Unread:
         return max(0, self.left)
 
 
+@pytest.mark.rule("P20")
 @pytest.mark.parametrize("wall_s", [0.0, 4e9])
 def test_a_wall_clock_that_is_wrong_by_decades_neither_fails_a_savepoint_nor_lets_it_wait_for_ever(
     monkeypatch: pytest.MonkeyPatch, wall_s: float

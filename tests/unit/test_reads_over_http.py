@@ -79,6 +79,7 @@ def test_a_standby_answers_with_the_offset_that_it_has_read_to(leader: Hand) -> 
     with_server(lambda: standby.participant, test)
 
 
+@pytest.mark.rule("L4")
 def test_what_a_leader_decided_is_not_read_before_it_is_accepted(leader: Hand) -> None:
     leader.submit("job-1")
     leader.decide()
@@ -93,6 +94,7 @@ def test_what_a_leader_decided_is_not_read_before_it_is_accepted(leader: Hand) -
     with_server(lambda: leader.participant, test)
 
 
+@pytest.mark.rule("L4")
 def test_a_held_answer_names_the_offset_that_it_reflects_although_more_was_read_back_with_it(leader: Hand) -> None:
     leader.submit("job-1")
     leader.decide()
@@ -112,6 +114,7 @@ def test_a_held_answer_names_the_offset_that_it_reflects_although_more_was_read_
     with_server(lambda: leader.participant, test)
 
 
+@pytest.mark.rule("L4")
 def test_what_was_never_accepted_is_never_read(leader: Hand) -> None:
     leader.submit("job-1")
     leader.decide()

@@ -89,6 +89,7 @@ def test_a_copy_has_what_is_needed_after_a_batch_and_nothing_of_later_ones(tmp_p
     }
 
 
+@pytest.mark.rule("S3")
 def test_a_batch_that_was_cut_keeps_its_range_of_offsets(tmp_path: Path) -> None:
     location = checkpoint(tmp_path / "own", committed=4, begun=5)
     copy_checkpoint(location, 4, LocalFileSystem(), str(tmp_path / "copy"), with_next_batch=True)

@@ -37,6 +37,7 @@ def test_secrets_are_named_at_any_depth_and_nothing_else_changes() -> None:
     assert check_job_graph(to_document(graph)) == graph
 
 
+@pytest.mark.rule("L8")
 @pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "/etc/passwd", "a\0b", "a b", "ä", "-x", "x" * 129, "a\n"])
 def test_what_is_no_name_of_a_secret_is_refused_and_not_repeated(name: str) -> None:
     for document in (graph_of(parameters={"deep": [{"secret": name}]}), stream_of(settings={"spark.my.password": {"secret": name}})):

@@ -51,6 +51,7 @@ def test_the_value_of_a_key_that_is_named_like_a_secret_is_not_shown(key: str) -
     assert without_secrets(key, {"a": "hush", "b": {"c": 7}, "d": ""}) == {"a": "******", "b": {"c": "******"}, "d": ""}
 
 
+@pytest.mark.rule("L8")
 @pytest.mark.parametrize(
     "key", ["password", "db_password", "dbPassword", "API-KEY", "apiKey", "x.secret.key", "my_secret", "sasl.jaas.config"]
 )
@@ -181,6 +182,7 @@ def test_what_nests_too_deeply_to_be_searched_is_not_shown() -> None:
     assert shown({"a_json": text, "b_json": "no JSON"}) == {"a_json": "******", "b_json": "no JSON"}
 
 
+@pytest.mark.rule("L8")
 def test_nothing_that_is_read_shows_the_secrets_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "READ_TIMEOUT_S", 0.05)  # There is no Kafka to wait for.
     cluster = ScriptedCluster()

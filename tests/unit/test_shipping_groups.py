@@ -53,6 +53,7 @@ def test_no_name_leads_out_of_its_directory(name: str, tmp_path: Path) -> None:
         task_file_path(tmp_path, ATTEMPT._replace(vertex_id=name), TaskFile.LOG)
 
 
+@pytest.mark.rule("P17")
 def test_each_attempt_has_places_of_its_own(tmp_path: Path) -> None:
     assert output_place(Place(str(tmp_path)), ATTEMPT, "default") == Place(str(tmp_path / "job/vertex/default/1/attempt-2"))
     assert task_file_path(tmp_path, ATTEMPT, TaskFile.STDERR) == tmp_path / "job/vertex-1-2.stderr"

@@ -47,12 +47,14 @@ def test_an_attempt_fences_older_ones_once_and_each_batch_moves_the_mark_in_its_
     assert run(protocol, 1, "b") == writing(1, offsets="b")
 
 
+@pytest.mark.rule("S1")
 def test_a_batch_that_an_older_attempt_committed_until_it_was_fenced_is_computed_and_not_written() -> None:
     protocol = sink()
     assert run(protocol, 4, early=Mark(4, 1), late=Mark(5, 1)) == [*OPENING, ComputeBatch()]
     assert run(protocol, 5) == writing(5)
 
 
+@pytest.mark.rule("S2")
 def test_an_attempt_that_finds_the_mark_of_a_newer_one_ends_before_it_fences_anything() -> None:
     steps = sink(2).steps(7, "")
     assert next_step(steps, None) is BEFORE_FENCING
@@ -60,6 +62,7 @@ def test_an_attempt_that_finds_the_mark_of_a_newer_one_ends_before_it_fences_any
         next_step(steps, Mark(7, 3))
 
 
+@pytest.mark.rule("S1")
 @pytest.mark.parametrize(
     ("batch_id", "mark", "message"),
     [
@@ -84,6 +87,7 @@ def test_a_repeated_batch_that_reads_the_same_or_of_which_that_is_unknown_is_no_
     assert run(sink(), 4, now, Mark(5, 1, then))[-1] == ComputeBatch()
 
 
+@pytest.mark.rule("S3")
 @pytest.mark.parametrize(
     ("batch_id", "offsets", "message"),
     [
@@ -122,6 +126,7 @@ def test_who_settles_a_sink_says_which_batch_it_has_not_got_yet_and_puts_itself_
     assert protocol.next_batch_id == next_batch_id
 
 
+@pytest.mark.rule("S3")
 @pytest.mark.parametrize(("attempt", "query"), [(1, 2), (2, 2)])
 @pytest.mark.parametrize("looked_before", [False, True])
 def test_a_query_that_begins_to_write_after_a_newer_one_has_settled_the_sink_ends(attempt: int, query: int, *, looked_before: bool) -> None:
@@ -137,6 +142,7 @@ def test_the_next_query_of_an_attempt_that_has_settled_the_sink_goes_on() -> Non
     assert run(sink(2, query=4), 4, "x", Mark(5, 2, "x", query=3)) == [*OPENING, ComputeBatch()]
 
 
+@pytest.mark.rule("P15")
 def test_a_task_that_is_silent_for_too_long_is_given_up_and_one_that_speaks_is_not() -> None:
     watch = ClientWatch(timeout_s=60)
     for now_s in (0.0, 59.0, 118.0):

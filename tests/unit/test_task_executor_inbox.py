@@ -101,6 +101,7 @@ class _Deployments:
         pass
 
 
+@pytest.mark.rule("P12")
 def test_a_leader_whose_epoch_is_over_has_nobody_read_another_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it said once, from when there were fewer of them, can be written again by anybody who may write there."""
     deployments = _Deployments(epoch=7)
@@ -110,6 +111,7 @@ def test_a_leader_whose_epoch_is_over_has_nobody_read_another_partition(monkeypa
     assert (deployments.protocol.phase, deployments.protocol.newest_epoch) == (Phase.REGISTERED, 7)
 
 
+@pytest.mark.rule("P12")
 @pytest.mark.parametrize("epoch", [7, 8])
 def test_a_leader_that_is_obeyed_and_names_other_partitions_has_a_new_instance_choose_among_them(
     epoch: int, monkeypatch: pytest.MonkeyPatch

@@ -104,6 +104,7 @@ def test_what_is_missing_is_named_with_the_task_manager_and_where_was_looked(dir
     assert refusal_of("none").endswith("set one of the keys secrets.*, which say where secrets are")
 
 
+@pytest.mark.rule("L8")
 def test_what_cannot_be_read_is_looked_for_nowhere_else_and_said_without_a_value(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +143,7 @@ def test_a_name_that_a_master_let_pass_leads_nowhere(directory: Path) -> None:
         assert "invalid name of a secret" in refusal_of(name, directory=str(directory))
 
 
+@pytest.mark.rule("L8")
 def test_no_text_of_a_failure_has_a_value_however_it_is_quoted_or_cut() -> None:
     odd = 'pass"wörd\\ & 1'
     key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\n-----END KEY-----"

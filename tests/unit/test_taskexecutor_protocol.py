@@ -221,6 +221,7 @@ def test_start_registers_at_once_and_starts_the_fork_server() -> None:
     assert reports(harness.actions) == [TaskManagerRegistration("tm", "i1", "host", 77, 2, WALL_CLOCK_MS, number=1)]
 
 
+@pytest.mark.rule("P13")
 def test_registration_is_repeated_with_growing_jittered_bounded_delays() -> None:
     harness = Harness()
     times = [harness.now_ms for _ in range(6000) if reports(harness.wait(10))]
@@ -253,6 +254,7 @@ def test_nothing_sends_heartbeats_before_it_is_registered() -> None:
     assert heartbeats(Harness().wait(10_000)) == []
 
 
+@pytest.mark.rule("P12")
 def test_acceptance_for_another_instance_or_task_manager_means_nothing() -> None:
     harness = Harness()
     harness.effect(RegistrationAccepted("blob:1", 1), instance_id="i0")
@@ -317,6 +319,7 @@ def test_only_the_answer_to_a_registration_registers_and_another_leader_is_asked
     assert is_in(harness, Phase.REGISTERED)
 
 
+@pytest.mark.rule("P12")
 def test_what_a_new_leader_says_to_all_proves_no_registration_and_has_it_repeated_soon() -> None:
     harness = Harness()
     for _ in range(5):
@@ -343,6 +346,7 @@ def test_nothing_but_a_change_of_leader_is_said_to_all() -> None:
 # ---- epochs and leaders (P4) ----
 
 
+@pytest.mark.rule("P4")
 def test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored() -> None:
     harness = registered()
     harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=7)
@@ -351,6 +355,7 @@ def test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored() -> None:
     assert is_in(harness, Phase.REGISTERED)
 
 
+@pytest.mark.rule("P4")
 def test_that_an_instance_is_forgotten_counts_whatever_epoch_was_named_before() -> None:
     """It is final. A TaskExecutor to which an epoch was named that nobody was granted would otherwise never begin anew."""
     harness = registered()
@@ -359,6 +364,7 @@ def test_that_an_instance_is_forgotten_counts_whatever_epoch_was_named_before() 
     assert is_in(harness, Phase.NEW)
 
 
+@pytest.mark.rule("P4")
 def test_that_an_instance_is_to_stop_counts_whatever_epoch_was_named_before() -> None:
     """A cluster that ends answers no registration, so nothing else would ever be believed: it would stay when its cluster begins again."""
     harness = registered()
@@ -366,6 +372,7 @@ def test_that_an_instance_is_to_stop_counts_whatever_epoch_was_named_before() ->
     assert Stopped("the cluster is shut down", failed=False) in harness.effect(StopTaskManager("the cluster is shut down"), epoch=1)
 
 
+@pytest.mark.rule("P4")
 def test_an_epoch_in_an_effect_for_another_means_nothing() -> None:
     harness = registered()
     harness.effect(deployment(), epoch=9, task_manager_id="other", instance_id="x")
@@ -373,6 +380,7 @@ def test_an_epoch_in_an_effect_for_another_means_nothing() -> None:
     assert orders(harness.effect(deployment(), epoch=1))
 
 
+@pytest.mark.rule("P4")
 def test_an_epoch_that_was_never_granted_is_asked_about_and_the_leader_obeyed_again() -> None:
     """One record that is forged, or that a fault of memory has changed, must not end the TaskExecutor's obedience for ever."""
     harness = registered()
@@ -389,6 +397,7 @@ def test_an_epoch_that_was_never_granted_is_asked_about_and_the_leader_obeyed_ag
     assert is_in(harness, Phase.STOPPING)
 
 
+@pytest.mark.rule("P4")
 def test_what_a_deposed_leader_still_says_is_asked_about_and_changes_nothing() -> None:
     harness = registered()
     harness.wait(2_000)
@@ -403,6 +412,7 @@ def test_what_a_deposed_leader_still_says_is_asked_about_and_changes_nothing() -
     assert orders(harness.effect(deployment(), epoch=2))
 
 
+@pytest.mark.rule("P4")
 def test_a_flood_of_contradictions_is_asked_about_ever_more_slowly() -> None:
     harness = registered()
     harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)
@@ -727,6 +737,7 @@ def test_a_known_deployment_is_not_started_twice_but_answered() -> None:
     assert last.outputs == OUTPUTS
 
 
+@pytest.mark.rule("P16")
 def test_a_cancellation_before_its_deployment_leaves_a_tombstone() -> None:
     harness = registered()
     assert said(harness.effect(cancellation())) == ["CANCELED"]
@@ -802,6 +813,7 @@ def assert_refused(harness: Harness, order: TaskDeployment) -> None:
     assert harness.machine._table._ended == known, "a copy takes the place of what is known"
 
 
+@pytest.mark.rule("P16")
 def test_what_is_forgotten_is_never_started_again() -> None:
     """Whoever keeps a deployment can write it once more at any time."""
     harness = forgetful()
@@ -814,6 +826,7 @@ def test_what_is_forgotten_is_never_started_again() -> None:
     assert said(harness.effect(numbered(30, AttemptId("another job", "v", 30, 1)))) == WHOLE_PATH, "the newest are still answered"
 
 
+@pytest.mark.rule("P16")
 def test_a_deployment_that_was_overtaken_is_taken_however_much_is_forgotten() -> None:
     harness = forgetful()
     finish_all(harness, range(1, 19))
@@ -843,6 +856,7 @@ def test_what_was_cancelled_before_its_deployment_and_is_forgotten_is_not_starte
     assert_refused(harness, numbered(5))
 
 
+@pytest.mark.rule("P16")
 def test_an_old_allocation_is_joined_as_long_as_it_has_its_slot_and_nothing_of_it_is_started_again() -> None:
     harness = forgetful()
     harness.effect(numbered(1, THIRD))
@@ -865,6 +879,7 @@ def test_an_old_allocation_is_joined_as_long_as_it_has_its_slot_and_nothing_of_i
 # ---- Spark (P15) ----
 
 
+@pytest.mark.rule("P15")
 def test_a_killed_task_is_terminal_only_after_its_spark_session_is_released() -> None:
     harness = registered().run()
     (launch,) = [o for o in orders(Harness().register().effect(deployment())) if isinstance(o, LaunchTask)]
@@ -899,6 +914,7 @@ def test_the_slot_is_busy_until_the_session_is_released() -> None:
 # ---- self-fence, forgotten, holes (P12, P14) ----
 
 
+@pytest.mark.rule("P14")
 def test_without_acknowledged_heartbeats_tasks_are_ended_in_time_and_a_new_instance_begins_only_after() -> None:
     """Self-fence + time to kill < loss timeout: the master may start the attempts elsewhere then."""
     harness = registered().run()
@@ -937,6 +953,7 @@ def _asked_again() -> tuple[Harness, list[tuple[int, int]]]:
     return harness, sent
 
 
+@pytest.mark.rule("P14")
 def test_an_answer_is_as_old_as_the_registration_that_it_names_however_often_that_was_repeated() -> None:
     """Deaf but heard, it registers again and again; what it is told first was written long ago. No clock but its own tells so."""
     harness, sent = _asked_again()
@@ -948,6 +965,7 @@ def test_an_answer_is_as_old_as_the_registration_that_it_names_however_often_tha
     assert is_in(harness, Phase.REGISTERED)
 
 
+@pytest.mark.rule("P14")
 @pytest.mark.parametrize("number", [0, -1, 10**9])
 def test_an_answer_that_names_no_registration_of_this_instance_is_none(number: int) -> None:
     harness = Harness()
@@ -955,6 +973,7 @@ def test_an_answer_that_names_no_registration_of_this_instance_is_none(number: i
     assert is_in(harness, Phase.REGISTERING)
 
 
+@pytest.mark.rule("P14")
 def test_the_fence_counts_from_when_the_registration_was_sent_that_is_answered() -> None:
     """The master's patience began when it read the registration."""
     harness, sent = _asked_again()
@@ -966,6 +985,7 @@ def test_the_fence_counts_from_when_the_registration_was_sent_that_is_answered()
     assert is_in(harness, Phase.NEW)
 
 
+@pytest.mark.rule("P14")
 def test_the_fence_counts_from_the_time_an_acknowledged_heartbeat_was_sent() -> None:
     harness = registered()
     (first,) = heartbeats(harness.wait(500, heartbeats_arrive=False))
@@ -989,6 +1009,7 @@ def test_a_pause_of_the_process_leads_to_the_fence_before_anything_else() -> Non
     assert EndTask(A, 1000) in orders(harness.machine.on_tick(harness.now_ms))
 
 
+@pytest.mark.rule("P5a")
 @pytest.mark.parametrize("way", ["forgotten", "hole"])
 def test_a_forgotten_instance_ends_its_tasks_and_gives_way_to_a_new_one(way: str) -> None:
     harness = registered().run()
@@ -1003,6 +1024,7 @@ def test_a_fenced_instance_obeys_nothing() -> None:
     assert harness.effect(deployment(B, 1)) == []
 
 
+@pytest.mark.rule("P12")
 def test_a_new_instance_knows_nothing_of_the_old() -> None:
     harness = registered().run()
     harness.effect(InstanceForgotten("lost"))
@@ -1013,6 +1035,7 @@ def test_a_new_instance_knows_nothing_of_the_old() -> None:
     assert orders(harness.effect(deployment()))
 
 
+@pytest.mark.rule("P12")
 @pytest.mark.parametrize("clock_ms", [WALL_CLOCK_MS + 5_000, WALL_CLOCK_MS, WALL_CLOCK_MS - 3_600_000])
 def test_a_new_instance_is_the_younger_one_even_where_the_clock_was_set_back(clock_ms: int) -> None:
     harness = registered().run()
@@ -1345,6 +1368,7 @@ def test_what_a_stream_declines_is_reported_with_its_reason_in_short() -> None:
     assert len(report.reason) < 1_100
 
 
+@pytest.mark.rule("C1")
 def test_a_question_that_is_repeated_is_answered_again_and_asked_once() -> None:
     harness = streaming()
     harness.effect(order())
@@ -1354,6 +1378,7 @@ def test_a_question_that_is_repeated_is_answered_again_and_asked_once() -> None:
     assert (orders(actions), reports(actions)) == ([], answered)
 
 
+@pytest.mark.rule("C1")
 def test_an_older_question_is_asked_no_more_and_its_answer_comes_too_late() -> None:
     harness = streaming()
     harness.effect(order(2))
@@ -1399,6 +1424,7 @@ def test_nothing_is_asked_or_said_of_a_checkpoint_while_the_instance_ends() -> N
 # ---- full disks (L7) ----
 
 
+@pytest.mark.rule("L7")
 def test_while_nothing_can_be_written_it_takes_no_tasks_and_says_why() -> None:
     harness = registered().run()
     [report] = reports(harness.machine.on_disk("/data: full", harness.now_ms))
@@ -1414,6 +1440,7 @@ def test_while_nothing_can_be_written_it_takes_no_tasks_and_says_why() -> None:
     assert orders(harness.effect(deployment(B._replace(attempt=2), 1)))
 
 
+@pytest.mark.rule("L7")
 def test_a_disk_that_is_full_at_the_start_or_for_several_instances_is_told_by_each() -> None:
     harness = Harness()
     assert reports(harness.machine.on_disk("/data: full", harness.now_ms)) == []

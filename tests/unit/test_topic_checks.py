@@ -46,6 +46,7 @@ def test_a_broker_that_knows_no_such_keys_is_no_fault() -> None:
     assert find_durability_faults(Topic.LOG, "name", 3, {}) == []
 
 
+@pytest.mark.rule("P5")
 def test_every_durability_fault_is_found() -> None:
     configuration = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true", "retention.ms": "1000"}
     keys = [fault.key for fault in find_durability_faults(Topic.LOG, "name", 1, configuration)]

@@ -62,6 +62,7 @@ class Kafka:
         asyncio.run(look())
 
 
+@pytest.mark.rule("P11")
 def test_a_transaction_is_ended_when_it_was_seen_open_for_so_long_and_not_before(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_transaction_is_ended_when_it_was_seen_open_for_so_long_and_not_before
     assert f"TransactionAborted topics={TOPIC} transactional_id=a producer_id=7 began_at_ms=5 seen_open_ms=10000" in caplog.messages
 
 
+@pytest.mark.rule("P11")
 def test_what_is_begun_anew_or_holds_nobody_up_in_between_is_as_young_as_that(monkeypatch: pytest.MonkeyPatch) -> None:
     kafka = Kafka(monkeypatch)
     kafka.look(8_000, TOPIC)

@@ -127,6 +127,7 @@ def _say(cluster: ScriptedCluster, number: int, fault: str, name: str = "one") -
     return cluster.say(SlotReport(name, f"{name}-1", (), (), number, ready=True, disk_fault=fault))
 
 
+@pytest.mark.rule("L7")
 def test_a_task_manager_that_cannot_write_is_given_no_tasks_until_it_can(cluster: ScriptedCluster) -> None:
     for number in (1, 2):  # Said again, it is no event.
         _say(cluster, number, FULL)
@@ -136,6 +137,7 @@ def test_a_task_manager_that_cannot_write_is_given_no_tasks_until_it_can(cluster
     assert [type(e) for e in cluster.events(TaskManagerBlocked, TaskManagerUnblocked)] == [TaskManagerBlocked, TaskManagerUnblocked]
 
 
+@pytest.mark.rule("L7")
 def test_what_a_task_manager_says_of_its_disk_goes_with_its_instance(cluster: ScriptedCluster) -> None:
     _say(cluster, 1, FULL)
     cluster.say(TaskManagerDeath("one", "one-1", "killed"))
@@ -144,6 +146,7 @@ def test_what_a_task_manager_says_of_its_disk_goes_with_its_instance(cluster: Sc
     assert len(_places(cluster.submit(graph(vertex("a", 4)), job_id="many"))) == 4
 
 
+@pytest.mark.rule("L7")
 def test_the_word_of_an_operator_counts_more_than_that_of_a_disk(cluster: ScriptedCluster) -> None:
     cluster.block("one", reason="maintenance")
     _say(cluster, 1, FULL)

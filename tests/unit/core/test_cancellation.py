@@ -102,6 +102,7 @@ def test_a_job_that_ended_otherwise_cannot_be_cancelled(cluster: ScriptedCluster
     assert (payload.code, payload.message) == ("JobTerminated", f"job 'job' is {status} already")
 
 
+@pytest.mark.rule("P10a")
 def test_large_jobs_are_cancelled_in_bounded_decisions() -> None:
     cluster = ScriptedCluster(check_digests=False, check_states=False)
     cluster.register(slots=300)

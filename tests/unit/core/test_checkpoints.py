@@ -123,6 +123,7 @@ def test_the_rows_that_an_attempt_has_read_are_those_of_its_last_word(cluster: S
     cluster.check()
 
 
+@pytest.mark.rule("C3")
 def test_one_is_pending_at_a_time_however_long_it_takes(cluster: ScriptedCluster) -> None:
     run_streams(cluster)
     assert len(trigger(cluster)) == 1
@@ -279,6 +280,7 @@ def test_the_history_is_bounded_and_holds_the_newest() -> None:
     cluster.check()
 
 
+@pytest.mark.rule("C1")
 def test_a_stale_late_double_or_foreign_answer_is_skipped_by_name(cluster: ScriptedCluster) -> None:
     run_streams(cluster, 2)
     first, second = trigger(cluster)
@@ -301,6 +303,7 @@ def test_a_stale_late_double_or_foreign_answer_is_skipped_by_name(cluster: Scrip
     assert len(cluster.events(e.CheckpointCompleted)) == 1
 
 
+@pytest.mark.rule("C1")
 def test_an_answer_of_an_attempt_that_was_replaced_counts_for_nothing(cluster: ScriptedCluster) -> None:
     [deployment] = run_streams(cluster, restart_strategy=fixed_delay(3, 100))
     [order] = trigger(cluster)
@@ -374,6 +377,7 @@ def test_a_stream_that_declines_because_its_task_ends_is_no_failure_of_the_check
     assert (cluster.job("job").status, checkpoints_of(cluster).consecutive_failures) == (JobStatus.RUNNING, 0)
 
 
+@pytest.mark.rule("C2")
 def test_an_answer_behind_an_earlier_checkpoint_is_never_part_of_one(cluster: ScriptedCluster) -> None:
     run_streams(cluster, checkpointing={"tolerable_failed_checkpoints": 1})
     cluster.acknowledge(*trigger(cluster), batch_id=9)
@@ -383,6 +387,7 @@ def test_an_answer_behind_an_earlier_checkpoint_is_never_part_of_one(cluster: Sc
     assert checkpoints_of(cluster).progress["s", 0].progress.batch_id == 9
 
 
+@pytest.mark.rule("C3")
 @pytest.mark.parametrize("how", ["fails", "is lost", "is cancelled", "is suspended"])
 def test_the_end_of_what_runs_aborts_it_in_the_decision_that_ends_it(cluster: ScriptedCluster, how: str) -> None:
     [deployment] = run_streams(cluster, restart_strategy=fixed_delay(3, 100))
@@ -403,6 +408,7 @@ def test_the_end_of_what_runs_aborts_it_in_the_decision_that_ends_it(cluster: Sc
     assert checkpoints_of(cluster).consecutive_failures == 0
 
 
+@pytest.mark.rule("C3")
 def test_the_end_of_a_stream_that_has_not_answered_aborts_it_and_the_next_one_asks_the_others(cluster: ScriptedCluster) -> None:
     first, second = run_streams(cluster, 2)
     trigger(cluster)
@@ -488,6 +494,7 @@ def test_a_failure_of_the_job_as_a_whole_is_forgotten_by_the_next_row(cluster: S
 # -- restoring, and a change of leader -----------------------------------------------------------------------------
 
 
+@pytest.mark.rule("C2")
 def test_a_restarted_stream_says_after_which_batch_it_goes_on(cluster: ScriptedCluster) -> None:
     [deployment] = run_streams(cluster, restart_strategy=fixed_delay(3, 100))
     cluster.acknowledge(*trigger(cluster), batch_id=11)
@@ -536,6 +543,7 @@ def test_a_batch_task_starts_no_stream(cluster: ScriptedCluster) -> None:
     assert reasons(cluster) == ["StreamStartReport of job/a[0]#1: not a live attempt of a stream of that instance"]
 
 
+@pytest.mark.rule("C3")
 def test_a_checkpoint_survives_a_change_of_leader_in_its_middle(cluster: ScriptedCluster) -> None:
     run_streams(cluster, 2)
     first, second = trigger(cluster)

@@ -1,5 +1,7 @@
 """`deployments` is divided by TaskManager: each reads a partition, and only what is for it, or for all, is decoded (P12)."""
 
+import pytest
+
 from eventflink.events.effects import InstanceForgotten, LeaderChanged
 from eventflink.events.topics import Topic, deployment_partition
 from eventflink.leadership.leader import Released
@@ -30,6 +32,7 @@ def released(*effects: Deployment) -> list[tuple[int, bytes, bytes]]:
     return wires.records
 
 
+@pytest.mark.rule("P12")
 def test_what_is_for_a_task_manager_goes_to_the_partition_that_it_reads_and_is_for_no_other() -> None:
     for name, (partition, key, value) in zip(NAMES, released(*(Deployment(n, "i", InstanceForgotten("")) for n in NAMES)), strict=True):
         assert partition == deployment_partition(name, PARTITIONS)
@@ -42,6 +45,7 @@ def test_task_managers_are_spread_over_all_partitions() -> None:
     assert min(counts) > len(NAMES) // PARTITIONS // 2
 
 
+@pytest.mark.rule("P12")
 def test_a_change_of_leader_is_said_once_in_each_partition_to_all_who_read_it(cluster: ScriptedCluster) -> None:
     for number in range(50):
         cluster.register(f"tm-{number}")

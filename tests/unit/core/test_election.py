@@ -76,6 +76,7 @@ class TestLease:
         _prove(election, 1_000, 1_200)
         assert election.advise(None, 1_200) is Advice.CAMPAIGN
 
+    @pytest.mark.rule("L2")
     def test_who_has_not_read_its_own_word_never_campaigns(self) -> None:
         """It hears nobody, so it cannot tell silence from deafness."""
         election = _election()
@@ -118,6 +119,7 @@ class TestLease:
         assert election.advise(None, 2_001) is Advice.WAIT
         assert election.advise(None, 2_002) is Advice.PROBE
 
+    @pytest.mark.rule("L2")
     def test_a_grant_counts_as_a_heartbeat(self) -> None:
         """L2: a master that has just won needs time to say so."""
         election = _election()
@@ -164,6 +166,7 @@ class TestNobodyWasEverGrantedTo:
 
 
 class TestRank:
+    @pytest.mark.rule("L2")
     def test_the_first_in_the_order_of_ids_goes_at_once_and_the_others_one_step_after_the_other(self) -> None:
         campaigns = {}
         for master_id in "abc":
@@ -212,6 +215,7 @@ class TestRank:
         election.heard(_heartbeat(2, "a"), 1_100)
         assert election._delay_ms(1_100) == 0
 
+    @pytest.mark.rule("L2")
     def test_however_many_say_that_they_are_there_a_lease_is_the_longest_delay(self) -> None:
         election = _election("z")
         for number in range(10_000):
@@ -258,6 +262,7 @@ class TestResignation:
 class TestStuckLeader:
     """L1: a leader that sends heartbeats and does not decide."""
 
+    @pytest.mark.rule("L1")
     def test_an_input_that_waits_for_five_leases_leads_to_a_campaign_while_the_leader_sends_heartbeats(self) -> None:
         election = _election()
         due_ms = 200 + STUCK_LEASES * LEASE_MS

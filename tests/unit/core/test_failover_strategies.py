@@ -92,6 +92,7 @@ def _lose(cluster: ScriptedCluster, deployment: Deployment, *inputs: tuple[str, 
 # -- full ----------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P15")
 def test_full_cancels_what_lives_first_and_then_restarts_everything_that_has_begun(full: ScriptedCluster) -> None:
     full.register(slots=2)
     [a0, a1] = _two_vertices(full)
@@ -220,6 +221,7 @@ def test_the_failure_that_is_one_too_many_fails_a_job_that_was_restarted_as_a_wh
     assert _statuses(full)[1:] == [JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FAILING, JobStatus.FAILED]
 
 
+@pytest.mark.rule("P10a")
 @pytest.mark.parametrize("subtasks", [2_000, pytest.param(10_000, marks=pytest.mark.soak("eventflink.master"))])
 def test_thousands_of_subtasks_restart_in_bounded_decisions_whoever_leads(subtasks: int) -> None:
     cluster = ScriptedCluster(FULL, check_digests=False, check_states=False)

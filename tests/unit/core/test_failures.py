@@ -160,6 +160,7 @@ def test_a_refusal_after_the_attempt_ran_is_a_failure(cluster: ScriptedCluster) 
     assert cluster.job("job").status is JobStatus.FAILED
 
 
+@pytest.mark.rule("P15")
 def test_a_new_attempt_is_made_only_after_the_old_one_ended_or_its_instance_is_lost(cluster: ScriptedCluster) -> None:
     """P15: nothing but a terminal report, a loss or a refusal makes attempt 2."""
     cluster.register("tm1", slots=1)

@@ -61,6 +61,7 @@ class TestRaising:
         world.run(50)
         assert world.events(FeatureLevelRaised) == RAISED
 
+    @pytest.mark.rule("P19")
     def test_it_is_raised_when_every_master_that_was_heard_of_can_read_it_and_not_before_three_leases(self, world: World) -> None:
         _earlier_cluster(world)
         _start(world, "a")
@@ -87,6 +88,7 @@ class TestRaising:
         world.run(LEASE_MS)
         assert len(world.events(FeatureLevelRaised)) == 1
 
+    @pytest.mark.rule("P19")
     def test_it_is_not_raised_while_an_older_master_may_come_back(self, world: World) -> None:
         """It was cut off or stopped for some leases: it would find a log that it cannot read, and nobody could go back."""
         world.feature_level_wait_ms = 20 * LEASE_MS
@@ -107,6 +109,7 @@ class TestRaising:
         world.run(2 * LEASE_MS)
         assert world.events(FeatureLevelRaised) == RAISED
 
+    @pytest.mark.rule("P19")
     def test_it_is_never_raised_where_an_operator_says_so(self, world: World) -> None:
         world.feature_level_wait_ms = -1
         _earlier_cluster(world)
@@ -135,6 +138,7 @@ class TestRaising:
 
 
 class TestRollingUpgrade:
+    @pytest.mark.rule("P19")
     def test_what_a_level_added_is_written_once_it_was_raised_and_every_master_follows(self, world: World) -> None:
         _earlier_cluster(world)
         older, newer = _start(world, "a", earlier=True), _start(world, "b")
@@ -163,6 +167,7 @@ class TestRollingUpgrade:
         assert _schemas_of(world.log[raised:]) == {_fingerprint(ADDED_LEVEL)}
         world.check()
 
+    @pytest.mark.rule("P19")
     def test_an_older_master_that_meets_the_raise_goes_no_further(self, world: World) -> None:
         """It was frozen, so that nobody heard of it."""
         _earlier_cluster(world)
@@ -184,6 +189,7 @@ class TestRollingUpgrade:
         assert folds[0].running_hash == folds[1].running_hash
 
 
+@pytest.mark.rule("P19")
 def test_an_event_that_a_level_does_not_have_cannot_be_written_at_it() -> None:
     """Whatever decides it: the log stays readable."""
     event = DrillStepOrdered("d", DrillStepType.STOP, "a", 0)

@@ -17,6 +17,7 @@ def test_there_is_a_golden_log() -> None:
     assert PATHS
 
 
+@pytest.mark.rule("P19")
 @pytest.mark.parametrize("path", PATHS, ids=lambda p: p.name)
 def test_a_golden_log_leads_where_it_led(path: Path) -> None:
     golden = read(path)

@@ -369,6 +369,7 @@ def test_a_decision_that_refuses_a_request_names_who_asked_in_whatever_encoding(
         assert _decode(Topic.COMMANDS, value).actor == "me (declared)"
 
 
+@pytest.mark.rule("L6")
 def test_a_name_that_a_sender_declares_is_marked_and_no_sender_takes_the_mark_away(cluster: ScriptedCluster) -> None:
     cluster.submit(graph(vertex("a")))
     names = {"": "", "ann": "ann (declared)", declared("ann"): "ann (declared) (declared)", ITSELF: f"{ITSELF} (declared)"}
@@ -390,6 +391,7 @@ def _sealed(request: Request, seals: Seals, topic: Topic | None = None) -> bytes
     return PayloadCodec(name, seal=seals.of(topic or request.topic)).encode(request, sent_at_ms=5)
 
 
+@pytest.mark.rule("L6")
 @pytest.mark.parametrize("asked", ANNS)
 def test_a_name_that_a_seal_proves_has_no_mark_and_no_other_seal_takes_it_away(asked: CancelJob | JobSubmission) -> None:
     topic, proven = asked.topic, _sealed(asked, SEALS)
@@ -408,6 +410,7 @@ def test_a_name_that_a_seal_proves_has_no_mark_and_no_other_seal_takes_it_away(a
         assert _decode(topic, unnamed, decoder=decoder).actor == declared(name), "nobody who asks is taken for a TaskExecutor"
 
 
+@pytest.mark.rule("L6")
 def test_a_sealed_request_that_is_written_again_changes_nothing() -> None:
     cluster = ScriptedCluster(seals=SEALS)
     requests: tuple[Request, ...] = (

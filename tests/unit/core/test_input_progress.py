@@ -61,6 +61,7 @@ def test_where_something_waits_all_the_time_what_was_there_counts_when_it_is_dec
     assert inputs.look(500) == 400
 
 
+@pytest.mark.rule("P8")
 def test_what_was_there_before_a_leader_began_is_awaited_though_nothing_of_it_has_come() -> None:
     inputs = Inputs(high_offset=3)
     assert [inputs.look(now_ms) for now_ms in (100, 10**9)] == [0, 0]

@@ -29,6 +29,7 @@ def known_by(fold: Fold) -> KnownLog:
     return known
 
 
+@pytest.mark.rule("P5a")
 def test_a_log_that_has_less_than_was_read_is_refused_by_what_is_missing(cluster: ScriptedCluster) -> None:
     cluster.submit(graph(vertex("a")), job_id="one")
     whole = replay(cluster.log)
@@ -44,6 +45,7 @@ def test_a_log_that_has_less_than_was_read_is_refused_by_what_is_missing(cluster
     known.check(replay(cluster.log))
 
 
+@pytest.mark.rule("P5a")
 def test_a_log_with_other_records_where_some_were_read_is_refused(cluster: ScriptedCluster) -> None:
     other = ScriptedCluster()
     cluster.submit(graph(vertex("a")), job_id="one")
@@ -60,6 +62,7 @@ def test_what_is_known_never_becomes_less(cluster: ScriptedCluster) -> None:
     assert known == known_by(replay(cluster.log))
 
 
+@pytest.mark.rule("P5a")
 def test_a_master_whose_log_became_shorter_looks_again_and_then_ends_and_says_so() -> None:
     """A broker that is not in charge any more may name an earlier end for a moment."""
     driver = Driver()
@@ -76,6 +79,7 @@ def test_a_master_whose_log_became_shorter_looks_again_and_then_ends_and_says_so
     assert driver.life.participant is None
 
 
+@pytest.mark.rule("P5a")
 def test_an_inbound_topic_that_became_shorter_ends_the_master_at_the_first_look() -> None:
     """At the second one it may have grown past the cursor, by what nobody would decide."""
     driver = Driver()
@@ -92,6 +96,7 @@ def test_a_log_that_is_found_whole_at_the_second_look_is_led_from_again() -> Non
     assert driver.begin().fold.last_offset == len(driver.log) - 1
 
 
+@pytest.mark.rule("P5a")
 def test_a_log_that_ends_before_what_its_last_leader_said_to_have_read_is_refused(cluster: ScriptedCluster) -> None:
     fold = replay(cluster.log)
     check_heard(fold, [heartbeat(fold, fold.last_offset)])
@@ -99,6 +104,7 @@ def test_a_log_that_ends_before_what_its_last_leader_said_to_have_read_is_refuse
         check_heard(fold, [heartbeat(fold, 99), heartbeat(fold, fold.last_offset)])
 
 
+@pytest.mark.rule("P5a")
 def test_a_grant_behind_a_loss_does_not_hide_what_the_leader_before_had_read(cluster: ScriptedCluster) -> None:
     """Until the leadership that it grants says itself how far it has read: an operator may have accepted the end meanwhile."""
     fold = replay(cluster.log)
@@ -113,6 +119,7 @@ def test_a_grant_behind_a_loss_does_not_hide_what_the_leader_before_had_read(clu
     check_heard(fold, [old])  # Without a secret anybody could have said it.
 
 
+@pytest.mark.rule("P5a")
 def test_what_anybody_else_says_to_have_read_proves_nothing(cluster: ScriptedCluster) -> None:
     fold = replay(cluster.log)
     others = [{"epoch": fold.acceptance.epoch + 1}, {"epoch": 2**62}, {"leader_id": "somebody"}, {"epoch": 0}]
@@ -129,6 +136,7 @@ class TestInboundTopics:
         fresh = InboundTopic("id-1", 3, 7)
         assert place_inbound("commands", None, fresh, may_rebind=False) == (fresh, 3)
 
+    @pytest.mark.rule("P5a")
     def test_one_that_ends_before_its_cursor_stops_the_master_and_says_what_is_missing(self) -> None:
         with pytest.raises(LogTruncated, match=r"topic=commands: it ends at 12, and the records 12 to 19 are missing") as caught:
             place_inbound("commands", self.CURSOR, InboundTopic("id-1", 0, 12), may_rebind=False)

@@ -27,6 +27,7 @@ def _started(world: World, *master_ids: str) -> Node:
 
 
 class TestStandbys:
+    @pytest.mark.rule("L2a")
     def test_the_first_campaigns_at_once_and_no_other_does(self, world: World) -> None:
         leader = _started(world, "a", "b", "c")
         world.kill(leader, is_guarded=True)
@@ -42,6 +43,7 @@ class TestStandbys:
         assert world.run_until(lambda: world.nodes["c"].role is Role.LEADER) < LEASE_MS // 2
         assert _grants(world) == 2
 
+    @pytest.mark.rule("L2a")
     @pytest.mark.parametrize(
         ("epoch", "leader_id"),
         [(1, "leader-1"), (2, "leader-1"), (1, "leader-2"), (3, "leader-2"), (3, "leader-3"), (2**40, "leader-2"), (2, "")],
@@ -64,6 +66,7 @@ class TestStandbys:
         world.run(3 * LEASE_MS)
         assert _grants(world) == 3
 
+    @pytest.mark.rule("L2a")
     def test_a_standby_that_reads_of_a_death_before_the_log_deposes_nobody(self, world: World) -> None:
         """Its grant is of an epoch that another one has been granted by then."""
         leader = _started(world, "a", "b", "c")
@@ -79,6 +82,7 @@ class TestStandbys:
         assert world.nodes["b"].role is Role.LEADER
         assert world.accepted().acceptance.epoch == 2
 
+    @pytest.mark.rule("L2a")
     @pytest.mark.parametrize("is_resigning", [True, False])
     def test_a_leader_after_one_that_died_is_in_recovery_mode_and_after_one_that_resigned_is_not(
         self, world: World, monkeypatch: pytest.MonkeyPatch, *, is_resigning: bool
@@ -95,6 +99,7 @@ class TestStandbys:
 
 
 class TestTheOneThatIsSaidToBeDead:
+    @pytest.mark.rule("L2a")
     def test_it_leads_as_long_as_nobody_else_does(self, world: World) -> None:
         """A cluster of one master must not stand still because somebody says so."""
         leader = _started(world, "a")
@@ -106,6 +111,7 @@ class TestTheOneThatIsSaidToBeDead:
         assert leader.participant.next_due_ms(world.now_ms) > world.now_ms, "it would be busy with it for ever"
         assert world.answered() == ["r"]
 
+    @pytest.mark.rule("L2a")
     def test_it_is_deposed_by_the_log_and_nothing_is_lost_or_done_twice(self, world: World) -> None:
         leader = _started(world, "a", "b")
         leader.is_blind = True
@@ -140,6 +146,7 @@ class TestWill:
         assert world.run_until(lambda: world.nodes["c"].role is Role.LEADER) < LEASE_MS // 2
         assert world.accepted().acceptance.epoch == 3
 
+    @pytest.mark.rule("L2a")
     def test_it_stands_when_the_leadership_ends_by_an_error_and_is_true_when_the_process_ends_later(self, world: World) -> None:
         leader = _started(world, "a", "b")
         world.command("decided and still on its way")
@@ -165,6 +172,7 @@ class TestWill:
 class TestForgedHeartbeats:
     """L2: whoever may write to `leadership` may name any leadership; only the log tells which there is."""
 
+    @pytest.mark.rule("L2")
     @pytest.mark.parametrize(
         ("epoch", "leader_id"), [(1, "leader-1"), (2, "leader-1"), (2, ""), (3, "leader-3"), (3, "leader-2"), (2**62, "leader-2")]
     )

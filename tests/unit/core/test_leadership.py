@@ -52,6 +52,7 @@ class TestAcceptance:
         assert _take(fold, _decision(1, 1, "one", fold)) is not None
         return fold
 
+    @pytest.mark.rule("P1")
     @pytest.mark.parametrize(
         ("epoch", "sequence", "leader_id"),
         [(1, 1, "one"), (1, 3, "one"), (1, 0, "one"), (1, 2, "two"), (0, 2, "one"), (2, 2, "one"), (2, 0, "two"), (-1, 2, "one")],
@@ -62,11 +63,13 @@ class TestAcceptance:
         assert (fold.master.digest(), fold.running_hash, fold.rejected_count) == (before, running_hash, 1)
         assert _take(fold, _decision(1, 2, "one", fold)) is not None
 
+    @pytest.mark.rule("P1")
     @pytest.mark.parametrize(("epoch", "sequence"), [(1, 0), (3, 0), (0, 0), (2, 1)])
     def test_a_grant_of_another_epoch_is_rejected(self, fold: Fold, epoch: int, sequence: int) -> None:
         assert _take(fold, _grant(epoch, "two", sequence)) is None
         assert fold.acceptance.leader_id == "one"
 
+    @pytest.mark.rule("P1")
     def test_the_first_grant_of_an_epoch_wins_and_deposes_its_predecessor(self, fold: Fold) -> None:
         assert _take(fold, _grant(2, "two")) is not None
         assert _take(fold, _grant(2, "three")) is None
@@ -74,11 +77,13 @@ class TestAcceptance:
         assert _take(fold, _decision(2, 1, "three", fold)) is None
         assert _take(fold, _decision(2, 1, "two", fold)) is not None
 
+    @pytest.mark.rule("P2")
     def test_one_content_per_epoch_and_sequence(self, fold: Fold) -> None:
         """P2: the second record under a number is rejected, whatever it says."""
         assert _take(fold, _decision(1, 2, "one", fold)) is not None
         assert _take(fold, _decision(1, 2, "one", fold, event=InputsSkipped(2, "another"))) is None
 
+    @pytest.mark.rule("P3")
     def test_an_accepted_decision_made_after_other_records_is_divergence(self, fold: Fold) -> None:
         with pytest.raises(LogDiverged, match="log@2 epoch=1 sequence=2"):
             _take(fold, _decision(1, 2, "one", previous_hash=b"elsewhere"))
@@ -95,6 +100,7 @@ class TestAcceptance:
 class TestDensity:
     """P3: a redelivery is skipped, a hole means reload."""
 
+    @pytest.mark.rule("P3")
     def test_a_redelivery_is_skipped(self) -> None:
         cluster = ScriptedCluster()
         fold = replay(cluster.log)
@@ -103,6 +109,7 @@ class TestDensity:
             assert fold.fold_record(offset, 0, value) is None
         assert (fold.master.digest(), fold.accepted_count, fold.rejected_count) == (before, len(cluster.log), 0)
 
+    @pytest.mark.rule("P3")
     def test_a_hole_is_noticed_whoever_reads(self) -> None:
         cluster = ScriptedCluster()
         with pytest.raises(LogNotDense, match="log offset 6 came after 3: 2 records are missing"):
@@ -110,6 +117,7 @@ class TestDensity:
         with pytest.raises(LogNotDense):
             cluster.participant.on_record(len(cluster.log) + 1, 0, cluster.log[-1], 0)
 
+    @pytest.mark.rule("P3b")
     @pytest.mark.parametrize("garbage", [b"", b"garbage", b"\xc3", b"\x01\xc3" + bytes(8)])
     def test_what_no_master_wrote_is_passed_over_by_everybody_alike(self, garbage: bytes, caplog: pytest.LogCaptureFixture) -> None:
         """By a standby, and by a leader with a decision on its way; what comes behind it counts."""
@@ -128,6 +136,7 @@ class TestDensity:
         assert standby.fold_record(5, 0, decided) is not None
         assert standby.master.digest() == cluster.fold.master.digest()
 
+    @pytest.mark.rule("P3b")
     @pytest.mark.parametrize("damaged", [b"\xc3\x01", b"\xc3\x01" + bytes(8)])
     def test_what_a_master_may_have_written_is_never_passed_over(self, damaged: bytes) -> None:
         """Fatal for a standby and for a leader alike, and it says where."""
@@ -137,6 +146,7 @@ class TestDensity:
         with pytest.raises(LogUnusable, match="log@4"):
             cluster.participant.on_record(4, 0, damaged, 0)
 
+    @pytest.mark.rule("P3b")
     def test_many_foreign_records_write_few_lines(self, caplog: pytest.LogCaptureFixture) -> None:
         fold = replay(ScriptedCluster().log)
         for offset in range(4, 1_004):
@@ -180,6 +190,7 @@ class TestRole:
         assert standby.role is Role.STANDBY
         assert standby.fold.acceptance.leader_id == "winner"  # It continues as a standby, with the fold that it has.
 
+    @pytest.mark.rule("L2")
     def test_a_candidate_gives_up_when_its_grant_is_not_read_back_within_a_lease(self) -> None:
         standby = ScriptedCluster(lease_timeout_ms=500).new_participant(new_fold())
         standby.campaign(1_000, START_MS)
@@ -209,6 +220,7 @@ class TestRole:
         assert cluster.fold.rejected_count == 3
         cluster.check()
 
+    @pytest.mark.rule("P2")
     def test_a_record_under_its_own_number_that_it_did_not_write_ends_the_leadership(self) -> None:
         """P2: somebody else's content was accepted for everyone; this state is not the log's."""
         cluster = ScriptedCluster()
@@ -238,6 +250,7 @@ class TestRole:
 class TestRelease:
     """P4 and P2: effects wait for their decision to come back; decisions wait at most a lease."""
 
+    @pytest.mark.rule("P4")
     def test_nothing_is_released_before_it_was_read_back(self, cluster: ScriptedCluster) -> None:
         cluster.register()
         cluster.put(Topic.SUBMISSIONS, b'{"name": "x", "vertices": [{"id": "a", "sql": "select 1"}]}')
@@ -258,6 +271,7 @@ class TestRelease:
             cluster.read_back(first + number)
             assert [r.request_id for r in replies(cluster.take_effects())] == [f"submissions-0-{number}"]
 
+    @pytest.mark.rule("P4")
     def test_the_stamp_of_an_effect_is_where_its_decision_stands(self, cluster: ScriptedCluster) -> None:
         cluster.submit(graph(vertex("a")))
         released = cluster.released[-1]
@@ -269,6 +283,7 @@ class TestRelease:
         cluster.register()
         assert cluster.participant.on_record(len(cluster.log) - 1, 0, cluster.log[-1], 0) is None
 
+    @pytest.mark.rule("L3")
     def test_no_more_decisions_than_the_window_are_unconfirmed(self) -> None:
         cluster = ScriptedCluster(window_size=3)
         for _ in range(5):
@@ -277,6 +292,7 @@ class TestRelease:
         cluster.read_back(len(cluster.log) - 3)
         assert [cluster.decide() is not None for _ in range(2)] == [True, False]
 
+    @pytest.mark.rule("L3")
     def test_nothing_is_decided_while_reading_back_lags(self) -> None:
         cluster = ScriptedCluster(lease_timeout_ms=1_000)
         cluster.put(Topic.COMMANDS, REFUSED)
@@ -287,6 +303,7 @@ class TestRelease:
         cluster.read_back(len(cluster.log) - 1)
         assert cluster.decide() is not None
 
+    @pytest.mark.rule("P2", "L1")
     def test_a_decision_not_read_back_within_a_lease_ends_the_leadership(self) -> None:
         cluster = ScriptedCluster(lease_timeout_ms=1_000)
         cluster.put(Topic.COMMANDS, REFUSED)
@@ -296,6 +313,7 @@ class TestRelease:
             cluster.participant.check_lease(1_001)
         assert (cluster.participant.role, cluster.participant.leader) == (Role.DEPOSED, None)
 
+    @pytest.mark.rule("L1")
     def test_a_leader_stops_sending_heartbeats_when_half_a_lease_is_gone(self) -> None:
         """L1: its heartbeats say that it decides, not that its process is alive."""
         cluster = ScriptedCluster(lease_timeout_ms=1_000)
@@ -305,6 +323,7 @@ class TestRelease:
         assert cluster.leader.may_send_heartbeat(499)
         assert not cluster.leader.may_send_heartbeat(500)
 
+    @pytest.mark.rule("L3")
     def test_sources_take_turns(self, cluster: ScriptedCluster) -> None:
         """L3: a flood on one topic starves neither the others nor the consequences."""
         cluster.register()

@@ -19,11 +19,13 @@ def test_time_goes_on_at_the_pace_of_the_monotonic_clock() -> None:
     assert clock.read(1_100, START_MS + 1_000) == START_MS + 1_000
 
 
+@pytest.mark.rule("P20")
 def test_a_wall_clock_far_ahead_draws_by_a_tenth_at_most() -> None:
     clock = LogClock(START_MS, 0)
     assert clock.read(1_000, START_MS + 10**10) == START_MS + 1_100
 
 
+@pytest.mark.rule("P20")
 def test_a_wall_clock_far_behind_neither_stops_nor_turns_time() -> None:
     clock = LogClock(START_MS, 0)
     assert clock.read(1_000, 0) == START_MS + 900
@@ -46,6 +48,7 @@ def test_reading_often_draws_as_much_as_reading_seldom() -> None:
     assert now == seldom.read(1_000, START_MS + 10**9 + 1_000) == START_MS + 1_100
 
 
+@pytest.mark.rule("P20")
 def test_the_time_of_decisions_never_goes_back_over_a_change_of_leader(cluster: ScriptedCluster) -> None:
     """Also where the new leader's wall clock is a year behind."""
     cluster.register()
@@ -71,6 +74,7 @@ class TestSightings:
         for claim_ms in (-YEAR_MS, 0, 1_500, YEAR_MS):
             assert sightings.silence_ms(claim_ms, claim_ms, 3_500) == 1_500
 
+    @pytest.mark.rule("P20")
     @pytest.mark.parametrize(
         ("stamped_ms", "wall_ms", "silence_ms"),
         [
@@ -106,6 +110,7 @@ class TestSightings:
 class TestChangeOfLeader:
     """The broker that leads the log's partition has another clock from the election on."""
 
+    @pytest.mark.rule("P20")
     @pytest.mark.parametrize("offset_ms", [YEAR_MS, HOUR_MS, -HOUR_MS, -YEAR_MS])
     def test_a_standby_that_followed_counts_what_it_saw_whatever_the_broker_stamps(self, world: World, offset_ms: int) -> None:
         for master_id in ("a", "b"):
@@ -123,6 +128,7 @@ class TestChangeOfLeader:
         passed_ms = world.accepted().last_decided_at_ms - decided_ms
         assert truly_ms - 100 <= passed_ms <= truly_ms * 1.1
 
+    @pytest.mark.rule("P20")
     @pytest.mark.parametrize("offset_ms", [YEAR_MS, 6 * 60_000])
     def test_a_broker_ahead_times_out_no_request_and_fails_no_job(self, offset_ms: int) -> None:
         cluster = ScriptedCluster()
@@ -133,6 +139,7 @@ class TestChangeOfLeader:
         assert cluster.events(SlotRequestTimedOut) == []
         assert cluster.job("waits").status is not JobStatus.FAILED
 
+    @pytest.mark.rule("P20")
     def test_hours_in_which_the_whole_cluster_was_down_count(self, world: World) -> None:
         world.start("a")
         node = world.leader()

@@ -51,6 +51,7 @@ def test_the_tasks_of_an_instance_that_is_gone_start_elsewhere(
     }
 
 
+@pytest.mark.rule("P15")
 def test_a_deployment_names_the_attempt_before_it_and_earlier_ones_whose_instances_were_lost(cluster: ScriptedCluster) -> None:
     """Also by a leader that was none when they were lost: of their Spark sessions nobody may have said that they are released (P15)."""
     cluster.register("tm1", slots=1)
@@ -71,6 +72,7 @@ def test_a_deployment_names_the_attempt_before_it_and_earlier_ones_whose_instanc
     assert [t.earlier_attempts for t in tasks(again.effects)] == named[1:]
 
 
+@pytest.mark.rule("P15")
 def test_a_deployment_names_lost_attempts_of_subtasks_that_a_rescale_has_left_out(cluster: ScriptedCluster) -> None:
     """Their rows are computed by others since."""
     cluster.register("tm1", slots=2)
@@ -120,6 +122,7 @@ def _present(job_id: str = "job", index: int = 0, attempt: int = 1) -> AttemptSt
     return AttemptStatus(job_id, "a", index, attempt, RUNNING)
 
 
+@pytest.mark.rule("P16")
 def test_an_acknowledged_attempt_that_is_not_reported_is_missing_and_fails(cluster: ScriptedCluster) -> None:
     cluster.register(slots=2)
     [one, other] = deployments(cluster.submit(graph(vertex("a", 2), restart_strategy=fixed_delay(1, 0))))
@@ -135,6 +138,7 @@ def test_an_acknowledged_attempt_that_is_not_reported_is_missing_and_fails(clust
     assert cluster.job("job").status is JobStatus.FINISHED
 
 
+@pytest.mark.rule("P16")
 def test_an_unacknowledged_deployment_is_not_missing(cluster: ScriptedCluster) -> None:
     """P16: the report may have been written before the deployment came."""
     cluster.register(slots=2)
@@ -145,6 +149,7 @@ def test_an_unacknowledged_deployment_is_not_missing(cluster: ScriptedCluster) -
     assert cluster.job("job").status is JobStatus.FINISHED
 
 
+@pytest.mark.rule("P16")
 def test_a_copy_of_a_report_that_comes_behind_an_acknowledgement_is_skipped(cluster: ScriptedCluster) -> None:
     """P16: a producer that lost its id has sent it twice; the newer one counts, and what does not say its number."""
     cluster.register()
@@ -235,6 +240,7 @@ def test_slots_are_free_pending_and_allocated_in_turn(cluster: ScriptedCluster) 
 class TestHeartbeatMonitor:
     """P13: silence is proof only where a later canary shows that a heartbeat could have been read."""
 
+    @pytest.mark.rule("P13")
     def test_silence_without_a_later_canary_proves_nothing(self) -> None:
         monitor = HeartbeatMonitor(timeout_ms=5_000, promoted_at_ms=0)
         monitor.heard("i", 1_000)
@@ -256,6 +262,7 @@ class TestHeartbeatMonitor:
         monitor.heard("i", 5_900)
         assert monitor.overdue("tm", "i", 6_600) is None
 
+    @pytest.mark.rule("P13")
     def test_deadlines_begin_anew_at_promotion(self) -> None:
         monitor = HeartbeatMonitor(timeout_ms=5_000, promoted_at_ms=50_000)
         assert monitor.overdue("tm", "i", 50_010) is None

@@ -13,6 +13,7 @@ from tests.support.cluster import ScriptedCluster, fixed_delay, graph, vertex
 JOBS = 70
 
 
+@pytest.mark.rule("P10a")
 @pytest.mark.parametrize("character", ["x", "\u4e2d"])
 def test_long_reasons_for_many_jobs_fit_into_decisions_whatever_they_are_written_in(character: str) -> None:
     """The longest message of a resource driver, said of as many requests as one decision fails, each for the longest names."""
@@ -38,6 +39,7 @@ def test_long_reasons_for_many_jobs_fit_into_decisions_whatever_they_are_written
     cluster.check()
 
 
+@pytest.mark.rule("P10a")
 def test_all_requests_that_are_overdue_time_out_at_once_in_bounded_decisions() -> None:
     """Each on the state after the one before: a job that fails for the first of its requests does not fail again for the others."""
     cluster = ScriptedCluster(MasterSettings(slot_request_timeout_ms=1_000), check_states=False, check_digests=False)

@@ -151,6 +151,7 @@ class Driver:
 class TestTheBeginningOfATerm:
     """What was said before it."""
 
+    @pytest.mark.rule("L2a")
     @pytest.mark.parametrize("kind", [LeaderDeath, Resignation])
     def test_a_master_that_reads_how_the_last_leadership_ended_waits_for_no_lease(self, kind: type[LeaderDeath | Resignation]) -> None:
         before = Driver()
@@ -162,6 +163,7 @@ class TestTheBeginningOfATerm:
         assert driver.run(5 * TICK_MS) is None
         assert participant.leader is not None
 
+    @pytest.mark.rule("L2")
     def test_a_master_that_finds_no_grant_in_the_log_waits_for_no_lease_and_one_that_finds_one_does(self) -> None:
         first = Driver()
         participant = first.begin()
@@ -172,6 +174,7 @@ class TestTheBeginningOfATerm:
         assert second.run(LEASE_MS - TICK_MS) is None
         assert participant.leader is None
 
+    @pytest.mark.rule("L2a")
     def test_the_end_of_a_leadership_before_the_last_one_is_no_end(self) -> None:
         log: list[bytes] = []
         ended = b""
@@ -302,6 +305,7 @@ class TestTheEndOfATerm:
         [refused] = [e for value in driver.log for e in CODEC.decode(value).events if isinstance(e, RequestRejected)]
         assert "it cannot be applied" in refused.message
 
+    @pytest.mark.rule("L3")
     @pytest.mark.parametrize("bound", ["MAX_QUEUED_RECORDS", "MAX_QUEUED_BYTES"])
     def test_a_tail_that_left_records_of_the_log_out_while_the_state_was_rebuilt_is_closed(
         self, bound: str, monkeypatch: pytest.MonkeyPatch
@@ -334,6 +338,7 @@ class TestTheEndOfATerm:
         assert [offset for offset, _, _ in queue.log] == list(range(100, 1_100))
         queue.check()
 
+    @pytest.mark.rule("L1")
     def test_a_master_that_no_longer_hears_itself_opens_a_new_tail(self) -> None:
         driver = Driver()
         driver.begin()

@@ -49,6 +49,7 @@ def _parked(cluster: ScriptedCluster) -> list[tuple[str, str]]:
     return list(cluster.master.follow_ups.parked)
 
 
+@pytest.mark.rule("P10")
 def test_a_follow_up_that_cannot_be_decided_is_parked_its_job_fails_and_the_rest_goes_on(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_follow_up_whose_events_cannot_be_written_is_parked(cluster: ScriptedC
     assert cluster.job("job").status is JobStatus.FAILED
 
 
+@pytest.mark.rule("P10")
 def test_a_follow_up_that_cannot_be_applied_costs_one_leadership_whoever_leads_next(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +110,7 @@ def test_a_follow_up_that_cannot_be_applied_costs_one_leadership_whoever_leads_n
     assert len(deployed) == 1
 
 
+@pytest.mark.rule("P10")
 @pytest.mark.parametrize("kind", [FollowUpType.CANCEL_TASKS, FollowUpType.COMPLETE_JOB])
 def test_what_ends_a_job_is_done_when_an_operator_tries_it_again(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, kind: FollowUpType
@@ -149,6 +152,7 @@ def test_a_checkpoint_that_cannot_be_aborted_keeps_its_job_from_ending_until_it_
     assert cluster.job("job").status is JobStatus.CANCELED
 
 
+@pytest.mark.rule("P10")
 def test_where_requests_of_all_jobs_are_matched_the_job_at_which_it_fails_fails_alone(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +191,7 @@ TIMERS = (
 )
 
 
+@pytest.mark.rule("P10")
 @pytest.mark.parametrize("timer", TIMERS, ids=lambda c: c.__name__)
 def test_a_timer_that_cannot_be_decided_is_parked_and_the_others_go_on(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, timer: type
@@ -257,6 +262,7 @@ def test_what_nobody_knows_cannot_be_released(cluster: ScriptedCluster) -> None:
     assert refused.payload.code == "UnknownParkedInput"
 
 
+@pytest.mark.rule("P10a")
 @pytest.mark.parametrize(
     ("text", "most", "cut"), [("abc", 2, "ab"), ("äbc", 2, "ä"), ("äbc", 1, ""), ("中文", 5, "中"), ("\ud800a", 9, "?a")]
 )

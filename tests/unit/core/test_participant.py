@@ -1,5 +1,7 @@
 """Whole masters against each other over one log: election, promotion, deposition. Only wires and clock are the test's."""
 
+import pytest
+
 from eventflink.events.effects import LeaderChanged, TaskDeployment
 from eventflink.events.inputs import Heartbeat, TaskManagerRegistration
 from eventflink.events.log_events import JobSubmitted, LeadershipGranted, RequestRejected
@@ -34,6 +36,7 @@ class TestElectionOfTwo:
         assert len(world.events(LeadershipGranted)) == 1
         assert second.participant.fold.last_offset == len(world.log) - 1
 
+    @pytest.mark.rule("L2")
     def test_on_a_log_without_a_grant_nobody_waits_for_a_lease(self, world: World) -> None:
         first, second = world.start("a"), world.start("b")
         assert world.run_until(lambda: Role.LEADER in (first.role, second.role)) <= 50
@@ -42,6 +45,7 @@ class TestElectionOfTwo:
         assert world.accepted().acceptance.epoch == 1
         assert first.ends == second.ends == []
 
+    @pytest.mark.rule("L2")
     def test_a_master_that_believes_the_log_to_be_empty_deposes_nobody(self, world: World) -> None:
         """What it appends is a grant of the first epoch, which counts nowhere but at the beginning."""
         leader = world.start("a")
@@ -66,6 +70,7 @@ class TestElectionOfTwo:
         assert world.run_until(lambda: other.role is Role.LEADER) <= 1.1 * LEASE_MS
         assert world.accepted().acceptance.epoch == 2
 
+    @pytest.mark.rule("L1")
     def test_a_standby_that_missed_the_last_record_of_the_log_begins_to_read_anew(self, world: World) -> None:
         """No later record shows the hole; the leader's heartbeats do."""
         world.start("a")
@@ -118,6 +123,7 @@ class TestElectionOfTwo:
         assert isinstance(old.ends[0], Deposed)
         assert (old.role, other.role) == (Role.STANDBY, Role.LEADER)
 
+    @pytest.mark.rule("L2")
     def test_a_frozen_standby_that_wakes_up_deposes_nobody(self, world: World) -> None:
         """L2: also where an input waited, at the moment it was frozen, that was decided long since."""
         world.start("a")
@@ -134,6 +140,7 @@ class TestElectionOfTwo:
         world.run(3 * LEASE_MS)
         assert len(world.events(LeadershipGranted)) == 1
 
+    @pytest.mark.rule("L1")
     def test_a_leader_that_sends_heartbeats_but_does_not_see_an_input_is_replaced(self, world: World) -> None:
         """L1: its cursor stands still while the input waits at the standby."""
         world.start("a")
@@ -145,6 +152,7 @@ class TestElectionOfTwo:
         world.run(100)
         assert world.answered() == ["r"]
 
+    @pytest.mark.rule("L1")
     def test_a_leader_that_cannot_append_falls_within_a_lease(self, world: World) -> None:
         """P2: and it sends no heartbeat after half of one."""
         world.start("a")
@@ -185,6 +193,7 @@ class TestElectionOfTwo:
 
 
 class TestPromotion:
+    @pytest.mark.rule("P6")
     def test_a_new_leader_decides_at_once_what_it_holds_without_reading_anything_again(self, world: World) -> None:
         """The inbound topics are read before: nothing is loaded between the grant and the first decision."""
         world.start("a")
@@ -208,6 +217,7 @@ class TestPromotion:
         assert node.role is Role.LEADER
         assert world.answered() == ["r"]
 
+    @pytest.mark.rule("P6")
     def test_nothing_is_lost_when_the_leader_falls_with_decisions_that_were_not_accepted(self, world: World) -> None:
         """P6: they are void; the next leader decides their inputs again, the deposed one too, from memory."""
         node = world.start("a", election=SingleMaster())
@@ -259,6 +269,7 @@ class TestPromotion:
         [again] = world.replies("b")
         assert again.fields["epoch"] == 1, "the answer names the decision that holds it"
 
+    @pytest.mark.rule("L3")
     def test_what_is_said_again_is_paced_and_nothing_of_it_is_lost(self, world: World) -> None:
         """L3: the first decisions do not wait for ten thousand deployments."""
         world.start("a")

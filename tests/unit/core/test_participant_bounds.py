@@ -33,6 +33,7 @@ class TestBounds:
         assert standby.wires.calls == [("resume", str(topic)) for topic in INBOUND], "what a term before may have paused is read on"
         return leader, standby
 
+    @pytest.mark.rule("L3")
     def test_a_full_inbox_pauses_its_topic_and_holds_no_more(self, world: World) -> None:
         _, standby = self._backlog(world)
         world.run(LEASE_MS // 2)
@@ -250,6 +251,7 @@ class TestTopics:
         bound = {e.topic: (e.topic_id, e.next_offset) for e in world.events(InputsBound)}
         assert bound == {**{str(t): (f"id-of-{t}", 0) for t in INBOUND}, "commands": ("other", 7)}
 
+    @pytest.mark.rule("P9")
     def test_retention_that_overtook_a_cursor_is_a_decision(self, world: World) -> None:
         first = world.start("a", election=SingleMaster())
         world.run(50)
@@ -273,6 +275,7 @@ class TestTopics:
         for number in range(5):
             world.command(f"new{number}")
 
+    @pytest.mark.rule("P9")
     def test_a_rebound_topic_is_decided_from_its_first_record(self, world: World) -> None:
         """P9: its inbox starts empty; the offsets of the old topic mean nothing in it."""
         self._recreated(world)
@@ -292,6 +295,7 @@ class TestTopics:
         world.kill(first)
         del world.inbound[Topic.COMMANDS][12:]
 
+    @pytest.mark.rule("P5a")
     def test_a_truncated_topic_that_an_operator_rebinds_is_decided_from_its_end(self, world: World) -> None:
         self._truncated(world)
         rewound = InboundTopic("id-of-commands", 0, 12, is_rewound=True)
@@ -303,6 +307,7 @@ class TestTopics:
         assert world.answered("b")[-5:] == [f"new{n}" for n in range(5)]
         assert node.master.requests.cursors["commands"].next_offset == 17
 
+    @pytest.mark.rule("P5a")
     def test_a_truncated_topic_is_rebound_once_however_many_terms_follow_on_one_tail(self, world: World) -> None:
         """By the time of the second term the cursor may stand where it stood before."""
         self._truncated(world)

@@ -74,6 +74,7 @@ def test_both_ends_of_an_edge_are_deployed_at_once_and_know_its_topic(cluster: S
     assert all(not d.payload.inputs and not d.payload.outputs for d in deployed.values() if isinstance(d.payload, TaskDeployment))
 
 
+@pytest.mark.rule("S3")
 @pytest.mark.parametrize(
     ("mode", "follows"), [(SavepointMode.STOP, FinishStream), (SavepointMode.CONTINUE, ResumeStream), (SavepointMode.DRAIN, FinishStream)]
 )
@@ -102,6 +103,7 @@ def test_a_checkpoint_asks_all_at_once(cluster: ScriptedCluster) -> None:
     assert len(orders(cluster.command(type="TriggerCheckpoint", job_id="job"))) == 4
 
 
+@pytest.mark.rule("S3")
 def test_when_it_fails_only_those_resume_that_were_asked(cluster: ScriptedCluster) -> None:
     run_streams(cluster)
     [first] = trigger(cluster)

@@ -23,6 +23,7 @@ SUBMISSION = json.dumps({"job_graph": graph(vertex("a")), "request_id": "r", "re
 
 
 class TestPoison:
+    @pytest.mark.rule("P10")
     def test_an_input_at_which_deciding_fails_is_refused_and_the_rest_goes_on(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -45,6 +46,7 @@ class TestPoison:
         cluster.submit(graph(vertex("a")), job_id="good")
         assert cluster.job("good").status is JobStatus.RUNNING
 
+    @pytest.mark.rule("P10")
     def test_an_input_whose_events_cannot_be_written_is_refused(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
         """P10: events are encoded and decoded again before they are applied."""
         decide = cluster.master._deciders[JobSubmission]
@@ -60,6 +62,7 @@ class TestPoison:
         assert cluster.events(RequestRejected)[0].code == "InternalError"
         assert not cluster.master.dispatcher.jobs
 
+    @pytest.mark.rule("P10a")
     def test_a_decision_that_would_be_too_large_is_refused(self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("eventflink.leadership.leader.MAX_DECISION_BYTES", 500)
         document = graph({**vertex("a"), "parameters": {"p": "x" * 1_000}})
@@ -67,6 +70,7 @@ class TestPoison:
         [rejected] = cluster.events(RequestRejected)
         assert "at most 438 are allowed" in rejected.message, "an eighth is kept for the refusal"
 
+    @pytest.mark.rule("P10")
     def test_an_input_that_cannot_be_applied_costs_one_leadership_whose_last_decision_refuses_it(
         self, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -218,6 +222,7 @@ class TestPromotion:
             decision = CODEC.decode(cluster.log[released.offset])
             assert (released.epoch, released.sequence) == (decision.epoch, decision.sequence) == (1, released.sequence)
 
+    @pytest.mark.rule("P6")
     def test_decisions_that_were_never_read_back_are_decided_again(self, cluster: ScriptedCluster) -> None:
         """The record was lost with its leader; the input waits behind the cursor (P6)."""
         cluster.register()
@@ -229,6 +234,7 @@ class TestPromotion:
         assert tasks(cluster.settle())
         assert cluster.job("bad").status is JobStatus.RUNNING
 
+    @pytest.mark.rule("P9")
     def test_bindings_and_losses_come_before_any_input(self, cluster: ScriptedCluster) -> None:
         """P9: retention overtook a cursor; the record behind the gap must not hide that."""
         cluster.put(Topic.SUBMISSIONS, b"lost")
@@ -250,6 +256,7 @@ class TestPromotion:
         cluster.timer(LoseInputs("submissions", 1), LoseInputs("submissions", 0))
         assert len(cluster.log) == count
 
+    @pytest.mark.rule("P6")
     def test_offsets_may_be_skipped_but_not_repeated(self, cluster: ScriptedCluster) -> None:
         """A read-committed reader never sees aborted records and markers."""
         cluster.inbound["commands"] = []

@@ -61,6 +61,7 @@ def _first_falls(world: World, node_id: str = "a") -> None:
 
 
 class TestAnnouncements:
+    @pytest.mark.rule("P10")
     def test_after_a_crash_what_waited_is_announced_and_that_read_back_before_it_is_decided(self) -> None:
         cluster = ScriptedCluster()
         _wait(cluster, 5)
@@ -104,6 +105,7 @@ class TestAnnouncements:
         assert cluster.master.requests.attempts == {}
         cluster.check()
 
+    @pytest.mark.rule("P10")
     def test_where_a_leader_crashed_after_announcing_several_the_next_announces_each_alone(self) -> None:
         cluster = ScriptedCluster()
         _wait(cluster, 6)
@@ -256,6 +258,7 @@ class TestRefusal:
                 return
         raise AssertionError("leaders crash for ever")
 
+    @pytest.mark.rule("P10")
     def test_it_is_refused_with_a_reply_and_a_dead_letter_and_the_rest_is_decided(self, monkeypatch: pytest.MonkeyPatch) -> None:
         cluster = ScriptedCluster()
         crashes = self._crashing(monkeypatch, cluster, ("commands", 2))
@@ -275,6 +278,7 @@ class TestRefusal:
         assert cluster.master.requests.attempts == {}
         cluster.check()
 
+    @pytest.mark.rule("P10")
     def test_what_leaders_crash_at_is_refused_without_decoding_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """It may be the decoder in which they crash."""
         cluster = ScriptedCluster()
@@ -449,6 +453,7 @@ class TestGuardiansWord:
                 return number
         raise AssertionError("leaders crash for ever")
 
+    @pytest.mark.rule("P10")
     @pytest.mark.parametrize("end", ["dies", "hangs"])
     @pytest.mark.parametrize("method", ["decode", "decide"])
     def test_an_input_at_which_a_leader_died_by_its_guardian_s_word_costs_one_more_and_is_refused(
@@ -503,6 +508,7 @@ class TestGuardiansWord:
         assert died == len(crashes) == 2
         assert [(e.first_offset, e.last_offset, e.deaths) for e in world.events(InputsAttempted)] == [(0, 2, 0), (2, 2, 1)]
 
+    @pytest.mark.rule("P10")
     def test_a_follow_up_at_which_a_leader_died_by_its_guardian_s_word_costs_one_more_and_is_parked(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -517,6 +523,7 @@ class TestGuardiansWord:
         assert [(e.names, e.deaths) for e in world.events(InternalInputsAttempted) if e.deaths] == [(("SCHEDULE_TASKS bad",), 1)]
         world.check()
 
+    @pytest.mark.rule("P10")
     def test_a_timer_at_which_a_leader_died_by_its_guardian_s_word_is_not_looked_at_before_it_is_announced(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -564,6 +571,7 @@ class TestGuardiansWord:
         assert life.participant is None
         assert not node.wires.deciding
 
+    @pytest.mark.rule("P10")
     @pytest.mark.parametrize(
         "name",
         ["commands@", "commands@x", "commands@²", "commands@-1", "commands@1@2", "commands@" + "9" * 5_000, "@", "x" * 1000, "RestartsDue"],
@@ -624,6 +632,7 @@ class TestInternalInputs:
                 return number
         raise AssertionError("leaders crash for ever")
 
+    @pytest.mark.rule("P10")
     def test_a_follow_up_at_which_leaders_crash_is_parked_its_job_fails_and_the_rest_goes_on(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -641,6 +650,7 @@ class TestInternalInputs:
         assert not world.accepted().master.suspects.crashes
         world.check()
 
+    @pytest.mark.rule("P10")
     def test_a_timer_at_which_leaders_crash_is_parked_although_nothing_may_be_due(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -657,6 +667,7 @@ class TestInternalInputs:
         assert "r0" in world.answered(f"m{died}")
         world.check()
 
+    @pytest.mark.rule("P10")
     def test_what_leaders_survive_is_suspected_no_more(self, world: World) -> None:
         for number in range(4):
             node = world.start(f"m{number}", election=SingleMaster())
@@ -667,6 +678,7 @@ class TestInternalInputs:
         assert not world.events(InputParked)
         assert not world.accepted().master.suspects.crashes, "each said more after what it announced"
 
+    @pytest.mark.rule("P10")
     def test_after_a_long_leadership_nothing_internal_is_announced(self, world: World) -> None:
         """A kill now and then costs no round trips."""
         node = world.start("a", election=SingleMaster())

@@ -27,6 +27,7 @@ def answers(cluster: ScriptedCluster, topic: Topic) -> Iterator[tuple[Decision, 
                 yield decision, cause.first_offset, cause.last_offset
 
 
+@pytest.mark.rule("P7")
 @pytest.mark.parametrize("topic", [Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS])
 def test_a_flood_of_nonsense_is_refused_in_few_decisions_each_record_with_a_dead_letter_of_its_own(
     cluster: ScriptedCluster, topic: Topic
@@ -45,6 +46,7 @@ def test_a_flood_of_nonsense_is_refused_in_few_decisions_each_record_with_a_dead
     assert replay(cluster.log, cluster.settings, cluster.timestamps).master.digest() == cluster.master.digest()
 
 
+@pytest.mark.rule("P7")
 def test_a_job_behind_a_flood_waits_for_few_decisions(cluster: ScriptedCluster) -> None:
     for _ in range(FLOOD):
         cluster.put(Topic.SUBMISSIONS, b"nonsense")
@@ -66,6 +68,7 @@ class CountingDecoder(InboundDecoder):
         return super().decode(record)
 
 
+@pytest.mark.rule("P7")
 def test_what_can_be_read_is_decided_alone_in_its_place_and_decoded_once(cluster: ScriptedCluster) -> None:
     decoder = cluster.leader.decoder = CountingDecoder()
     job = json.dumps(graph(vertex("a"))).encode()
@@ -86,6 +89,7 @@ def test_who_is_said_to_have_asked_is_the_same_for_a_whole_decision(cluster: Scr
     ]
 
 
+@pytest.mark.rule("P7")
 @pytest.mark.parametrize("value", [b"{" + b" " * (MAX_INBOUND_BYTES // 3), b"x" * 900_000, json.dumps({"type": "é" * 90_000}).encode()])
 def test_of_large_records_only_so_many_are_decoded_for_one_decision(cluster: ScriptedCluster, value: bytes) -> None:
     for _ in range(20):
@@ -106,6 +110,7 @@ def test_long_answers_share_a_decision_only_as_far_as_they_fit(cluster: Scripted
     assert [offset for _, first, last in answers(cluster, Topic.COMMANDS) for offset in range(first, last + 1)] == list(range(200))
 
 
+@pytest.mark.rule("P7")
 def test_where_one_of_them_cannot_be_applied_the_last_decision_answers_up_to_it_and_each_with_its_own_reason(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ def test_a_registered_instance_is_accepted_and_told_where_the_blobs_are(cluster:
     assert cluster.master.slot_manager.get_number_free_slots() == 3
 
 
+@pytest.mark.rule("P13")
 def test_registering_again_is_accepted_again_and_changes_nothing(cluster: ScriptedCluster) -> None:
     """A TaskExecutor retries until it is answered: the slots, and what runs in them, stay."""
     cluster.register("tm", slots=3)
@@ -36,6 +37,7 @@ def test_registering_again_is_accepted_again_and_changes_nothing(cluster: Script
     assert cluster.master.slot_manager.get_number_free_slots() == before == 1
 
 
+@pytest.mark.rule("P20")
 def test_a_task_manager_whose_clock_was_set_back_comes_back_when_its_last_instance_is_lost(cluster: ScriptedCluster) -> None:
     """P20: it seems to have begun before that one did, a year ago; it is not refused for longer than that takes."""
     year_ms = 31_536_000_000
@@ -69,6 +71,7 @@ def test_a_new_instance_replaces_the_old_one_and_its_tasks_start_again(cluster: 
     assert cluster.job("job").status is JobStatus.FINISHED
 
 
+@pytest.mark.rule("P12")
 def test_a_late_registration_of_an_older_instance_does_not_replace_its_successor(cluster: ScriptedCluster) -> None:
     """What a dead process had said can come after the first record of the next one: its successor's tasks keep running."""
     cluster.say(TaskManagerRegistration("tm", "tm-2", "h", 2, 1, begun_at_ms=2_000))
@@ -99,6 +102,7 @@ def test_a_registration_that_is_repeated_keeps_when_its_instance_began(cluster: 
     assert cluster.master.resource_manager.task_managers["tm"].begun_at_ms == 7
 
 
+@pytest.mark.rule("P12")
 def test_an_instance_that_is_gone_is_refused_for_good(cluster: ScriptedCluster) -> None:
     cluster.register("tm")
     cluster.say(TaskManagerDeath("tm", "tm-1", "exit code 137"))
@@ -152,6 +156,7 @@ def test_reports_of_one_record_are_decided_in_order_in_one_decision(cluster: Scr
     assert [type(e).__name__ for e in cluster.last_events()] == ["TaskManagerRegistered", "TaskManagerReportReconciled"]
 
 
+@pytest.mark.rule("P7")
 def test_a_record_without_reports_still_moves_the_cursor(cluster: ScriptedCluster) -> None:
     """P7: every input advances its cursor by a decision."""
     cluster.say()

@@ -42,6 +42,7 @@ RULES = [
 ]
 
 
+@pytest.mark.rule("P23")
 def test_the_waits_of_a_rule_grow_and_end_and_no_leader_forgets_them() -> None:
     cluster, effects = started(RULES, restart_strategy=fixed_delay(9, 1))
     for cause, wait_ms in ((HTTP, 10_000), (OTHER, 2_000), (ROOT, 20_000), (LOST, 1_000), (HTTP, 25_000)):
@@ -85,6 +86,7 @@ def test_a_rule_may_name_what_is_not_restarted_or_restarted_by_itself() -> None:
     assert cluster.job("job").status is JobStatus.FAILED
 
 
+@pytest.mark.rule("P23")
 def test_what_no_rule_names_is_left_to_the_restart_strategy_which_does_not_count_retries() -> None:
     cluster, effects = started([{"errors": ["HTTPError"], "attempts": 5, "delay": "1s"}], restart_strategy=fixed_delay(1, 70))
     effects = fail(cluster, effects, HTTP, 1_000)
@@ -95,6 +97,7 @@ def test_what_no_rule_names_is_left_to_the_restart_strategy_which_does_not_count
     assert cluster.events(JobStatusChanged)[-2].reason == "fixed-delay: 1 restarts are allowed, and there were 1"
 
 
+@pytest.mark.rule("P23")
 def test_each_subtask_has_its_own_retries() -> None:
     cluster = ScriptedCluster()
     cluster.register(slots=4)

@@ -109,6 +109,7 @@ def test_a_job_that_goes_on_is_told_nothing_more_and_the_savepoint_is_not_subsum
     assert latest.savepoint.savepoint.path.startswith(TARGET)
 
 
+@pytest.mark.rule("S3")
 @pytest.mark.parametrize("mode", [SavepointMode.STOP, SavepointMode.DRAIN])
 def test_a_job_that_stops_with_it_finishes_when_all_of_it_is_written(cluster: ScriptedCluster, mode: SavepointMode) -> None:
     first, second = run_streams(cluster)
@@ -122,6 +123,7 @@ def test_a_job_that_stops_with_it_finishes_when_all_of_it_is_written(cluster: Sc
     assert cluster.job("job").status is JobStatus.FINISHED
 
 
+@pytest.mark.rule("S3")
 def test_an_attempt_that_dies_when_its_job_stops_is_replaced_by_one_that_finishes_at_once(cluster: ScriptedCluster) -> None:
     [first] = run_streams(cluster, 1, restart_strategy=fixed_delay(1))
     cluster.acknowledge(*trigger(cluster))
@@ -134,6 +136,7 @@ def test_an_attempt_that_dies_when_its_job_stops_is_replaced_by_one_that_finishe
     assert cluster.job("job").status is JobStatus.FINISHED
 
 
+@pytest.mark.rule("S3")
 def test_a_job_is_cancelled_with_the_last_answer_and_not_before(cluster: ScriptedCluster) -> None:
     run_streams(cluster)
     one, other = trigger(cluster, SavepointMode.CANCEL)
@@ -144,6 +147,7 @@ def test_a_job_is_cancelled_with_the_last_answer_and_not_before(cluster: Scripte
     assert cluster.job("job").status is JobStatus.CANCELLING
 
 
+@pytest.mark.rule("S3")
 def test_streams_that_were_stopped_or_may_have_been_resume_when_the_savepoint_fails(cluster: ScriptedCluster) -> None:
     deployed = run_streams(cluster, 3)
     one, other, _ = trigger(cluster)

@@ -101,6 +101,7 @@ def problems(cluster: ScriptedCluster) -> list[str]:
     return [each.sentence for each in cluster_page(cluster.fold).problems if each.link.startswith("/schedules/")]
 
 
+@pytest.mark.rule("P21")
 def test_each_instant_starts_one_job_with_an_id_of_its_own_over_changes_of_leaders(cluster: ScriptedCluster) -> None:
     put(cluster)
     cluster.run(to_first(cluster))
@@ -118,6 +119,7 @@ def test_each_instant_starts_one_job_with_an_id_of_its_own_over_changes_of_leade
     assert {cluster.job(event.job_id).status for event in fired} == {JobStatus.FINISHED}
 
 
+@pytest.mark.rule("P21")
 def test_a_clock_that_is_set_back_fires_nothing_twice(cluster: ScriptedCluster) -> None:
     put(cluster, overlap="allow")
     to_first(cluster)
@@ -129,6 +131,7 @@ def test_a_clock_that_is_set_back_fires_nothing_twice(cluster: ScriptedCluster) 
     assert fired == sorted(set(fired))
 
 
+@pytest.mark.rule("P21")
 @pytest.mark.parametrize(
     ("catch_up", "expected"),
     [
@@ -147,6 +150,7 @@ def test_what_was_late_since_nobody_led_is_caught_up_with_as_the_schedule_says(
     assert told(cluster) == expected
 
 
+@pytest.mark.rule("P21")
 def test_while_a_job_runs_no_other_one_is_started_unless_the_schedule_says_so(cluster: ScriptedCluster) -> None:
     put(cluster)
     running = to_first(cluster)
@@ -327,6 +331,7 @@ def test_a_rerun_of_a_scheduled_job_runs_for_the_same_instant(cluster: ScriptedC
 # -- back-fills -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rule("P10a")
 def test_a_hundred_late_instants_fire_in_bounded_decisions(cluster: ScriptedCluster) -> None:
     put(cluster, catch_up="all", overlap="allow", interval="1s")
     cluster.wall_ms, cluster.monotonic_ms = cluster.wall_ms + 95_000, cluster.monotonic_ms + 95_000
@@ -404,6 +409,7 @@ def ms(text: str) -> int:
     return int(dt.datetime.fromisoformat(text).timestamp() * 1000)
 
 
+@pytest.mark.rule("P21")
 @pytest.mark.parametrize(
     ("cron", "day", "expected"),
     [
@@ -579,6 +585,7 @@ def fate(cluster: ScriptedCluster, schedule_id: str = "s") -> list[tuple[str, st
     return [(past.after_job_id or "", past.skipped or (past.job_id and "fired") or "") for past in reversed(history)]
 
 
+@pytest.mark.rule("P21")
 def test_each_run_that_finishes_starts_one_job_over_changes_of_leaders(cluster: ScriptedCluster) -> None:
     follow(cluster)
     for number in range(4):
@@ -654,6 +661,7 @@ def test_a_run_that_has_left_the_memory_gives_no_parameters_but_its_id() -> None
     cluster.check()
 
 
+@pytest.mark.rule("P21")
 def test_no_end_is_lost_while_the_schedule_is_paused_or_waits(cluster: ScriptedCluster) -> None:
     follow(cluster, overlap="queue")
     say(cluster, "PauseSchedule")

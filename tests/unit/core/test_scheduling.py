@@ -102,6 +102,7 @@ def test_what_finds_no_slot_waits_and_goes_on_in_order(cluster: ScriptedCluster)
     assert tasks(cluster.register("tm2", slots=5))[0].subtask_index == 2
 
 
+@pytest.mark.rule("P10a")
 def test_large_jobs_are_scheduled_in_bounded_decisions() -> None:
     """P10a: no decision is larger than the bound, none schedules more than a batch, and other inputs get their turn."""
     cluster = ScriptedCluster(check_digests=False, check_states=False)
@@ -160,6 +161,7 @@ def test_a_finished_job_is_stored_cleaned_up_and_evicted(cluster: ScriptedCluste
     assert list(cluster.master.dispatcher.forgotten) == ["job"]
 
 
+@pytest.mark.rule("L5")
 def test_a_failed_clean_up_is_tried_again_with_back_off_and_given_up(cluster: ScriptedCluster) -> None:
     cluster.register()
     cluster.report(deployments(cluster.submit(graph(vertex("a"))))[0], ExecutionState.FINISHED)

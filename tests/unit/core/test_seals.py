@@ -74,6 +74,7 @@ class TestSeal:
             assert ours is not None
             assert said["seal"](b"body\x00", topic.value, SEALS.secrets[0]) == ours.sealed(b"body\x00")
 
+    @pytest.mark.rule("P3a")
     def test_every_byte_of_a_record_is_sealed(self) -> None:
         seal, value = SEALS.of(Topic.LEADERSHIP), _sealed()
         assert seal is not None
@@ -83,6 +84,7 @@ class TestSeal:
             assert not seal.is_genuine(value[:at]), at
         assert not seal.is_genuine(value + b"\0")
 
+    @pytest.mark.rule("P3a")
     def test_a_seal_counts_on_its_own_topic_and_with_its_own_secret_alone(self) -> None:
         genuine = {
             (ours, theirs) for ours in SEALED for theirs in SEALED if (seal := SEALS.of(ours)) and (other := SEALS.of(theirs))
@@ -103,6 +105,7 @@ class TestSeal:
 
 
 class TestLog:
+    @pytest.mark.rule("P3a")
     @pytest.mark.parametrize("forge", [lambda decision: decision, _grant_after])
     @pytest.mark.parametrize("seals", [Seals(), OTHERS])
     def test_a_forged_decision_or_grant_changes_nothing_and_deposes_nobody(
@@ -119,6 +122,7 @@ class TestLog:
         cluster.check()
         assert cluster.fold.foreign_count == 1
 
+    @pytest.mark.rule("P3a")
     @pytest.mark.parametrize("value", [b"", b"x", b"\xc3\x01", b"\xc3\x01" + bytes(200), _sealed()])
     def test_garbage_in_the_log_stops_no_reader(self, value: bytes) -> None:
         cluster = _cluster()
@@ -126,6 +130,7 @@ class TestLog:
         cluster.register("other")
         cluster.check()
 
+    @pytest.mark.rule("P3a")
     def test_a_decision_that_is_written_again_is_rejected(self) -> None:
         cluster = _cluster()
         for value in list(cluster.log):
@@ -142,11 +147,13 @@ class TestLog:
             fold.fold_record(offset, 0, value)
         assert (fold.accepted_count, fold.foreign_count) == (len(log), 1)
 
+    @pytest.mark.rule("P3a")
     def test_a_log_of_other_people_s_seals_or_of_none_is_refused_and_not_taken_for_an_empty_one(self) -> None:
         for log in (ScriptedCluster().log, ScriptedCluster(seals=OTHERS).log):
             with pytest.raises(SecretUnfit, match=f"security.sealed-from-offset: {len(log)} "):
                 check_believed(replay(log, seals=SEALS))
 
+    @pytest.mark.rule("P3a")
     def test_a_sealed_log_is_refused_by_who_has_no_secret_to_lead_with(self) -> None:
         with pytest.raises(SecretUnfit, match="cluster secret not found"):
             check_secret(replay(_cluster().log))
@@ -155,6 +162,7 @@ class TestLog:
 
 
 class TestMasters:
+    @pytest.mark.rule("P3a")
     def test_neither_a_forged_heartbeat_nor_a_copy_keeps_a_dead_leader_alive(self) -> None:
         world = World(seals=SEALS, new_fold=lambda settings: new_fold(settings, SEALS))
         for master_id in ("a", "b"):
@@ -183,18 +191,21 @@ class TestMasters:
             world.run(5 * LEASE_MS)
             assert world.accepted().acceptance == acceptance
 
+    @pytest.mark.rule("P3a")
     def test_a_forged_heartbeat_proves_no_truncation(self) -> None:
         fold = _cluster().fold
         acceptance = fold.acceptance
         forged = LeaderHeartbeat(acceptance.epoch, acceptance.leader_id, "a", "h:1", 2**40)
         assert heard_offset(acceptance, [LEADERSHIP.encode(forged)], SEALS.of(Topic.LEADERSHIP)) == -1
 
+    @pytest.mark.rule("P3a")
     def test_heartbeats_of_an_instance_count_once(self) -> None:
         monitor = HeartbeatMonitor(1_000, 0)
         assert [monitor.is_copy("i", sequence) for sequence in (0, 1, 1, 0, 2)] == [False, False, True, True, False]
         monitor.forget_all_but(set())
         assert not monitor.is_copy("i", 0)
 
+    @pytest.mark.rule("P3a")
     @pytest.mark.parametrize("is_json", [True, False])
     def test_what_masters_alone_say_of_snapshots_is_refused_of_anybody_else(self, *, is_json: bool) -> None:
         cluster = _cluster()
@@ -222,6 +233,7 @@ class TestMasters:
 
 
 class TestTaskManagers:
+    @pytest.mark.rule("P3a")
     def test_forged_deaths_and_registrations_are_refused_and_answered(self) -> None:
         cluster = _cluster()
         instance = cluster.master.resource_manager.task_managers["tm"].instance_id
@@ -235,6 +247,7 @@ class TestTaskManagers:
         assert cluster.master.resource_manager.task_managers["tm"].instance_id == instance
         assert ["no valid seal" in refusal.message for refusal in cluster.events(RequestRejected)] == [True] * 4
 
+    @pytest.mark.rule("P3a")
     def test_a_task_executor_obeys_no_order_without_a_seal(self) -> None:
         envelope = {"epoch": 2**62, "task_manager_id": "tm", "instance_id": "i"}
         codecs = TaskExecutorCodecs(SEALS)
@@ -259,6 +272,7 @@ class TestTaskManagers:
 
 
 class TestSnapshots:
+    @pytest.mark.rule("P3a")
     @pytest.mark.parametrize("seals", [Seals(), OTHERS])
     def test_a_forged_snapshot_is_passed_over_and_the_one_before_it_found(self, seals: Seals) -> None:
         fold = _cluster().fold
@@ -275,6 +289,7 @@ class TestSnapshots:
         assert found.manifest.snapshot_id == "real"
         assert "no valid seal" in " ".join(search.skipped)
 
+    @pytest.mark.rule("P3a")
     @pytest.mark.parametrize("seals", [Seals(), OTHERS])
     def test_what_is_written_without_a_seal_under_the_keys_of_a_snapshot_takes_nothing_from_it(self, seals: Seals) -> None:
         fold = _cluster().fold
@@ -291,6 +306,7 @@ class TestSnapshots:
         assert found is not None
         assert len(found.chunks) == len(chunks)
 
+    @pytest.mark.rule("L3")
     def test_however_much_strangers_write_there_little_of_it_is_held_and_told_and_a_damaged_snapshot_still_is(self) -> None:
         ours = PayloadCodec(ENVELOPE, seal=SEALS.of(Topic.SNAPSHOTS))
         manifest, taken = take_snapshot(_cluster().fold, "real", "master-1", "id")

@@ -299,6 +299,7 @@ class TestRefusals:
 
 
 class TestReports:
+    @pytest.mark.rule("P16")
     def test_if_one_in_a_slot_is_missing_all_fail_and_those_that_are_there_are_told_to_end(self, cluster: ScriptedCluster) -> None:
         cluster.register(slots=1)
         running = cluster.submit(graph(sharing("a"), sharing("b"), restart_strategy=fixed_delay(5, 60_000)))
@@ -313,6 +314,7 @@ class TestReports:
             ("b", "AttemptMissing"),
         ]
 
+    @pytest.mark.rule("P16")
     def test_who_joined_a_slot_and_is_not_acknowledged_is_not_missing(self, cluster: ScriptedCluster) -> None:
         """P16: the report may have been written before the deployment came; also when those who were there first have ended meanwhile."""
         cluster.register(slots=1)

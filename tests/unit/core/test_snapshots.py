@@ -101,6 +101,7 @@ def test_snapshot_and_tail_equal_the_full_replay_at_offsets_everywhere(name: str
     assert_snapshots_lead_to_the_full_replay(_log(name), int(os.environ.get("FUZZ_SEED", "0")) // 1000 % STRIDE, STRIDE)
 
 
+@pytest.mark.rule("P18")
 @pytest.mark.soak("eventflink.snapshots", "eventflink.master", "eventflink.leadership")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_snapshot_and_tail_equal_the_full_replay_at_every_offset(name: str) -> None:
@@ -274,6 +275,7 @@ DAMAGES: list[tuple[Callable[[SnapshotManifest, dict[int, SnapshotChunk]], Taken
 ]
 
 
+@pytest.mark.rule("P18")
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize(("damage", "reason"), DAMAGES, ids=[damage.__name__.strip("_") for damage, _ in DAMAGES])
 def test_a_damaged_snapshot_is_refused_by_name(damage: Callable[[SnapshotManifest, dict[int, SnapshotChunk]], Taken], reason: str) -> None:
@@ -284,6 +286,7 @@ def test_a_damaged_snapshot_is_refused_by_name(damage: Callable[[SnapshotManifes
     assert "snapshot one" in str(caught.value)
 
 
+@pytest.mark.rule("P5a")
 @pytest.mark.parametrize(
     ("differently", "reason"),
     [
@@ -447,6 +450,7 @@ class Later(Earlier):
     colour: str = ""
 
 
+@pytest.mark.rule("P19")
 def test_what_a_later_version_added_is_in_no_digest_and_no_snapshot_before_it_is_used() -> None:
     """Masters of both confirm each other's snapshots and go back to one: where the log is trimmed, there is nothing else."""
     earlier, later = Columns({}).of(Earlier), Columns({}).of(Later)
@@ -621,6 +625,7 @@ def test_records_that_are_none_are_named_and_passed_over() -> None:
     assert "is a SnapshotManifest of old" in skipped[0]
 
 
+@pytest.mark.rule("P5a")
 def test_a_search_goes_no_further_back_than_a_snapshot_of_what_is_gone() -> None:
     with pytest.raises(LogTruncated, match="it ends at 59, and the record 59 is missing, of which the snapshot new was taken"):
         _find([*_records("old", 30), *_records("new", 60)], log=LogRange("topic-id", 0, 59))
@@ -650,6 +655,7 @@ def _held_against(manifest: SnapshotManifest, log: list[bytes], first_offset: in
     check_history(manifest, LogRange(LOG.topic_id, first_offset, len(log)), newest_first, new_fold().codec)
 
 
+@pytest.mark.rule("P5a")
 @pytest.mark.parametrize("first_offset", [0, 1])
 def test_a_snapshot_of_records_that_are_gone_shows_it_however_long_the_log_is_by_now(first_offset: int) -> None:
     lost, other = _histories()
@@ -660,6 +666,7 @@ def test_a_snapshot_of_records_that_are_gone_shows_it_however_long_the_log_is_by
             _held_against(manifest, other.log, first_offset)
 
 
+@pytest.mark.rule("P5a")
 def test_a_later_leadership_of_which_the_log_lost_all_is_missed_as_well() -> None:
     """Its snapshot has a higher epoch than everything that the log has now."""
     lost, other = _histories()
@@ -674,6 +681,7 @@ def test_a_later_leadership_of_which_the_log_lost_all_is_missed_as_well() -> Non
         _held_against(manifest, other.log)
 
 
+@pytest.mark.rule("P5a")
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_snapshot_of_this_log_is_never_taken_for_one_of_another(name: str) -> None:
     log = list(_log(name))

@@ -71,6 +71,7 @@ def test_an_id_that_is_taken_is_refused(cluster: ScriptedCluster, end: bool, sec
     assert len(cluster.events(JobSubmitted)) == 1
 
 
+@pytest.mark.rule("P8")
 def test_the_id_of_an_evicted_job_never_runs_again(cluster: ScriptedCluster) -> None:
     cluster.master.settings = MasterSettings(job_store_capacity=1)
     cluster.register()
@@ -86,6 +87,7 @@ def test_the_id_of_an_evicted_job_never_runs_again(cluster: ScriptedCluster) -> 
     assert reply.payload.message == "job 'one' is FINISHED already"
 
 
+@pytest.mark.rule("P8")
 def test_a_request_id_that_comes_again_gets_the_same_answer_and_is_not_done_twice(cluster: ScriptedCluster) -> None:
     first = replies(cluster.submit(graph(vertex("a")), request_id="r", partition=1))
     again = replies(cluster.submit(graph(vertex("a"), vertex("b")), job_id="other", request_id="r", partition=2))
@@ -126,6 +128,7 @@ def test_ids_that_are_left_out_derive_from_the_place_of_the_record(cluster: Scri
     assert list(cluster.master.requests.answers) == ["submissions-0-0", "submissions-0-1"]
 
 
+@pytest.mark.rule("P8")
 def test_answers_and_job_ids_expire_oldest_first_beyond_the_horizon(cluster: ScriptedCluster) -> None:
     cluster.master.settings = MasterSettings(job_store_capacity=1, request_horizon=3)
     cluster.register()
@@ -161,6 +164,7 @@ def test_an_id_that_was_guessed_for_a_refusal_is_free_for_a_request(cluster: Scr
     assert isinstance(answered.payload, RequestAccepted)
 
 
+@pytest.mark.rule("P7")
 def test_nothing_that_cannot_be_read_stops_what_can(cluster: ScriptedCluster) -> None:
     for value in (b"", None, b"{", b"\xc3\x01" + bytes(8), b"\x00\x00\x00\x00\x01x", b"[]", b"\xff" * 300_000):
         cluster.put(Topic.SUBMISSIONS, value)

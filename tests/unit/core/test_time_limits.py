@@ -73,6 +73,7 @@ def status(cluster: ScriptedCluster) -> JobStatus:
     return cluster.job("job").status
 
 
+@pytest.mark.rule("P22")
 def test_an_attempt_is_told_to_end_exactly_at_its_limit_and_fails_when_it_has(cluster: ScriptedCluster) -> None:
     running(cluster, limited("a"), restart_strategy=TWO_RESTARTS)
     assert not cancellations(cluster.pass_time(9_999))
@@ -144,6 +145,7 @@ def test_what_has_finished_in_the_instant_of_its_limit_has_finished(cluster: Scr
     assert not cluster.events(TaskCancellationRequested, GlobalFailureOccurred)
 
 
+@pytest.mark.rule("P22")
 def test_a_limit_that_passes_while_nobody_leads_is_decided_by_the_next_leader(cluster: ScriptedCluster) -> None:
     running(cluster, limited("a", parallelism=2), restart_strategy=TWO_RESTARTS)
     cluster.monotonic_ms += 3_600_000
@@ -157,6 +159,7 @@ def test_a_limit_that_passes_while_nobody_leads_is_decided_by_the_next_leader(cl
     assert len(cluster.events(TaskCancellationRequested)) == 2
 
 
+@pytest.mark.rule("P22")
 def test_a_report_that_waited_for_the_next_leader_comes_before_its_limits(cluster: ScriptedCluster) -> None:
     """The task was done in time, and nobody was there to hear it."""
     [deployment] = running(cluster, limited("a"), time_limit="10s")
@@ -170,6 +173,7 @@ def test_a_report_that_waited_for_the_next_leader_comes_before_its_limits(cluste
     assert not cluster.events(TaskCancellationRequested, GlobalFailureOccurred)
 
 
+@pytest.mark.rule("P22")
 def test_reports_that_wait_come_before_limits_that_have_passed_since(cluster: ScriptedCluster) -> None:
     """Also of the leader that has led all the time: many tasks end at once, or it decides slowly."""
     waiting = running(cluster, limited("a", parallelism=4), time_limit="10s")
@@ -185,6 +189,7 @@ def test_reports_that_wait_come_before_limits_that_have_passed_since(cluster: Sc
     assert not cluster.events(TaskCancellationRequested, GlobalFailureOccurred)
 
 
+@pytest.mark.rule("P22")
 def test_a_job_fails_as_a_whole_exactly_at_its_limit_without_a_restart(cluster: ScriptedCluster) -> None:
     """One of its tasks has a slot, the others wait for one: all of that is its time."""
     cluster.submit(graph(vertex("a", 6), restart_strategy=TWO_RESTARTS, time_limit="1h"))

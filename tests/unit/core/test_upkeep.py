@@ -186,6 +186,7 @@ class TestForgetting:
     def _end(self, cluster: ScriptedCluster, job_id: str) -> None:
         cluster.run(cluster.submit(graph(vertex("a")), job_id=job_id, request_id=f"request-{job_id}"))
 
+    @pytest.mark.rule("P8")
     def test_an_answer_is_kept_exactly_for_the_horizon_where_nothing_waits(self) -> None:
         cluster = self._cluster(request_horizon_ms=HORIZON_MS)
         cluster.submit(graph(vertex("a")), request_id="r")
@@ -198,6 +199,7 @@ class TestForgetting:
         assert cluster.events(AnswersExpired) == [AnswersExpired(1)]
         cluster.check()
 
+    @pytest.mark.rule("P8")
     def test_a_request_that_waited_for_longer_than_answers_are_kept_finds_the_answer(self) -> None:
         """The cluster was down: what repeats a request was there in time, and must not be done a second time, nor refused."""
         cluster = self._cluster(request_horizon_ms=HORIZON_MS)

@@ -135,6 +135,7 @@ def test_what_is_no_route_of_an_api_cannot_be_served_either() -> None:
         assemble((router,), (), lambda *_: pytest.fail("nobody reads"))
 
 
+@pytest.mark.rule("L6")
 @pytest.mark.parametrize(("seals", "actor"), [(SEALS, "ada"), (NO_SEALS, "ada (declared)")])
 def test_the_actor_of_a_command_is_whose_token_it_is_and_the_secret_proves_it(tmp_path: Path, seals: Seals, actor: str) -> None:
     tokens, cluster = tokens_of_three(tmp_path), ScriptedCluster(seals=seals)
@@ -150,6 +151,7 @@ def test_the_actor_of_a_command_is_whose_token_it_is_and_the_secret_proves_it(tm
     assert [decision.actor for decision in cluster.decisions() if decision.actor] == [actor, actor]
 
 
+@pytest.mark.rule("L6")
 def test_where_nobody_shows_a_token_the_secret_of_the_cluster_proves_no_name() -> None:
     cluster = ScriptedCluster(seals=SEALS)
     with commanding_client(cluster) as client:
