@@ -24,7 +24,15 @@ def _each(pages: "EventPages") -> Generator[dict[str, Any], None, None]:
 
 
 class Job(JobMethods, BlockingGateway):
-    """One job. In a notebook it shows its graph and its progress, as of when the cell ran."""
+    """One job. In a notebook it shows its graph and its progress, as of when the cell ran.
+
+    Examples:
+        >>> with eventflink.connect() as cluster:
+        ...     job = cluster.job("orders-7")
+        ...     print(job.wait(timeout_s=600).status, job.exceptions())
+        ...     job.result("totals").to_pandas()
+
+    """
 
     def __init__(self, connection: BlockingConnection, job_id: str, actor: str) -> None:
         super().__init__(connection.bootstrap, connection.cluster_id, connection=connection)
@@ -68,7 +76,14 @@ class Job(JobMethods, BlockingGateway):
 
 
 class Cluster(ClusterMethods, BlockingGateway):
-    """One cluster. In a notebook it shows what there is of everything, and its newest jobs. Close it, or use it in `with`."""
+    """One cluster. In a notebook it shows what there is of everything, and its newest jobs. Close it, or use it in `with`.
+
+    Examples:
+        >>> with eventflink.connect() as cluster:
+        ...     job = cluster.submit("nightly.yaml", code=["nightly.py"], parameters={"day": "2026-11-25"})
+        ...     print(job.job_id, [row.job_id for row in cluster.jobs(limit=10)])
+
+    """
 
     def __init__(
         self,

@@ -36,6 +36,10 @@ def connect(
     Raises:
         ClusterNotNamed: nothing says which cluster is meant, or what says it is not usable.
 
+    Examples:
+        >>> with eventflink.connect("localhost:9092", "production") as cluster:
+        ...     print(cluster.overview().slots)
+
     """
     return Cluster(request_timeout_s=request_timeout_s, **_find(bootstrap, cluster_id, configuration))
 
@@ -43,7 +47,15 @@ def connect(
 def connect_async(
     bootstrap: str = "", cluster_id: str = "", *, configuration: Path | str = "", request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S
 ) -> "AsyncCluster":
-    """Return a cluster whose methods are awaited, as `connect` does; call it inside the running loop."""
+    """Return a cluster whose methods are awaited, as `connect` does; call it inside the running loop.
+
+    Examples:
+        >>> async def main():
+        ...     async with eventflink.connect_async() as cluster:
+        ...         job = await cluster.submit("nightly.yaml")
+        ...         print(await job.wait(timeout_s=60))
+
+    """
     from eventflink.client.asynchronous import AsyncCluster  # noqa: PLC0415 - an HTTP client for event loops is loaded by those who have one
 
     return AsyncCluster(request_timeout_s=request_timeout_s, **_find(bootstrap, cluster_id, configuration))

@@ -43,8 +43,11 @@ def dev(
         ConfigurationError: a key of the configuration is unknown, or its value is not usable.
         SparkUnavailable: no Spark could be started here.
 
-    Example:
-        `eventflink.dev("revenue.yaml", parameters={"day": "2026-11-25"}).result().to_pandas()`
+    Examples:
+        >>> vertex = {"id": "numbers", "sql": "SELECT id FROM range(:rows)"}
+        >>> document = {"name": "numbers", "vertices": [vertex], "parameters": {"rows": {"type": "integer"}}}
+        >>> eventflink.dev(document, parameters={"rows": 2}).result().to_arrow().to_pylist()
+        [{'id': 0}, {'id': 1}]
 
     """
     with needs("cluster", "eventflink.dev"):

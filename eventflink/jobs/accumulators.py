@@ -53,7 +53,17 @@ class Accumulator:
 
 
 class TaskAccumulators:
-    """The accumulators of one attempt."""
+    """The accumulators of one attempt.
+
+    Examples:
+        >>> from eventflink.jobs.accumulators import TaskAccumulators
+        >>> accumulators = TaskAccumulators()
+        >>> accumulators.of("orders", int).add(2)
+        >>> accumulators.of("orders", int).add(1)
+        >>> accumulators.of("orders", int).value
+        3
+
+    """
 
     def __init__(self) -> None:
         """Have none."""

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 
 class TaskInputs(Mapping[str, "DataFrame"]):
-    """The inputs of a subtask by name, each read when it is first asked for: the rows that belong to this subtask, and no others."""
+    """The inputs of a subtask by name, each read when it is first asked for: the rows that belong to this subtask, and no others.
+
+    Examples:
+        >>> sorted(context.inputs)
+        ['orders', 'rates']
+        >>> context.inputs["orders"].columns
+        ['customer', 'amount']
+
+    """
 
     def __init__(self, readers: Mapping[str, Callable[[], "DataFrame"]]) -> None:
         self._readers = dict(readers)
@@ -54,7 +62,15 @@ class TaskInputs(Mapping[str, "DataFrame"]):
 
 
 class TaskContext:
-    """What the function of a task is called with."""
+    """What the function of a task is called with.
+
+    Examples:
+        >>> rows = context.spark.range(10).where(f"id >= {context.parameters['least']}")
+        >>> context.accumulator("rows").add(rows.count())
+        >>> context.share(rows).columns
+        ['id']
+
+    """
 
     def __init__(
         self,

@@ -44,7 +44,14 @@ _TYPES: Final[Mapping[object, str]] = {
 
 
 class InvalidPythonJob(TypeError):
-    """Tasks cannot be put together so; the message names job, task and argument, and says what to do."""
+    """Tasks cannot be put together so; the message names job, task and argument, and says what to do.
+
+    Examples:
+        >>> eventflink.sql("SELECT 1", id="one")
+        Traceback (most recent call last):
+        eventflink.jobs.python_jobs.InvalidPythonJob: the statement 'one' stands outside of a function with @eventflink.job
+
+    """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +59,15 @@ class TaskOutput:
     """What a task returns, in a job that is being put together: an argument of the tasks that read it.
 
     Without a method it is shared out evenly (`rebalance`) over the subtasks that read it.
+
+    Examples:
+        >>> @eventflink.job
+        ... def remainders():
+        ...     numbers = eventflink.sql("SELECT id % 3 AS k FROM range(10)", id="numbers")
+        ...     eventflink.sql("SELECT k, count(*) AS c FROM n GROUP BY k", id="counts", n=numbers.hash("k"))
+        >>> remainders.document()["edges"]
+        [{'from': 'numbers', 'to': 'counts', 'ship': 'hash', 'keys': ['k'], 'name': 'n'}]
+
     """
 
     vertex_id: str
@@ -106,7 +122,16 @@ class _ParameterOfJob:
 
 
 class PythonTask:
-    """A function that is a task. In a function with `@eventflink.job` a call of it is a vertex; its process runs it on its inputs."""
+    """A function that is a task. In a function with `@eventflink.job` a call of it is a vertex; its process runs it on its inputs.
+
+    Examples:
+        >>> @eventflink.task
+        ... def large(orders, least):
+        ...     return [order for order in orders if order >= least]
+        >>> large.function([3, 10, 42], least=10)
+        [10, 42]
+
+    """
 
     def __init__(self, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
@@ -209,7 +234,17 @@ _drawing: Final[ContextVar[_Drawing | None]] = ContextVar("_drawing", default=No
 
 
 class PythonJob:
-    """A function that puts tasks together. `eventflink.dev`, `Cluster.submit` and the command line take it for a document."""
+    """A function that puts tasks together. `eventflink.dev`, `Cluster.submit` and the command line take it for a document.
+
+    Examples:
+        >>> @eventflink.job
+        ... def numbered():
+        ...     numbers = eventflink.sql("SELECT id FROM range(:rows)", id="numbers", rows=10)
+        ...     eventflink.sql("SELECT max(id) AS last FROM n", id="last", n=numbers)
+        >>> [vertex["id"] for vertex in numbered.document()["vertices"]]
+        ['numbers', 'last']
+
+    """
 
     def __init__(self, function: Callable[..., object], keys: Mapping[str, Any]) -> None:
         functools.update_wrapper(self, function)
@@ -352,8 +387,10 @@ def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Pytho
     Raises:
         InvalidPythonJob: the function has parameters without names.
 
-    Example:
-        `@eventflink.task(parallelism=4)` above `def totals(orders): return orders.groupBy("customer").count()`
+    Examples:
+        >>> @eventflink.task(parallelism=4)
+        ... def totals(orders):
+        ...     return orders.groupBy("customer").count()
 
     """
     if function is not None:
@@ -376,8 +413,15 @@ def job(function: Callable[..., object] | None = None, /, **keys: Any) -> Python
         function: is called to put the tasks together, each time that the job is submitted; it may use loops and conditions.
         keys: keys of a document, such as `restart_strategy`, `checkpointing` or `keep`; and `name`, by default that of the function.
 
-    Example:
-        `@eventflink.job(restart_strategy={"type": "fixed-delay", "attempts": 3})` above `def nightly(day: date): totals(orders(day))`
+    Examples:
+        >>> @eventflink.task
+        ... def orders(context, country):
+        ...     return context.spark.read.parquet("/data/orders").where(f"country = '{country}'")
+        >>> @eventflink.job(restart_strategy={"type": "fixed-delay", "attempts": 3})
+        ... def nightly(country: str = "UK"):
+        ...     orders(country)
+        >>> nightly.document()["parameters"]
+        {'country': {'type': 'string', 'default': 'UK'}}
 
     """
     if function is not None:
@@ -397,8 +441,13 @@ def sql(statement: str, /, *, id: str, options: Mapping[str, Any] | None = None,
     Raises:
         InvalidPythonJob: the call is outside of a function with `@eventflink.job`.
 
-    Example:
-        `eventflink.sql("SELECT * FROM orders WHERE amount >= :least", id="large", orders=orders(), least=10)`
+    Examples:
+        >>> @eventflink.job
+        ... def numbered():
+        ...     numbers = eventflink.sql("SELECT id FROM range(:rows)", id="numbers", rows=10)
+        ...     eventflink.sql("SELECT max(id) AS last FROM n", id="last", n=numbers)
+        >>> numbered.document()["edges"]
+        [{'from': 'numbers', 'to': 'last', 'name': 'n'}]
 
     """
     drawing = _drawing.get()

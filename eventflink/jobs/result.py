@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobOutput:
-    """An output of one vertex of a finished job. Every method reads it anew, and raises `ResultUnreadable`."""
+    """An output of one vertex of a finished job. Every method reads it anew, and raises `ResultUnreadable`.
+
+    Examples:
+        >>> vertex = {"id": "numbers", "sql": "SELECT id FROM range(3)"}
+        >>> output = eventflink.dev({"name": "numbers", "vertices": [vertex]}).result()
+        >>> output.to_arrow(limit=2).to_pylist()
+        [{'id': 0}, {'id': 1}]
+
+    """
 
     job_id: str
     vertex_id: str

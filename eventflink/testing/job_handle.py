@@ -51,7 +51,15 @@ class JobsCluster(Protocol):
 
 
 class JobHandle:
-    """One job. As a context manager it cancels the job at the end of the block, if it has not ended by then: a stream never does."""
+    """One job. As a context manager it cancels the job at the end of the block, if it has not ended by then: a stream never does.
+
+    Examples:
+        >>> def test_a_stream_can_be_stopped(eventflink_cluster):
+        ...     with eventflink_cluster.submit("stream.yaml") as job:
+        ...         job.wait_until_running("orders")
+        ...         assert job.stop_with_savepoint()
+
+    """
 
     def __init__(self, cluster: JobsCluster, job_id: str) -> None:
         self._cluster = cluster

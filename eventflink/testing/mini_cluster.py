@@ -34,7 +34,15 @@ Crashable = Literal["leader", "standby", "taskexecutor", "task", "spark", "broke
 
 
 class MiniCluster:
-    """A running cluster with a cluster id of its own. For the main thread, with which its processes end; use it as a context manager."""
+    """A running cluster with a cluster id of its own. For the main thread, with which its processes end; use it as a context manager.
+
+    Examples:
+        >>> def test_a_leader_that_is_killed_costs_no_row(eventflink_cluster):
+        ...     job = eventflink_cluster.submit("totals.yaml", code=["totals.py"])
+        ...     eventflink_cluster.crash("leader")
+        ...     assert job.result("totals") == [{"customer": "ada", "amount": 42}]
+
+    """
 
     def __init__(
         self,

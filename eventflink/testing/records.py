@@ -60,7 +60,15 @@ class Record:
 
 
 class Topics:
-    """The topics that a test made, and any other of the same Kafka."""
+    """The topics that a test made, and any other of the same Kafka.
+
+    Examples:
+        >>> def test_what_is_fed_is_there(eventflink_cluster):
+        ...     topic = eventflink_cluster.create_topic(eventflink_cluster.unique("orders"))
+        ...     eventflink_cluster.feed(topic, [{"customer": "ada", "amount": 42}], key="customer")
+        ...     assert [record.json for record in eventflink_cluster.collect(topic, 1)] == [{"customer": "ada", "amount": 42}]
+
+    """
 
     def __init__(self, bootstrap: str, describe: Callable[[], str]) -> None:
         """Connect to nothing yet; `describe` says what else there is to know when records do not come."""

@@ -61,7 +61,19 @@ class _ConfiguredCluster(VirtualCluster):
 
 
 class SimulatedCluster:
-    """Masters and TaskExecutors in virtual time, which passes only while something is waited for."""
+    """Masters and TaskExecutors in virtual time, which passes only while something is waited for.
+
+    Examples:
+        >>> from eventflink.testing.simulated_cluster import SimulatedCluster
+        >>> cluster = SimulatedCluster()
+        >>> orders = {"id": "orders", "python": "orders:read", "parallelism": 2}
+        >>> once = {"type": "fixed-delay", "attempts": 1, "delay_ms": 500}
+        >>> job = cluster.submit({"name": "orders", "vertices": [orders], "restart_strategy": once})
+        >>> task = cluster.fail_task(job.wait_until_running("orders", 1), "orders", 1)
+        >>> job.wait().attempts()
+        {'orders': [1, 2]}
+
+    """
 
     def __init__(
         self, *, masters: int = 2, task_executors: int = 2, slots: int = 2, seed: int = 0, settings: MasterSettings | None = None

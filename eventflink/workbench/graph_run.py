@@ -55,7 +55,17 @@ class Ended(SystemExit):
 
 
 class VertexFailed(Exception):
-    """A task of a vertex failed; the message says which one, where in its own code, and why."""
+    """A task of a vertex failed; the message says which one, where in its own code, and why.
+
+    Examples:
+        >>> from eventflink.workbench.graph_run import VertexFailed
+        >>> try:
+        ...     eventflink.dev({"name": "none", "vertices": [{"id": "orders", "sql": "SELECT raise_error('none')"}]})
+        ... except VertexFailed as failed:
+        ...     print(failed.vertex_id, failed.subtask_index)
+        orders 0
+
+    """
 
     def __init__(self, vertex_id: str, subtask_index: int, cause: FailureCause, told: str, withheld: tuple[str, ...]) -> None:
         """Take whose task it was, why it failed for programs and for people, and what the vertex has not written."""
@@ -68,7 +78,15 @@ class VertexFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class VertexRun:
-    """A vertex that was run here."""
+    """A vertex that was run here.
+
+    Examples:
+        >>> vertex = {"id": "numbers", "sql": "SELECT id FROM range(3)"}
+        >>> run = eventflink.dev({"name": "numbers", "vertices": [vertex]})
+        >>> [(each.vertex_id, each.parallelism, each.rows) for each in run.vertices]
+        [('numbers', 1, 3)]
+
+    """
 
     vertex_id: str
     parallelism: int
@@ -87,7 +105,17 @@ class VertexRun:
 
 @dataclass(slots=True)
 class GraphRun:
-    """A graph that was run here. Its rows can be read until this process ends, or as long as they are kept."""
+    """A graph that was run here. Its rows can be read until this process ends, or as long as they are kept.
+
+    Examples:
+        >>> vertex = {"id": "numbers", "sql": "SELECT id FROM range(3)"}
+        >>> run = eventflink.dev({"name": "numbers", "vertices": [vertex]})
+        >>> run.results
+        ('numbers',)
+        >>> run.result("numbers").to_pandas()["id"].tolist()
+        [0, 1, 2]
+
+    """
 
     job_id: str
     """What its tasks were told to be of; a new one for each run."""

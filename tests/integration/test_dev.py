@@ -17,6 +17,7 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.workbench.graph_run import VertexFailed
+from tests.support.reference import NEED_SPARK, run_example
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -125,6 +126,38 @@ def test_the_revenue_of_each_customer_is_what_a_cluster_computes(tmp_path: Path)
     rows = sorted(done.result("revenue").to_arrow().to_pylist(), key=lambda row: str(row["customer"]))
     assert rows == [{"customer": "ada", "orders": 2, "revenue": 42}, {"customer": "grace", "orders": 1, "revenue": 7}]
     assert [(each.vertex_id, each.parallelism, each.rows) for each in done.vertices] == [("orders", 2, 3), ("revenue", 1, 2)]
+
+
+OF_TASKS = sorted(path for path in NEED_SPARK if path.startswith("eventflink.jobs.context."))
+
+
+@pytest.mark.parametrize("path", sorted(NEED_SPARK - {*OF_TASKS}))
+def test_an_example_of_the_reference_that_needs_spark_runs(path: str) -> None:
+    results = run_example(path, {})
+    assert results.attempted
+    assert not results.failed
+
+
+@pytest.mark.parametrize("path", OF_TASKS)
+def test_an_example_of_the_reference_runs_in_a_task(path: str, tmp_path: Path) -> None:
+    (tmp_path / "example_task.py").write_text("""
+from tests.support.reference import run_example
+
+def runs(context):
+    results = run_example(context.parameters["path"], {"context": context})
+    assert results.attempted and not results.failed
+    return context.spark.range(results.attempted)
+""")
+    document = {
+        "name": "an example",
+        "vertices": [
+            {"id": "orders", "sql": "SELECT 'ada' AS customer, 42 AS amount"},
+            {"id": "rates", "sql": "SELECT 'SEK' AS currency, 0.1 AS euros"},
+            {"id": "runs", "python": "example_task:runs", "parameters": {"path": path, "least": 3}},
+        ],
+        "edges": [{"from": each, "to": "runs"} for each in ("orders", "rates")],
+    }
+    assert eventflink.dev(document, code=[tmp_path / "example_task.py"]).result().to_arrow().num_rows
 
 
 def test_a_job_in_python_runs_here_as_it_is_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
