@@ -305,12 +305,20 @@ def test_a_process_that_is_told_to_end_leaves_no_files(number: signal.Signals, j
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     command = [sys.executable, "-m", "eventflink.cli", "dev", str(job({"python": "dev_job:waits"}))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)}) as process:
-        assert process.stdout is not None
-        assert any("it waits" in line for line in process.stdout)
-        assert list(temporary.glob("eventflink-dev-*"))
-        process.send_signal(number)
-        assert process.wait(60) == 128 + number
+    inherited = signal.signal(number, signal.SIG_DFL)  # Under nohup it is ignored, and would be by the command.
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)})
+    finally:
+        signal.signal(number, inherited)
+    with process:
+        try:
+            assert process.stdout is not None
+            assert any("it waits" in line for line in process.stdout)
+            assert list(temporary.glob("eventflink-dev-*"))
+            process.send_signal(number)
+            assert process.wait(60) == 128 + number
+        finally:
+            process.kill()
     assert not list(temporary.glob("eventflink-dev-*"))
 
 
