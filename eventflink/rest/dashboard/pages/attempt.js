@@ -7,6 +7,7 @@ import { millis, spanOf } from "../bars/phases.js";
 import { Id } from "../components/copy.js";
 import { Empty } from "../components/empty.js";
 import { StateChip } from "../components/state_chip.js";
+import { Tabs } from "../components/tabs.js";
 import { Time } from "../components/time.js";
 import { bytes, duration, plural } from "../format.js";
 import { h, html } from "../html.js";
@@ -58,9 +59,7 @@ export function Page({ documents, params, moment }) {
     </header>
     ${!subtask
       ? h(Empty, { title: `${params.vertex} has no subtask ${params.subtask} at this moment.`, small: true }, html`<p>It has ${plural(documents.subtasks.total, "subtask")}. <a href=${href(of, { vertex: params.vertex })}>See them</a></p>`)
-      : html`<nav class="tabs" aria-label="Views of the attempt">
-            ${TABS.map(([name, words]) => html`<a key=${name} href=${href(name === "life" ? `${address}/${number}` : `${address}/${number}/${name}`)} aria-current=${name === tab ? "page" : undefined}>${words}</a>`)}
-          </nav>
+      : html`${h(Tabs, { label: "Views of the attempt", views: TABS.map(([name, words]) => ({ name, words, to: name === "life" ? `${address}/${number}` : `${address}/${number}/${name}` })), shown: tab })}
           ${tab === "life"
             ? h(Life, { subtask, attempt, vertexId: params.vertex ?? "", address, moment, number })
             : h(LogView, { key: `${address}/${number}/${tab}`, identity: `${address}/${number}/${tab}`, label: `${tab} of ${title(params)}`, load: (signal) => fileOf(`${of}/vertices/${params.vertex}/subtasks/${params.subtask}/attempts/${number}/files/${tab}?last_bytes=${LAST_BYTES}`, signal) })}`}`;

@@ -3,6 +3,7 @@
 
 import { useEffect } from "preact/hooks";
 
+import { Tabs } from "../components/tabs.js";
 import { h, html } from "../html.js";
 import { go, href } from "../moment.js";
 import { archives } from "../source.js";
@@ -74,15 +75,11 @@ export function Page({ documents, params, query, moment }) {
   );
   return html`
     ${h(JobHead, { job, moment })}
-    <nav class="tabs" aria-label="Views of the job">
-      ${tabs.map(([name, each]) => {
-        const count = each.counted?.(job);
-        const current = each === shown;
-        return html`<a key=${name} href=${href(name === "graph" ? address : `${address}/${name}`)} aria-current=${current ? "page" : undefined}>
-          ${each.name}${count ? html` <span class="muted">${count}</span>` : ""}
-        </a>`;
-      })}
-    </nav>
+    ${h(Tabs, {
+      label: "Views of the job",
+      views: tabs.map(([name, each]) => ({ name, words: each.name, to: name === "graph" ? address : `${address}/${name}`, count: each.counted?.(job) })),
+      shown: tabs.find(([, each]) => each === shown)?.[0] ?? "",
+    })}
     ${h(shown.tab.Tab, { documents, job, query, moment, address })}
   `;
 }

@@ -112,7 +112,9 @@ function Present() {
       ? html`<p class="card-body"><span class="not-recorded">Not recorded: it is told of the present alone.</span></p>`
       : failure
         ? html`<p class="card-body muted">${failure}</p>`
-        : masters && h(Table, { label: "Masters that are there", columns: presentColumns, rows: masters, rowKey: (each) => each.master_id, empty: h(Empty, { title: "No master was heard of lately.", small: true, command: "eventflink master" }) })}
+        : masters === null
+          ? html`<p class="card-body muted">Listening to the masters…</p>`
+          : h(Table, { label: "Masters that are there", columns: presentColumns, rows: masters, rowKey: (each) => each.master_id, empty: h(Empty, { title: "No master was heard of lately.", small: true, command: "eventflink master" }) })}
   </section>`;
 }
 

@@ -10,6 +10,7 @@ import { Copy, Id } from "../components/copy.js";
 import { Empty } from "../components/empty.js";
 import { StateChip } from "../components/state_chip.js";
 import { Table } from "../components/table.js";
+import { Tabs } from "../components/tabs.js";
 import { Time } from "../components/time.js";
 import { bytes, number, plural } from "../format.js";
 import { h, html } from "../html.js";
@@ -69,9 +70,7 @@ export function Page({ documents, params, query }) {
         ${found.instance_id && html`<span>instance ${h(Id, { id: found.instance_id, label: "instance" })}</span>`}
       </p>
     </header>
-    <nav class="tabs" aria-label="Views of the TaskManager">
-      ${TABS.map(([name, words]) => html`<a key=${name} href=${href(name === "slots" ? address : `${address}/${name}`)} aria-current=${name === tab ? "page" : undefined}>${words}</a>`)}
-    </nav>
+    ${h(Tabs, { label: "Views of the TaskManager", views: TABS.map(([name, words]) => ({ name, words, to: name === "slots" ? address : `${address}/${name}` })), shown: tab })}
     ${tab === "slots" && h(Slots, { found })}
     ${tab === "logs" && h(Logs, { id, name: query.file ?? null })}
     ${tab === "threads" && h(Threads, { id })}
