@@ -528,6 +528,8 @@ def _check_outputs(vertex: VertexDocument, where: str, outputs: set[str], late: 
                 f"{place}: output '{output}' goes nowhere; name a topic for it with 'sinks: {{{output}: …}}' of '{vertex.id}', or an edge "
                 f"with 'output: {output}' to another stream"
             )
+        if vertex.stream is not None and vertex.stream.output_mode == "complete":
+            raise ValueError(f"{place}: with output_mode complete Spark drops no row: late ones count like any other; use append or update")
     names = [output for output, _ in late]
     if twice := [place for output, place in late if names.count(output) > 1]:
         raise ValueError(f"{twice[-1]}: {twice[0]} has the same output, and their rows may have different columns")

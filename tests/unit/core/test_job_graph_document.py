@@ -741,6 +741,11 @@ def test_late_rows_go_to_an_output_of_any_stream_and_their_document_is_what_it_w
             {"sources": {"a": _late("late", time=False)}},
             "sources.a: 'late_rows' needs 'event_time' and 'watermark_delay_ms'",
         ),
+        (
+            "late",
+            {"output_mode": "complete"},
+            "sources.a.late_rows: with output_mode complete Spark drops no row: late ones count like any other",
+        ),
     ],
 )
 def test_late_rows_that_cannot_be_told_or_go_nowhere_are_refused(written: Any, more: dict[str, Any], says: str) -> None:
