@@ -35,6 +35,9 @@ _MOST_LINKS: Final = 100
 _TRACE: Final = "Traceback (most recent call last)"
 _STATE: Final = re.compile(r" SQLSTATE: \w+")
 _PYSPARK: Final = "pyspark.errors."
+_RAISED: Final = re.compile(r"(?:[\w<>]+\.)*(\w{1,256})(?:: (.*))?")
+"""How a stack trace ends: with the class of the exception, behind its module and what it is defined in, and what it says."""
+
 _STREAM_FAILED: Final = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
 _SINK_FAILURE: Final = re.compile(rf"^{re.escape(failures.__name__)}\.(\w+): (.*)$", re.MULTILINE)
 """What a sink of this platform raised, where Spark ran it."""
@@ -97,11 +100,19 @@ def cause_of(error: BaseException, vertex_id: str) -> FailureCause:
         return FailureCause(of_sink[1], bounded(f"vertex '{vertex_id}': {of_sink[2]}", MESSAGE_LIMIT))
     trace = cut_stack_trace(_user_stack_trace(error), lambda text: len(text) <= STACK_TRACE_LIMIT)
     stack_trace = bounded(trace, STACK_TRACE_LIMIT)
-    root = root_of(error)
-    root_type = "" if root is error else type(root).__name__
-    root_message = "" if root is error else bounded(_message_of(root), ROOT_MESSAGE_LIMIT)
+    root_type, root_message = _root(error)
     message = f"vertex '{vertex_id}': {_message_of(error)}" if _is_spark_error(error) else _message_of(error)
-    return FailureCause(failure_type, bounded(message, MESSAGE_LIMIT), stack_trace, root_type, root_message)
+    return FailureCause(failure_type, bounded(message, MESSAGE_LIMIT), stack_trace, root_type, bounded(root_message, ROOT_MESSAGE_LIMIT))
+
+
+def _root(error: BaseException) -> tuple[str, str]:
+    """Return type and message of what an error goes back to, also of what a Python function raised that Spark ran; empty: to nothing."""
+    root = root_of(error)
+    if _is_spark_error(root):
+        [said, *_] = [*_raised_in_function(text_of(root)), ""]
+        if (raised := _RAISED.fullmatch(_STATE.sub("", said))) is not None:
+            return raised[1], raised[2] or raised[1]
+    return ("", "") if root is error else (type(root).__name__, _message_of(root))
 
 
 def _platform_failure(error: BaseException) -> tuple[str, str] | None:
@@ -193,14 +204,24 @@ def _is_spark_error(error: BaseException) -> bool:
 
 def _spark_message(text: str) -> str:
     """Return the first line of Spark's message; of an error in a Python function that Spark ran, also what that function raised."""
-    text = text.partition("JVM stacktrace:")[0].partition("=== Streaming Query ===")[0]
-    lines = [line.rstrip() for line in _STREAM_FAILED.sub("", text).splitlines() if line.strip()]
+    lines = _lines_of(text)
     if not lines:
         return "Spark gave no message"
-    traces = [number for number, line in enumerate(lines) if _TRACE in line]
-    raised = [line.strip() for line in dropwhile(lambda line: line[0].isspace(), lines[traces[-1] + 1 :])] if traces else []
+    raised = _raised_in_function(text)
     if raised and raised[0].startswith(_PYSPARK):  # The function asked Spark for something, and Spark failed.
         return " ".join(raised).partition(": ")[2][:SPARK_MESSAGE_LIMIT]
     if raised:
         return f"a Python function that Spark ran raised {_STATE.sub('', raised[0])}"[:SPARK_MESSAGE_LIMIT]
     return lines[0].strip()[:SPARK_MESSAGE_LIMIT]
+
+
+def _raised_in_function(text: str) -> list[str]:
+    """Return what a Python function raised that Spark ran, from the last stack trace in Spark's message; empty: none raised anything."""
+    lines = _lines_of(text)
+    traces = [number for number, line in enumerate(lines) if _TRACE in line]
+    return [line.strip() for line in dropwhile(lambda line: line[0].isspace(), lines[traces[-1] + 1 :])] if traces else []
+
+
+def _lines_of(text: str) -> list[str]:
+    text = text.partition("JVM stacktrace:")[0].partition("=== Streaming Query ===")[0]
+    return [line.rstrip() for line in _STREAM_FAILED.sub("", text).splitlines() if line.strip()]

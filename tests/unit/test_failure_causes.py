@@ -68,6 +68,40 @@ def test_a_failure_has_the_name_of_whose_it_is(
     assert (cause.stack_trace is not None) == (kind is FailureKind.CODE)
 
 
+WORKER = (
+    "\n  An exception was thrown from the Python worker. Please see the stack trace below.\n"
+    "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
+    '  File "job.py", line 39, in div\nKeyError: 1\n\nThe above exception was the direct cause of the following exception:\n\n'
+    'Traceback (most recent call last):\n  File "job.py", line 41, in div\n{}\n SQLSTATE: 38000\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("raised", "root_type", "root_message", "kind"),
+    [
+        ("job.MyError: in a udf", "MyError", "in a udf", FailureKind.CODE),
+        ("job.make.<locals>.MyError: a: b", "MyError", "a: b", FailureKind.CODE),
+        ("ZeroDivisionError", "ZeroDivisionError", "ZeroDivisionError", FailureKind.CODE),
+        ("UnicodeDecodeError: 'utf-8' codec can't decode", "UnicodeDecodeError", "'utf-8' codec can't decode", FailureKind.DATA),
+        (
+            "pyspark.errors.exceptions.connect.ArithmeticException: [DIVIDE_BY_ZERO]",
+            "ArithmeticException",
+            "[DIVIDE_BY_ZERO]",
+            FailureKind.DATA,
+        ),
+        ("what is no class", "", "", FailureKind.CODE),
+    ],
+)
+def test_a_failure_of_spark_goes_back_to_what_a_python_function_raised_there(
+    raised: str, root_type: str, root_message: str, kind: FailureKind
+) -> None:
+    cause = cause_of(PythonException(message=WORKER.format(raised)), "v")
+    assert (cause.failure_type, cause.root_type, cause.root_message, kind_of(cause)) == ("PythonException", root_type, root_message, kind)
+    outer = LookupError("of the task")
+    outer.__cause__ = PythonException(message=WORKER.format(raised))
+    assert cause_of(outer, "v").root_type == (root_type or "PythonException")
+
+
 def test_what_grpc_says_of_a_lost_spark_is_told_in_a_sentence() -> None:
     assert cause_of(SparkConnectGrpcException(message=GRPC_TEXT), "v").message == (
         "vertex 'v': Spark ended, or became unreachable, in the middle of the task (gRPC says Socket closed); "
