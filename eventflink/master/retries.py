@@ -18,9 +18,14 @@ _MOST_DOUBLINGS: Final = 64
 
 def rule_for(vertex: JobVertex, cause: FailureCause) -> int:
     """Return the number of the first rule that names the type or the kind of a failure, from 1 on; 0: none does."""
-    types = {cause.failure_type, cause.root_type, kind_of(cause)}
     rules = enumerate(vertex.retries, start=1)
-    return next((number for number, rule in rules if any(error.rpartition(".")[2] in types for error in rule.errors)), 0)
+    return next((number for number, rule in rules if any(_names(error, cause) for error in rule.errors)), 0)
+
+
+def _names(error: str, cause: FailureCause) -> bool:
+    """Tell whether a word of a rule is a kind of failure, or a type with or without its module, and this failure is one of those."""
+    name = error.rpartition(".")[2]
+    return error == kind_of(cause) or (bool(name) and name in (cause.failure_type, cause.root_type))
 
 
 def rule_for_any(vertex: JobVertex) -> int:

@@ -29,7 +29,9 @@ class RetryDocument(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    errors: list[Annotated[str, Field(pattern=r"^[A-Za-z_][\w.$]*$", max_length=256)]] = Field(default_factory=list, max_length=64)
+    errors: list[Annotated[str, Field(pattern=r"^[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)*$", max_length=256)]] = Field(
+        default_factory=list, max_length=64
+    )
     """Types of failures, such as `HTTPError`, or kinds of them, such as `data`; default: all that no other rule names."""
     attempts: Whole = Field(ge=0, le=1_000_000)
     """How many further attempts a subtask has by this rule."""
@@ -40,11 +42,11 @@ class RetryDocument(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         for error in self.errors:
-            if error.islower() and error not in _KINDS_OF_FAILURES:
+            if error.islower() and "." not in error and error not in _KINDS_OF_FAILURES:
                 kinds = ", ".join(_KINDS_OF_FAILURES)
                 raise ValueError(
                     f"errors: unknown kind of failure '{error}'{did_you_mean(error, _KINDS_OF_FAILURES)}; there are {kinds}, and types "
-                    "of failures, such as HTTPError"
+                    "of failures, such as HTTPError; a type in small letters is named with its module, such as socket.gaierror"
                 )
         if self.max_delay is not None and self.max_delay < self.delay:
             raise ValueError("'max_delay' is shorter than 'delay', the first wait")

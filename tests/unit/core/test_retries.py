@@ -86,6 +86,15 @@ def test_a_rule_may_name_what_is_not_restarted_or_restarted_by_itself() -> None:
     assert cluster.job("job").status is JobStatus.FAILED
 
 
+def test_a_type_in_small_letters_is_named_with_its_module_and_never_means_a_kind() -> None:
+    cluster, effects = started([{"errors": ["socket.gaierror", "mine.data"], "attempts": 2, "delay": "3s"}])
+    effects = fail(cluster, effects, FailureCause("gaierror", "no such host"), 3_000)
+    effects = fail(cluster, effects, FailureCause("data", "of a class of this name"), 6_000)
+    [deployment] = deployments(effects)
+    cluster.report(deployment, ExecutionState.FAILED, cause=DATA)
+    assert cluster.events(JobStatusChanged)[-2].reason == "the restart strategy is none"
+
+
 @pytest.mark.rule("P23")
 def test_what_no_rule_names_is_left_to_the_restart_strategy_which_does_not_count_retries() -> None:
     cluster, effects = started([{"errors": ["HTTPError"], "attempts": 5, "delay": "1s"}], restart_strategy=fixed_delay(1, 70))
@@ -128,6 +137,12 @@ def test_the_document_of_retries_is_what_was_written() -> None:
             "retries[0]: errors: unknown kind of failure 'dta' (did you mean 'data'?); there are code,",
         ),
         ([{"errors": ["Http Error"], "attempts": 1}], "retries[0].errors[0]: must match"),
+        ([{"errors": ["HttpError."], "attempts": 1}], "retries[0].errors[0]: must match"),
+        ([{"errors": ["a..B"], "attempts": 1}], "retries[0].errors[0]: must match"),
+        (
+            [{"errors": ["gaierror"], "attempts": 1}],
+            "retries[0]: errors: unknown kind of failure 'gaierror'; there are code, data, room, spark, host, task_manager, masters,",
+        ),
         ([{"attempts": 1, "delay": "10s", "max_delay": "9s"}], "retries[0]: 'max_delay' is shorter than 'delay', the first wait"),
         (
             [{"attempts": 1, "delay": 10}],
