@@ -37,8 +37,8 @@ def next_retry(vertex: JobVertex, number: int, retries: int, cause: FailureCause
     """Return what a rule says to a failure of a subtask that it has retried so many times."""
     rule = vertex.retries[number - 1]
     if retries >= rule.attempts:
-        allowed = f"{rule.attempts} {'retry' if rule.attempts == 1 else 'retries'} of '{vertex.vertex_id}'"
-        return NoRestart(f"retries: {allowed} after {cause.failure_type} are allowed, and there were {retries}")
+        allowed = {0: "no retry", 1: "1 retry, and it was made"}.get(rule.attempts, f"{rule.attempts} retries, and they were made")
+        return NoRestart(f"retries: after {cause.failure_type} rule {number} of '{vertex.vertex_id}' allows each subtask {allowed}")
     return Restart(_delay_ms(rule, retries), is_counted=False, retry_rule=number)
 
 

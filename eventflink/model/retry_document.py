@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from eventflink.model.document_faults import describe_value
 from eventflink.model.document_fields import Number, Whole, duration_within
 from eventflink.model.durations import duration_text
 from eventflink.model.failure_types import FailureKind
@@ -65,7 +66,11 @@ class RetryDocument(BaseModel):
 
 def _retries(written: object) -> object:
     """Return the rules that a number of attempts alone is short for."""
-    return [{"attempts": written}] if isinstance(written, int) and not isinstance(written, bool) else written
+    if isinstance(written, int) and not isinstance(written, bool):
+        return [{"attempts": written}]
+    if isinstance(written, list):
+        return written
+    raise ValueError(f"must be a list of rules, or how many further attempts there are, not {describe_value(written)}")
 
 
 def _check_rules(rules: list[RetryDocument]) -> list[RetryDocument]:

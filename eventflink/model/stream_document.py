@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
-from eventflink.model.document_faults import describe_fault
+from eventflink.model.document_faults import describe_fault, describe_value
 from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, Name, Whole, canonical_json
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, LateRows, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.secret_references import check_references, reference_name
@@ -194,7 +194,11 @@ def late_rows_document(late: LateRows) -> dict[str, Any]:
 
 
 def _late_rows(written: object) -> object:
-    return {"output": written} if isinstance(written, str) else written
+    if isinstance(written, str):
+        return {"output": written}
+    if written is not None and not isinstance(written, Mapping | LateRowsDocument):
+        raise ValueError(f"must be the name of an output, or a mapping with it, not {describe_value(written)}")
+    return written
 
 
 LateRowsField = Annotated[LateRowsDocument | None, BeforeValidator(_late_rows)]

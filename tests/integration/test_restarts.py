@@ -87,7 +87,7 @@ def test_a_vertex_is_tried_again_by_the_rule_that_names_what_its_code_raised_and
         restarts = [(e.delay_ms, e.retry_rule) for e in cluster.events_of(job_id) if isinstance(e, RestartScheduled)]
         assert restarts == [(50, 2), (100, 2)][:attempts]
     told = cluster.exceptions_of(job_id[:12])["exceptions"][0]
-    assert "retries: 1 retry of 'numbers' after RuntimeError" in str(told)
+    assert "retries: after RuntimeError rule 2 of 'numbers' allows each subtask 1 retry, and it was made" in str(told)
 
 
 def test_a_task_that_fails_twice_works_under_exponential_delay(cluster: RunningCluster, capsys: pytest.CaptureFixture[str]) -> None:

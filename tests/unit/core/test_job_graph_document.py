@@ -725,6 +725,7 @@ def test_late_rows_go_to_an_output_of_any_stream_and_their_document_is_what_it_w
         ({"output": "late", "slide_ms": 6}, {}, "late_rows: 'slide_ms' goes with a 'window_ms' that is not shorter"),
         ({"output": "late", "window_ms": 0}, {}, "late_rows.window_ms: must be at least 1"),
         ({"window_ms": 5}, {}, "late_rows.output: it is missing"),
+        (["late"], {}, "late_rows: must be the name of an output, or a mapping with it, not a list"),
         (
             "late",
             {"sinks": {"default": TOPIC}},

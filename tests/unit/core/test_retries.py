@@ -57,15 +57,18 @@ def test_the_waits_of_a_rule_grow_and_end_and_no_leader_forgets_them() -> None:
     [deployment] = deployments(effects)
     cluster.report(deployment, ExecutionState.FAILED, cause=HTTP)
     assert cluster.job("job").status is JobStatus.FAILED
-    assert cluster.events(JobStatusChanged)[-2].reason == "retries: 3 retries of 'a' after HTTPError are allowed, and there were 3"
+    assert (
+        cluster.events(JobStatusChanged)[-2].reason
+        == "retries: after HTTPError rule 1 of 'a' allows each subtask 3 retries, and they were made"
+    )
     cluster.check()
 
 
 @pytest.mark.parametrize(
     ("retries", "cause", "reason"),
     [
-        (RULES, DATA, "retries: 0 retries of 'a' after RowUnusable are allowed, and there were 0"),
-        (0, OTHER, "retries: 0 retries of 'a' after ValueError are allowed, and there were 0"),
+        (RULES, DATA, "retries: after RowUnusable rule 2 of 'a' allows each subtask no retry"),
+        (0, OTHER, "retries: after ValueError rule 1 of 'a' allows each subtask no retry"),
         (RULES, NO_MODULE, "ModuleNotFoundError is not restarted: each attempt would fail in the same way"),
     ],
 )
@@ -150,7 +153,8 @@ def test_the_document_of_retries_is_what_was_written() -> None:
         ),
         ([{"delay": "1s"}], "retries[0].attempts: it is missing"),
         (-1, "retries[0].attempts: must be at least 0"),
-        (True, "retries: must be a list"),
+        (True, "retries: must be a list of rules, or how many further attempts there are, not true"),
+        ("3", "retries: must be a list of rules, or how many further attempts there are, not '3'"),
     ],
 )
 def test_retries_that_say_nothing_are_refused_with_their_place(retries: Any, says: str) -> None:
