@@ -25,8 +25,8 @@ RESOURCE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9._/-]{0,63}")
 _MAX_WRITTEN: Final = 64
 """How long the text of an amount may be; what is longer is not looked into."""
 
-_MEMORY_SIZE: Final = re.compile(r"(\d{1,19})\s*([A-Za-z]*)")
-_CPU_CORES: Final = re.compile(r"(?=\.?\d)(\d{0,16})(?:\.(\d{0,3})0*)?")
+_MEMORY_SIZE: Final = re.compile(r"([0-9]{1,19})\s*([A-Za-z]*)")
+_CPU_CORES: Final = re.compile(r"(?=\.?[0-9])([0-9]{0,16})(?:\.([0-9]{0,3})0*)?")
 _UNITS: Final = {
     **dict.fromkeys(("", "b", "bytes"), 1),
     **dict.fromkeys(("k", "kb", "kibibytes"), 1 << 10),
@@ -291,7 +291,7 @@ def parse_extended_resources(value: object) -> tuple[tuple[str, int], ...]:
     pairs = []
     for part in filter(None, (part.strip() for part in value.split(","))):
         name, separator, amount = (piece.strip() for piece in part.partition("="))
-        if not separator or not re.fullmatch(r"\d{1,19}", amount):
+        if not separator or not re.fullmatch(r"[0-9]{1,19}", amount):
             raise InvalidResources(f"'{part[:80]}' is not of the form name=amount, such as gpu=2")
         pairs.append((name, int(amount)))
     return tuple(pairs)

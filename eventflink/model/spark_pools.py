@@ -6,7 +6,7 @@ from typing import Final
 SHARED: Final = "shared"
 OF_JOB: Final = "job"
 POOL_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-MEMORY_PATTERN: Final = r"^[1-9]\d{0,5}[mg]$"
+MEMORY_PATTERN: Final = r"^[1-9][0-9]{0,5}[mg]$"
 MAX_CORES: Final = 4_096
 
 

@@ -51,7 +51,9 @@ HUGE: list[object] = [1e300, -1e300, float("inf"), float("nan"), 10**5_000, -(10
 
 
 @pytest.mark.parametrize(
-    "text", ["", "m", "-1", "1.5g", "1x", "1 2", True, None, 1.0, "9" * 30, "9999999t", -3, MAX_AMOUNT + 1, *HUGE], ids=itertools.count()
+    "text",
+    ["", "m", "\u0662m", "-1", "1.5g", "1x", "1 2", True, None, 1.0, "9" * 30, "9999999t", -3, MAX_AMOUNT + 1, *HUGE],
+    ids=itertools.count(),
 )
 def test_what_is_no_size_is_refused(text: object) -> None:
     with pytest.raises(InvalidResources, match=r"is not a size|is more than") as caught:
@@ -87,7 +89,21 @@ def test_processors_are_counted_in_thousandths(text: object, millicores: int) ->
     assert parse_cpu_cores(cores_of(millicores)) == millicores
 
 
-NO_PROCESSORS: list[object] = ["", "x", ".", "-1", 0.0001, "1.0000000000000000000000000000001", 1e-7, "nan", "inf", True, None, "1e300"]
+NO_PROCESSORS: list[object] = [
+    "",
+    "x",
+    "\u0662",
+    ".",
+    "-1",
+    0.0001,
+    "1.0000000000000000000000000000001",
+    1e-7,
+    "nan",
+    "inf",
+    True,
+    None,
+    "1e300",
+]
 
 
 @pytest.mark.parametrize("text", [*NO_PROCESSORS, MAX_AMOUNT, "1e999990", "1e999999", "1e-999999", *HUGE], ids=itertools.count())

@@ -149,8 +149,9 @@ def test_the_document_of_retries_is_what_was_written() -> None:
         ([{"attempts": 1, "delay": "10s", "max_delay": "9s"}], "retries[0]: 'max_delay' is shorter than 'delay', the first wait"),
         (
             [{"attempts": 1, "delay": 10}],
-            "retries[0].delay: must be a whole number with ms, s, m, h or d behind it, such as 15m; from 0",
+            "retries[0].delay: must be a whole number with ms, s, m, h or d behind it, such as 15m; from 0ms to 1d, not 10",
         ),
+        ([{"attempts": 1, "delay": "\u0665s"}], "retries[0].delay: must be a whole number with ms, s, m, h or d behind it"),
         ([{"delay": "1s"}], "retries[0].attempts: it is missing"),
         (-1, "retries[0].attempts: must be at least 0"),
         (True, "retries: must be a list of rules, or how many further attempts there are, not true"),
