@@ -197,9 +197,9 @@ class Waits:
 
 
 def restarts_at(job: JobMaster, at_ms: int, what: str) -> str:
-    """Return that the restart strategy has not started again what has failed."""
+    """Return that what has failed has not started again: its restart strategy, or its retries, have it wait."""
     others = ", when all tasks of the job have ended" if job.restarts.failover_strategy is FailoverStrategy.FULL else ""
-    return f"the restart strategy starts {what} again at {iso_time(at_ms)}{others}"
+    return f"{what} will start again at {iso_time(at_ms)}{others}"
 
 
 def not_ended(task_manager_id: str) -> str:

@@ -124,7 +124,7 @@ def test_a_task_without_inputs_names_whom_it_waits_for(busy: ScriptedCluster) ->
 
 
 def test_other_waits_are_told(busy: ScriptedCluster) -> None:
-    assert "starts it again at 2027-01-15T08:00:00.501" in why(busy, "restarting").standing.waits[0].why
+    assert "it will start again at 2027-01-15T08:00:00.501" in why(busy, "restarting").standing.waits[0].why
     assert why(busy, "dirty").standing.waits[0].what == "the clean-up"
     assert why(busy, "upload").standing.waits[0].why == "tm1 has not uploaded it yet"
     assert why(busy, "waiting/a[0]").standing.waits[0].why.endswith("has not confirmed the slot yet")
@@ -140,7 +140,7 @@ def test_a_restart_of_many_tells_of_each_what_it_waits_for() -> None:
     [restart] = [e for step in job.chain.steps for e in step.events if e.startswith("RestartScheduled")]
     assert restart.endswith(": 4 tasks (region), lost: a[0]")
     writer = why(cluster, "rewriting/a[0]")
-    assert "starts it again at" in writer.standing.waits[0].why
+    assert "it will start again at" in writer.standing.waits[0].why
     assert "RestartScheduled" in names(writer.chain.steps[-1]), "it had finished, and another one's failure restarts it"
     reader = why(cluster, "rewriting/b[0]")
     assert reader.standing.waits[0].why == "tm1 has not reported its end yet"

@@ -109,7 +109,7 @@ def test_a_subtask_waits_for_its_restart_from_its_failure_on() -> None:
     [wait] = waits.of_jobs([cluster.job("job")])
     assert wait.is_trouble
     assert wait.since_ms >= START_MS + 50
-    assert waits.sentence(wait).startswith("a waits: the restart strategy starts its subtask again at 20")
+    assert waits.sentence(wait).startswith("a waits: its subtask will start again at 20")
 
 
 def test_nothing_of_a_job_that_has_ended_waits() -> None:
