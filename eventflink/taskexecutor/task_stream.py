@@ -161,14 +161,11 @@ class StreamTask:
             )
 
     def ship_code(self) -> None:
-        """Have the job's modules travel by value with a `StatefulProcessor` of theirs.
+        """Have the job's modules travel by value with their functions that Spark runs, and with a `StatefulProcessor`.
 
-        Spark calls its `init` in a process beside the driver first, where the session's archives are not.
+        Spark runs a batch, and calls `init` beside the driver, in processes where the session's archives are not.
         """
-        from pyspark.sql.streaming import StatefulProcessor  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
-
-        if StatefulProcessor.__subclasses__():
-            _ship_by_value(self._archives)
+        _ship_by_value(self._archives)
 
     def read(self, source: StreamSource, spark: "SparkSession") -> "DataFrame":
         """Return this subtask's share of a source, without the late rows that go to an output of their own."""

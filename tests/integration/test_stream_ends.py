@@ -87,6 +87,20 @@ def in_place(value: Any, topics: tuple[str, str]) -> Any:
     return topics[1] if value == TARGET else value
 
 
+def test_a_function_of_the_job_s_module_is_found_where_spark_runs_it(cluster: RunningCluster) -> None:
+    source, target, bad = (create_topic(cluster.bootstrap) for _ in range(3))
+    feed(cluster.bootstrap, source, [{"key": "k", "number": number} for number in range(5)])
+    feed(cluster.bootstrap, bad, [{"key": "k", "number": -1}])
+    job_id = run(cluster, vertex(source_of(source), json_sink(target), "doubled"))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+    assert sorted(row["number"] for row in committed(cluster, target, 5)) == [0, 2, 4, 6, 8]
+    failed = run(
+        cluster, vertex(source_of(bad), json_sink(target), "doubled", retries=[{"errors": ["Unusable"], "attempts": 1, "delay": "10ms"}])
+    )
+    assert "a Python function that Spark ran raised stream_tasks.Unusable: -1" in cause_of(cluster, failed)
+    assert [each["cause"]["root_type"] for each in cluster.exceptions_of(failed)["exceptions"]] == ["Unusable"] * 2
+
+
 @pytest.mark.parametrize(
     ("function", "more", "says"),
     [

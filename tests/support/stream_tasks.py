@@ -68,6 +68,23 @@ def raises(context: Any) -> Any:
     return context.inputs["source"].select(udf(fail, "bigint")("number").alias("number"))
 
 
+class Unusable(Exception):
+    """A number of no use."""
+
+
+def _doubled(number: int) -> int:
+    if number < 0:
+        raise Unusable(number)
+    return number * 2
+
+
+def doubled(context: Any) -> Any:
+    """Return each number twice as large, by a function of this module that Spark runs."""
+    from pyspark.sql.functions import udf  # noqa: PLC0415 - here as in a task that is imported without Spark
+
+    return context.inputs["source"].select(udf(_doubled, "bigint")("number").alias("number"))
+
+
 def with_names(context: Any) -> Any:
     """Join the stream with a table that another vertex made."""
     return context.inputs["source"].join(context.inputs["names"], "key")
