@@ -211,6 +211,8 @@ class LateRows:
     """How long its windows are: a row is late when the last one that it would be in has ended; 0: when its time is behind the watermark."""
     slide_ms: int = 0
     """How far apart windows begin; 0: as far as they are long."""
+    start_ms: int = 0
+    """How long after the beginning of 1970 a window begins: Spark's `startTime`."""
     session_gap_ms: int = 0
     """How long after its last row a session ends, in place of a window; 0: there are no sessions."""
 

@@ -11,6 +11,7 @@ refused here, with its place.
       trigger: {processing_time_ms: 500}
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
@@ -168,6 +169,8 @@ class LateRowsDocument(_Document):
     window_ms: Annotated[Whole | None, Field(ge=1, le=MAX_WATERMARK_DELAY_MS)] = None
     slide_ms: Annotated[Whole | None, Field(ge=1, le=MAX_WATERMARK_DELAY_MS)] = None
     """How far apart windows begin; default: they do not overlap."""
+    start_ms: Annotated[Whole | None, Field(ge=1, le=MAX_WATERMARK_DELAY_MS)] = None
+    """How long after the beginning of 1970 one of them begins; default: then."""
     session_gap_ms: Annotated[Whole | None, Field(ge=1, le=MAX_WATERMARK_DELAY_MS)] = None
 
     @model_validator(mode="after")
@@ -178,19 +181,24 @@ class LateRowsDocument(_Document):
             raise ValueError("'window_ms' and 'session_gap_ms' exclude each other: the rows of a stream are in windows or in sessions")
         if self.slide_ms is not None and (self.window_ms is None or self.slide_ms > self.window_ms):
             raise ValueError("'slide_ms' goes with a 'window_ms' that is not shorter")
+        if self.start_ms is not None and self.start_ms >= (self.slide_ms or self.window_ms or 0):
+            raise ValueError("'start_ms' goes with windows that begin further apart than that: 'window_ms', or 'slide_ms' beside it")
         return self
 
     def to_record(self) -> LateRows:
         """Return the core's record."""
         return LateRows(
-            output=self.output, window_ms=self.window_ms or 0, slide_ms=self.slide_ms or 0, session_gap_ms=self.session_gap_ms or 0
+            output=self.output,
+            window_ms=self.window_ms or 0,
+            slide_ms=self.slide_ms or 0,
+            start_ms=self.start_ms or 0,
+            session_gap_ms=self.session_gap_ms or 0,
         )
 
 
 def late_rows_document(late: LateRows) -> dict[str, Any]:
     """Return the document that becomes this record."""
-    times = {"window_ms": late.window_ms, "slide_ms": late.slide_ms, "session_gap_ms": late.session_gap_ms}
-    return {"output": late.output} | {name: value for name, value in times.items() if value}
+    return {name: value for name, value in dataclasses.asdict(late).items() if value}
 
 
 def _late_rows(written: object) -> object:

@@ -50,7 +50,8 @@ def _counts_until(micros: "Column", late: LateRows) -> "Column":
     if not late.window_ms:
         return micros
     slide = f.lit((late.slide_ms or late.window_ms) * _MICROS)
-    return f.try_add(f.try_subtract(micros, f.pmod(micros, slide)), f.lit(late.window_ms * _MICROS))
+    since = f.pmod(f.try_subtract(micros, f.lit(late.start_ms * _MICROS)), slide)
+    return f.try_add(f.try_subtract(micros, since), f.lit(late.window_ms * _MICROS))
 
 
 def _behind_watermark(location: Path) -> Callable[[pa.Array], pa.Array]:

@@ -45,7 +45,10 @@ def records() -> list[dict[str, Any]]:
 WINDOWS = "SELECT collect_list(number) AS numbers FROM source GROUP BY {}"
 KINDS: dict[str, tuple[str, dict[str, int]]] = {
     "windows": (WINDOWS.format("window(at, '10 minutes')"), {"window_ms": 600_000}),
-    "windows that overlap": (WINDOWS.format("window(at, '15 minutes', '5 minutes')"), {"window_ms": 900_000, "slide_ms": 300_000}),
+    "windows that overlap": (
+        WINDOWS.format("window(at, '15 minutes', '5 minutes', '3 minutes')"),
+        {"window_ms": 900_000, "slide_ms": 300_000, "start_ms": 180_000},
+    ),
     "sessions": (WINDOWS.format("session_window(at, '1 minute'), number % 7"), {"session_gap_ms": 60_000}),
     "no windows": ("", {}),
 }

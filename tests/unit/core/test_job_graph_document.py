@@ -705,7 +705,7 @@ def _late(written: Any, *, time: bool = True) -> dict[str, Any]:
 
 
 def test_late_rows_go_to_an_output_of_any_stream_and_their_document_is_what_it_was() -> None:
-    written = {"output": "late", "window_ms": 600_000, "slide_ms": 60_000}
+    written = {"output": "late", "window_ms": 600_000, "slide_ms": 60_000, "start_ms": 5}
     sinks = {"default": TOPIC, "late": TOPIC, "later": TOPIC}
     sources = {"a": _late("later"), "b": _late(written)}
     in_sql = {**_stream(sources=sources, sink=None, sinks=sinks), "python": None, "sql": "SELECT * FROM a"}
@@ -722,6 +722,12 @@ def test_late_rows_go_to_an_output_of_any_stream_and_their_document_is_what_it_w
         ("default", {}, f"{STREAM}.sources.a.late_rows: output: 'default' is what the task returns"),
         ({"output": "late", "window_ms": 5, "session_gap_ms": 5}, {}, "late_rows: 'window_ms' and 'session_gap_ms' exclude each other"),
         ({"output": "late", "window_ms": 5, "slide_ms": 6}, {}, "late_rows: 'slide_ms' goes with a 'window_ms' that is not shorter"),
+        (
+            {"output": "late", "window_ms": 5, "start_ms": 5},
+            {},
+            "late_rows: 'start_ms' goes with windows that begin further apart than that",
+        ),
+        ({"output": "late", "start_ms": 5}, {}, "late_rows: 'start_ms' goes with windows that begin further apart than that"),
         ({"output": "late", "slide_ms": 6}, {}, "late_rows: 'slide_ms' goes with a 'window_ms' that is not shorter"),
         ({"output": "late", "window_ms": 0}, {}, "late_rows.window_ms: must be at least 1"),
         ({"window_ms": 5}, {}, "late_rows.output: it is missing"),

@@ -246,7 +246,13 @@ def test_the_late_rows_of_an_edge_are_an_output_of_its_reader() -> None:
     with_edges = stream_with_edges(parsed.vertices[1], pipelined_edges_of(parsed))
     assert with_edges is not None
     [read] = with_edges.sources
-    assert json.loads(read.options_json)["late_rows"] == {"output": "behind", "window_ms": 0, "slide_ms": 0, "session_gap_ms": 5}
+    assert json.loads(read.options_json)["late_rows"] == {
+        "output": "behind",
+        "window_ms": 0,
+        "slide_ms": 0,
+        "start_ms": 0,
+        "session_gap_ms": 5,
+    }
     whole = json.loads(json.dumps(written))
     whole["vertices"][1]["stream"]["output_mode"] = "complete"
     with pytest.raises(InvalidJobGraph, match=r"f: edges\[0\].late_rows: with output_mode complete Spark drops no row"):
