@@ -30,6 +30,7 @@ from eventflink.gateways.errors import (
     RequestTimedOut,
     TooManyUploads,
     UnknownJob,
+    UnknownSchedule,
     UnknownTaskManager,
 )
 from eventflink.gateways.request_channel import NOT_AUTHORIZED
@@ -103,6 +104,7 @@ def _not_there(_: Request, error: Exception) -> JSONResponse:
 
 _STATUSES: Final[dict[type[GatewayError], HTTPStatus]] = {
     UnknownJob: HTTPStatus.NOT_FOUND,
+    UnknownSchedule: HTTPStatus.NOT_FOUND,
     UnknownTaskManager: HTTPStatus.NOT_FOUND,
     FileNotAvailable: HTTPStatus.NOT_FOUND,
     JobTerminated: HTTPStatus.CONFLICT,

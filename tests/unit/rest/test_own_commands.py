@@ -82,6 +82,7 @@ def test_who_names_no_id_for_a_job_that_runs_again_gets_a_new_one_each_time() ->
         ({"type": "CancelJob", "job_id": "job", "leader_id": "another"}, 409, "another"),
         ({"type": "RerunJob", "rerun_of": "job"}, 409, "only a job that has ended is run again"),
         ({"type": "RerunJob", "rerun_of": "nobody"}, 404, "nobody"),
+        ({"type": "PauseSchedule", "schedule_id": "nothing"}, 404, "nothing"),
         ({"type": "DismissJobFailure", "job_id": "job"}, 409, "only a job that has FAILED has a failure to dismiss"),
     ],
 )
