@@ -24,9 +24,10 @@ from eventflink.model.statuses import JobStatus
 from eventflink.streams.database_sink import DatabaseSink
 from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable
 from eventflink.streams.savepoint import read_savepoint
-from eventflink.taskexecutor.task_spark import open_session, session_address
+from eventflink.taskexecutor.task_spark import session_address
 from tests.support import database_tasks
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.spark_sessions import own_session
 from tests.support.spark_work import sink_workers
 from tests.support.topics import create_topic, feed
 
@@ -84,9 +85,8 @@ def database() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def session(spark: str) -> Iterator[SparkSession]:
-    session = open_session(session_address(spark, str(uuid.uuid4())), None)
-    yield session
-    session.stop()
+    with own_session(spark) as session:
+        yield session
 
 
 class Subtask:

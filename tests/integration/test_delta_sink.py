@@ -23,10 +23,11 @@ from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusab
 from eventflink.streams.progress import begun_batch_path
 from eventflink.streams.savepoint import read_savepoint
 from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
-from eventflink.taskexecutor.task_spark import open_session, session_address
+from eventflink.taskexecutor.task_spark import session_address
 from tests.support import stream_tasks, table_tasks
 from tests.support.delta_tables import numbers_of
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.spark_sessions import own_session
 from tests.support.spark_work import sink_workers
 from tests.support.topics import create_topic, feed
 
@@ -45,9 +46,8 @@ def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def session(delta_spark: str) -> Iterator[SparkSession]:
-    session = open_session(session_address(delta_spark, str(uuid.uuid4())), None)
-    yield session
-    session.stop()
+    with own_session(delta_spark) as session:
+        yield session
 
 
 class Subtask:
@@ -328,12 +328,9 @@ def test_subtasks_that_make_a_table_at_the_same_time_make_one(session: SparkSess
 
 
 def test_a_spark_without_deltas_tables_says_which_setting_brings_them(spark: str, tmp_path: Path) -> None:
-    session = open_session(session_address(spark, str(uuid.uuid4())), None)
-    try:
-        with pytest.raises(StreamUnusable, match=r"the Spark that runs this task has none: set 'spark\.tables: delta' where TaskExecutors"):
-            make_table(session.range(1), str(tmp_path / "table"), [])
-    finally:
-        session.stop()
+    says = r"the Spark that runs this task has none: set 'spark\.tables: delta' where TaskExecutors"
+    with own_session(spark) as session, pytest.raises(StreamUnusable, match=says):
+        make_table(session.range(1), str(tmp_path / "table"), [])
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from eventflink.model.statuses import ShipStrategy
 from eventflink.streams.edges import Edge, check_keys
 from eventflink.streams.failures import StreamUnusable
 from eventflink.taskexecutor.task_spark import open_session, session_address
+from tests.support.spark_sessions import own_session
 
 pytestmark = pytest.mark.slow
 
@@ -52,9 +53,8 @@ KEYS = {
 
 @pytest.fixture(scope="module")
 def session(spark: str) -> Iterator[SparkSession]:
-    session = open_session(session_address(spark, str(uuid.uuid4())), None)
-    yield session
-    session.stop()
+    with own_session(spark) as session:
+        yield session
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ from eventflink.streams import client_watch
 from eventflink.streams.failures import CheckpointLost, ClientSilent, SinkFenced, SinkUnavailable
 from eventflink.streams.kafka_sink import KafkaSink
 from eventflink.streams.sink_protocol import KafkaSinkSettings
-from eventflink.taskexecutor.task_spark import open_session, session_address
+from eventflink.taskexecutor.task_spark import session_address
+from tests.support.spark_sessions import own_session
 from tests.support.topics import CommittedReader, create_topic
 
 pytestmark = pytest.mark.slow
@@ -26,9 +27,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def session(spark: str) -> Iterator[SparkSession]:
-    session = open_session(session_address(spark, str(uuid.uuid4())), None)
-    yield session
-    session.stop()
+    with own_session(spark) as session:
+        yield session
 
 
 class Subtask:

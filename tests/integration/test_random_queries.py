@@ -16,8 +16,8 @@ from eventflink.events.effects import TaskInput
 from eventflink.model.attempts import OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT
 from eventflink.taskexecutor.process_events import Finished, TaskProcessEnded
-from eventflink.taskexecutor.task_spark import open_session, session_address
 from tests.support.random_queries import RandomQuery, Vertex, random_query
+from tests.support.spark_sessions import own_session
 from tests.support.task_host import SQL, Host
 
 pytestmark = pytest.mark.slow
@@ -38,9 +38,8 @@ def host(spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]
 
 @pytest.fixture(scope="module")
 def session(spark: str) -> Iterator[SparkSession]:
-    session = open_session(session_address(spark, str(uuid.uuid4())), None)
-    yield session
-    session.stop()
+    with own_session(spark) as session:
+        yield session
 
 
 def run_graph(host: Host, query: RandomQuery) -> list[OutputLocation]:
