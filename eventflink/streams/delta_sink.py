@@ -4,8 +4,8 @@ It runs where Spark calls `foreachBatch`. Delta keeps a number for each writer (
 number is not above it; of two at the same time that have one writer, one fails. The writer is the subtask, whichever attempt writes, and
 the number is that of the batch. The rules it keeps:
 
-- A batch has one number, whoever writes it, so it is in the table once (S1). What an older attempt has begun can only be the batch that a
-  newer one repeats: both have the batches, and what each of them reads, from one checkpoint directory, which notes each once.
+- A batch has one number, whichever attempt writes it, so the table has it once (S1). An older attempt can only write the batch that a
+  newer attempt repeats: both read the batches and their offsets from one checkpoint directory, which notes each batch once.
 - Who settles the table for a savepoint takes the number of the next batch back, by a commit without rows: what an older query has begun
   is left out then, and the next query writes the batch by the number after that (S3).
 - A query whose batch was left out learns why: it ends, unless the batch is there (S2).
@@ -14,11 +14,13 @@ the number is that of the batch. The rules it keeps:
 import json
 import logging
 import re
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from eventflink.model.backoff import Backoff
 from eventflink.streams.client_watch import ClientWatch
 from eventflink.streams.failures import CheckpointLost, SinkFenced, SinkUnavailable, StreamUnusable
 from eventflink.streams.progress import offsets_fingerprint
@@ -43,6 +45,8 @@ _AT_ONCE: Final = 100
 """So many older commits are read at once."""
 _ACTIONS: Final = "txn STRUCT<appId: STRING, version: BIGINT>, commitInfo STRUCT<userMetadata: STRING>"
 _MAKING_TRIES: Final = 8
+_MAKING_PAUSE_S: Final = 0.1
+_LONGEST_MAKING_PAUSE_S: Final = 2.0
 _CONFLICT: Final = re.compile(r"DELTA_(CONCURRENT|METADATA_CHANGED|PROTOCOL_CHANGED|METADATA_MISMATCH_CONCURRENT)|Concurrent\w*Exception")
 """What Delta says when another writer was quicker."""
 
@@ -52,9 +56,9 @@ class DeltaSinkSettings:
     """Where batches go, and whose they are."""
 
     path: str
-    """Of the table."""
+    """The path of the table."""
     writer_id: str
-    """Of the subtask, the same for all its attempts."""
+    """The id of the subtask, the same for all its attempts."""
     attempt: int
     location: str
     """The checkpoint directory of the subtask."""
@@ -70,7 +74,7 @@ class TableMark:
     is_taken_back: bool = False
     """Whether it has no rows, so that the batch may come by the next number."""
     offsets: str = ""
-    """Of what the batch read, a fingerprint; empty: nobody knows."""
+    """A fingerprint of the offsets that the batch has read up to; empty: they are not known."""
 
     @property
     def batch_id(self) -> int:
@@ -126,11 +130,13 @@ class DeltaSink:
         self._open(spark, next_batch_id)
         if next_batch_id < self._next_batch_id:
             return self._next_batch_id
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
         path, number = self._settings.path, self._number(next_batch_id)
         nothing = spark.read.format("delta").load(path).limit(0)
         try:
             self._commit(nothing, next_batch_id, is_taken_back=True)
-        except Exception as error:
+        except PySparkException as error:
             if not _is_conflict(error):
                 raise
             logger.info("BatchWrittenMeanwhile writer=%s batch=%d", self._settings.writer_id, next_batch_id)
@@ -266,7 +272,9 @@ def make_table(rows: "DataFrame", path: str, partition_by: list[str]) -> None:
         StreamUnusable: this Spark has no Delta, or the rows do not fit the table.
 
     """
-    spark = rows.sparkSession
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    spark, pauses = rows.sparkSession, Backoff(_MAKING_PAUSE_S, _LONGEST_MAKING_PAUSE_S)
     if DELTA_EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
         raise StreamUnusable(
             "the sink is a table of Delta, and the Spark that runs this task has none: set 'spark.tables: delta' where TaskExecutors are "
@@ -280,9 +288,10 @@ def make_table(rows: "DataFrame", path: str, partition_by: list[str]) -> None:
         try:
             nothing.save(path)
             break
-        except Exception as error:
+        except PySparkException as error:
             if not remaining or not _is_conflict(error):  # Another subtask makes it at this moment.
                 raise
+            time.sleep(pauses.next())
     table = {field.name.lower(): field for field in spark.read.format("delta").load(path).schema.fields}
     have = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     problems = [f"the table has no column '{name}'" for name in have if name.lower() not in table]
