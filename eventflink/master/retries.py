@@ -29,7 +29,7 @@ def _names(error: str, cause: FailureCause) -> bool:
 
 
 def rule_for_any(vertex: JobVertex) -> int:
-    """Return the number of the rule for all other failures, from 1 on; 0: there is none."""
+    """Return the number of the rule that has no errors, from 1 on; 0: the vertex has no such rule."""
     return next((number for number, rule in enumerate(vertex.retries, start=1) if not rule.errors), 0)
 
 

@@ -17,7 +17,7 @@ _NAME: Final = rf"^[A-Za-z_][A-Za-z0-9_]{{0,{MAX_NAME_LENGTH - 1}}}$"
 
 
 def _numbers_alone(fault: Literal["int_type", "float_type"]) -> BeforeValidator:
-    """Refuse true and false, which are 1 and 0 to Python, and texts such as "2_0", of which it makes a number."""
+    """Refuse booleans, which Python takes for 1 and 0, and texts, which Python reads as numbers: "2_0" would be 20."""
 
     def check(value: object) -> object:
         if isinstance(value, bool | str):

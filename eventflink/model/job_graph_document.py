@@ -518,7 +518,7 @@ def _check_outputs(vertex: VertexDocument, where: str, outputs: set[str], late: 
     Args:
         vertex: the stream.
         where: its place in the document.
-        outputs: of which a sink or an edge gets the rows.
+        outputs: the names of the outputs that a sink or an edge reads.
         late: the outputs that late rows go to, with the places that say so.
 
     """

@@ -218,7 +218,7 @@ class TableSinkDocument(_Document):
     """A table that is appended to, exactly once: a batch and its mark are one commit of the table."""
 
     path: _Text
-    """Of the table; it is made where there is none."""
+    """The path of the table. The stream makes a table that is not there."""
     partition_by: list[Column] = Field(default_factory=list, max_length=32)
     """The columns by which a table is partitioned that is made; one that is there has these."""
 
@@ -620,7 +620,7 @@ def _end_document(end: StreamSource | StreamSink) -> dict[str, Any]:
         case StreamConnector.FILES | StreamConnector.TABLE:
             location = {"path": location, **options}
         case StreamConnector.RATE:
-            location = {"rows_per_second": int(location) if location.isdecimal() else location, **options}
+            location = {"rows_per_second": int(location) if location.isascii() and location.isdecimal() else location, **options}
     document: dict[str, Any] = {end.connector.lower(): location, **shared}
     if end.stream_format is not StreamFormat.NONE:
         document["format"] = end.stream_format.lower()
