@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Response, expect, sync_playwright
 
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 MISSING: Final = "Chromium was not found: tests in a browser are skipped (Debian, Ubuntu: apt-get install chromium)"
@@ -69,6 +69,7 @@ class Chromium:
 @contextmanager
 def chromium(executable: str) -> Iterator[Chromium]:
     """Run it."""
+    expect.set_options(timeout=TIMEOUT_MS)
     playwright = sync_playwright().start()
     loop = asyncio.get_running_loop()
     try:
