@@ -3,9 +3,10 @@
 import contextlib
 import signal
 import threading
-import types
 from collections.abc import Callable, Iterator
 from typing import Final
+
+from eventflink.processes.ending import raised_on_signals
 
 _CHECK_EVERY_S: Final = 0.5
 
@@ -14,22 +15,9 @@ class StopAsked(Exception):
     """Somebody asked this process to stop."""
 
 
-@contextlib.contextmanager
-def stop_on_signals() -> Iterator[None]:
+def stop_on_signals() -> contextlib.AbstractContextManager[None]:
     """Let SIGINT and SIGTERM raise `StopAsked` in the main thread while the block runs, once; later ones are ignored."""
-
-    def stop(_signal_number: int, _frame: types.FrameType | None) -> None:
-        # A second Ctrl-C must not break off the orderly stop that the first one began.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise StopAsked
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return raised_on_signals((signal.SIGINT, signal.SIGTERM), lambda _number: StopAsked())
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ import os
 import shlex
 import signal
 import sys
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +27,7 @@ from eventflink.jobs.plain_rows import python_rows
 from eventflink.jobs.result import JobOutput
 from eventflink.model.job_graph import DEFAULT_OUTPUT
 from eventflink.model.job_graph_document import bind_parameters
+from eventflink.processes.ending import raised_on_signals
 from eventflink.taskexecutor.failure_causes import UnknownFunction
 from eventflink.taskexecutor.secret_masks import MaskingFormatter
 from eventflink.workbench.graph_run import Ended, GraphRun, VertexFailed, VertexRun, code_beside, run_graph
@@ -130,27 +130,9 @@ def _given_options(context: click.Context) -> list[str]:
     return named + [part for key, value in context.params["overrides"].items() for part in ("-D", f"{key}={value}")]
 
 
-@contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def _ended_by_signals() -> contextlib.AbstractContextManager[None]:
     """Let SIGTERM and SIGHUP end this process in order, so that it leaves no files behind."""
-    has_ended = False
-
-    def stop(number: int, _frame: types.FrameType | None) -> None:
-        nonlocal has_ended
-        has_ended = True
-        for each in before:  # A second one must not break off the end that the first one began.
-            signal.signal(each, signal.SIG_IGN)
-        raise Ended(128 + number)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        if not has_ended:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    return raised_on_signals((signal.SIGTERM, signal.SIGHUP), lambda number: Ended(128 + number))
 
 
 @contextlib.contextmanager
