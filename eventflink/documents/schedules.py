@@ -25,6 +25,21 @@ class DecidedInstant:
     """The same in words."""
     after_job_id: str | None = None
     """The run whose end is the instant, of several the first; null: no run made it."""
+    records: int | None = None
+    """How many records made the instant, counted as offsets; null: none made it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleCursor:
+    """Up to where the records of a topic belong to jobs."""
+
+    topic: str
+    topic_id: str | None
+    """As Kafka tells it; null: the topic was not seen yet."""
+    offsets: dict[int, int]
+    """The offset that is next, by partition."""
+    lost: int
+    """How many records Kafka has deleted that no job has read, counted as offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,5 +116,7 @@ class ScheduleDetails(ScheduleRow):
     """What became of the last twenty instants, the newest first."""
     is_followed_known: bool
     """Whether there is a run of the job that it follows, or a schedule that starts one; true where it follows none."""
+    cursor: ScheduleCursor | None
+    """Of the topic whose records it takes; null: it takes none."""
     definition: dict[str, Any]
     """Its document, as `PutSchedule` takes it, without secrets."""

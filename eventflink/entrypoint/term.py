@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.guardian_link import MasterGuardianLink
 from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.tail import Tail, nothing
+from eventflink.entrypoint.topic_watching import TopicLook, TopicWatcher
 from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
 from eventflink.events.effects import LeaderDeath
 from eventflink.events.topics import Topic
@@ -28,7 +30,7 @@ from eventflink.leadership.master_life import MAX_TICK_MS, Deregister, MasterLif
 from eventflink.leadership.reads import Read
 from eventflink.log.administration import remove_edges
 from eventflink.log.producers import EffectProducer, LogAppender
-from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, WorkerOrder
 from eventflink.master.inputs import MasterInput
 from eventflink.model.configuration import Configuration
 from eventflink.model.statuses import DrillStepType
@@ -67,6 +69,7 @@ class Term:
             configuration.working_place, self._later, partial(remove_edges, bootstrap, configuration.cluster_id)
         )
         self._archiver = (NotingArchiver if is_rehearsal else Archiver)(archives.own, self._ask, self._later, archives.flink)
+        self._watcher = None if is_rehearsal else TopicWatcher(TopicLook(bootstrap), self._later)
         self._supervisor = WorkerSupervisor(driver, self._later) if driver is not None else None
         self._flush_s = configuration.lease_timeout_ms / 1000
         self._is_turn_due = False
@@ -94,6 +97,7 @@ class Term:
             self._tail.on_progress = self._schedule
             self._tick()
             works = [self._stop_when_told(), self._cleaner.run(), self._archiver.run()]
+            works += [self._watcher.run()] if self._watcher is not None else []
             works += [self._supervisor.run()] if self._supervisor is not None else []
             tasks = [asyncio.create_task(work) for work in works]
             waiting: set[asyncio.Future[Any]] = {self._next, *tasks}
@@ -224,6 +228,11 @@ class Term:
     def archive(self, order: ArchiveJob) -> None:
         """Queue an archive."""
         self._archiver.submit(order)
+
+    def watch_topics(self, watches: Iterable[CursorWatch]) -> None:
+        """Have the topics looked at; a master that rehearses starts no jobs for the records of another cluster."""
+        if self._watcher is not None:
+            self._watcher.watch(watches)
 
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         """Hand an order to the resource driver, if there is one."""

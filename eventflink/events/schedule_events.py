@@ -6,7 +6,7 @@ Values of which the schemas of the same names are made; `log_events.py` has all 
 from dataclasses import dataclass
 
 from eventflink.events.decision import LogEvent
-from eventflink.model.schedules import ScheduleDefinition
+from eventflink.model.schedules import OffsetRange, PartitionOffset, ScheduleDefinition
 from eventflink.model.statuses import InstantOrigin, SkipReason
 
 
@@ -52,7 +52,7 @@ class SchedulePaused(ScheduleEvent):
 
 @dataclass(slots=True)
 class ScheduleResumed(ScheduleEvent):
-    """Instants start jobs again, from here on: those of the pause are not caught up with, but for the ends of runs."""
+    """Instants start jobs again, from here on: those of the pause are not caught up with, but for the ends of runs and records."""
 
     actor: str
     """Who asked."""
@@ -68,6 +68,28 @@ class RunFollowed(ScheduleEvent):
     """The instant, in milliseconds since 1970: later than the one before it."""
     job_id: str
     """The run."""
+
+
+@dataclass(slots=True)
+class TopicCursorSet(ScheduleEvent):
+    """The cursor of the schedule stands in its topic, which it has not seen before: what comes from there on is taken."""
+
+    topic_id: str
+    """Of the topic, as Kafka tells it: another one of the same name has another id."""
+    offsets: tuple[PartitionOffset, ...]
+    """Where it stands in each partition. In one that is made later it begins with the first record."""
+
+
+@dataclass(slots=True)
+class RecordsClaimed(ScheduleEvent):
+    """Records of its topic make an instant of the schedule: the job that is started for it has them, and no other one."""
+
+    instant_ms: int
+    """The instant, in milliseconds since 1970: later than the one before it."""
+    ranges: tuple[OffsetRange, ...]
+    """The records."""
+    lost: int
+    """How many records before them Kafka has deleted and no job has read, counted as offsets."""
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ texts are for people; programs read the fields. Ids and messages may come from a
 """
 
 import dataclasses
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
@@ -133,6 +134,11 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return _joined(_next(event.next_ms), _by(event.actor))
         case e.RunFollowed():
             return f"{iso_time(event.instant_ms)}, the end of '{event.job_id}'"
+        case e.TopicCursorSet():
+            return f"of topic {event.topic_id}: {_places((each.partition, str(each.offset)) for each in event.offsets)}"
+        case e.RecordsClaimed():
+            ranges = _places((each.partition, f"{each.first_offset}-{each.end_offset}") for each in event.ranges)
+            return _joined(f"{iso_time(event.instant_ms)}, {ranges}", f"{event.lost} lost" if event.lost else "")
         case e.ScheduleFired():
             return _joined(f"'{event.job_id}' for {iso_time(event.instant_ms)}", _lower(event.origin), _next(event.next_ms))
         case e.InstantQueued():
@@ -277,6 +283,8 @@ def _lower(value: StrEnum) -> str:
     return value.lower().replace("_", " ")
 
 
+_SHOWN_PARTITIONS: Final = 4
+
 _ENDED: Final = {
     RunOutcome.FINISHED: "has finished",
     RunOutcome.FAILED: "has failed",
@@ -286,11 +294,22 @@ _ENDED: Final = {
 
 
 def when_of(definition: ScheduleDefinition) -> str:
-    """Return when a schedule fires, in words: `cron 0 2 * * * in Europe/Berlin`, `each 15m`, `after 'orders' has finished`."""
+    """Return when a schedule fires, in words.
+
+    Examples are `cron 0 2 * * * in Europe/Berlin`, `each 15m`, `after 'orders' has finished`, `records of orders`.
+    """
     timing = definition.timing
+    if timing.records is not None:
+        return f"records of {timing.records.name}"
     if timing.after is not None:
         return f"after '{timing.after.name}' {_ENDED[timing.after.outcome]}"
     return f"cron {timing.cron} in {timing.time_zone}" if timing.cron else f"each {duration_text(timing.interval_ms)}"
+
+
+def _places(places: Iterable[tuple[int, str]]) -> str:
+    """Return places of a topic by partition, the first of many: `0: 5, 1: 7 and 98 more`."""
+    told = [f"{partition}: {place}" for partition, place in places]
+    return ", ".join(told[:_SHOWN_PARTITIONS]) + (f" and {len(told) - _SHOWN_PARTITIONS} more" if len(told) > _SHOWN_PARTITIONS else "")
 
 
 def _next(next_ms: int | None) -> str:

@@ -193,13 +193,17 @@ class AdminConnection:
 
     def read_topic_ids(self, names: Iterable[str]) -> dict[str, str]:
         """Return each topic's id (22 characters), empty where the broker gives none."""
+        return {name: topic_id for name, (topic_id, _) in self.read_topics(names).items()}
+
+    def read_topics(self, names: Iterable[str]) -> dict[str, tuple[str, int]]:
+        """Return each topic's id, as `read_topic_ids` does, and the number of its partitions."""
         futures = self._client.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout_s)
-        ids = {}
+        found = {}
         for name, future in futures.items():
-            topic_id = self._result(f"describe topic {name}", future, "Describe", name).topic_id
-            text = "" if topic_id is None else str(topic_id)
-            ids[name] = "" if text == _NO_TOPIC_ID else text
-        return ids
+            description = self._result(f"describe topic {name}", future, "Describe", name)
+            text = "" if description.topic_id is None else str(description.topic_id)
+            found[name] = "" if text == _NO_TOPIC_ID else text, len(description.partitions)
+        return found
 
     def read_watermarks(self, partitions: Iterable[tuple[str, int]], *, is_committed: bool = False) -> dict[tuple[str, int], Watermarks]:
         """Return the offsets of partitions, given as (topic name, partition); records of open transactions count, unless `is_committed`.

@@ -5,7 +5,7 @@ state does not hold (a refusal, an attempt that nobody expects, the step of a dr
 Receivers are idempotent. Nothing here sends anything.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -98,6 +98,18 @@ class DrillOrder:
 
     step: DrillStepType
     duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CursorWatch:
+    """A schedule that would start a job for records behind its cursor."""
+
+    schedule_id: str
+    topic: str
+    topic_id: str
+    """Empty: the cursor does not stand anywhere yet."""
+    offsets: Mapping[int, int]
+    """The cursor, by partition; the state's own, and valid until the next event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +233,15 @@ def due_clean_ups(state: ClusterState, now_ms: int) -> list[CleanUp]:
 def due_archives(state: ClusterState, now_ms: int) -> list[ArchiveJob]:
     """Return the archives that could not be written at first, and whose back-off is over."""
     return [ArchiveJob(job_id) for job_id, job in state.job_store.pending.items() if 0 < job.retry_at_ms <= now_ms]
+
+
+def due_watches(state: ClusterState) -> Iterator[CursorWatch]:
+    """Yield the schedules whose topics are to be looked at: what is paused, or has a job that runs, takes nothing."""
+    for schedule_id in state.schedules.watchers:
+        schedule = state.schedules.schedules[schedule_id]
+        watched, cursor = schedule.definition.timing.records, schedule.cursor
+        if watched is not None and schedule.awaits_records():
+            yield CursorWatch(schedule_id, watched.name, cursor.topic_id if cursor else "", cursor.offsets if cursor else {})
 
 
 def leader_change(state: ClusterState, master_id: str, deployment_partitions: int) -> Deployment:

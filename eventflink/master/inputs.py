@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, get_args
 
 from eventflink.events.inputs import REQUESTS, Request, TaskManagerReport
+from eventflink.model.schedules import OffsetRange
 from eventflink.model.statuses import FollowUpType
 
 
@@ -217,6 +218,19 @@ class FireSchedules(InternalInput):
     """Instants of schedules have come, or wait for what has ended now."""
 
     repeats: ClassVar[bool] = True
+
+
+@dataclass(slots=True)
+class RecordsSeen(InternalInput):
+    """The topic of a schedule has records that the cursor has not passed, or has not been seen by it."""
+
+    schedule_id: str
+    topic: str
+    topic_id: str
+    bounds: tuple[OffsetRange, ...]
+    """All partitions, each from its first record on."""
+    waited_ms: int
+    """For how long there have been records behind the cursor, as far as this leader has seen."""
 
 
 @dataclass(slots=True)

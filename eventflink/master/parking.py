@@ -31,6 +31,8 @@ def name_of(value: i.InternalInput) -> tuple[str, str]:
             subject = value.worker_id
         case i.BindInputs() | i.LoseInputs():
             subject = value.topic
+        case i.RecordsSeen():
+            subject = value.schedule_id
         case i.CleanupsCompleted():
             subject = ",".join(value.job_ids)
         case i.ArchivesWritten():

@@ -4,28 +4,45 @@ Each decision is about one instant of one schedule, or about a range that is ski
 that is small. A job that cannot be submitted is a reason for the instant, and stops no other one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
 
 from eventflink.events.inputs import FireSchedule
-from eventflink.events.log_events import BackfillCancelled, InstantQueued, InstantsSkipped, LogEvent, ScheduleFired, SchedulePaused
-from eventflink.master.inputs import FireSchedules
+from eventflink.events.log_events import (
+    BackfillCancelled,
+    InstantQueued,
+    InstantsSkipped,
+    LogEvent,
+    RecordsClaimed,
+    ScheduleFired,
+    SchedulePaused,
+    TopicCursorSet,
+)
+from eventflink.master.inputs import FireSchedules, RecordsSeen
 from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
-from eventflink.master.schedules import OF_ITSELF, Schedule, next_of_backfill
+from eventflink.master.schedules import MAX_RUNNING, OF_ITSELF, Schedule, TopicCursor, next_of_backfill
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest
-from eventflink.model.schedules import InstantUnknown, ScheduledInstant, due_at, graph_for, is_within, job_id_of
-from eventflink.model.statuses import CatchUp, InstantOrigin, InstantValue, JobStatus, OverlapPolicy, SkipReason
+from eventflink.model.schedules import (
+    InstantUnknown,
+    OffsetRange,
+    PartitionOffset,
+    ScheduledInstant,
+    due_at,
+    graph_for,
+    is_within,
+    job_id_of,
+    take_records,
+)
+from eventflink.model.statuses import CatchUp, InstantOrigin, InstantValue, JobStatus, OverlapPolicy, SkipReason, TopicBegin
 from eventflink.model.texts import cut_bytes
 
 LATE_MS: Final = 60_000
 """An instant is late after this time: a change of leaders takes less."""
 MAX_QUEUE: Final = 1_000
-MAX_RUNNING: Final = 100
-"""Jobs of one schedule whose policy allows several at once."""
 MAX_JOBS_OF_AN_INSTANT: Final = 1_000
 
 
@@ -69,6 +86,45 @@ def _give_up(schedule_id: str, schedule: Schedule, why: str) -> list[LogEvent]:
     """Stop what cannot be computed on the leader's host, until somebody resumes it on one where it can."""
     paused = [SchedulePaused(schedule_id, "", f"its instants cannot be computed: {why}")] if schedule.pause is None else []
     return [*paused, *([BackfillCancelled(schedule_id, "")] if schedule.backfill is not None else [])]
+
+
+def decide_records_seen(state: ClusterState, value: RecordsSeen, context: Context) -> list[LogEvent]:
+    """Start a job for the records behind the cursor of a schedule, if they are enough, or have waited for long enough.
+
+    The cursor moves by the decision that starts the job. Where the job cannot be started, the schedule is paused, and the records stay.
+    """
+    schedule = state.schedules.schedules.get(value.schedule_id)
+    if schedule is None or state.shutdown.is_under_way or not schedule.awaits_records():
+        return []
+    watched, cursor = schedule.definition.timing.records, schedule.cursor
+    if watched is None or watched.name != value.topic:  # It was seen before the schedule was changed.
+        return []
+    if cursor is None or cursor.topic_id != value.topic_id:
+        at_end = cursor is None and watched.begin is TopicBegin.LATEST  # What is in a topic that has taken the place of another is new.
+        offsets = tuple(PartitionOffset(each.partition, each.end_offset if at_end else each.first_offset) for each in value.bounds)
+        return [TopicCursorSet(value.schedule_id, value.topic_id, offsets)]
+    bounds = {each.partition: (each.first_offset, each.end_offset) for each in value.bounds}
+    there = sum(each.end_offset - each.first_offset for each in take_records(cursor.offsets, bounds, 0))
+    if there < watched.least_records and not (there and 0 < watched.max_wait_ms <= value.waited_ms):
+        return []
+    try:
+        return _claim(state, value.schedule_id, schedule, take_records(cursor.offsets, bounds, watched.most_records), cursor, context)
+    except (InvalidJobGraph, InstantUnknown) as error:
+        reason = cut_bytes(f"its job cannot be started for the records that are there: {error}", MAX_MESSAGE_LENGTH)
+        return [SchedulePaused(value.schedule_id, "", reason)]
+
+
+def _claim(
+    state: ClusterState, schedule_id: str, schedule: Schedule, ranges: list[OffsetRange], cursor: TopicCursor, context: Context
+) -> list[LogEvent]:
+    instant_ms = max(context.now_ms, schedule.newest_ms() + 1)
+    job_id = _free_id(state, job_id_of(schedule_id, instant_ms))
+    if job_id is None or not is_within(schedule.definition.timing, instant_ms):
+        return []
+    started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, records=ranges)
+    lost = sum(each.first_offset - cursor.offsets.get(each.partition, each.first_offset) for each in ranges)
+    claimed = RecordsClaimed(schedule_id, instant_ms, tuple(ranges), lost)
+    return [claimed, ScheduleFired(schedule_id, instant_ms, None, InstantOrigin.DUE, job_id), *started]
 
 
 def decide_fire_schedule(state: ClusterState, command: FireSchedule, context: Context) -> list[LogEvent]:
@@ -187,11 +243,12 @@ def _job_of(
     run: str = "",
     *,
     values: Mapping[str, object] = MappingProxyType({}),
+    records: Sequence[OffsetRange] = (),
 ) -> list[LogEvent]:
     followed = state.dispatcher.jobs.get(run)
     parameters = followed.execution_graph.graph.parameters if followed is not None else ()
     of_run = {each.name: each.value for each in parameters if each.value is not None}
-    graph = graph_for(schedule.definition, instant_ms, values, run, of_run)
+    graph = graph_for(schedule.definition, instant_ms, values, run, of_run, records)
     scheduled = ScheduledInstant(schedule_id, instant_ms, schedule.version, run)
     return state.dispatcher.start_of(job_id, graph_digest(graph), schedule.actor, graph, context, scheduled=scheduled)
 

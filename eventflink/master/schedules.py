@@ -2,7 +2,8 @@
 
 A schedule has one next instant, which is in the log: it is decided once, whoever leads, and then another one is next. So each instant leads
 to one job, or to the reason for none. What is due stands in the agenda, by time. The end of a run is an instant of each schedule that
-follows its job, and is noted by the decision that ends the run. Which job starts, and when not, is decided in `schedule_firing.py`; here is
+follows its job, and is noted by the decision that ends the run. Records of a topic are an instant of the schedule whose cursor passes
+them, by the decision that starts their job. Which job starts, and when not, is decided in `schedule_firing.py`; here is
 what a schedule is, and what the commands of people make of it.
 """
 
@@ -29,6 +30,7 @@ from eventflink.events.log_events import (
     InstantsSkipped,
     JobResultStored,
     LogEvent,
+    RecordsClaimed,
     RequestRejected,
     RunFollowed,
     ScheduleDeleted,
@@ -36,6 +38,7 @@ from eventflink.events.log_events import (
     SchedulePaused,
     ScheduleResumed,
     ScheduleStored,
+    TopicCursorSet,
 )
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.dispatcher import Dispatcher
@@ -51,13 +54,17 @@ from eventflink.model.schedules import (
     is_followed,
     is_within,
 )
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, IllegalTransition, InstantOrigin, SkipReason
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, IllegalTransition, InstantOrigin, OverlapPolicy, SkipReason
 
 MAX_SCHEDULES: Final = 10_000
 HISTORY_SIZE: Final = 20
 """How many decisions about instants each schedule remembers."""
 MAX_FOLLOWERS: Final = 100
 """How many schedules may follow one job: the end of a run is one decision."""
+MAX_WATCHERS: Final = 1_000
+"""How many schedules may take the records of topics: all of these are looked at each second."""
+MAX_RUNNING: Final = 100
+"""Jobs of one schedule whose policy allows several at once."""
 MAX_FOLLOWED: Final = 1_000
 """How many ends of runs a schedule keeps that are not decided."""
 OF_ITSELF: Final = (InstantOrigin.DUE, InstantOrigin.QUEUED)
@@ -89,6 +96,21 @@ class PastInstant:
     """Of several that were skipped together the last one; 0: it is one."""
     after_job_id: str = ""
     """The run whose end is the instant; empty: no run made it."""
+    records: int = 0
+    """The records that made it, counted as offsets; 0: none made it."""
+
+
+@dataclass(slots=True)
+class TopicCursor:
+    """Up to where the records of a topic belong to jobs."""
+
+    topic_id: str
+    offsets: dict[int, int]
+    """What is next, by partition."""
+    claimed: int = 0
+    """How many records its last instant is for, counted as offsets."""
+    lost: int = 0
+    """How many Kafka has deleted that no job has read."""
 
 
 @dataclass(slots=True)
@@ -133,18 +155,20 @@ class Schedule:
     backfill: Backfill | None = None
     followed: dict[int, str] = field(default_factory=dict)
     """The ended runs whose instants are not decided, or wait for a job, by these instants, in order."""
+    cursor: TopicCursor | None = None
+    """Of the topic whose records it takes; None: it takes none, or has not seen its topic."""
     due_ms: int | None = None
     """When there is something to decide; None: not before something else happens."""
 
     def instant_after(self, after_ms: int) -> int | None:
         """Return the first known instant after a time; None: no instant is known. Raises `InstantUnknown`."""
-        if self.definition.timing.after is None:
+        if not self.definition.timing.is_noted:
             return instant_after(self.definition.timing, after_ms)
         return next((each for each in self.followed if each > after_ms), None)
 
     def instant_before(self, before_ms: int) -> int | None:
         """Return the last instant before a time; None: no instant was before. Raises `InstantUnknown`."""
-        if self.definition.timing.after is None:
+        if not self.definition.timing.is_noted:
             return instant_before(self.definition.timing, before_ms)
         return next((each for each in reversed(self.followed) if each < before_ms), None)
 
@@ -156,6 +180,11 @@ class Schedule:
     def first_undecided(self) -> int | None:
         """Return the first instant of an ended run that is not decided; None: each is decided."""
         return next(iter(self.undecided()), None)
+
+    def awaits_records(self) -> bool:
+        """Tell whether records of its topic would start a job."""
+        may_run = not self.running or (self.definition.overlap is OverlapPolicy.ALLOW and len(self.running) < MAX_RUNNING)
+        return self.definition.timing.records is not None and self.pause is None and may_run and not self.queue and self.next_ms is None
 
     def newest_ms(self) -> int:
         """Return the newest instant that is decided, or is that of an ended run: a new one is later."""
@@ -196,6 +225,8 @@ class Schedules:
     """When something is to be decided of which schedule, the first first."""
     followers: dict[str, list[str]] = field(default_factory=dict)
     """Which schedules follow which job, by its name."""
+    watchers: list[str] = field(default_factory=list)
+    """The schedules that take the records of topics."""
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -225,20 +256,23 @@ class Schedules:
         """Refuse what is one too many, and a schedule that would start itself again for ever."""
         if known is None and len(self.schedules) >= MAX_SCHEDULES:
             return rejected(command, "TooManySchedules", f"there are {MAX_SCHEDULES} schedules already: delete one")
-        after = command.definition.timing.after
-        if after is None:
-            return None
-        if known is not None and known.backfill is not None:
+        timing = command.definition.timing
+        if timing.is_noted and known is not None and known.backfill is not None:
             message = f"schedule '{command.schedule_id}' has a back-fill of instants that it would not have: cancel that, or await its end"
             return rejected(command, "BackfillInProgress", message)
-        others = [each for each in self.followers.get(after.name, ()) if each != command.schedule_id]
+        if timing.records is not None and len(self.watchers) >= MAX_WATCHERS and command.schedule_id not in self.watchers:
+            return rejected(command, "TooManySchedules", f"{MAX_WATCHERS} schedules take records of topics already: delete one")
+        return self._refuse_following(command, timing.after.name) if timing.after is not None else None
+
+    def _refuse_following(self, command: PutSchedule, followed: str) -> RequestRejected | None:
+        others = [each for each in self.followers.get(followed, ()) if each != command.schedule_id]
         if len(others) >= MAX_FOLLOWERS:
-            return rejected(command, "TooManySchedules", f"{MAX_FOLLOWERS} schedules follow job '{after.name}' already: delete one")
+            return rejected(command, "TooManySchedules", f"{MAX_FOLLOWERS} schedules follow job '{followed}' already: delete one")
         started = {command.definition.job_graph.name: command.schedule_id}
         waiting = list(started)
         while waiting:
             name = waiting.pop()
-            if name == after.name:
+            if name == followed:
                 message = f"schedule '{command.schedule_id}' would start itself: it follows job '{name}', which '{started[name]}' starts"
                 return rejected(command, "InvalidSchedule", message)
             for schedule_id in self.followers.get(name, ()):
@@ -282,7 +316,7 @@ class Schedules:
             return [accepted(command)]
         try:
             timing = known.definition.timing
-            next_ms = known.first_undecided() if timing.after is not None else known.next_in(timing, context.now_ms)
+            next_ms = known.first_undecided() if timing.is_noted else known.next_in(timing, context.now_ms)
         except InstantUnknown as error:
             return [_not_computable(command, error)]
         return [accepted(command), ScheduleResumed(command.schedule_id, command.actor, next_ms)]
@@ -295,9 +329,9 @@ class Schedules:
         if known.backfill is not None:
             message = f"schedule '{command.schedule_id}' has a back-fill already: cancel it, or wait for its end"
             return [rejected(command, "BackfillInProgress", message)]
-        if (after := known.definition.timing.after) is not None:
-            message = f"schedule '{command.schedule_id}' has no instants but the ends of runs of '{after.name}': run that again"
-            return [rejected(command, "NothingToBackfill", message)]
+        if (timing := known.definition.timing).is_noted:
+            what = f"the ends of runs of '{timing.after.name}': run that" if timing.after is not None else "its batches of records: run one"
+            return [rejected(command, "NothingToBackfill", f"schedule '{command.schedule_id}' has no instants but {what} again")]
         try:
             next_ms = next_of_backfill(known.definition, command, None)
         except InstantUnknown as error:
@@ -373,10 +407,14 @@ class Schedules:
             known = self.schedules[event.schedule_id] = Schedule(event.definition, event.version, event.actor, at_ms, event.next_ms)
         else:
             self._unfollow(event.schedule_id, known)
+            if _topic_of(event.definition) != _topic_of(known.definition):
+                known.cursor = None
             known.definition, known.version, known.actor = event.definition, event.version, event.actor
             known.stored_at_ms, known.next_ms = at_ms, event.next_ms
         if (after := event.definition.timing.after) is not None:
             self.followers.setdefault(after.name, []).append(event.schedule_id)
+        if event.definition.timing.records is not None:
+            self.watchers.append(event.schedule_id)
         self._plan(event.schedule_id, known, at_ms)
 
     def apply_schedule_deleted(self, event: ScheduleDeleted) -> None:
@@ -414,6 +452,28 @@ class Schedules:
             known.next_ms = event.instant_ms
         self._plan(event.schedule_id, known, at_ms)
 
+    def apply_topic_cursor_set(self, event: TopicCursorSet) -> None:
+        """Begin with the records of a topic."""
+        known = self.schedule(event.schedule_id)
+        if known.definition.timing.records is None or (known.cursor is not None and known.cursor.topic_id == event.topic_id):
+            raise IllegalTransition(f"schedule '{event.schedule_id}' takes no records, or has a cursor in this topic")
+        known.cursor = TopicCursor(event.topic_id, {each.partition: each.offset for each in event.offsets})
+
+    def apply_records_claimed(self, event: RecordsClaimed, at_ms: int) -> None:
+        """Move the cursor behind the records, and have them as an instant that is decided next."""
+        known, ranges = self.schedule(event.schedule_id), event.ranges
+        if (cursor := known.cursor) is None or not known.awaits_records() or event.instant_ms <= known.newest_ms():
+            raise IllegalTransition(
+                f"schedule '{event.schedule_id}' takes no records now, or {event.instant_ms} is not after its last instant"
+            )
+        if any(not cursor.offsets.get(each.partition, 0) <= each.first_offset < each.end_offset for each in ranges):
+            raise IllegalTransition(f"records of schedule '{event.schedule_id}' belong to a job already, or are none")
+        cursor.offsets |= {each.partition: each.end_offset for each in ranges}
+        cursor.claimed = sum(each.end_offset - each.first_offset for each in ranges)
+        cursor.lost += event.lost
+        known.next_ms = event.instant_ms
+        self._plan(event.schedule_id, known, at_ms)
+
     def apply_schedule_fired(self, event: ScheduleFired, at_ms: int) -> None:
         """Remember the job, which runs."""
         known = self.schedule(event.schedule_id)
@@ -427,7 +487,8 @@ class Schedules:
         else:
             known.running[event.job_id] = event.instant_ms
         after_job_id = known.followed.pop(event.instant_ms, "") if event.origin in OF_ITSELF else ""
-        known.remember(PastInstant(event.instant_ms, at_ms, event.origin, event.job_id, after_job_id=after_job_id))
+        records = known.cursor.claimed if known.cursor is not None and event.origin is InstantOrigin.DUE else 0
+        known.remember(PastInstant(event.instant_ms, at_ms, event.origin, event.job_id, after_job_id=after_job_id, records=records))
         self._plan(event.schedule_id, known, at_ms)
 
     def apply_instant_queued(self, event: InstantQueued, at_ms: int) -> None:
@@ -521,6 +582,8 @@ class Schedules:
             insort(self.agenda, (known.due_ms, schedule_id))
 
     def _unfollow(self, schedule_id: str, known: Schedule) -> None:
+        if known.definition.timing.records is not None:
+            self.watchers.remove(schedule_id)
         if (after := known.definition.timing.after) is not None:
             self.followers[after.name].remove(schedule_id)
             if not self.followers[after.name]:
@@ -543,6 +606,8 @@ class Schedules:
         require(running == self.jobs, "schedules and their jobs contradict each other")
         follows = {(known.definition.timing.after.name, each) for each, known in self.schedules.items() if known.definition.timing.after}
         require({(name, each) for name, ids in self.followers.items() for each in ids} == follows, "the followers of jobs are stale")
+        watch = [each for each, known in self.schedules.items() if known.definition.timing.records is not None]
+        require(sorted(watch) == sorted(self.watchers), "the schedules that take records are stale")
         require(
             all(job_id in self.dispatcher.jobs and job_id not in self.dispatcher.ended for job_id in self.jobs),
             "a job that counts as a running one of a schedule has ended",
@@ -556,8 +621,8 @@ class Schedules:
 
 def _next_of_version(timing: ScheduleTiming, known: Schedule | None, undecided: list[int], now_ms: int) -> int | None:
     """Return the next instant by a new version of a schedule; None: no instant is known. Raises `InstantUnknown`."""
-    if timing.after is not None:
-        return next(iter(undecided), None)
+    if timing.is_noted:
+        return next(iter(undecided), None) if timing.after is not None else None
     if known is None:
         return instant_after(timing, now_ms - 1)
     from_ms = now_ms
@@ -568,7 +633,7 @@ def _next_of_version(timing: ScheduleTiming, known: Schedule | None, undecided: 
 
 def _is_over(timing: ScheduleTiming, next_ms: int | None, now_ms: int) -> bool:
     """Return whether a schedule has no instant any more."""
-    if timing.after is None:
+    if not timing.is_noted:
         return next_ms is None
     return timing.ends_at_ms is not None and timing.ends_at_ms <= now_ms
 
@@ -589,6 +654,10 @@ def _followed(schedule_id: str, known: Schedule, stored: JobResultStored, now_ms
         message = f"{MAX_FOLLOWED} ends of runs waited"
         events.append(InstantsSkipped(schedule_id, first, following, InstantOrigin.DUE, first, SkipReason.QUEUE_FULL, message))
     return [*events, RunFollowed(schedule_id, instant_ms, stored.job_id)]
+
+
+def _topic_of(definition: ScheduleDefinition) -> str:
+    return definition.timing.records.name if definition.timing.records is not None else ""
 
 
 def _not_computable(command: ScheduleCommand, error: InstantUnknown) -> RequestRejected:

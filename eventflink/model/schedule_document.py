@@ -27,15 +27,17 @@ from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph
 from eventflink.model.job_parameters import MAX_PARAMETERS, given_values
 from eventflink.model.schedules import (
     FollowedJob,
+    FollowedTopic,
     InstantParameter,
     InstantUnknown,
+    OffsetRange,
     ScheduleDefinition,
     ScheduleTiming,
     graph_for,
     instant_after,
     local_time,
 )
-from eventflink.model.statuses import CatchUp, InstantValue, OverlapPolicy, RunOutcome
+from eventflink.model.statuses import CatchUp, InstantValue, OverlapPolicy, RunOutcome, TopicBegin
 from eventflink.model.texts import did_you_mean
 
 MIN_INTERVAL_MS: Final = 1_000
@@ -61,9 +63,17 @@ _NAMED: Final[Mapping[str, str]] = {
 }
 
 
-_AFTER_A_RUN: Final = ("run", "parameter")
-_NOT_AFTER_A_RUN: Final = ("previous-date", "previous-timestamp")
-"""What parameters are given of an instant that the end of a run made, and what not."""
+MAX_RECORDS: Final = 1_000_000_000_000
+MAX_WAIT_MS: Final = 7 * 86_400_000
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_ALWAYS: Final = ("date", "timestamp")
+_KNOWN_OF: Final[Mapping[str, tuple[str, ...]]] = {
+    "after": (*_ALWAYS, "run", "parameter"),
+    "records": (*_ALWAYS, "partitions", "starting-offsets", "ending-offsets"),
+    "cron": (*_ALWAYS, "previous-date", "previous-timestamp"),
+    "interval": (*_ALWAYS, "previous-date", "previous-timestamp"),
+}
+"""What parameters are given of an instant, by what makes it."""
 
 
 class InvalidSchedule(Exception):
@@ -138,6 +148,34 @@ class FollowedDocument(BaseModel):
     ended: Literal["finished", "failed", "canceled", "any"] = "finished"
 
 
+def _topic(value: str) -> str:
+    if not _TOPIC.fullmatch(value) or value in (".", ".."):
+        raise ValueError(f"invalid topic: {describe_value(value)}; a topic has at most 249 letters, digits, dots, underscores and dashes")
+    return value
+
+
+class FollowedTopicDocument(BaseModel):
+    """The topic whose records make the instants."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    topic: Annotated[str, AfterValidator(_topic)]
+    begin: Literal["earliest", "latest"] = "latest"
+    at_least: int = Field(1, ge=1, le=MAX_RECORDS)
+    wait: Annotated[int, duration_within(0, MAX_WAIT_MS)] = 0
+    at_most: int | None = Field(None, ge=1, le=MAX_RECORDS)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.at_most is not None and self.at_most < self.at_least:
+            raise ValueError(f"'at_most' is {self.at_most}, and fewer than 'at_least', {self.at_least}")
+        return self
+
+
+def _watched(value: object) -> object:
+    return {"topic": value} if isinstance(value, str) else value
+
+
 def _followed(value: object) -> object:
     return {"job": value} if isinstance(value, str) else value
 
@@ -148,6 +186,7 @@ class ScheduleDocument(BaseModel):
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     after: Annotated[FollowedDocument | None, BeforeValidator(_followed)] = None
+    records: Annotated[FollowedTopicDocument | None, BeforeValidator(_watched)] = None
     cron: Annotated[str | None, BeforeValidator(_cron)] = None
     interval: Annotated[int | None, duration_within(MIN_INTERVAL_MS, MAX_INTERVAL_MS)] = None
     time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
@@ -158,23 +197,46 @@ class ScheduleDocument(BaseModel):
     catch_up: Literal["none", "last", "all"] | None = None
     overlap: Literal["skip", "queue", "cancel", "allow"] | None = None
     parameters: dict[Name, Any] = Field(default_factory=dict, max_length=MAX_PARAMETERS)
-    instant_parameters: dict[Name, Literal["date", "previous-date", "timestamp", "previous-timestamp", "run", "parameter"]] = Field(
-        default_factory=dict, max_length=MAX_PARAMETERS
-    )
+    instant_parameters: dict[
+        Name,
+        Literal[
+            "date",
+            "previous-date",
+            "timestamp",
+            "previous-timestamp",
+            "run",
+            "parameter",
+            "partitions",
+            "starting-offsets",
+            "ending-offsets",
+        ],
+    ] = Field(default_factory=dict, max_length=MAX_PARAMETERS)
     description: str = Field("", max_length=MAX_DESCRIPTION_LENGTH)
     job: Any
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if sum(each is not None for each in (self.cron, self.interval, self.after)) != 1:
-            raise ValueError("a schedule has one of 'cron', 'interval' and 'after'")
-        wrong = _NOT_AFTER_A_RUN if self.after is not None else _AFTER_A_RUN
-        if (name := next((name for name, value in self.instant_parameters.items() if value in wrong), None)) is not None:
-            where = "a schedule with 'after' has no instant before" if self.after is not None else "it is for a schedule with 'after'"
-            raise ValueError(f"instant_parameters.{name}: {describe_value(self.instant_parameters[name])} is not known: {where}")
+        given = [key for key in _KNOWN_OF if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError("a schedule has one of 'cron', 'interval', 'after' and 'records'")
+        known = _KNOWN_OF[given[0]]
+        if (name := next((name for name, value in self.instant_parameters.items() if value not in known), None)) is not None:
+            value = describe_value(self.instant_parameters[name])
+            raise ValueError(f"instant_parameters.{name}: {value} is not known of a schedule with '{given[0]}'; known: {', '.join(known)}")
+        if self.records is not None:
+            self._check_of_records()
         if both := self.parameters.keys() & self.instant_parameters.keys():
             raise ValueError(f"instant_parameters.{min(both)}: 'parameters' says what it is already")
         return self
+
+    def _check_of_records(self) -> None:
+        """Refuse what would leave records without a job."""
+        if self.overlap in ("skip", "cancel"):
+            raise ValueError("overlap: with 'records' it is 'queue', so that records wait while a job runs, or 'allow'")
+        if self.catch_up in ("last", "none"):
+            raise ValueError("catch_up: with 'records' it is 'all': what has come meanwhile is for the next job")
+        if self.jitter:
+            raise ValueError("jitter: there is none with 'records'; 'wait' says for how long records may wait")
 
     def to_timing(self) -> ScheduleTiming:
         """Return the core's record of when."""
@@ -187,7 +249,13 @@ class ScheduleDocument(BaseModel):
             excluded_days=tuple(sorted(set(self.excluded_days))),
             jitter_ms=self.jitter,
             after=FollowedJob(self.after.job, RunOutcome(self.after.ended.upper())) if self.after is not None else None,
+            records=self._watched_topic(),
         )
+
+    def _watched_topic(self) -> FollowedTopic | None:
+        if (found := self.records) is None:
+            return None
+        return FollowedTopic(found.topic, TopicBegin(found.begin.upper()), found.at_least, found.wait, found.at_most or 0)
 
 
 def time_in(time_zone: str, text: str) -> int:
@@ -256,18 +324,21 @@ def check_schedule(document: object, text: str | None = None) -> ScheduleDefinit
 
     """
     if not isinstance(document, Mapping):
-        raise InvalidSchedule(f"a schedule is a mapping with 'cron', 'interval' or 'after', and 'job', not {describe_value(document)}")
+        raise InvalidSchedule(
+            f"a schedule is a mapping with 'cron', 'interval', 'after' or 'records', and 'job', not {describe_value(document)}"
+        )
 
     def around(path: Path) -> str:
         return place_in(document, text, path)
 
     try:
         parsed = ScheduleDocument.model_validate(document)
+        is_noted = parsed.after is not None or parsed.records is not None
         definition = ScheduleDefinition(
             timing=parsed.to_timing(),
             job_graph=check_job_graph(parsed.job),
-            catch_up=CatchUp((parsed.catch_up or ("all" if parsed.after is not None else "last")).upper()),
-            overlap=OverlapPolicy((parsed.overlap or ("queue" if parsed.after is not None else "skip")).upper()),
+            catch_up=CatchUp((parsed.catch_up or ("all" if is_noted else "last")).upper()),
+            overlap=OverlapPolicy((parsed.overlap or ("queue" if is_noted else "skip")).upper()),
             parameters=given_values(parsed.parameters),
             instant_parameters=tuple(
                 InstantParameter(name, InstantValue(value.upper().replace("-", "_"))) for name, value in parsed.instant_parameters.items()
@@ -286,8 +357,8 @@ def check_schedule(document: object, text: str | None = None) -> ScheduleDefinit
 
 
 def _check_first(definition: ScheduleDefinition) -> None:
-    if definition.timing.after is not None:
-        _check_of_runs(definition)
+    if definition.timing.is_noted:
+        _check_noted(definition)
         return
     first_ms = instant_after(definition.timing, definition.timing.starts_at_ms - 1)
     if first_ms is None:
@@ -298,8 +369,8 @@ def _check_first(definition: ScheduleDefinition) -> None:
         raise InvalidSchedule(f"{error}; 'parameters' and 'instant_parameters' of the schedule give values") from error
 
 
-def _check_of_runs(definition: ScheduleDefinition) -> None:
-    """Check what is known before a run ends: that the parameters are there, and have values."""
+def _check_noted(definition: ScheduleDefinition) -> None:
+    """Check what is known before a run ends, or records come: that the parameters are there, and have values."""
     timing = definition.timing
     if timing.ends_at_ms is not None and timing.ends_at_ms <= timing.starts_at_ms:
         raise InvalidSchedule("it never fires: its 'ends' is not after its 'starts'")
@@ -312,7 +383,7 @@ def _check_of_runs(definition: ScheduleDefinition) -> None:
     given = tuple(each for each in definition.instant_parameters if each.name not in of_run)
     rest = replace(definition, job_graph=replace(definition.job_graph, parameters=known), instant_parameters=given)
     try:
-        graph_for(rest, definition.timing.starts_at_ms, {}, "run")
+        graph_for(rest, definition.timing.starts_at_ms, {}, "run", records=[OffsetRange(0, 0, 1)])
     except InvalidJobGraph as error:
         raise InvalidSchedule(f"{error}; 'parameters' and 'instant_parameters' of the schedule give values") from error
 
@@ -325,6 +396,15 @@ def _written_time(timing: ScheduleTiming, time_ms: int) -> str:
         return local_time(ScheduleTiming(), time_ms)
 
 
+def _watched_document(watched: FollowedTopic) -> dict[str, Any]:
+    document: dict[str, Any] = {"topic": watched.name, "begin": watched.begin.lower(), "at_least": watched.least_records}
+    if watched.max_wait_ms:
+        document["wait"] = duration_text(watched.max_wait_ms)
+    if watched.most_records:
+        document["at_most"] = watched.most_records
+    return document
+
+
 def schedule_document(definition: ScheduleDefinition) -> dict[str, Any]:
     """Return the document that `check_schedule` turns into this schedule; raises `InvalidJobGraph` as `to_document` does."""
     timing = definition.timing
@@ -335,14 +415,14 @@ def schedule_document(definition: ScheduleDefinition) -> dict[str, Any]:
         when["interval"] = duration_text(timing.interval_ms)
     if timing.after is not None:
         when["after"] = {"job": timing.after.name, "ended": timing.after.outcome.lower()}
+    if timing.records is not None:
+        when["records"] = _watched_document(timing.records)
     if timing.starts_at_ms:
         when["starts"] = _written_time(timing, timing.starts_at_ms)
     if timing.ends_at_ms is not None:
         when["ends"] = _written_time(timing, timing.ends_at_ms)
-    if timing.excluded_days:
-        when["except"] = list(timing.excluded_days)
-    if timing.jitter_ms:
-        when["jitter"] = duration_text(timing.jitter_ms)
+    when |= {"except": list(timing.excluded_days)} if timing.excluded_days else {}
+    when |= {"jitter": duration_text(timing.jitter_ms)} if timing.jitter_ms else {}
     return {
         **when,
         "catch_up": definition.catch_up.lower(),

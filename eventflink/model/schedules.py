@@ -1,6 +1,6 @@
 """A schedule as the core and the log know it: the job that it starts, its instants, and what it does when they come late or too soon.
 
-Instants are times of a cron expression, or of an interval, or the ends of another job's runs.
+Instants are times of a cron expression, or of an interval, the ends of another job's runs, or batches of records of a topic.
 
 What people write, and every check of it, is in `schedule_document.py`. Here is what follows from a schedule that was checked: which instant
 comes next, and which values the parameters of a job have for it. The rule it keeps: an instant is computed once, by the leader, and written
@@ -10,7 +10,8 @@ into the log; so a replay asks nothing here, and a later version of the time zon
 import datetime as dt
 import functools
 import hashlib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -20,7 +21,7 @@ from cronsim import CronSim, CronSimError
 
 from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.job_graph_document import bind_parameters
-from eventflink.model.statuses import CatchUp, InstantValue, JobStatus, OverlapPolicy, RunOutcome
+from eventflink.model.statuses import CatchUp, InstantValue, JobStatus, OverlapPolicy, RunOutcome, TopicBegin
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MS: Final = dt.timedelta(milliseconds=1)
@@ -29,6 +30,8 @@ _LAST_MS: Final = 221_845_392_000_000
 """The year 9000: there is no instant after it."""
 _MAX_EXCLUDED_IN_A_ROW: Final = 400
 """More than the days that a schedule may exclude."""
+
+_OF_RECORDS: Final = (InstantValue.PARTITIONS, InstantValue.STARTING_OFFSETS, InstantValue.ENDING_OFFSETS)
 
 
 class InstantUnknown(Exception):
@@ -45,9 +48,47 @@ class FollowedJob:
     """The ends that are instants."""
 
 
+@dataclass(slots=True)
+class FollowedTopic:
+    """A topic whose records make the instants of a schedule: each is for those that came since the one before."""
+
+    name: str
+    """The name of the topic, in the Kafka cluster of the log."""
+    begin: TopicBegin = TopicBegin.LATEST
+    """Where the first instant's records begin."""
+    least_records: int = 1
+    """There is an instant when so many are there."""
+    max_wait_ms: int = 0
+    """There is one with fewer when some of them have been there for so long; 0: there is none."""
+    most_records: int = 0
+    """An instant is for so many at most, and the rest for the next one; 0: for all that are there."""
+
+
+@dataclass(slots=True)
+class PartitionOffset:
+    """A place in a topic."""
+
+    partition: int
+    """The number of the partition."""
+    offset: int
+    """Of the record that is next there."""
+
+
+@dataclass(slots=True)
+class OffsetRange:
+    """Records of a partition that follow one another."""
+
+    partition: int
+    """The number of the partition."""
+    first_offset: int
+    """Of the first record."""
+    end_offset: int
+    """Behind the last one."""
+
+
 @dataclass(slots=True, kw_only=True)
 class ScheduleTiming:
-    """The instants of a schedule: by a cron expression in a time zone, by an interval, or by the runs of another job."""
+    """The instants of a schedule: by a cron expression in a time zone, an interval, the runs of another job, or the records of a topic."""
 
     cron: str = ""
     """Minute, hour, day of the month, month and day of the week; empty: another field says it."""
@@ -65,6 +106,13 @@ class ScheduleTiming:
     """A job starts up to so much later than its instant: by how much follows from the schedule's id and the instant."""
     after: FollowedJob | None = None
     """The job whose runs make the instants; null: another field says it."""
+    records: FollowedTopic | None = None
+    """The topic whose records make the instants; null: another field says it."""
+
+    @property
+    def is_noted(self) -> bool:
+        """Whether instants are what happens, and not times that can be computed."""
+        return self.after is not None or self.records is not None
 
 
 @dataclass(slots=True)
@@ -111,6 +159,42 @@ class ScheduledInstant:
     """The run whose end is the instant; empty: no run made it."""
 
 
+def take_records(offsets: Mapping[int, int], bounds: Mapping[int, tuple[int, int]], most: int) -> list[OffsetRange]:
+    """Return the records of a topic from a cursor on, by partition; of several partitions each has its share of `most`; 0: all.
+
+    Args:
+        offsets: the cursor: for each known partition what is next. One that is not known begins with its first record.
+        bounds: for each partition its first offset and its end.
+        most: how many records are taken, counted as offsets.
+
+    Example:
+        `take_records({0: 5}, {0: (0, 8), 1: (0, 2)}, 0)` is `[OffsetRange(0, 5, 8), OffsetRange(1, 0, 2)]`.
+
+    """
+    first = {partition: max(offsets.get(partition, 0), begin) for partition, (begin, _) in bounds.items()}
+    there = {partition: end - first[partition] for partition, (_, end) in sorted(bounds.items()) if end > first[partition]}
+    total = sum(there.values())
+    shares = there if not most or total <= most else {partition: count * most // total for partition, count in there.items()}
+    left = min(total, most or total) - sum(shares.values())
+    taken = []
+    for partition, count in there.items():
+        more = min(left, count - shares[partition])
+        left -= more
+        if shares[partition] + more:
+            taken.append(OffsetRange(partition, first[partition], first[partition] + shares[partition] + more))
+    return taken
+
+
+def offsets_text(topic: str, offsets: Iterable[tuple[int, int]]) -> str:
+    """Return places of a topic as Spark's reader of Kafka takes them.
+
+    Example:
+        `offsets_text("orders", [(0, 5), (1, 0)])` is `'{"orders":{"0":5,"1":0}}'`.
+
+    """
+    return _json({topic: {str(partition): offset for partition, offset in offsets}})
+
+
 def is_followed(after: FollowedJob, status: JobStatus) -> bool:
     """Return whether this end of a run is an instant."""
     return after.outcome is RunOutcome.ANY or after.outcome.value == status.value
@@ -123,7 +207,7 @@ def is_within(timing: ScheduleTiming, time_ms: int) -> bool:
 
 
 def instant_after(timing: ScheduleTiming, after_ms: int) -> int | None:
-    """Return the first instant after a time; None: there is none, or it is not known before a run ends.
+    """Return the first instant after a time; None: there is none, or it is not known before it happens.
 
     Raises:
         InstantUnknown: the host does not know the time zone, or the cron expression is none.
@@ -185,6 +269,7 @@ def graph_for(
     given: Mapping[str, object],
     run_id: str = "",
     of_run: Mapping[str, str] = MappingProxyType({}),
+    records: Iterable[OffsetRange] = (),
 ) -> JobGraph:
     """Return the graph of the job that runs for an instant, all of its parameters bound.
 
@@ -194,6 +279,7 @@ def graph_for(
         given: values that count whatever the schedule says.
         run_id: the run whose end is the instant; empty: no run made it, and what is to be taken from one keeps the job's default.
         of_run: the values of that run's parameters.
+        records: those that make the instant; none: what is to be told of them keeps the job's default.
 
     Raises:
         InvalidJobGraph: as `bind_parameters`.
@@ -201,14 +287,32 @@ def graph_for(
 
     """
     values: dict[str, object] = {each.name: each.value for each in definition.parameters}
+    of_records = _told_of(definition.timing, list(records))
     for each in definition.instant_parameters:
-        if each.value is InstantValue.PARAMETER:
+        if each.value in _OF_RECORDS:
+            values |= {each.name: of_records[each.value]} if of_records else {}
+        elif each.value is InstantValue.PARAMETER:
             values |= {each.name: of_run[each.name]} if each.name in of_run else {}
         elif each.value is InstantValue.RUN:
             values |= {each.name: run_id} if run_id else {}
         else:
             values[each.name] = _value_of(definition.timing, each.value, instant_ms)
     return bind_parameters(definition.job_graph, values | dict(given))
+
+
+def _told_of(timing: ScheduleTiming, records: list[OffsetRange]) -> dict[InstantValue, str]:
+    if timing.records is None or not records:
+        return {}
+    topic = timing.records.name
+    return {
+        InstantValue.PARTITIONS: _json({topic: [each.partition for each in records]}),
+        InstantValue.STARTING_OFFSETS: offsets_text(topic, ((each.partition, each.first_offset) for each in records)),
+        InstantValue.ENDING_OFFSETS: offsets_text(topic, ((each.partition, each.end_offset) for each in records)),
+    }
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def local_day(timing: ScheduleTiming, instant_ms: int) -> str:
@@ -235,7 +339,7 @@ def _previous_or_same(timing: ScheduleTiming, instant_ms: int) -> int:
 
 
 def _next(timing: ScheduleTiming, after_ms: int) -> int | None:
-    if timing.after is not None:
+    if timing.is_noted:
         return None
     if timing.interval_ms > 0:
         passed = (after_ms - timing.starts_at_ms) // timing.interval_ms
@@ -246,7 +350,7 @@ def _next(timing: ScheduleTiming, after_ms: int) -> int | None:
 
 
 def _previous(timing: ScheduleTiming, before_ms: int) -> int | None:
-    if timing.after is not None:
+    if timing.is_noted:
         return None
     if timing.interval_ms > 0:
         passed = (before_ms - 1 - timing.starts_at_ms) // timing.interval_ms

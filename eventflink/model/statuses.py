@@ -284,6 +284,21 @@ class InstantValue(UpperStrEnum):
     """Of a schedule that follows a job: the id of the run whose end is the instant."""
     PARAMETER = auto()
     """Of a schedule that follows a job: the value that the run had of the parameter of the same name."""
+    PARTITIONS = auto()
+    """Of a schedule that takes the records of a topic: where they are, as `assign` of Spark's reader of Kafka has it."""
+    STARTING_OFFSETS = auto()
+    """Of a schedule that takes the records of a topic: where they begin, as its `startingOffsets`."""
+    ENDING_OFFSETS = auto()
+    """Of a schedule that takes the records of a topic: behind the last of them, as its `endingOffsets`."""
+
+
+class TopicBegin(UpperStrEnum):
+    """Where the cursor of a schedule begins that takes the records of a topic."""
+
+    EARLIEST = auto()
+    """At the first record that is there."""
+    LATEST = auto()
+    """Behind the last one: what comes from then on is taken."""
 
 
 class RunOutcome(UpperStrEnum):

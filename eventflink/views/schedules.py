@@ -3,7 +3,7 @@
 from itertools import chain, islice
 from typing import Any, Final
 
-from eventflink.documents.schedules import BackfillProgress, DecidedInstant, ScheduleDetails, ScheduleList, ScheduleRow
+from eventflink.documents.schedules import BackfillProgress, DecidedInstant, ScheduleCursor, ScheduleDetails, ScheduleList, ScheduleRow
 from eventflink.events.wording import when_of
 from eventflink.leadership.fold import Fold
 from eventflink.master.schedules import Backfill, PastInstant, Schedule
@@ -66,9 +66,19 @@ def schedule_view(fold: Fold, schedule_id: str) -> ScheduleDetails:
         overlap=definition.overlap,
         upcoming=upcoming,
         history=[_decided(timing, past) for past in reversed(schedule.history)],
+        cursor=_cursor(schedule),
         is_followed_known=timing.after is None or _is_known(fold, timing.after.name),
         definition=shown(schedule_document(definition)),
     )
+
+
+def _cursor(schedule: Schedule) -> ScheduleCursor | None:
+    if (watched := schedule.definition.timing.records) is None:
+        return None
+    cursor = schedule.cursor
+    if cursor is None:
+        return ScheduleCursor(topic=watched.name, topic_id=None, offsets={}, lost=0)
+    return ScheduleCursor(topic=watched.name, topic_id=cursor.topic_id, offsets=dict(sorted(cursor.offsets.items())), lost=cursor.lost)
 
 
 def _is_known(fold: Fold, name: str) -> bool:
@@ -123,6 +133,8 @@ def _decided(timing: ScheduleTiming, past: PastInstant) -> DecidedInstant:
     what = _WHENCE[past.origin] if past.skipped is None else _WHY[past.skipped]
     if past.after_job_id and not past.last_ms:
         what = f"{what}, after the end of '{past.after_job_id}'"
+    if past.records:
+        what = f"{what}, for {past.records} records"
     return DecidedInstant(
         instant=_local(timing, past.instant_ms),
         last=_local(timing, past.last_ms) if past.last_ms else None,
@@ -132,6 +144,7 @@ def _decided(timing: ScheduleTiming, past: PastInstant) -> DecidedInstant:
         skipped=past.skipped,
         sentence=one_sentence(f"{what}: {past.message}" if past.message else what),
         after_job_id=past.after_job_id or None,
+        records=past.records or None,
     )
 
 

@@ -1,12 +1,18 @@
-"""Schedules fire on a real cluster while its leaders are killed: each instant is decided once, each end of a run followed by one job."""
+"""Schedules fire on a real cluster while its leaders are killed: each instant is decided once, each end of a run followed by one job.
+
+So is each record of a topic.
+"""
 
 import datetime as dt
 import json
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewTopic
 
 from eventflink import connect
 from eventflink.cli.failures import ExitCode
@@ -15,6 +21,7 @@ from eventflink.documents.schedules import ScheduleDetails
 from eventflink.events.log_events import InstantsSkipped, ScheduleFired
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import UnknownSchedule
+from eventflink.log.admin_connection import AdminConnection
 from eventflink.model.statuses import InstantOrigin, JobStatus
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
@@ -35,6 +42,11 @@ def note(context):
 def copy(context):
     with open(HERE / "copied", "a") as copied:
         copied.write(context.parameters["at"].isoformat() + " " + context.parameters["source"] + "\\n")
+
+
+def take(context):
+    with open(HERE / "taken", "a") as taken:
+        taken.write(context.parameters["first"] + " " + context.parameters["end"] + "\\n")
 """
 
 DOCUMENT = """
@@ -53,6 +65,15 @@ job:
   name: copy
   parameters: {at: {type: timestamp}, source: {type: string}}
   vertices: [{id: copy, python: "note:copy"}]
+"""
+
+OF_RECORDS = """
+records: {{topic: {topic}, begin: earliest, at_least: 3, wait: 2s, at_most: 40}}
+instant_parameters: {{first: starting-offsets, end: ending-offsets}}
+job:
+  name: take
+  parameters: {{first: {{type: string}}, end: {{type: string}}}}
+  vertices: [{{id: take, python: "note:take"}}]
 """
 
 GRAPH = {"name": "note", "parameters": {"at": {"type": "timestamp"}}, "vertices": [{"id": "note", "python": "note:note"}]}
@@ -121,6 +142,54 @@ def test_each_instant_has_its_job_once_over_killed_leaders(
         assert run([*options, "delete", "often"]) == ExitCode.OK
         with pytest.raises(UnknownSchedule):
             client.schedule("often")
+
+
+@pytest.mark.rule("P21")
+def test_each_record_of_a_topic_belongs_to_one_job_over_killed_leaders(
+    cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    topic = f"{cluster.cluster_id}-orders"
+    (tmp_path / "note.py").write_text(CODE.format(here=str(tmp_path)))
+    (tmp_path / "records.yaml").write_text(OF_RECORDS.format(topic=topic))
+    options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "schedule"]
+    assert run([*options, "put", "taking", str(tmp_path / "records.yaml"), "--code", str(tmp_path / "note.py")]) == ExitCode.OK
+    assert "it starts its job for records of" in capsys.readouterr().out
+    assert run([*options, "show", "taking"]) == ExitCode.OK
+    assert f"topic '{topic}' was not seen yet" in capsys.readouterr().out
+    AdminConnection(cluster.bootstrap).create_topics([NewTopic(topic, 2, 1)])
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    written = 0
+
+    def write(records: int) -> None:
+        nonlocal written
+        for _ in range(records):
+            producer.produce(topic, b"an order", partition=written % 2)
+            written += 1
+        assert producer.flush(WAIT_S) == 0
+
+    taken = tmp_path / "taken"
+    for number, successor in enumerate(("third", "fourth")):
+        write(50)
+        wait_until(partial(_has_run, taken, 3 * number + 1), "jobs take records", WAIT_S)
+        write(7)
+        _kill_the_leader(cluster, successor)
+    write(1)
+    wait_until(lambda: _taken(taken, topic) == {(each % 2, each // 2): 1 for each in range(written)}, "each record has its job", WAIT_S)
+    with connect(cluster.bootstrap, cluster.cluster_id) as client:
+        cursor = client.schedule("taking").cursor
+        assert cursor is not None
+        assert (cursor.topic, cursor.offsets, cursor.lost) == (topic, {0: (written + 1) // 2, 1: written // 2}, 0)
+    assert run([*options, "show", "taking"]) == ExitCode.OK
+    assert f"jobs have the records of '{topic}' before 0: " in capsys.readouterr().out
+
+
+def _taken(file: Path, topic: str) -> Counter[tuple[int, int]]:
+    """Return how often each record was taken, by partition and offset."""
+    taken: Counter[tuple[int, int]] = Counter()
+    for line in file.read_text().splitlines():
+        first, end = (json.loads(text)[topic] for text in line.split(" "))
+        taken.update((int(partition), offset) for partition in first for offset in range(first[partition], end[partition]))
+    return taken
 
 
 def _fired(cluster: RunningCluster) -> list[ScheduleFired]:

@@ -140,6 +140,8 @@ class Ledger:
             e.ScheduleDeleted: self.schedules.deleted,
             e.ScheduleResumed: self.schedules.resumed,
             e.RunFollowed: self.schedules.followed,
+            e.TopicCursorSet: self.schedules.cursor_set,
+            e.RecordsClaimed: self.schedules.claimed,
             e.ScheduleFired: self.schedules.fired,
             e.InstantQueued: self.schedules.queued,
             e.InstantsSkipped: self.schedules.skipped,

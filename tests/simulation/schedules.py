@@ -3,18 +3,23 @@
 The judge adds up instants itself, from the definitions that the log has: it uses nothing of what the masters compute.
 """
 
+import json
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
 from eventflink.events import log_events as e
-from eventflink.model.schedules import ScheduleDefinition
+from eventflink.model.schedules import OffsetRange, ScheduleDefinition
 from eventflink.model.statuses import InstantOrigin, JobStatus, OverlapPolicy, RunOutcome
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
 
 _SHARE: Final = 0.2
 """Of the runs."""
 _IDS: Final = ("early", "late", "often", "after")
+_OF_RECORDS: Final = "records"
+_RECORDS_SHARE: Final = 0.5
+"""Of the runs with schedules: in the others nothing changes by it."""
+_RECORDS_ORDERS: Final = 0.4
 _CHANGES_KIND: Final = 0.1
 _SCHEDULED: Final = "scheduled"
 """The name of the jobs that schedules start at times; the schedule `after` follows them."""
@@ -26,10 +31,14 @@ class ScheduleOwners:
     def __init__(self, seed: int) -> None:
         self._rng = Random(f"{seed} schedules")
         self.are_there = self._rng.random() < _SHARE
+        self._of_records = Random(f"{seed} records")
+        self._take_records = self._of_records.random() < _RECORDS_SHARE
         self._fired = 0
 
     def next_order(self) -> tuple[str, dict[str, Any]]:
         """Return which schedule an order is about, and what it says."""
+        if self._take_records and self._of_records.random() < _RECORDS_ORDERS:
+            return _OF_RECORDS, self._order_of_records()
         rng, schedule_id = self._rng, self._rng.choice(_IDS)
         kind = rng.choices(
             ("PutSchedule", "PauseSchedule", "ResumeSchedule", "FireSchedule", "StartBackfill", "CancelBackfill", "DeleteSchedule"),
@@ -47,6 +56,30 @@ class ScheduleOwners:
                 more = {"concurrency": rng.choice((1, 2)), "newest_first": rng.random() < 0.5, "repeats_finished": rng.random() < 0.3}
                 order |= {"first_ms": 0, "end_ms": rng.choice((1_000, 5_000, 9_500)), **more}
         return schedule_id, order
+
+    def _order_of_records(self) -> dict[str, Any]:
+        rng = self._of_records
+        kinds = ("PutSchedule", "PauseSchedule", "ResumeSchedule", "FireSchedule", "DeleteSchedule")
+        order: dict[str, Any] = {"type": rng.choices(kinds, (8, 2, 4, 1, 1))[0], "schedule_id": _OF_RECORDS}
+        if order["type"] == "FireSchedule":
+            self._fired += 1
+            order["job_id"] = f"{_OF_RECORDS}-by-hand-{self._fired}"
+        if order["type"] == "PutSchedule":
+            text = {"type": "string", "default": ""}
+            job = {"name": "of records", "vertices": [{"id": "v0", "python": "jobs:task"}], "parameters": {"first": text, "end": text}}
+            order["definition"] = {
+                "records": {
+                    "topic": rng.choice(("orders", "orders", "orders", "payments")),
+                    "begin": rng.choice(("earliest", "latest")),
+                    "at_least": rng.choice((1, 1, 3, 30)),
+                    "wait": rng.choice(("0s", "1500ms")),
+                    "at_most": rng.choice((30, 50)),
+                },
+                "overlap": rng.choice(("queue", "queue", "allow")),
+                "instant_parameters": {"first": "starting-offsets", "end": "ending-offsets"},
+                "job": job,
+            }
+        return order
 
     def _definition(self) -> dict[str, Any]:
         rng = self._rng
@@ -86,6 +119,12 @@ class _Known:
     backfill_ms: int | None = None
     ends: list[int] = field(default_factory=list)
     """Instants that the ends of runs have made, and that are not decided."""
+    topic_id: str = ""
+    """Of the topic whose records belong to its jobs."""
+    cursor: dict[int, int] = field(default_factory=dict)
+    """Up to where they do, by partition."""
+    claims: dict[int, tuple[OffsetRange, ...]] = field(default_factory=dict)
+    """The records of instants, of which each is decided at once."""
 
     def follows(self, name: str, status: JobStatus) -> bool:
         """Return whether such an end of a run of this job is an instant."""
@@ -102,6 +141,10 @@ class ScheduleLedger:
         """For which instant of which schedule a job was started."""
         self._of_itself: set[str] = set()
         """The jobs for which nobody asked."""
+        self.records = 0
+        """How many belong to a job."""
+        self._ranges: dict[str, tuple[OffsetRange, ...]] = {}
+        """The records of jobs."""
         self.instants = 0
         """How many led to a job."""
         self._names: dict[str, str] = {}
@@ -114,6 +157,8 @@ class ScheduleLedger:
     def stored(self, event: e.ScheduleStored, offset: int) -> None:
         """Note a schedule or its new version."""
         known = self._known.setdefault(event.schedule_id, _Known(event.definition, None))
+        if _topic_of(known.definition) != _topic_of(event.definition):
+            known.topic_id, known.cursor = "", {}
         known.definition, known.next_ms = event.definition, event.next_ms
         if event.definition.timing.after is None and known.ends:
             raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{offset} forgets the ends {known.ends} of {event.schedule_id}")
@@ -141,9 +186,32 @@ class ScheduleLedger:
         self._runs[event.schedule_id, event.instant_ms] = run
         known.ends.append(event.instant_ms)
 
+    def cursor_set(self, event: e.TopicCursorSet, offset: int) -> None:
+        """Check that the cursor stood nowhere, or in another topic."""
+        known = self._known[event.schedule_id]
+        if known.topic_id == event.topic_id or not event.topic_id.startswith(f"{_topic_of(known.definition)}-"):
+            raise ViolationFound(Invariant.CLAIMED_ONCE, f"log@{offset} sets the cursor of {event.schedule_id} in {event.topic_id}")
+        known.topic_id, known.cursor = event.topic_id, {each.partition: each.offset for each in event.offsets}
+
+    def claimed(self, event: e.RecordsClaimed, offset: int) -> None:
+        """Check that each record belongs to this instant alone, and that none was left out but those that Kafka has deleted."""
+        known, lost = self._known[event.schedule_id], 0
+        for each in event.ranges:
+            first = known.cursor.get(each.partition, each.first_offset)
+            lost += each.first_offset - first
+            if each.first_offset < first or each.end_offset <= each.first_offset:
+                raise ViolationFound(Invariant.CLAIMED_ONCE, f"log@{offset} {event.schedule_id} takes {each} behind {known.cursor}")
+            known.cursor[each.partition] = each.end_offset
+        if lost != event.lost or known.claims or not event.ranges:
+            raise ViolationFound(Invariant.CLAIMED_ONCE, f"log@{offset} {event.schedule_id} takes {event.ranges}, and leaves out {lost}")
+        known.claims[event.instant_ms] = event.ranges
+        self.records += sum(each.end_offset - each.first_offset for each in event.ranges)
+
     def fired(self, event: e.ScheduleFired, offset: int) -> None:
         """Check that the instant was to be decided, and that no other job stood in its way."""
         known = self._take(event, event.origin, event.instant_ms, offset)
+        if event.origin is InstantOrigin.DUE and known.definition.timing.records is not None:
+            self._ranges[event.job_id] = known.claims.pop(event.instant_ms)
         of_itself = event.origin in (InstantOrigin.DUE, InstantOrigin.QUEUED)
         if of_itself and known.started and known.definition.overlap is not OverlapPolicy.ALLOW:
             raise _violation(event, offset, f"a job is started while {min(known.started)} runs")
@@ -164,11 +232,20 @@ class ScheduleLedger:
     def submitted(self, event: e.JobSubmitted, offset: int) -> None:
         """Check that a job of a schedule was started for an instant, by the same decision, and says which run made that."""
         self._names[event.job_id] = event.job_graph.name
+        self._check_told(event, offset)
         if event.scheduled is not None and not event.rerun_of:
             told = event.scheduled.schedule_id, event.scheduled.instant_ms
             told_run = self._runs.get(told, "") if event.job_id in self._of_itself else ""
             if self._fired.get(event.job_id) != told or event.scheduled.after_job_id != told_run:
                 raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{offset} submits {event.job_id} for {told}, which did not fire")
+
+    def _check_told(self, event: e.JobSubmitted, offset: int) -> None:
+        """Check that the job is told which records are its own."""
+        if (ranges := self._ranges.get(event.job_id)) is not None:
+            told = {each.name: each.value for each in event.job_graph.parameters}
+            [first, end] = [next(iter(json.loads(told[name] or "").values())) for name in ("first", "end")]
+            if ranges != tuple(OffsetRange(int(partition), first[partition], end[partition]) for partition in first):
+                raise ViolationFound(Invariant.CLAIMED_ONCE, f"log@{offset} {event.job_id} is told {told}, and has {ranges}")
 
     def ended(self, event: e.JobResultStored, offset: int) -> None:
         """Note that a job does not run any more, and which schedules follow it: they have to note its end by the same decision."""
@@ -195,25 +272,35 @@ class ScheduleLedger:
                 raise _violation(event, offset, f"the next one of the back-fill is {known.backfill_ms}")
             known.backfill_ms = event.next_ms
         elif origin is InstantOrigin.DUE:
-            if known.definition.timing.after is not None:
-                return self._take_end(known, event, last_ms, offset)
-            if known.next_ms != event.instant_ms:
-                raise _violation(event, offset, f"the next one is {known.next_ms}")
-            interval_ms = known.definition.timing.interval_ms
-            if event.next_ms != last_ms - last_ms % interval_ms + interval_ms:
-                raise _violation(event, offset, f"it is followed by {event.next_ms}, with an interval of {interval_ms}")
-            known.next_ms = event.next_ms
+            self._take_due(known, event, last_ms, offset)
         return known
 
+    def _take_due(self, known: _Known, event: e.InstantEvent, last_ms: int, offset: int) -> None:
+        timing = known.definition.timing
+        if timing.records is not None:
+            if event.instant_ms not in known.claims or event.next_ms is not None:
+                raise _violation(event, offset, "it is for no records")
+        elif timing.after is not None:
+            self._take_end(known, event, last_ms, offset)
+        elif known.next_ms != event.instant_ms:
+            raise _violation(event, offset, f"the next one is {known.next_ms}")
+        elif event.next_ms != last_ms - last_ms % timing.interval_ms + timing.interval_ms:
+            raise _violation(event, offset, f"it is followed by {event.next_ms}, with an interval of {timing.interval_ms}")
+        else:
+            known.next_ms = event.next_ms
+
     @staticmethod
-    def _take_end(known: _Known, event: e.InstantEvent, last_ms: int, offset: int) -> _Known:
+    def _take_end(known: _Known, event: e.InstantEvent, last_ms: int, offset: int) -> None:
         """Take the end of a run that is not decided, or several up to the last one."""
         if known.ends[:1] != [event.instant_ms]:
             raise _violation(event, offset, f"it is not the first end of a run: {known.ends}")
         known.ends = [each for each in known.ends if each > last_ms]
         if event.next_ms != next(iter(known.ends), None):
             raise _violation(event, offset, f"it is followed by {event.next_ms}, not {known.ends}")
-        return known
+
+
+def _topic_of(definition: ScheduleDefinition) -> str:
+    return definition.timing.records.name if definition.timing.records is not None else ""
 
 
 def _violation(event: e.InstantEvent, offset: int, message: str) -> ViolationFound:

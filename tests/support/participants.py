@@ -5,7 +5,7 @@ master can be frozen, or its records held back; a term that ends is followed by 
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
@@ -23,7 +23,7 @@ from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.log_clock import LogSightings
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import Observer, ParticipantSettings
-from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, WorkerOrder
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.model.statuses import Role
@@ -100,6 +100,9 @@ class ListWires:
 
     def archive(self, order: ArchiveJob) -> None:
         self.archives.append(order)
+
+    def watch_topics(self, watches: Iterable[CursorWatch]) -> None:
+        """There are no topics."""
 
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         self.worker_orders.append((order, epoch))

@@ -22,10 +22,19 @@ from eventflink.events.log_events import LogEvent
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import Topic
 from eventflink.master.effects import Effect
-from eventflink.master.inputs import ArchiveFailed, CleanupFailed, CleanupsCompleted, RequestWorkers, StartCluster, WorkerTerminated
+from eventflink.master.inputs import (
+    ArchiveFailed,
+    CleanupFailed,
+    CleanupsCompleted,
+    RecordsSeen,
+    RequestWorkers,
+    StartCluster,
+    WorkerTerminated,
+)
 from eventflink.master.settings import Context, MasterSettings, WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.resources import ExtendedResource, ResourceProfile
+from eventflink.model.schedules import OffsetRange
 from eventflink.model.spark_ends import SparkEnd
 from eventflink.model.statuses import DrillStepType, ExecutionState, FailoverStrategy
 from tests.support.cluster import (
@@ -144,6 +153,9 @@ def _keep_schedules(cluster: ScriptedCluster) -> None:
     cluster.pass_time(1)
     cluster.command(type="PauseSchedule", schedule_id="after", reason="its target moves")
     cluster.run(cluster.submit(upstream, job_id="upstream-2"))
+    put_schedule(cluster, "records", records={"topic": "orders", "begin": "earliest"})
+    for end_offset in (7, 9):
+        cluster.timer(RecordsSeen("records", "orders", "id-of-orders", (OffsetRange(0, 5, end_offset), OffsetRange(1, 0, 2)), 0))
 
 
 def _reuse(cluster: ScriptedCluster) -> None:

@@ -1,9 +1,11 @@
 """Wires of a participant that lead nowhere: a test keeps what it asks for, by overriding."""
 
+from collections.abc import Iterable
+
 from eventflink.events.effects import LeaderDeath
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.intake import InboundTopic, Intake
-from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, WorkerOrder
 
 
 class SilentWires:
@@ -26,6 +28,9 @@ class SilentWires:
 
     def archive(self, order: ArchiveJob) -> None:
         """There is nothing to archive."""
+
+    def watch_topics(self, watches: Iterable[CursorWatch]) -> None:
+        """There are no topics."""
 
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         """No driver is there."""

@@ -68,6 +68,7 @@ from eventflink.master import (
     free_slots,
     restarts,
     schedule_firing,
+    schedules,
     slot_manager,
     task_executor_reports,
     timers,
@@ -1045,6 +1046,25 @@ def ends_that_wait_are_overtaken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Schedule, "instant_after", lambda _known, _after_ms: None)
 
 
+@breaks("P21", "the cursor of a topic stays where it was")
+def cursors_stay(patch: pytest.MonkeyPatch) -> None:
+    claimed = Schedules.apply_records_claimed
+
+    def staying(known: Schedules, event: e.RecordsClaimed, at_ms: int) -> None:
+        cursor = known.schedule(event.schedule_id).cursor
+        offsets = dict(cursor.offsets) if cursor is not None else {}
+        claimed(known, event, at_ms)
+        if cursor is not None:
+            cursor.offsets = offsets
+
+    patch.setattr(Schedules, "apply_records_claimed", staying)
+
+
+@breaks("P21", "a cursor begins anew with each version of its schedule")
+def cursors_begin_anew(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(schedules, "_topic_of", lambda _definition: object())
+
+
 @breaks("P22", "nobody looks whether the time of an attempt or of a job is up")
 def time_limits_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(timers, "due_time_limits", lambda *_args, **_more: iter(()))
@@ -1172,6 +1192,8 @@ FOUND_BY = {
     "overlaps_are_not_seen": 6,
     "ends_are_not_followed": 87,
     "ends_that_wait_are_overtaken": 6,
+    "cursors_stay": 100,
+    "cursors_begin_anew": 97,
     "time_limits_are_not_looked_at": 25,
     "exceeded_attempts_are_cancelled": 25,
     "retries_are_not_counted": 14,

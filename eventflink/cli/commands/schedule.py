@@ -20,7 +20,7 @@ from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_schedule, ask_schedules
 from eventflink.cli.submission import follow, name_of_source, param_option, read_document, read_job_of, with_code
-from eventflink.documents.schedules import DecidedInstant, ScheduleDetails
+from eventflink.documents.schedules import DecidedInstant, ScheduleCursor, ScheduleDetails
 from eventflink.events.inputs import MAX_BACKFILL_CONCURRENCY
 from eventflink.events.wording import when_of
 from eventflink.gateways.blocking import done_by
@@ -72,7 +72,8 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
         accepted = gateway.put_schedule(schedule_id, definition, actor=actor_name())
     first = next(instants(definition.timing, int(time.time() * 1000)), None)
     following = f"; the next instant is {local_time(definition.timing, first)}" if first is not None else ""
-    following = f"; it starts its job {when_of(definition)}" if definition.timing.after is not None else following
+    if definition.timing.is_noted:
+        following = f"; it starts its job {'for ' if definition.timing.records is not None else ''}{when_of(definition)}"
     return session.print_accepted(accepted, f"{schedule_id} is stored{following}", as_json=as_json, schedule_id=schedule_id)
 
 
@@ -122,12 +123,22 @@ def show(session: Session, schedule_id: str, *, as_json: bool) -> int:
     return ExitCode.OK
 
 
+def _of_cursor(cursor: ScheduleCursor) -> str:
+    if cursor.topic_id is None:
+        return f"topic '{cursor.topic}' was not seen yet: if it is there, and the masters may describe it, that takes a second"
+    offsets = ", ".join(f"{partition}: {offset}" for partition, offset in list(cursor.offsets.items())[:MAX_SHOWN])
+    lost = f"; {cursor.lost} records were deleted before a job had read them" if cursor.lost else ""
+    return f"jobs have the records of '{cursor.topic}' before {offsets or 'its first one'}{lost}"
+
+
 def _lines(found: ScheduleDetails) -> list[str]:
     by = f" by {found.actor}" if found.actor else ""
     lines = [f"{found.schedule_id}: {found.name}, {found.when}; version {found.version}{by} at {found.stored_at}"]
     if found.description:
         lines.append(found.description)
     lines.append(f"late instants: {found.catch_up.lower()}; while a job runs: {found.overlap.lower()}")
+    if found.cursor is not None:
+        lines.append(_of_cursor(found.cursor))
     if not found.is_followed_known:
         lines.append(f"no run of '{found.follows}' is known, and no schedule starts one: is the name that of its job graph?")
     if found.paused_since is not None:
@@ -256,10 +267,9 @@ def backfill(
     first_ms, end_ms = _times(found, first, end)
     if dry_run:
         timing = timing_of(found.definition)
-        if timing.after is not None:
-            raise CommandFailed(
-                ExitCode.NEGATIVE, f"schedule '{schedule_id}' has no instants but the ends of runs of '{timing.after.name}'"
-            )
+        if timing.is_noted:
+            what = f"the ends of runs of '{timing.after.name}'" if timing.after is not None else "its batches of records"
+            raise CommandFailed(ExitCode.NEGATIVE, f"schedule '{schedule_id}' has no instants but {what}")
         planned = [(each, job_id_of(schedule_id, each)) for each in islice(instants(timing, first_ms, end_ms), MAX_SHOWN + 1)]
         shown = planned[::-1] if newest_first else planned
         if as_json:

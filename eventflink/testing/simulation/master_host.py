@@ -3,7 +3,7 @@
 What comes after what is the life's decision. Here is how its steps are carried out in virtual time, and which of its errors are violations.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -22,14 +22,16 @@ from eventflink.leadership.master_life import Deregister, Exit, Follow, MasterLi
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import AppendFailed, ParticipantSettings
 from eventflink.leadership.ports import Observer as RoleObserver
+from eventflink.leadership.topic_sightings import TopicSightings
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
-from eventflink.master.effects import ArchiveJob, CleanUp, DrillOrder, WorkerOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, WorkerOrder
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupFailed, CleanupsCompleted, MasterInput, WrittenArchive
 from eventflink.master.settings import MasterSettings
 from eventflink.model.statuses import Role
 from eventflink.testing.simulation.broker import Broker, Link
 from eventflink.testing.simulation.consumer import SimulatedTail
 from eventflink.testing.simulation.observers import EffectObserver, LogObserver
+from eventflink.testing.simulation.outside_topics import outside_topic
 from eventflink.testing.simulation.process import Process
 from eventflink.testing.simulation.producer import SimulatedProducer
 from eventflink.testing.simulation.resource_driver import SimulatedDriver
@@ -47,6 +49,7 @@ _HANG_LEASES: Final = 10
 """As `entrypoint/guardian.py`: until then a leader that hangs is not killed."""
 _EXIT_MS: Final = 300
 _OUTSIDE_FAILS: Final = 0.1
+_LOOK_INTERVAL_MS: Final = 1_000
 
 
 class LogUnreachable(Exception):
@@ -126,6 +129,8 @@ class MasterHost:
         self.tail: SimulatedTail | None = None
         self._candidacies = 0
         self._will_turn = False
+        self._sightings = TopicSightings()
+        self._looks_at_ms = 0
         self._ticks_at_ms: int | None = None
         self._has_exited = False
         self._has_compared = False
@@ -416,6 +421,17 @@ class MasterHost:
         if not self._fails():
             outcome = ArchivesWritten((WrittenArchive(order.job_id, f"archives/{order.job_id}.json", f"of {order.job_id}", 1),))
         self._later(outcome)
+
+    def watch_topics(self, watches: Iterable[CursorWatch]) -> None:
+        """Look at topics, each second."""
+        now_ms = self.clock.monotonic_ms()
+        if now_ms < self._looks_at_ms:
+            return
+        self._looks_at_ms = now_ms + _LOOK_INTERVAL_MS
+        watched, time_ms = list(watches), self._broker.scheduler.now_us // MILLISECOND
+        seen = {each.topic: outside_topic(each.topic, time_ms, self._settings.active_ms) for each in watched}
+        for outcome in self._sightings.saw(watched, seen, now_ms):
+            self._later(outcome)
 
     def _fails(self) -> bool:
         """Tell whether a work outside fails. That is a fault, and faults come to an end."""

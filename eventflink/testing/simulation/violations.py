@@ -14,6 +14,7 @@ class Invariant(StrEnum):
     ACCEPTED_PRESENT = "whatever a client was told to be accepted is in the fold of the log"
     ONE_ANSWER = "a request has one answer, however often it is repeated"
     JOB_ONCE = "a job id is submitted at most once"
+    CLAIMED_ONCE = "each record of a topic behind the cursor of a schedule belongs to one of its jobs, which is told so"
     INSTANTS_ONCE = "each instant of a schedule is decided once, in its order, and leads to one job or to the reason for none"
     TIME_LIMITS = "who has used up its time is ended while a leader decides, and fails of that; nobody is before"
     RETRIES = "a failed attempt is tried again by the rule that names the failure, as often and as late as the rule says"

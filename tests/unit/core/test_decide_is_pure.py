@@ -17,7 +17,7 @@ from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import ParameterValue
 from eventflink.model.job_graph_document import parse_job_graph
-from eventflink.model.schedules import ScheduleDefinition, ScheduleTiming
+from eventflink.model.schedules import OffsetRange, ScheduleDefinition, ScheduleTiming
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, FollowUpType, TaskFile, TaskManagerFile
 from eventflink.model.stream_progress import StreamProgress
 from tests.support.cluster import START_MS, graph, new_fold, replay, vertex
@@ -103,6 +103,11 @@ def _fitting() -> list[MasterInput]:
         *[c.RerunJob(request_id="new", job_id="new", rerun_of="kept", failed=True, from_vertices=names) for names in ((), ("b",), ("x",))],
         i.ReleaseOutputs(),
         i.FireSchedules(),
+        *[
+            i.RecordsSeen(name, "orders", key, (OffsetRange(0, 5, 99),), 0)
+            for name in ("records", "paused", "none")
+            for key in ("id-of-orders", "x")
+        ],
         *[c.PutSchedule(request_id="new", schedule_id=name, definition=_schedule()) for name in ("paused", "new")],
         *[k(request_id="new", schedule_id=name) for k in _OF_SCHEDULES for name in ("paused", "queue", "none")],
         *[c.StartBackfill(request_id="new", schedule_id=name, first_ms=0, end_ms=10**8) for name in ("paused", "none")],

@@ -17,7 +17,7 @@ from eventflink.model.attempts import AttemptStatus, FailureCause, SubtaskRefere
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.schedules import ScheduleDefinition, ScheduleTiming
+from eventflink.model.schedules import OffsetRange, ScheduleDefinition, ScheduleTiming
 from eventflink.model.statuses import (
     ApplicationStatus,
     CheckpointFailureReason,
@@ -118,6 +118,11 @@ MISFITS: list[LogEvent] = [
     e.InstantQueued("paused", 1, None),
     e.RunFollowed("none", 1, "a"),
     e.RunFollowed("paused", 1, "a"),
+    e.TopicCursorSet("none", "id", ()),
+    e.TopicCursorSet("paused", "id", ()),
+    e.TopicCursorSet("records", "id-of-orders", ()),
+    e.RecordsClaimed("none", 1, (OffsetRange(0, 9, 10),), 0),
+    e.RecordsClaimed("paused", 1, (OffsetRange(0, 9, 10),), 0),
     *[
         e.InstantsSkipped("paused", 1, None, origin, 1, SkipReason.OVERLAP)
         for origin in InstantOrigin

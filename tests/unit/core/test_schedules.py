@@ -502,8 +502,8 @@ def test_a_schedule_is_the_same_in_its_document_and_in_the_log(cluster: Scripted
     ("document", "says"),
     [
         ({}, "job: it is missing"),
-        ({"job": job()}, "a schedule has one of 'cron', 'interval' and 'after'"),
-        ({"job": job(), "cron": "* * * * *", "interval": "1h"}, "a schedule has one of 'cron', 'interval' and 'after'"),
+        ({"job": job()}, "a schedule has one of 'cron', 'interval', 'after' and 'records'"),
+        ({"job": job(), "cron": "* * * * *", "interval": "1h"}, "a schedule has one of 'cron', 'interval', 'after' and 'records'"),
         ({"job": job(), "cron": "61 * * * *"}, "cron: invalid minute in '61 * * * *'"),
         (
             {"job": job(), "cron": "*/90 * * * *"},
@@ -848,17 +848,23 @@ def test_a_name_that_no_job_has_is_told(cluster: ScriptedCluster) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"cron": "0 2 * * *"}, "a schedule has one of 'cron', 'interval' and 'after'"),
-        ({"after": None}, "a schedule has one of 'cron', 'interval' and 'after'"),
+        ({"cron": "0 2 * * *"}, "a schedule has one of 'cron', 'interval', 'after' and 'records'"),
+        ({"after": None}, "a schedule has one of 'cron', 'interval', 'after' and 'records'"),
         ({"after": {"job": "x", "ended": "late"}}, "after.ended: "),
         ({"after": {"jobs": "x"}}, "after.jobs: "),
         ({"after": ""}, "after.job: "),
-        ({"instant_parameters": {"day": "previous-date"}}, "instant_parameters.day: 'previous-date' is not known: a schedule with 'after'"),
+        (
+            {"instant_parameters": {"day": "previous-date"}},
+            "day: 'previous-date' is not known of a schedule with 'after'",
+        ),
         ({"instant_parameters": {"dya": "parameter"}}, "instant_parameters.dya: unknown parameter (did you mean 'day'?)"),
         ({"instant_parameters": {"dya": "run"}}, "unknown parameter: 'dya'"),
         ({"starts": "2026-01-02", "ends": "2026-01-01"}, "it never fires: its 'ends' is not after its 'starts'"),
         ({}, "parameter 'day': it has neither a default nor a value"),
-        ({"after": None, "interval": "1m", "instant_parameters": {"day": "run"}}, "instant_parameters.day: 'run' is not known: it is for"),
+        (
+            {"after": None, "interval": "1m", "instant_parameters": {"day": "run"}},
+            "'run' is not known of a schedule with 'interval'",
+        ),
     ],
 )
 def test_what_cannot_follow_is_refused(more: dict[str, Any], message: str) -> None:

@@ -8,7 +8,7 @@ import { CommandDialog } from "../actions/dialog.js";
 import { Empty } from "../components/empty.js";
 import { Menu } from "../components/menu.js";
 import { Time } from "../components/time.js";
-import { plural } from "../format.js";
+import { number, plural } from "../format.js";
 import { h, html } from "../html.js";
 import { at, href } from "../moment.js";
 import { may } from "../shell/identity.js";
@@ -61,8 +61,15 @@ export function Page({ documents }) {
       <header><h2>Next instants</h2></header>
       ${upcoming.length
         ? html`<ul class="rows">${upcoming.map((/** @type {string} */ each) => html`<li class="neutral" key=${each}><span class="ink" aria-hidden="true">◷</span><p>${each} <span class="muted">${h(Time, { at: each })}</span></p></li>`)}</ul>`
-        : h(Empty, { title: schedule.follows ? `Its instants are the ends of runs of ${schedule.follows}${schedule.is_followed_known ? "" : ", of which none is known, and which no schedule starts"}.` : "There is no next instant.", small: true })}
+        : h(Empty, { title: schedule.cursor ? `Its instants are batches of records of ${schedule.cursor.topic}.` : schedule.follows ? `Its instants are the ends of runs of ${schedule.follows}${schedule.is_followed_known ? "" : ", of which none is known, and which no schedule starts"}.` : "There is no next instant.", small: true })}
     </section>
+    ${schedule.cursor && html`<section class="card stacked">
+      <header><h2>Cursor</h2></header>
+      <p>${schedule.cursor.topic_id === null
+        ? html`Topic <b>${schedule.cursor.topic}</b> was not seen yet.`
+        : html`Jobs have the records of <b>${schedule.cursor.topic}</b> before ${Object.entries(schedule.cursor.offsets).map(([partition, offset]) => `${partition}: ${number(/** @type {number} */ (offset))}`).join(", ")}.`}
+        ${schedule.cursor.lost > 0 && html` <b>${plural(schedule.cursor.lost, "record")}</b> were deleted before a job had read them.`}</p>
+    </section>`}
     <section class="card stacked">
       <header><h2>Definition</h2></header>
       <div class="command"><pre tabindex="0"><code>${JSON.stringify(schedule.definition, null, 2)}</code></pre></div>

@@ -23,7 +23,7 @@ export function Page({ documents }) {
   return html`
     <div class="title"><h1>Schedules</h1><span class="muted">${plural(total, "schedule")}</span></div>
     ${total === 0
-      ? h(Empty, { title: "There are no schedules.", small: true }, html`<p>A schedule has the cluster start a job by itself, at the instants of a cron expression or of an interval, or after each run of another job.</p>
+      ? h(Empty, { title: "There are no schedules.", small: true }, html`<p>A schedule has the cluster start a job by itself, at the instants of a cron expression or of an interval, after each run of another job, or for records of a topic.</p>
           ${h(Command, { text: "eventflink schedule put nightly nightly.yaml" })}`)
       : html`<section class="card"><ul class="rows">${schedules.map((/** @type {any} */ each) => h(Row, { key: each.schedule_id, schedule: each }))}</ul></section>`}
     ${total > schedules.length && html`<p class="muted">The first ${number(schedules.length)} of ${number(total)}.</p>`}
@@ -39,7 +39,7 @@ function Row({ schedule }) {
     <div>
       <p class="row-head">
         <a href=${href(`/schedules/${encodeURIComponent(schedule.schedule_id)}`)}><b>${schedule.schedule_id}</b></a> <span>${schedule.name}</span>
-        <span class="row-end">${schedule.paused_since ? html`paused ${h(Time, { at: schedule.paused_since })}` : schedule.next ? html`next ${h(Time, { at: schedule.next })}` : schedule.follows ? "after each run" : "no next instant"}</span>
+        <span class="row-end">${schedule.paused_since ? html`paused ${h(Time, { at: schedule.paused_since })}` : schedule.next ? html`next ${h(Time, { at: schedule.next })}` : schedule.follows ? "after each run" : schedule.when.startsWith("records of ") ? "for records" : "no next instant"}</span>
       </p>
       <p class="caption muted wrap">${schedule.when}${schedule.description ? ` · ${schedule.description}` : ""}</p>
       ${schedule.running.length > 0 && html`<p class="caption"><span class="muted">running</span> ${schedule.running.map((/** @type {string} */ job) => h(JobLink, { key: job, job }))}</p>`}

@@ -1,0 +1,107 @@
+"""Looking at the topics whose records start jobs: where they end, each second, handed back as inputs.
+
+What follows from a look is in `leadership/topic_sightings.py`. The rule: what is reported is committed, so that a job finds what it was
+started for; and a topic that cannot be read keeps no other one waiting.
+"""
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from eventflink.entrypoint.clocks import monotonic_ms
+from eventflink.leadership.log_lines import one_line
+from eventflink.leadership.topic_sightings import SeenTopic, TopicSightings
+from eventflink.log.admin_connection import AdminConnection, AdministrationError
+from eventflink.master.effects import CursorWatch
+from eventflink.master.inputs import MasterInput
+from eventflink.model.schedules import OffsetRange
+
+_logger = logging.getLogger(__name__)
+
+LOOK_INTERVAL_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 60.0
+"""Between two looks at a topic that cannot be read."""
+_NEVER: Final = 0.0, LOOK_INTERVAL_S
+_ANSWER_TIMEOUT_S: Final = 10.0
+
+Look = Callable[[Sequence[str]], dict[str, SeenTopic]]
+
+
+class TopicLook:
+    """Asks Kafka what topics have, over a connection that is made when it is needed first."""
+
+    def __init__(self, bootstrap: str) -> None:
+        """Take where Kafka is."""
+        self._bootstrap = bootstrap
+        self._connection: AdminConnection | None = None
+
+    def __call__(self, names: Sequence[str]) -> dict[str, SeenTopic]:
+        """Return what these topics have.
+
+        Raises:
+            AdministrationError: one is not there, or may not be described, or no broker answers.
+
+        """
+        if self._connection is None:
+            self._connection = AdminConnection(self._bootstrap, _ANSWER_TIMEOUT_S)
+        topics = self._connection.read_topics(names)
+        partitions = [(name, each) for name, (_, count) in topics.items() for each in range(count)]
+        found = self._connection.read_watermarks(partitions, is_committed=True)
+        bounds: dict[str, list[OffsetRange]] = defaultdict(list)
+        for name, partition in partitions:
+            bounds[name].append(OffsetRange(partition, found[name, partition].low, found[name, partition].high))
+        return {name: SeenTopic(topic_id, tuple(bounds[name])) for name, (topic_id, _) in topics.items()}
+
+
+class TopicWatcher:
+    """Looks at the topics of a term."""
+
+    def __init__(self, look: Look, on_outcome: Callable[[MasterInput], None]) -> None:
+        """Look with `look`, in a thread; hand outcomes to `on_outcome`, in the event loop's."""
+        self._look = look
+        self._on_outcome = on_outcome
+        self._watches: list[CursorWatch] = []
+        self._sightings = TopicSightings()
+        self._wake = asyncio.Event()
+        self._looks_at_s = 0.0
+        """When it is time for the next look."""
+        self._failed: dict[str, tuple[float, float]] = {}
+        """By topic: until when it is not looked at, and the pause after that."""
+
+    def watch(self, watches: Iterable[CursorWatch]) -> None:
+        """Look soon, unless that was done a moment ago."""
+        if time.monotonic() >= self._looks_at_s and not self._wake.is_set():
+            self._watches = list(watches)
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Look when told, until cancelled."""
+        while True:
+            await self._wake.wait()
+            names = {watch.topic for watch in self._watches}
+            self._failed = {name: each for name, each in self._failed.items() if name in names}
+            seen = await self._look_at([name for name in sorted(names) if time.monotonic() >= self._failed.get(name, _NEVER)[0]])
+            for outcome in self._sightings.saw(self._watches, seen, monotonic_ms()):
+                self._on_outcome(outcome)
+            self._looks_at_s = time.monotonic() + LOOK_INTERVAL_S
+            self._wake.clear()
+
+    async def _look_at(self, topics: list[str]) -> dict[str, SeenTopic]:
+        """Return what these topics have; where not all can be read, each is asked about by itself, and others are left out for a while."""
+        if not topics:
+            return {}
+        try:
+            seen = await asyncio.to_thread(self._look, topics)
+        except AdministrationError as error:
+            if len(topics) > 1:
+                return {name: each for topic in topics for name, each in (await self._look_at([topic])).items()}
+            pause_s = self._failed.get(topics[0], _NEVER)[1]
+            _logger.warning("TopicNotSeen topic=%s again_in_s=%.0f error=%s", topics[0], pause_s, one_line(str(error)))
+            self._failed[topics[0]] = time.monotonic() + pause_s, min(2 * pause_s, _LONGEST_PAUSE_S)
+            return {}
+        for topic in topics:
+            self._failed.pop(topic, None)
+        return seen
