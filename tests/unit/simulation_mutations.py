@@ -1168,7 +1168,7 @@ FOUND_BY = {
     "spark_is_not_waited_for": 3,
     "restarts_do_not_wait": 3,
     "unacknowledged_attempts_are_missing": 17,
-    "snapshots_are_not_whole": 16,
+    "snapshots_are_not_whole": 21,
     "broker_clocks_are_believed": 57,
     "stuck_inputs_do_not_matter": 7,
     "profiles_are_not_compared": 0,
