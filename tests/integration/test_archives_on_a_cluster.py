@@ -164,8 +164,8 @@ def stored(cluster: RunningCluster, topic: Topic) -> Iterator[bytes]:
     consumer = Consumer(consumer_settings(cluster.bootstrap))
     try:
         name = topic_name(cluster.cluster_id, topic)
-        for partition in consumer.list_topics(name, timeout=10).topics[name].partitions:
-            low, high = consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=10)
+        for partition in consumer.list_topics(name, timeout=60).topics[name].partitions:
+            low, high = consumer.get_watermark_offsets(TopicPartition(name, partition), timeout=60)
             consumer.assign([TopicPartition(name, partition, low)])
             while low < high and (message := consumer.poll(10)) is not None:
                 low = message.offset() + 1

@@ -65,7 +65,7 @@ class RunningServer:
         self.loop.close()
 
     def request(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             connection.request(method, path, body=body)
             response = connection.getresponse()
@@ -119,7 +119,7 @@ def test_many_clients_at_once(running: RunningServer) -> None:
 
 def test_head_tells_the_size_without_the_bytes(running: RunningServer) -> None:
     key = put_blob(running.address, b"12345")
-    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
     connection.request("HEAD", f"/blobs/{key}")
     response = connection.getresponse()
     assert (response.status, response.getheader("Content-Length"), response.read()) == (200, "5", b"")
@@ -173,7 +173,7 @@ def test_a_damaged_blob_is_never_served(running: RunningServer) -> None:
 
 def test_an_upload_that_breaks_off_leaves_nothing(running: RunningServer) -> None:
     incoming = directory_of(running) / "incoming"
-    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=60) as connection:
         connection.sendall(b"PUT /blobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhalf")
         wait_until(lambda: any(incoming.iterdir()))
     wait_until(lambda: not any(incoming.iterdir()))
@@ -214,7 +214,7 @@ def test_a_transient_blob_is_deleted_by_its_key_and_a_permanent_one_never(runnin
 @contextmanager
 def held_uploads(server: RunningServer, count: int) -> Iterator[None]:
     """Begin uploads that have their turn, and do not end."""
-    connections = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(count)]
+    connections = [socket.create_connection(("127.0.0.1", server.port), timeout=60) for _ in range(count)]
     try:
         for connection in connections:
             connection.sendall(b"PUT /blobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhalf")
@@ -231,7 +231,7 @@ def test_more_requests_than_the_backlog_holds_are_told_to_come_back(tmp_path: Pa
         with held_uploads(server, 2):
             waiting = pool.submit(get_blob, server.address, key)
             wait_until(lambda: server.server._waiting == 1)
-            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
             connection.request("GET", f"/blobs/{key}")
             response = connection.getresponse()
             assert (response.status, response.getheader("Retry-After")) == (503, "1")

@@ -223,7 +223,7 @@ class Production:
     @property
     def scratch_topics(self) -> list[str]:
         """The topics of scratch clusters of this one."""
-        topics = AdminClient({"bootstrap.servers": self.bootstrap}).list_topics(timeout=10).topics
+        topics = AdminClient({"bootstrap.servers": self.bootstrap}).list_topics(timeout=60).topics
         return sorted(name for name in topics if name.startswith(f"{self.cluster_id}{SCRATCH_MARK}"))
 
     @property

@@ -43,7 +43,7 @@ def read_all(bootstrap: str, topic: str, count: int) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": uuid.uuid4().hex, "enable.auto.commit": False})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        values = [message.value() for message in consumer.consume(count, timeout=10)]
+        values = [message.value() for message in consumer.consume(count, timeout=60)]
     finally:
         consumer.close()
     return values

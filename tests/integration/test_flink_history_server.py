@@ -82,7 +82,7 @@ def flink_history_server(archives: Path, directory: Path) -> Iterator[str]:
 
 def _get(url: str) -> bytes:
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return bytes(answer.read())
     except (urllib.error.URLError, ConnectionError):
         return b""

@@ -120,7 +120,7 @@ def leader(bootstrap: str, cluster_id: str) -> Iterator[ScriptedLeader]:
 
 @pytest.fixture
 def gateway(bootstrap: str, leader: ScriptedLeader) -> Iterator[DispatcherGateway]:
-    with DispatcherGateway(bootstrap, leader.cluster_id, request_timeout_s=10) as opened:
+    with DispatcherGateway(bootstrap, leader.cluster_id, request_timeout_s=60) as opened:
         yield opened
 
 
@@ -271,7 +271,7 @@ def test_only_a_heartbeat_that_comes_after_the_question_is_a_living_leaders(boot
     leader.producer.flush(5)
     timer = threading.Timer(0.4, say)
     timer.start()
-    assert find_leader(bootstrap, leader.cluster_id, timeout_s=10).leader_id == "newer"
+    assert find_leader(bootstrap, leader.cluster_id, timeout_s=60).leader_id == "newer"
     timer.join()
 
 
@@ -449,7 +449,7 @@ def test_a_request_that_its_caller_gave_up_is_sent_no_more_and_makes_room(
 ) -> None:
     monkeypatch.setattr(pipelined_client, "REPEAT_AFTER_S", 0.2)
     leader.decide = lambda request: leader.accept(request) if request.job_id == "wanted" else None
-    with PipelinedClient(bootstrap, leader.cluster_id, request_timeout_s=20, max_pending=1) as client:
+    with PipelinedClient(bootstrap, leader.cluster_id, request_timeout_s=60, max_pending=1) as client:
         given_up = client.send(CancelJob(job_id="given-up"))
         assert given_up.cancel()
         assert client.send(CancelJob(job_id="wanted")).result(120).job_id == "wanted"
@@ -496,7 +496,7 @@ def test_too_many_calls_wait_for_their_turn_and_not_for_ever(bootstrap: str, lea
     leader.decide = lambda request: leader.accept(request) if request.job_id != "unanswered" else None
 
     async def run() -> None:
-        async with AsyncDispatcherGateway(bootstrap, leader.cluster_id, max_under_way=4, request_timeout_s=10) as gateway:
+        async with AsyncDispatcherGateway(bootstrap, leader.cluster_id, max_under_way=4, request_timeout_s=60) as gateway:
             answers = await asyncio.gather(*[gateway.cancel_job(f"job-{n}") for n in range(200)])
             assert [answer.job_id for answer in answers] == [f"job-{n}" for n in range(200)]
         async with AsyncDispatcherGateway(bootstrap, leader.cluster_id, max_under_way=1, request_timeout_s=2) as gateway:

@@ -190,7 +190,7 @@ def read(bootstrap: str, cluster_id: str) -> set[str]:
     consumer = Consumer(client_settings(bootstrap, own))
     found: dict[str, bool] = {}
     try:
-        errors = {name: consumer.list_topics(name, timeout=15).topics[name].error for name in (topic_name(cluster_id, t) for t in Topic)}
+        errors = {name: consumer.list_topics(name, timeout=60).topics[name].error for name in (topic_name(cluster_id, t) for t in Topic)}
         seen = [name for name, error in errors.items() if error is None]
         assert {error.code() for error in errors.values() if error is not None} <= {KafkaError.TOPIC_AUTHORIZATION_FAILED}
         consumer.assign([TopicPartition(name, 0, 0) for name in seen])
@@ -278,7 +278,7 @@ def test_nobody_deletes_records_or_a_topic_of_a_cluster(name: str, broker: Secur
 @pytest.mark.parametrize("name", [name for name in PEOPLE if name != "master"])
 def test_only_a_master_makes_topics(name: str, broker: SecuredBroker) -> None:
     with pytest.raises(AccessRefused, match=r"may not Create topic 'new\."):
-        ensure_topics(become(broker, name), "new", timeout_s=20)
+        ensure_topics(become(broker, name), "new", timeout_s=60)
 
 
 # -- what is said of a refusal -----------------------------------------------------------------------------------------

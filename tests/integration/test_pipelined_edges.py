@@ -162,7 +162,7 @@ class Work:
             self.cluster.wait_for_running(self.job_id)
 
     def has_topic(self) -> bool:
-        return self.topic in AdminClient({"bootstrap.servers": self.cluster.bootstrap}).list_topics(timeout=15).topics
+        return self.topic in AdminClient({"bootstrap.servers": self.cluster.bootstrap}).list_topics(timeout=60).topics
 
     def cancel(self) -> None:
         with DispatcherGateway(self.cluster.bootstrap, self.cluster.cluster_id) as gateway:

@@ -114,7 +114,7 @@ def mark_of(cluster: RunningCluster, job_id: str, topic: str) -> Any:
     """Return what the sink of a job's only subtask has committed beside its batches."""
     group = f"{cluster.cluster_id}/{job_id}/stream/0"
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
-    [mark] = consumer.committed([TopicPartition(topic, 0)], timeout=15)
+    [mark] = consumer.committed([TopicPartition(topic, 0)], timeout=60)
     consumer.close()
     return mark
 
@@ -321,7 +321,7 @@ def test_a_stream_that_is_behind_tells_by_how_much_it_is_in_each_partition(
 def end_offsets(cluster: RunningCluster, topic: str) -> dict[int, int]:
     """Return the end of each of the two partitions of a topic."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": uuid.uuid4().hex})
-    ends = {number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=15)[1] for number in range(2)}
+    ends = {number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=60)[1] for number in range(2)}
     consumer.close()
     return ends
 

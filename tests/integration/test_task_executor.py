@@ -307,7 +307,7 @@ def test_its_own_partition_alone_is_read_and_what_is_for_others_there_is_not_dec
     topic = topic_name(cell.cluster_id, Topic.DEPLOYMENTS)
     admin = AdminClient({"bootstrap.servers": cell.bootstrap})
     admin.create_partitions([NewPartitions(topic, grown)])[topic].result(120)
-    cell.wait_for(lambda: len(admin.list_topics(topic, timeout=5).topics[topic].partitions) == grown)
+    cell.wait_for(lambda: len(admin.list_topics(topic, timeout=60).topics[topic].partitions) == grown)
     cell.effect(LeaderChanged("m2", cell.blobs.address, grown))
     cell.producer.flush(10)
     cell.partitions, cell.producer = grown, Producer({"bootstrap.servers": cell.bootstrap, "acks": "all"})  # It knows of the new ones.

@@ -124,7 +124,7 @@ def test_what_runs_is_asked_to_end_and_what_does_not_end_is_killed(tmp_path: Pat
     assert reports["orderly"].state is DaemonState.STOPPED
     assert reports["stubborn"].state is DaemonState.KILLED
     assert reports["stubborn"].detail == "it did not end within 0.5 s and was killed"
-    assert (orderly.wait(5), stubborn.wait(5)) == (-15, -9)
+    assert (orderly.wait(60), stubborn.wait(60)) == (-15, -9)
     assert files.all() == []
     assert stop(of) == ()
 

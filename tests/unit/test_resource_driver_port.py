@@ -121,7 +121,7 @@ def _supervise(course: Callable[[WorkerSupervisor, MemoryDriver, list[MasterInpu
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(run(), 20))
+    asyncio.run(asyncio.wait_for(run(), 120))
 
 
 async def _until(condition: Callable[[], object]) -> None:

@@ -37,7 +37,7 @@ class Reader:
             self.received.put_nowait(message["body"])
 
     async def frame(self) -> dict[str, Any]:
-        lines = (await asyncio.wait_for(self.received.get(), 10)).decode().splitlines()
+        lines = (await asyncio.wait_for(self.received.get(), 120)).decode().splitlines()
         document: dict[str, Any] = json.loads(lines[2].removeprefix("data: "))
         assert lines == [f"id: {document['offset']}", "event: at", lines[2], ""]
         return document
@@ -124,7 +124,7 @@ def test_a_reader_that_reads_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) 
     async def scenario(_cluster: ScriptedCluster, state: ObservedState) -> None:
         reader = Reader(state)
         reader.reads.clear()
-        await asyncio.wait_for(reader.stream, 10)
+        await asyncio.wait_for(reader.stream, 120)
         with state.watching():
             assert state._watching.total() == 1
 
@@ -139,7 +139,7 @@ def test_streams_end_with_the_process_and_are_bounded_in_number() -> None:
         with pytest.raises(observed_state.NotThere), state.watching():
             pass
         state.close()
-        await asyncio.wait_for(asyncio.gather(*(reader.stream for reader in readers)), 10)
+        await asyncio.wait_for(asyncio.gather(*(reader.stream for reader in readers)), 120)
         assert not state._watching
 
     run(scenario)
@@ -151,7 +151,7 @@ def test_who_waits_for_a_newer_state_waits_no_longer_than_the_process_lives() ->
         await asyncio.sleep(0)
         state.close()
         with pytest.raises(observed_state.NotThere, match="this process ends"):
-            await asyncio.wait_for(waiting, 10)
+            await asyncio.wait_for(waiting, 120)
         assert (await state.read(lambda fold: fold.last_offset)).value == state.log_offset, "what is there is still answered"
 
     run(scenario)
@@ -171,7 +171,7 @@ def test_one_name_has_its_share_of_the_streams_and_gets_it_back() -> None:
         with state.watching("alice"):
             pass
         state.close()
-        await asyncio.wait_for(asyncio.gather(*(reader.stream for reader in readers)), 10)
+        await asyncio.wait_for(asyncio.gather(*(reader.stream for reader in readers)), 120)
 
     run(scenario)
 
@@ -191,7 +191,7 @@ def test_silence_is_filled_with_comments(monkeypatch: pytest.MonkeyPatch) -> Non
     async def scenario(_cluster: ScriptedCluster, state: ObservedState) -> None:
         reader = Reader(state)
         await reader.frame()
-        assert (await asyncio.wait_for(reader.received.get(), 10)).startswith(b":")
+        assert (await asyncio.wait_for(reader.received.get(), 120)).startswith(b":")
         reader.gone.set()
         await reader.stream
 
