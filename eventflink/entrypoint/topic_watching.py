@@ -17,6 +17,7 @@ from eventflink.leadership.topic_sightings import SeenTopic, TopicSightings
 from eventflink.log.admin_connection import AdminConnection, AdministrationError
 from eventflink.master.effects import CursorWatch
 from eventflink.master.inputs import MasterInput
+from eventflink.model.backoff import Backoff
 from eventflink.model.schedules import OffsetRange
 
 _logger = logging.getLogger(__name__)
@@ -24,7 +25,6 @@ _logger = logging.getLogger(__name__)
 LOOK_INTERVAL_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
 """Between two looks at a topic that cannot be read."""
-_NEVER: Final = 0.0, LOOK_INTERVAL_S
 _ANSWER_TIMEOUT_S: Final = 10.0
 
 Look = Callable[[Sequence[str]], dict[str, SeenTopic]]
@@ -68,8 +68,8 @@ class TopicWatcher:
         self._wake = asyncio.Event()
         self._looks_at_s = 0.0
         """When it is time for the next look."""
-        self._failed: dict[str, tuple[float, float]] = {}
-        """By topic: until when it is not looked at, and the pause after that."""
+        self._failed: dict[str, tuple[float, Backoff[float]]] = {}
+        """By topic: until when it is not looked at, and the pauses after that."""
 
     def watch(self, watches: Iterable[CursorWatch]) -> None:
         """Look soon, unless that was done a moment ago."""
@@ -83,7 +83,8 @@ class TopicWatcher:
             await self._wake.wait()
             names = {watch.topic for watch in self._watches}
             self._failed = {name: each for name, each in self._failed.items() if name in names}
-            seen = await self._look_at([name for name in sorted(names) if time.monotonic() >= self._failed.get(name, _NEVER)[0]])
+            now_s = time.monotonic()
+            seen = await self._look_at([name for name in sorted(names) if name not in self._failed or now_s >= self._failed[name][0]])
             for outcome in self._sightings.saw(self._watches, seen, monotonic_ms()):
                 self._on_outcome(outcome)
             self._looks_at_s = time.monotonic() + LOOK_INTERVAL_S
@@ -98,9 +99,10 @@ class TopicWatcher:
         except AdministrationError as error:
             if len(topics) > 1:
                 return {name: each for topic in topics for name, each in (await self._look_at([topic])).items()}
-            pause_s = self._failed.get(topics[0], _NEVER)[1]
+            _, pauses = self._failed.get(topics[0], (0.0, Backoff(LOOK_INTERVAL_S, _LONGEST_PAUSE_S)))
+            pause_s = pauses.next()
             _logger.warning("TopicNotSeen topic=%s again_in_s=%.0f error=%s", topics[0], pause_s, one_line(str(error)))
-            self._failed[topics[0]] = time.monotonic() + pause_s, min(2 * pause_s, _LONGEST_PAUSE_S)
+            self._failed[topics[0]] = time.monotonic() + pause_s, pauses
             return {}
         for topic in topics:
             self._failed.pop(topic, None)

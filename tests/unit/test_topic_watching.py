@@ -1,0 +1,45 @@
+"""The leader's looks at topics: one that cannot be read keeps no other one waiting, and is asked about less and less often."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from eventflink.entrypoint import topic_watching
+from eventflink.entrypoint.topic_watching import TopicWatcher
+from eventflink.leadership.topic_sightings import SeenTopic
+from eventflink.log.admin_connection import AdministrationError
+from eventflink.master.effects import CursorWatch
+from eventflink.master.inputs import MasterInput, RecordsSeen
+from eventflink.model.schedules import OffsetRange
+
+
+def test_a_topic_that_cannot_be_read_keeps_no_other_one_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_watching, "LOOK_INTERVAL_S", 0.01)
+    monkeypatch.setattr(topic_watching, "_LONGEST_PAUSE_S", 0.04)
+    asked: list[tuple[str, ...]] = []
+    seen: list[MasterInput] = []
+
+    def look(names: Sequence[str]) -> dict[str, SeenTopic]:
+        asked.append(tuple(names))
+        if "gone" in names and len(asked) < 60:
+            raise AdministrationError("there is no topic 'gone'")
+        return {name: SeenTopic(f"id of {name}", (OffsetRange(0, 0, 5),)) for name in names}
+
+    async def run() -> None:
+        watcher = TopicWatcher(look, seen.append)
+        running = asyncio.create_task(watcher.run())
+        watches = [CursorWatch("a", "there", "id of there", {0: 3}), CursorWatch("b", "gone", "", {})]
+        async with asyncio.timeout(120):
+            while not any(isinstance(each, RecordsSeen) and each.schedule_id == "b" for each in seen):
+                watcher.watch(iter(watches))
+                await asyncio.sleep(0.001)
+        running.cancel()
+
+    asyncio.run(run())
+    assert asked[:3] == [("gone", "there"), ("gone",), ("there",)]
+    before = asked[:59]
+    assert before.count(("there",)) > 2 * before.count(("gone",))
+    first = next(each for each in seen if isinstance(each, RecordsSeen))
+    assert (first.schedule_id, first.topic_id, first.bounds) == ("a", "id of there", (OffsetRange(0, 0, 5),))
+    assert {each.schedule_id for each in seen if isinstance(each, RecordsSeen)} == {"a", "b"}
