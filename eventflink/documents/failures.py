@@ -56,6 +56,8 @@ class ScheduledRestart:
     tasks: list[str]
     """The first of those that start again."""
     task_count: int
+    retry_rule: int | None = None
+    """By which of the vertex's rules of retries, from 1 on; null: by the restart strategy of the job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

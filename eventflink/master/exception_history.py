@@ -51,6 +51,8 @@ class RootFailure:
     restarts: int = 0
     """Which restart of the job it led to, from 1."""
     delay_ms: int = 0
+    retry_rule: int = 0
+    """By which of the vertex's rules of retries it starts again, from 1 on; 0: by the restart strategy of the job."""
     failover_strategy: FailoverStrategy = FailoverStrategy.REGION
     tasks: list[TaskKey] = field(default_factory=list)
     """The subtasks that start again: the first of them."""
@@ -97,14 +99,20 @@ class ExceptionHistory:
         return next((root for root in reversed(self.roots) if root.task_count > 1), newest)
 
     def note_restart(
-        self, restarts: int, delay_ms: int, failover_strategy: FailoverStrategy, tasks: list[TaskKey], task_count: int
+        self,
+        restarts: int,
+        delay_ms: int,
+        failover_strategy: FailoverStrategy,
+        tasks: list[TaskKey],
+        task_count: int,
+        retry_rule: int = 0,
     ) -> None:
         """Take note that the newest failure led to a restart; `tasks` are the first of the subtasks that start again."""
         newest = self.newest
         if newest is not None:
             newest.reaction = FailureReaction.RESTART
             newest.restarts, newest.delay_ms, newest.failover_strategy = restarts, delay_ms, failover_strategy
-            newest.tasks, newest.task_count = tasks, task_count
+            newest.tasks, newest.task_count, newest.retry_rule = tasks, task_count, retry_rule
 
     def note_new_slot(self) -> None:
         """Take note that the newest failure led to nothing but another slot."""

@@ -535,7 +535,9 @@ class JobMaster:
             self._let_restart(subtask, event.restart_at_ms)
         self.rescales.drop_waiting_without_inputs(graph)
         named = [subtask.key for subtask in subtasks[:MAX_NAMED_TASKS]]
-        self.exceptions.note_restart(event.restarts, event.restart_at_ms - at_ms, event.failover_strategy, named, len(subtasks))
+        self.exceptions.note_restart(
+            event.restarts, event.restart_at_ms - at_ms, event.failover_strategy, named, len(subtasks), event.retry_rule
+        )
         self._want()
 
     def apply_global_failure_occurred(self, event: GlobalFailureOccurred, at_ms: int) -> None:

@@ -39,6 +39,7 @@ def exception_view(root: RootFailure) -> FailureOfJob:
             failover_strategy=root.failover_strategy,
             tasks=[f"{vertex_id}[{index}]" for vertex_id, index in root.tasks],
             task_count=root.task_count,
+            retry_rule=root.retry_rule or None,
         )
     return FailureOfJob(
         **_fields_of(root.failure),

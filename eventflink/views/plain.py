@@ -39,7 +39,8 @@ def reaction_of(exception: FailureOfJob) -> str:
     """Return in a few words what a failure, as `exception_view` shows it, led to."""
     if restart := exception.restart:
         tasks = restart.tasks[0] if restart.task_count == 1 else f"{restart.task_count} tasks"
-        return f"restart {restart.restarts} of {tasks} after {restart.delay_ms} ms"
+        by = f", by rule {restart.retry_rule} of the retries of '{exception.vertex_id}'" if restart.retry_rule else ""
+        return f"restart {restart.restarts} of {tasks} after {restart.delay_ms} ms{by}"
     if exception.reaction is FailureReaction.JOB_FAILURE:
         return f"the job failed ({exception.reason})" if exception.reason else "the job failed"
     return "another slot" if exception.reaction is FailureReaction.NEW_SLOT else ""

@@ -10,6 +10,8 @@ from eventflink.master.effects import Effect
 from eventflink.model.attempts import FailureCause
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph, to_document
 from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.views.exceptions import exceptions_view
+from eventflink.views.plain import reaction_of
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, vertex
 
 HTTP = FailureCause("HTTPError", "503")
@@ -53,6 +55,10 @@ def test_the_waits_of_a_rule_grow_and_end_and_no_leader_forgets_them() -> None:
         (3, 1, False),
         (4, 0, False),
         (5, 1, False),
+    ]
+    assert [reaction_of(each) for each in exceptions_view(cluster.job("job"), 2).exceptions] == [
+        "restart 5 of a[0] after 25000 ms, by rule 1 of the retries of 'a'",
+        "restart 4 of a[0] after 1000 ms",
     ]
     [deployment] = deployments(effects)
     cluster.report(deployment, ExecutionState.FAILED, cause=HTTP)
