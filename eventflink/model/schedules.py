@@ -322,7 +322,7 @@ def local_day(timing: ScheduleTiming, instant_ms: int) -> str:
 
 def local_time(timing: ScheduleTiming, instant_ms: int) -> str:
     """Return an instant in the schedule's time zone, with its offset: `2026-11-28T02:00:00+01:00`."""
-    return _time_of(instant_ms).astimezone(_zone(timing.time_zone)).isoformat(timespec="auto")
+    return _time_of(instant_ms).astimezone(_zone(timing.time_zone)).isoformat(timespec="milliseconds" if instant_ms % 1000 else "seconds")
 
 
 def _value_of(timing: ScheduleTiming, value: InstantValue, instant_ms: int) -> str:

@@ -134,7 +134,7 @@ def _decided(timing: ScheduleTiming, past: PastInstant) -> DecidedInstant:
     if past.after_job_id and not past.last_ms:
         what = f"{what}, after the end of '{past.after_job_id}'"
     if past.records:
-        what = f"{what}, for {past.records} records"
+        what = f"{what}, for {past.records:,} record{'s' if past.records > 1 else ''}"
     return DecidedInstant(
         instant=_local(timing, past.instant_ms),
         last=_local(timing, past.last_ms) if past.last_ms else None,

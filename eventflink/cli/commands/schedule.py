@@ -126,8 +126,8 @@ def show(session: Session, schedule_id: str, *, as_json: bool) -> int:
 def _of_cursor(cursor: ScheduleCursor) -> str:
     if cursor.topic_id is None:
         return f"topic '{cursor.topic}' was not seen yet: if it is there, and the masters may describe it, that takes a second"
-    offsets = ", ".join(f"{partition}: {offset}" for partition, offset in list(cursor.offsets.items())[:MAX_SHOWN])
-    lost = f"; {cursor.lost} records were deleted before a job had read them" if cursor.lost else ""
+    offsets = ", ".join(f"{partition}: {offset:,}" for partition, offset in list(cursor.offsets.items())[:MAX_SHOWN])
+    lost = f"; {cursor.lost:,} record{'s' if cursor.lost > 1 else ''} deleted before a job had read them" if cursor.lost else ""
     return f"jobs have the records of '{cursor.topic}' before {offsets or 'its first one'}{lost}"
 
 

@@ -65,10 +65,10 @@ export function Page({ documents }) {
     </section>
     ${schedule.cursor && html`<section class="card stacked">
       <header><h2>Cursor</h2></header>
-      <p>${schedule.cursor.topic_id === null
+      <p class="card-body">${schedule.cursor.topic_id === null
         ? html`Topic <b>${schedule.cursor.topic}</b> was not seen yet.`
         : html`Jobs have the records of <b>${schedule.cursor.topic}</b> before ${Object.entries(schedule.cursor.offsets).map(([partition, offset]) => `${partition}: ${number(/** @type {number} */ (offset))}`).join(", ")}.`}
-        ${schedule.cursor.lost > 0 && html` <b>${plural(schedule.cursor.lost, "record")}</b> were deleted before a job had read them.`}</p>
+        ${schedule.cursor.lost > 0 && html` <b>${plural(schedule.cursor.lost, "record")}</b> deleted before a job had read them.`}</p>
     </section>`}
     <section class="card stacked">
       <header><h2>Definition</h2></header>
