@@ -94,6 +94,8 @@ class ScheduleRow:
     backfill: BackfillProgress | None
     follows: str | None = None
     """The job the ends of whose runs are its instants."""
+    takes: str | None = None
+    """The topic batches of whose records are its instants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.guardian_link import MasterGuardianLink
 from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.tail import Tail, nothing
-from eventflink.entrypoint.topic_watching import TopicLook, TopicWatcher
+from eventflink.entrypoint.topic_watching import KafkaLook, TopicWatcher
 from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
 from eventflink.events.effects import LeaderDeath
 from eventflink.events.topics import Topic
@@ -69,7 +69,7 @@ class Term:
             configuration.working_place, self._later, partial(remove_edges, bootstrap, configuration.cluster_id)
         )
         self._archiver = (NotingArchiver if is_rehearsal else Archiver)(archives.own, self._ask, self._later, archives.flink)
-        self._watcher = None if is_rehearsal else TopicWatcher(TopicLook(bootstrap), self._later)
+        self._watcher = None if is_rehearsal else TopicWatcher(KafkaLook(bootstrap, configuration.cluster_id), self._later)
         self._supervisor = WorkerSupervisor(driver, self._later) if driver is not None else None
         self._flush_s = configuration.lease_timeout_ms / 1000
         self._is_turn_due = False

@@ -8,17 +8,17 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
 
-from eventflink.entrypoint.clocks import monotonic_ms
 from eventflink.leadership.log_lines import one_line
-from eventflink.leadership.topic_sightings import SeenTopic, TopicSightings
+from eventflink.leadership.topic_sightings import SeenTopic, news_of
 from eventflink.log.admin_connection import AdminConnection, AdministrationError
 from eventflink.master.effects import CursorWatch
-from eventflink.master.inputs import MasterInput
+from eventflink.master.inputs import MasterInput, RecordsSeen
 from eventflink.model.backoff import Backoff
-from eventflink.model.schedules import OffsetRange
+from eventflink.model.schedules import OffsetRange, PartitionOffset
 
 _logger = logging.getLogger(__name__)
 
@@ -27,24 +27,35 @@ _LONGEST_PAUSE_S: Final = 60.0
 """Between two looks at a topic that cannot be read."""
 _ANSWER_TIMEOUT_S: Final = 10.0
 
-Look = Callable[[Sequence[str]], dict[str, SeenTopic]]
+
+class Look(Protocol):
+    """How topics are looked at. Both calls wait, and raise `AdministrationError`."""
+
+    def topics(self, names: Sequence[str]) -> dict[str, SeenTopic]:
+        """Return what these topics have."""
+
+    def offsets_at(self, bounds: Sequence[OffsetRange], topic: str, time_ms: int) -> tuple[PartitionOffset, ...]:
+        """Return as `OffsetsAt` does, for the partitions that a topic was seen with."""
 
 
-class TopicLook:
-    """Asks Kafka what topics have, over a connection that is made when it is needed first."""
+class KafkaLook:
+    """Asks Kafka, over a connection that is made when it is needed first."""
 
-    def __init__(self, bootstrap: str) -> None:
-        """Take where Kafka is."""
+    def __init__(self, bootstrap: str, cluster_id: str) -> None:
+        """Take where Kafka is, and whose topics the masters write to themselves."""
         self._bootstrap = bootstrap
+        self._own = f"{cluster_id}."
         self._connection: AdminConnection | None = None
 
-    def __call__(self, names: Sequence[str]) -> dict[str, SeenTopic]:
+    def topics(self, names: Sequence[str]) -> dict[str, SeenTopic]:
         """Return what these topics have.
 
         Raises:
-            AdministrationError: one is not there, or may not be described, or no broker answers.
+            AdministrationError: one is not there, or may not be described, or no broker answers; or it is the cluster's own.
 
         """
+        if own := [name for name in names if name.startswith(self._own)]:
+            raise AdministrationError(f"{own[0]} is the cluster's own: a job for its records would make more of them")
         if self._connection is None:
             self._connection = AdminConnection(self._bootstrap, _ANSWER_TIMEOUT_S)
         topics = self._connection.read_topics(names)
@@ -55,6 +66,14 @@ class TopicLook:
             bounds[name].append(OffsetRange(partition, found[name, partition].low, found[name, partition].high))
         return {name: SeenTopic(topic_id, tuple(bounds[name])) for name, (topic_id, _) in topics.items()}
 
+    def offsets_at(self, bounds: Sequence[OffsetRange], topic: str, time_ms: int) -> tuple[PartitionOffset, ...]:
+        """Return as `OffsetsAt` does; raises as `topics`."""
+        if self._connection is None:
+            raise AdministrationError(f"{topic} was not looked at")
+        found = self._connection.read_offsets_at([(topic, each.partition) for each in bounds], time_ms)
+        at = ((each, found[topic, each.partition]) for each in bounds)
+        return tuple(PartitionOffset(each.partition, each.end_offset if offset is None else offset) for each, offset in at)
+
 
 class TopicWatcher:
     """Looks at the topics of a term."""
@@ -64,7 +83,6 @@ class TopicWatcher:
         self._look = look
         self._on_outcome = on_outcome
         self._watches: list[CursorWatch] = []
-        self._sightings = TopicSightings()
         self._wake = asyncio.Event()
         self._looks_at_s = 0.0
         """When it is time for the next look."""
@@ -74,7 +92,7 @@ class TopicWatcher:
     def watch(self, watches: Iterable[CursorWatch]) -> None:
         """Look soon, unless that was done a moment ago."""
         if time.monotonic() >= self._looks_at_s and not self._wake.is_set():
-            self._watches = list(watches)
+            self._watches = [replace(each, offsets=dict(each.offsets)) for each in watches]
             self._wake.set()
 
     async def run(self) -> None:
@@ -85,17 +103,27 @@ class TopicWatcher:
             self._failed = {name: each for name, each in self._failed.items() if name in names}
             now_s = time.monotonic()
             seen = await self._look_at([name for name in sorted(names) if name not in self._failed or now_s >= self._failed[name][0]])
-            for outcome in self._sightings.saw(self._watches, seen, monotonic_ms()):
+            for outcome in await asyncio.to_thread(self._news_of, self._watches, seen):
                 self._on_outcome(outcome)
             self._looks_at_s = time.monotonic() + LOOK_INTERVAL_S
             self._wake.clear()
+
+    def _news_of(self, watches: Sequence[CursorWatch], seen: Mapping[str, SeenTopic]) -> list[RecordsSeen]:
+        def offsets_at(topic: str, time_ms: int) -> tuple[PartitionOffset, ...]:
+            return self._look.offsets_at(seen[topic].bounds, topic, time_ms)
+
+        try:
+            return list(news_of(watches, seen, offsets_at))
+        except AdministrationError as error:  # The next look may have an answer.
+            _logger.warning("TopicNotSeen again_in_s=%.0f error=%s", LOOK_INTERVAL_S, one_line(str(error)))
+            return []
 
     async def _look_at(self, topics: list[str]) -> dict[str, SeenTopic]:
         """Return what these topics have; where not all can be read, each is asked about by itself, and others are left out for a while."""
         if not topics:
             return {}
         try:
-            seen = await asyncio.to_thread(self._look, topics)
+            seen = await asyncio.to_thread(self._look.topics, topics)
         except AdministrationError as error:
             if len(topics) > 1:
                 return {name: each for topic in topics for name, each in (await self._look_at([topic])).items()}

@@ -87,9 +87,15 @@ class RecordsClaimed(ScheduleEvent):
     instant_ms: int
     """The instant, in milliseconds since 1970: later than the one before it."""
     ranges: tuple[OffsetRange, ...]
-    """The records."""
-    lost: int
-    """How many records before them Kafka has deleted and no job has read, counted as offsets."""
+    """The records; the partition whose turn came last is the last."""
+
+
+@dataclass(slots=True)
+class RecordsLost(ScheduleEvent):
+    """Kafka has deleted records of its topic that no job has had: the cursor passes over them."""
+
+    ranges: tuple[OffsetRange, ...]
+    """What is gone."""
 
 
 @dataclass(slots=True)

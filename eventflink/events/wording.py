@@ -15,7 +15,7 @@ from eventflink.events.decision import Cause, Decision, FollowUpCause, InputCaus
 from eventflink.model.attempts import FailureCause
 from eventflink.model.durations import duration_text
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.schedules import ScheduleDefinition
+from eventflink.model.schedules import FollowedTopic, ScheduleDefinition
 from eventflink.model.statuses import RunOutcome
 from eventflink.model.texts import printable
 
@@ -138,7 +138,9 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return f"of topic {event.topic_id}: {_places((each.partition, str(each.offset)) for each in event.offsets)}"
         case e.RecordsClaimed():
             ranges = _places((each.partition, f"{each.first_offset}-{each.end_offset}") for each in event.ranges)
-            return _joined(f"{iso_time(event.instant_ms)}, {ranges}", f"{event.lost} lost" if event.lost else "")
+            return f"{iso_time(event.instant_ms)}, {ranges}"
+        case e.RecordsLost():
+            return _places((each.partition, f"{each.first_offset}-{each.end_offset}") for each in event.ranges)
         case e.ScheduleFired():
             return _joined(f"'{event.job_id}' for {iso_time(event.instant_ms)}", _lower(event.origin), _next(event.next_ms))
         case e.InstantQueued():
@@ -296,14 +298,22 @@ _ENDED: Final = {
 def when_of(definition: ScheduleDefinition) -> str:
     """Return when a schedule fires, in words.
 
-    Examples are `cron 0 2 * * * in Europe/Berlin`, `each 15m`, `after 'orders' has finished`, `records of orders`.
+    Examples are `cron 0 2 * * * in Europe/Berlin`, `each 15m`, `after 'orders' has finished`, `1 record of orders or more`.
     """
     timing = definition.timing
     if timing.records is not None:
-        return f"records of {timing.records.name}"
+        return _batches_of(timing.records)
     if timing.after is not None:
         return f"after '{timing.after.name}' {_ENDED[timing.after.outcome]}"
     return f"cron {timing.cron} in {timing.time_zone}" if timing.cron else f"each {duration_text(timing.interval_ms)}"
+
+
+def _batches_of(watched: FollowedTopic) -> str:
+    """Return which batches of records are an instant: `1,000 records of orders or more, after 5m fewer, at most 5,000`."""
+    least = f"{watched.least_records:,} record{'s' if watched.least_records > 1 else ''} of {watched.name} or more"
+    fewer = f"after {duration_text(watched.max_wait_ms)} fewer" if watched.max_wait_ms and watched.least_records > 1 else ""
+    most = f"at most {watched.most_records:,}" if watched.most_records else ""
+    return ", ".join(filter(None, (least, fewer, most)))
 
 
 def _places(places: Iterable[tuple[int, str]]) -> str:

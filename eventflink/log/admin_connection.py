@@ -215,6 +215,11 @@ class AdminConnection:
         low, high = (self._list_offsets(wanted, which, level) for which in (OffsetSpec.earliest, OffsetSpec.latest))
         return {partition: Watermarks(low[partition], high[partition]) for partition in wanted}
 
+    def read_offsets_at(self, partitions: Iterable[tuple[str, int]], time_ms: int) -> dict[tuple[str, int], int | None]:
+        """Return of each partition the first offset whose record is not older than a time; None: all are older, or none is committed."""
+        found = self._list_offsets(list(partitions), lambda: OffsetSpec.for_timestamp(time_ms), IsolationLevel.READ_COMMITTED)
+        return {partition: offset if offset >= 0 else None for partition, offset in found.items()}
+
     def _list_offsets(
         self, partitions: list[tuple[str, int]], specification: Callable[[], OffsetSpec], level: IsolationLevel
     ) -> dict[tuple[str, int], int]:

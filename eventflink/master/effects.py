@@ -43,7 +43,7 @@ from eventflink.master.workers import PendingWorker
 from eventflink.model.attempts import AttemptId
 from eventflink.model.pipelined_edges import edge_location, stream_with_edges
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.statuses import CheckpointRetention, DrillStepType, ExecutionState, JobStatus
+from eventflink.model.statuses import CheckpointRetention, DrillStepType, ExecutionState, JobStatus, TopicBegin
 
 
 @dataclass(slots=True)
@@ -110,6 +110,8 @@ class CursorWatch:
     """Empty: the cursor does not stand anywhere yet."""
     offsets: Mapping[int, int]
     """The cursor, by partition; the state's own, and valid until the next event."""
+    since_ms: int | None = None
+    """Ask for the first records that are not older than this; None: it does not matter how old they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,13 +237,19 @@ def due_archives(state: ClusterState, now_ms: int) -> list[ArchiveJob]:
     return [ArchiveJob(job_id) for job_id, job in state.job_store.pending.items() if 0 < job.retry_at_ms <= now_ms]
 
 
-def due_watches(state: ClusterState) -> Iterator[CursorWatch]:
-    """Yield the schedules whose topics are to be looked at: what is paused, or has a job that runs, takes nothing."""
+def due_watches(state: ClusterState, now_ms: int) -> Iterator[CursorWatch]:
+    """Yield the schedules whose topics are to be looked at: those without a cursor, and those for which records would start a job."""
     for schedule_id in state.schedules.watchers:
         schedule = state.schedules.schedules[schedule_id]
         watched, cursor = schedule.definition.timing.records, schedule.cursor
-        if watched is not None and schedule.awaits_records():
-            yield CursorWatch(schedule_id, watched.name, cursor.topic_id if cursor else "", cursor.offsets if cursor else {})
+        if watched is None:
+            continue
+        if cursor is None:
+            since_ms = schedule.records_since_ms if watched.begin is TopicBegin.LATEST else None
+            yield CursorWatch(schedule_id, watched.name, "", {}, since_ms)
+        elif schedule.awaits_records():
+            since_ms = now_ms - watched.max_wait_ms if watched.max_wait_ms else None
+            yield CursorWatch(schedule_id, watched.name, cursor.topic_id, cursor.offsets, since_ms)
 
 
 def leader_change(state: ClusterState, master_id: str, deployment_partitions: int) -> Deployment:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, get_args
 
 from eventflink.events.inputs import REQUESTS, Request, TaskManagerReport
-from eventflink.model.schedules import OffsetRange
+from eventflink.model.schedules import OffsetRange, PartitionOffset
 from eventflink.model.statuses import FollowUpType
 
 
@@ -229,8 +229,8 @@ class RecordsSeen(InternalInput):
     topic_id: str
     bounds: tuple[OffsetRange, ...]
     """All partitions, each from its first record on."""
-    waited_ms: int
-    """For how long there have been records behind the cursor, as far as this leader has seen."""
+    since: tuple[PartitionOffset, ...] = ()
+    """Of each partition the first record that is not older than was asked; empty: that was not asked."""
 
 
 @dataclass(slots=True)

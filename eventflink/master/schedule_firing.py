@@ -16,25 +16,29 @@ from eventflink.events.log_events import (
     InstantsSkipped,
     LogEvent,
     RecordsClaimed,
+    RecordsLost,
     ScheduleFired,
     SchedulePaused,
     TopicCursorSet,
 )
 from eventflink.master.inputs import FireSchedules, RecordsSeen
 from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
-from eventflink.master.schedules import MAX_RUNNING, OF_ITSELF, Schedule, TopicCursor, next_of_backfill
+from eventflink.master.schedules import MAX_RUNNING, OF_ITSELF, Schedule, next_of_backfill
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest
 from eventflink.model.schedules import (
+    FollowedTopic,
     InstantUnknown,
     OffsetRange,
     PartitionOffset,
     ScheduledInstant,
+    count_records,
     due_at,
     graph_for,
     is_within,
     job_id_of,
+    records_behind,
     take_records,
 )
 from eventflink.model.statuses import CatchUp, InstantOrigin, InstantValue, JobStatus, OverlapPolicy, SkipReason, TopicBegin
@@ -89,41 +93,50 @@ def _give_up(schedule_id: str, schedule: Schedule, why: str) -> list[LogEvent]:
 
 
 def decide_records_seen(state: ClusterState, value: RecordsSeen, context: Context) -> list[LogEvent]:
-    """Start a job for the records behind the cursor of a schedule, if they are enough, or have waited for long enough.
+    """Set the cursor of a schedule, or start a job for the records behind it, if they are enough, or one of them is old enough.
 
     The cursor moves by the decision that starts the job. Where the job cannot be started, the schedule is paused, and the records stay.
     """
     schedule = state.schedules.schedules.get(value.schedule_id)
-    if schedule is None or state.shutdown.is_under_way or not schedule.awaits_records():
+    watched = schedule.definition.timing.records if schedule is not None else None
+    if schedule is None or watched is None or watched.name != value.topic:  # It was seen before the schedule was changed.
         return []
-    watched, cursor = schedule.definition.timing.records, schedule.cursor
-    if watched is None or watched.name != value.topic:  # It was seen before the schedule was changed.
-        return []
+    cursor = schedule.cursor
     if cursor is None or cursor.topic_id != value.topic_id:
-        at_end = cursor is None and watched.begin is TopicBegin.LATEST  # What is in a topic that has taken the place of another is new.
-        offsets = tuple(PartitionOffset(each.partition, each.end_offset if at_end else each.first_offset) for each in value.bounds)
-        return [TopicCursorSet(value.schedule_id, value.topic_id, offsets)]
-    bounds = {each.partition: (each.first_offset, each.end_offset) for each in value.bounds}
-    there = sum(each.end_offset - each.first_offset for each in take_records(cursor.offsets, bounds, 0))
-    if there < watched.least_records and not (there and 0 < watched.max_wait_ms <= value.waited_ms):
+        return _set_cursor(schedule, watched, value)
+    if state.shutdown.is_under_way or not schedule.awaits_records():
         return []
+    passed = {each.partition: cursor.offsets.get(each.partition, 0) for each in value.bounds}
+    gone = [OffsetRange(each.partition, passed[each.partition], each.first_offset) for each in value.bounds]
+    gone = [each for each in gone if each.end_offset > each.first_offset]
+    lost: list[LogEvent] = [RecordsLost(value.schedule_id, tuple(gone))] if gone else []
+    there = records_behind(passed, value.bounds)
+    is_old = any(each.offset > there[each.partition].first_offset for each in value.since if each.partition in there)
+    if not there or (count_records(there.values()) < watched.least_records and not (watched.max_wait_ms and is_old)):
+        return lost
     try:
-        return _claim(state, value.schedule_id, schedule, take_records(cursor.offsets, bounds, watched.most_records), cursor, context)
+        ranges = take_records(there, watched.most_records, cursor.after)
+        return [*lost, *_claim(state, value.schedule_id, schedule, ranges, context)]
     except (InvalidJobGraph, InstantUnknown) as error:
         reason = cut_bytes(f"its job cannot be started for the records that are there: {error}", MAX_MESSAGE_LENGTH)
         return [SchedulePaused(value.schedule_id, "", reason)]
 
 
-def _claim(
-    state: ClusterState, schedule_id: str, schedule: Schedule, ranges: list[OffsetRange], cursor: TopicCursor, context: Context
-) -> list[LogEvent]:
+def _set_cursor(schedule: Schedule, watched: FollowedTopic, value: RecordsSeen) -> list[LogEvent]:
+    """Begin where the schedule says; what is in a topic that has taken the place of another one is new."""
+    offsets = tuple(PartitionOffset(each.partition, each.first_offset) for each in value.bounds)
+    if schedule.cursor is None and watched.begin is TopicBegin.LATEST:
+        offsets = value.since
+    return [TopicCursorSet(value.schedule_id, value.topic_id, offsets)] if offsets else []
+
+
+def _claim(state: ClusterState, schedule_id: str, schedule: Schedule, ranges: list[OffsetRange], context: Context) -> list[LogEvent]:
     instant_ms = max(context.now_ms, schedule.newest_ms() + 1)
     job_id = _free_id(state, job_id_of(schedule_id, instant_ms))
     if job_id is None or not is_within(schedule.definition.timing, instant_ms):
         return []
     started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, records=ranges)
-    lost = sum(each.first_offset - cursor.offsets.get(each.partition, each.first_offset) for each in ranges)
-    claimed = RecordsClaimed(schedule_id, instant_ms, tuple(ranges), lost)
+    claimed = RecordsClaimed(schedule_id, instant_ms, tuple(ranges))
     return [claimed, ScheduleFired(schedule_id, instant_ms, None, InstantOrigin.DUE, job_id), *started]
 
 

@@ -31,6 +31,7 @@ from eventflink.events.log_events import (
     JobResultStored,
     LogEvent,
     RecordsClaimed,
+    RecordsLost,
     RequestRejected,
     RunFollowed,
     ScheduleDeleted,
@@ -48,6 +49,7 @@ from eventflink.model.schedules import (
     InstantUnknown,
     ScheduleDefinition,
     ScheduleTiming,
+    count_records,
     due_at,
     instant_after,
     instant_before,
@@ -107,6 +109,8 @@ class TopicCursor:
     topic_id: str
     offsets: dict[int, int]
     """What is next, by partition."""
+    after: int = -1
+    """The partition whose turn came last."""
     claimed: int = 0
     """How many records its last instant is for, counted as offsets."""
     lost: int = 0
@@ -157,6 +161,8 @@ class Schedule:
     """The ended runs whose instants are not decided, or wait for a job, by these instants, in order."""
     cursor: TopicCursor | None = None
     """Of the topic whose records it takes; None: it takes none, or has not seen its topic."""
+    records_since_ms: int = 0
+    """When it was first said that it takes the records of this topic."""
     due_ms: int | None = None
     """When there is something to decide; None: not before something else happens."""
 
@@ -404,11 +410,12 @@ class Schedules:
         if event.version != (known.version + 1 if known is not None else 1):
             raise IllegalTransition(f"{event.schedule_id} has no version {event.version} next")
         if known is None:
-            known = self.schedules[event.schedule_id] = Schedule(event.definition, event.version, event.actor, at_ms, event.next_ms)
+            known = Schedule(event.definition, event.version, event.actor, at_ms, event.next_ms, records_since_ms=at_ms)
+            self.schedules[event.schedule_id] = known
         else:
             self._unfollow(event.schedule_id, known)
             if _topic_of(event.definition) != _topic_of(known.definition):
-                known.cursor = None
+                known.cursor, known.records_since_ms = None, at_ms
             known.definition, known.version, known.actor = event.definition, event.version, event.actor
             known.stored_at_ms, known.next_ms = at_ms, event.next_ms
         if (after := event.definition.timing.after) is not None:
@@ -457,7 +464,16 @@ class Schedules:
         known = self.schedule(event.schedule_id)
         if known.definition.timing.records is None or (known.cursor is not None and known.cursor.topic_id == event.topic_id):
             raise IllegalTransition(f"schedule '{event.schedule_id}' takes no records, or has a cursor in this topic")
-        known.cursor = TopicCursor(event.topic_id, {each.partition: each.offset for each in event.offsets})
+        lost = known.cursor.lost if known.cursor is not None else 0
+        known.cursor = TopicCursor(event.topic_id, {each.partition: each.offset for each in event.offsets}, lost=lost)
+
+    def apply_records_lost(self, event: RecordsLost) -> None:
+        """Pass over what is not there any more."""
+        cursor = self.schedule(event.schedule_id).cursor
+        if cursor is None or any(cursor.offsets.get(each.partition, 0) != each.first_offset for each in event.ranges):
+            raise IllegalTransition(f"what schedule '{event.schedule_id}' has lost is not behind its cursor")
+        cursor.offsets |= {each.partition: each.end_offset for each in event.ranges}
+        cursor.lost += count_records(event.ranges)
 
     def apply_records_claimed(self, event: RecordsClaimed, at_ms: int) -> None:
         """Move the cursor behind the records, and have them as an instant that is decided next."""
@@ -466,11 +482,10 @@ class Schedules:
             raise IllegalTransition(
                 f"schedule '{event.schedule_id}' takes no records now, or {event.instant_ms} is not after its last instant"
             )
-        if any(not cursor.offsets.get(each.partition, 0) <= each.first_offset < each.end_offset for each in ranges):
+        if not ranges or any(cursor.offsets.get(each.partition, 0) != each.first_offset for each in ranges):
             raise IllegalTransition(f"records of schedule '{event.schedule_id}' belong to a job already, or are none")
         cursor.offsets |= {each.partition: each.end_offset for each in ranges}
-        cursor.claimed = sum(each.end_offset - each.first_offset for each in ranges)
-        cursor.lost += event.lost
+        cursor.claimed, cursor.after = count_records(ranges), ranges[-1].partition
         known.next_ms = event.instant_ms
         self._plan(event.schedule_id, known, at_ms)
 

@@ -19,7 +19,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from eventflink.model.document_faults import describe_faults, describe_value, place_in
-from eventflink.model.document_fields import MAX_JOB_NAME_LENGTH, Name, duration_within
+from eventflink.model.document_fields import MAX_JOB_NAME_LENGTH, Name, Whole, duration_within
 from eventflink.model.document_text import Path
 from eventflink.model.durations import duration_text
 from eventflink.model.job_graph import JobGraph
@@ -149,6 +149,8 @@ class FollowedDocument(BaseModel):
 
 
 def _topic(value: str) -> str:
+    if value.startswith("__"):
+        raise ValueError(f"invalid topic: {describe_value(value)}; that is Kafka's own, and a job would add records to it")
     if not _TOPIC.fullmatch(value) or value in (".", ".."):
         raise ValueError(f"invalid topic: {describe_value(value)}; a topic has at most 249 letters, digits, dots, underscores and dashes")
     return value
@@ -161,9 +163,9 @@ class FollowedTopicDocument(BaseModel):
 
     topic: Annotated[str, AfterValidator(_topic)]
     begin: Literal["earliest", "latest"] = "latest"
-    at_least: int = Field(1, ge=1, le=MAX_RECORDS)
+    at_least: Whole = Field(1, ge=1, le=MAX_RECORDS)
     wait: Annotated[int, duration_within(0, MAX_WAIT_MS)] = 0
-    at_most: int | None = Field(None, ge=1, le=MAX_RECORDS)
+    at_most: Whole | None = Field(None, ge=1, le=MAX_RECORDS)
 
     @model_validator(mode="after")
     def _check(self) -> Self:

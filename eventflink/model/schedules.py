@@ -31,6 +31,8 @@ _LAST_MS: Final = 221_845_392_000_000
 _MAX_EXCLUDED_IN_A_ROW: Final = 400
 """More than the days that a schedule may exclude."""
 
+_MAX_PARTITIONS: Final = 128
+"""Of one batch: so what its job is told fits into the value of a parameter."""
 _OF_RECORDS: Final = (InstantValue.PARTITIONS, InstantValue.STARTING_OFFSETS, InstantValue.ENDING_OFFSETS)
 
 
@@ -55,11 +57,11 @@ class FollowedTopic:
     name: str
     """The name of the topic, in the Kafka cluster of the log."""
     begin: TopicBegin = TopicBegin.LATEST
-    """Where the first instant's records begin."""
+    """Where the cursor begins in a topic that it has not seen."""
     least_records: int = 1
     """There is an instant when so many are there."""
     max_wait_ms: int = 0
-    """There is one with fewer when some of them have been there for so long; 0: there is none."""
+    """There is one with fewer when one of them is so old; 0: there is none."""
     most_records: int = 0
     """An instant is for so many at most, and the rest for the next one; 0: for all that are there."""
 
@@ -159,30 +161,45 @@ class ScheduledInstant:
     """The run whose end is the instant; empty: no run made it."""
 
 
-def take_records(offsets: Mapping[int, int], bounds: Mapping[int, tuple[int, int]], most: int) -> list[OffsetRange]:
-    """Return the records of a topic from a cursor on, by partition; of several partitions each has its share of `most`; 0: all.
-
-    Args:
-        offsets: the cursor: for each known partition what is next. One that is not known begins with its first record.
-        bounds: for each partition its first offset and its end.
-        most: how many records are taken, counted as offsets.
+def records_behind(offsets: Mapping[int, int], bounds: Iterable[OffsetRange]) -> dict[int, OffsetRange]:
+    """Return the records that a cursor has not passed, by partition; in one that it does not know, all.
 
     Example:
-        `take_records({0: 5}, {0: (0, 8), 1: (0, 2)}, 0)` is `[OffsetRange(0, 5, 8), OffsetRange(1, 0, 2)]`.
+        `records_behind({0: 5}, [OffsetRange(0, 2, 8), OffsetRange(1, 4, 4)])` is `{0: OffsetRange(0, 5, 8)}`.
 
     """
-    first = {partition: max(offsets.get(partition, 0), begin) for partition, (begin, _) in bounds.items()}
-    there = {partition: end - first[partition] for partition, (_, end) in sorted(bounds.items()) if end > first[partition]}
-    total = sum(there.values())
-    shares = there if not most or total <= most else {partition: count * most // total for partition, count in there.items()}
-    left = min(total, most or total) - sum(shares.values())
-    taken = []
-    for partition, count in there.items():
-        more = min(left, count - shares[partition])
-        left -= more
-        if shares[partition] + more:
-            taken.append(OffsetRange(partition, first[partition], first[partition] + shares[partition] + more))
-    return taken
+    found = (OffsetRange(each.partition, max(offsets.get(each.partition, 0), each.first_offset), each.end_offset) for each in bounds)
+    return {each.partition: each for each in found if each.end_offset > each.first_offset}
+
+
+def count_records(ranges: Iterable[OffsetRange]) -> int:
+    """Return how many offsets there are in all."""
+    return sum(each.end_offset - each.first_offset for each in ranges)
+
+
+def take_records(there: Mapping[int, OffsetRange], most: int, after: int = -1) -> list[OffsetRange]:
+    """Return the records of a batch: the same number of each partition where there are as many, of a few partitions more than one.
+
+    Args:
+        there: what there is, by partition.
+        most: how many records are taken; 0: all of the partitions whose turn it is.
+        after: the partition that came last: the turn is with those behind it. So none waits for ever while others have more than enough.
+
+    Example:
+        `take_records({0: OffsetRange(0, 5, 99), 1: OffsetRange(1, 0, 2)}, 10)` is `[OffsetRange(0, 5, 13), OffsetRange(1, 0, 2)]`.
+
+    """
+    turn = sorted(there, key=lambda partition: (partition <= after, partition))[:_MAX_PARTITIONS]
+    waiting = {partition: there[partition].end_offset - there[partition].first_offset for partition in turn}
+    left = min(sum(waiting.values()), most or sum(waiting.values()))
+    taken = dict.fromkeys(turn, 0)
+    while left:
+        share = max(1, left // max(1, sum(taken[each] < waiting[each] for each in turn)))
+        for each in turn:
+            more = min(share, waiting[each] - taken[each], left)
+            taken[each] += more
+            left -= more
+    return [OffsetRange(each, there[each].first_offset, there[each].first_offset + count) for each, count in taken.items() if count]
 
 
 def offsets_text(topic: str, offsets: Iterable[tuple[int, int]]) -> str:

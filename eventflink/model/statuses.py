@@ -298,7 +298,7 @@ class TopicBegin(UpperStrEnum):
     EARLIEST = auto()
     """At the first record that is there."""
     LATEST = auto()
-    """Behind the last one: what comes from then on is taken."""
+    """With what has come since the schedule was stored, by the time that Kafka has of each record."""
 
 
 class RunOutcome(UpperStrEnum):

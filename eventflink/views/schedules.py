@@ -109,6 +109,7 @@ def _row_fields(schedule_id: str, schedule: Schedule) -> dict[str, Any]:
         "queued": len(schedule.queue),
         "last": _decided(timing, schedule.history[-1]) if schedule.history else None,
         "follows": timing.after.name if timing.after is not None else None,
+        "takes": timing.records.name if timing.records is not None else None,
         "backfill": _backfill(timing, schedule.backfill) if schedule.backfill is not None else None,
     }
 

@@ -6,10 +6,10 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from eventflink.entrypoint.topic_watching import TopicLook
+from eventflink.entrypoint.topic_watching import KafkaLook
 from eventflink.log.admin_connection import AdministrationError
 from eventflink.model.schedule_document import check_schedule
-from eventflink.model.schedules import OffsetRange, graph_for, take_records
+from eventflink.model.schedules import OffsetRange, PartitionOffset, graph_for, records_behind, take_records
 from tests.support.spark_sessions import own_session
 from tests.support.topics import create_topic
 
@@ -37,15 +37,14 @@ def write(bootstrap: str, topic: str, values: range, transaction: str = "") -> P
 
 
 def test_spark_reads_the_records_of_a_job_and_no_others(bootstrap: str, session: SparkSession) -> None:
-    topic, look = create_topic(bootstrap, partitions=3), TopicLook(bootstrap)
+    topic, look = create_topic(bootstrap, partitions=3), KafkaLook(bootstrap, "own")
     job = {"name": "take", "vertices": [{"id": "take", "python": "take:take"}], "parameters": {name: {"type": "string"} for name in TOLD}}
     definition = check_schedule({"records": {"topic": topic, "at_most": 15}, "instant_parameters": TOLD, "job": job})
     cursor: dict[int, int] = {}
 
     def take() -> list[int]:
         """Return what Spark reads of the next records."""
-        bounds = {each.partition: (each.first_offset, each.end_offset) for each in look([topic])[topic].bounds}
-        ranges = take_records(cursor, bounds, 15)
+        ranges = take_records(records_behind(cursor, look.topics([topic])[topic].bounds), 15)
         cursor.update({each.partition: each.end_offset for each in ranges})
         told = {each.name: str(each.value) for each in graph_for(definition, 0, {}, records=ranges).parameters}
         kafka = {"kafka.bootstrap.servers": bootstrap, "kafka.isolation.level": "read_committed"}
@@ -66,11 +65,27 @@ def test_spark_reads_the_records_of_a_job_and_no_others(bootstrap: str, session:
 
 def test_a_topic_that_is_not_there_is_named(bootstrap: str) -> None:
     with pytest.raises(AdministrationError, match="none-of-this-name"):
-        TopicLook(bootstrap)(["none-of-this-name"])
+        KafkaLook(bootstrap, "own").topics(["none-of-this-name"])
 
 
 def test_a_topic_without_records_has_its_partitions(bootstrap: str) -> None:
     topic = create_topic(bootstrap, partitions=2)
-    seen = TopicLook(bootstrap)([topic])[topic]
+    seen = KafkaLook(bootstrap, "own").topics([topic])[topic]
     assert len(seen.topic_id) == 22
     assert seen.bounds == (OffsetRange(0, 0, 0), OffsetRange(1, 0, 0))
+
+
+def test_records_are_found_by_their_age(bootstrap: str) -> None:
+    topic, look = create_topic(bootstrap, partitions=2), KafkaLook(bootstrap, "own")
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for time_ms in (1_000, 2_000, 3_000):
+        producer.produce(topic, b"a record", partition=1, timestamp=time_ms)
+    assert producer.flush(WAIT_S) == 0
+    bounds = look.topics([topic])[topic].bounds
+    at = {time_ms: look.offsets_at(bounds, topic, time_ms) for time_ms in (1_000, 1_500, 3_001)}
+    assert at == {time_ms: (PartitionOffset(0, 0), PartitionOffset(1, offset)) for time_ms, offset in ((1_000, 0), (1_500, 1), (3_001, 3))}
+
+
+def test_a_topic_of_the_cluster_itself_is_not_looked_at(bootstrap: str) -> None:
+    with pytest.raises(AdministrationError, match=r"own\.log is the cluster's own"):
+        KafkaLook(bootstrap, "own").topics(["own.log"])

@@ -153,9 +153,12 @@ def test_each_record_of_a_topic_belongs_to_one_job_over_killed_leaders(
     (tmp_path / "records.yaml").write_text(OF_RECORDS.format(topic=topic))
     options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "schedule"]
     assert run([*options, "put", "taking", str(tmp_path / "records.yaml"), "--code", str(tmp_path / "note.py")]) == ExitCode.OK
-    assert "it starts its job for records of" in capsys.readouterr().out
+    assert f"it starts its job for 3 records of {topic} or more" in capsys.readouterr().out
     assert run([*options, "show", "taking"]) == ExitCode.OK
     assert f"topic '{topic}' was not seen yet" in capsys.readouterr().out
+    (tmp_path / "own.yaml").write_text(OF_RECORDS.format(topic=f"{cluster.cluster_id}.log"))
+    assert run([*options, "put", "own", str(tmp_path / "own.yaml"), "--code", str(tmp_path / "note.py")]) == ExitCode.USAGE
+    assert "is the cluster's own" in capsys.readouterr().err
     AdminConnection(cluster.bootstrap).create_topics([NewTopic(topic, 2, 1)])
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     written = 0

@@ -142,6 +142,7 @@ class Ledger:
             e.RunFollowed: self.schedules.followed,
             e.TopicCursorSet: self.schedules.cursor_set,
             e.RecordsClaimed: self.schedules.claimed,
+            e.RecordsLost: self.schedules.lost,
             e.ScheduleFired: self.schedules.fired,
             e.InstantQueued: self.schedules.queued,
             e.InstantsSkipped: self.schedules.skipped,

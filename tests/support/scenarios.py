@@ -154,8 +154,10 @@ def _keep_schedules(cluster: ScriptedCluster) -> None:
     cluster.command(type="PauseSchedule", schedule_id="after", reason="its target moves")
     cluster.run(cluster.submit(upstream, job_id="upstream-2"))
     put_schedule(cluster, "records", records={"topic": "orders", "begin": "earliest"})
-    for end_offset in (7, 9):
-        cluster.timer(RecordsSeen("records", "orders", "id-of-orders", (OffsetRange(0, 5, end_offset), OffsetRange(1, 0, 2)), 0))
+    for first_offset in (5, 5, 9):
+        seen = cluster.timer(RecordsSeen("records", "orders", "id-of-orders", (OffsetRange(0, first_offset, 10), OffsetRange(1, 0, 2))))
+        cluster.run(seen)
+    cluster.timer(RecordsSeen("records", "orders", "id-of-orders", (OffsetRange(0, 12, 13), OffsetRange(1, 0, 2))))
 
 
 def _reuse(cluster: ScriptedCluster) -> None:

@@ -11,7 +11,7 @@ from eventflink.leadership.topic_sightings import SeenTopic
 from eventflink.log.admin_connection import AdministrationError
 from eventflink.master.effects import CursorWatch
 from eventflink.master.inputs import MasterInput, RecordsSeen
-from eventflink.model.schedules import OffsetRange
+from eventflink.model.schedules import OffsetRange, PartitionOffset
 
 
 def test_a_topic_that_cannot_be_read_keeps_no_other_one_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,14 +20,18 @@ def test_a_topic_that_cannot_be_read_keeps_no_other_one_waiting(monkeypatch: pyt
     asked: list[tuple[str, ...]] = []
     seen: list[MasterInput] = []
 
-    def look(names: Sequence[str]) -> dict[str, SeenTopic]:
-        asked.append(tuple(names))
-        if "gone" in names and len(asked) < 60:
-            raise AdministrationError("there is no topic 'gone'")
-        return {name: SeenTopic(f"id of {name}", (OffsetRange(0, 0, 5),)) for name in names}
+    class Kafka:
+        def topics(self, names: Sequence[str]) -> dict[str, SeenTopic]:
+            asked.append(tuple(names))
+            if "gone" in names and len(asked) < 60:
+                raise AdministrationError("there is no topic 'gone'")
+            return {name: SeenTopic(f"id of {name}", (OffsetRange(0, 0, 5),)) for name in names}
+
+        def offsets_at(self, bounds: Sequence[OffsetRange], topic: str, time_ms: int) -> tuple[PartitionOffset, ...]:
+            raise AdministrationError(f"nobody asked for offsets of {topic} at {time_ms}: {bounds}")
 
     async def run() -> None:
-        watcher = TopicWatcher(look, seen.append)
+        watcher = TopicWatcher(Kafka(), seen.append)
         running = asyncio.create_task(watcher.run())
         watches = [CursorWatch("a", "there", "id of there", {0: 3}), CursorWatch("b", "gone", "", {})]
         async with asyncio.timeout(120):

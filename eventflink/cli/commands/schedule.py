@@ -51,7 +51,7 @@ def schedule() -> None:
 def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], *, as_json: bool) -> int:
     """Make SCHEDULE of the document FILE (JSON or YAML), or give it this new version.
 
-    The document says when (cron, interval or after, time_zone), what to do about overlaps and late instants, and the job:
+    The document says when (cron, interval, after or records, time_zone), what to do about overlaps and late instants, and the job:
     the document of one, or the path of that from FILE.
     """
     beside: tuple[Path, ...] = ()
@@ -63,6 +63,11 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
         return job.graph
 
     definition = parse_schedule(read_document(file), name_of_source(file), read_job)
+    watched = definition.timing.records
+    if watched is not None and watched.name.startswith(f"{session.cluster_id}."):
+        raise CommandFailed(
+            ExitCode.USAGE, f"invalid schedule: records.topic: '{watched.name}' is the cluster's own: a job would add to it"
+        )
     archive = build_archive(code or beside) if code or beside else None
     deadline = Deadline.after(None, time.monotonic())
     with session.working("storing the schedule"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
@@ -93,7 +98,8 @@ def list_schedules(session: Session, *, as_json: bool) -> int:
     for heading in ("schedule", "job", "when", "next", "runs", "waits", "last"):
         table.add_column(heading, no_wrap=heading == "schedule")
     for row in found.schedules:
-        upcoming = "paused" if row.paused_since is not None else row.next or (f"after {row.follows}" if row.follows else "none")
+        noted = f"after {row.follows}" if row.follows else f"for {row.takes}" if row.takes else "none"
+        upcoming = "paused" if row.paused_since is not None else row.next or noted
         last = f"{row.last.instant} {row.last.sentence}" if row.last is not None else ""
         cells = (row.schedule_id, row.name, row.when, upcoming, str(len(row.running) or ""), str(row.queued or ""), last)
         table.add_row(*map(Text, cells))
@@ -125,7 +131,7 @@ def show(session: Session, schedule_id: str, *, as_json: bool) -> int:
 
 def _of_cursor(cursor: ScheduleCursor) -> str:
     if cursor.topic_id is None:
-        return f"topic '{cursor.topic}' was not seen yet: if it is there, and the masters may describe it, that takes a second"
+        return f"topic '{cursor.topic}' was not seen yet: it is looked for again, at the latest after a minute"
     offsets = ", ".join(f"{partition}: {offset:,}" for partition, offset in list(cursor.offsets.items())[:MAX_SHOWN])
     lost = f"; {cursor.lost:,} record{'s' if cursor.lost > 1 else ''} deleted before a job had read them" if cursor.lost else ""
     return f"jobs have the records of '{cursor.topic}' before {offsets or 'its first one'}{lost}"

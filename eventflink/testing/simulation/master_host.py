@@ -22,16 +22,17 @@ from eventflink.leadership.master_life import Deregister, Exit, Follow, MasterLi
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import AppendFailed, ParticipantSettings
 from eventflink.leadership.ports import Observer as RoleObserver
-from eventflink.leadership.topic_sightings import TopicSightings
+from eventflink.leadership.topic_sightings import news_of
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
 from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, WorkerOrder
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupFailed, CleanupsCompleted, MasterInput, WrittenArchive
 from eventflink.master.settings import MasterSettings
+from eventflink.model.schedules import PartitionOffset
 from eventflink.model.statuses import Role
 from eventflink.testing.simulation.broker import Broker, Link
 from eventflink.testing.simulation.consumer import SimulatedTail
 from eventflink.testing.simulation.observers import EffectObserver, LogObserver
-from eventflink.testing.simulation.outside_topics import outside_topic
+from eventflink.testing.simulation.outside_topics import outside_offsets, outside_topic
 from eventflink.testing.simulation.process import Process
 from eventflink.testing.simulation.producer import SimulatedProducer
 from eventflink.testing.simulation.resource_driver import SimulatedDriver
@@ -129,7 +130,6 @@ class MasterHost:
         self.tail: SimulatedTail | None = None
         self._candidacies = 0
         self._will_turn = False
-        self._sightings = TopicSightings()
         self._looks_at_ms = 0
         self._ticks_at_ms: int | None = None
         self._has_exited = False
@@ -430,7 +430,11 @@ class MasterHost:
         self._looks_at_ms = now_ms + _LOOK_INTERVAL_MS
         watched, time_ms = list(watches), self._broker.scheduler.now_us // MILLISECOND
         seen = {each.topic: outside_topic(each.topic, time_ms, self._settings.active_ms) for each in watched}
-        for outcome in self._sightings.saw(watched, seen, now_ms):
+
+        def offsets_at(topic: str, since_ms: int) -> tuple[PartitionOffset, ...]:
+            return outside_offsets(topic, time_ms, self._settings.active_ms, self.clock.wall_ms() - since_ms)
+
+        for outcome in news_of(watched, seen, offsets_at):
             self._later(outcome)
 
     def _fails(self) -> bool:

@@ -17,7 +17,7 @@ from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import ParameterValue
 from eventflink.model.job_graph_document import parse_job_graph
-from eventflink.model.schedules import OffsetRange, ScheduleDefinition, ScheduleTiming
+from eventflink.model.schedules import OffsetRange, PartitionOffset, ScheduleDefinition, ScheduleTiming
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, FollowUpType, TaskFile, TaskManagerFile
 from eventflink.model.stream_progress import StreamProgress
 from tests.support.cluster import START_MS, graph, new_fold, replay, vertex
@@ -104,7 +104,7 @@ def _fitting() -> list[MasterInput]:
         i.ReleaseOutputs(),
         i.FireSchedules(),
         *[
-            i.RecordsSeen(name, "orders", key, (OffsetRange(0, 5, 99),), 0)
+            i.RecordsSeen(name, "orders", key, (OffsetRange(0, 5, 99),), (PartitionOffset(0, 7),))
             for name in ("records", "paused", "none")
             for key in ("id-of-orders", "x")
         ],

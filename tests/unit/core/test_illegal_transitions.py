@@ -121,8 +121,13 @@ MISFITS: list[LogEvent] = [
     e.TopicCursorSet("none", "id", ()),
     e.TopicCursorSet("paused", "id", ()),
     e.TopicCursorSet("records", "id-of-orders", ()),
-    e.RecordsClaimed("none", 1, (OffsetRange(0, 9, 10),), 0),
-    e.RecordsClaimed("paused", 1, (OffsetRange(0, 9, 10),), 0),
+    e.RecordsClaimed("none", 1, (OffsetRange(0, 9, 10),)),
+    e.RecordsClaimed("paused", 1, (OffsetRange(0, 9, 10),)),
+    e.RecordsClaimed("records", 10**15, ()),
+    e.RecordsClaimed("records", 10**15, (OffsetRange(0, 9, 10),)),
+    e.RecordsLost("none", ()),
+    e.RecordsLost("paused", ()),
+    e.RecordsLost("records", (OffsetRange(0, 9, 10),)),
     *[
         e.InstantsSkipped("paused", 1, None, origin, 1, SkipReason.OVERLAP)
         for origin in InstantOrigin

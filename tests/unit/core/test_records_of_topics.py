@@ -1,23 +1,24 @@
 """Schedules that take the records of topics: each record belongs to one job, whoever leads, and none is passed over in silence."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import starmap
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from eventflink.events.log_events import JobSubmitted, RecordsClaimed, RequestRejected, SchedulePaused, TopicCursorSet
-from eventflink.leadership.topic_sightings import SeenTopic, TopicSightings
+from eventflink.events.log_events import JobSubmitted, RecordsClaimed, RecordsLost, RequestRejected, SchedulePaused, TopicCursorSet
+from eventflink.leadership.topic_sightings import SeenTopic, news_of
 from eventflink.master.effects import due_watches
 from eventflink.master.inputs import RecordsSeen
 from eventflink.master.schedules import MAX_WATCHERS
 from eventflink.model.schedule_document import InvalidSchedule, check_schedule, schedule_document
-from eventflink.model.schedules import OffsetRange, take_records
+from eventflink.model.schedules import InstantUnknown, OffsetRange, PartitionOffset, count_records, records_behind, take_records
 from eventflink.model.statuses import ExecutionState
 from eventflink.views.schedules import schedule_view
-from tests.support.cluster import ScriptedCluster, graph, vertex
+from tests.support.cluster import START_MS, ScriptedCluster, graph, vertex
 
 OF_RECORDS = {"partitions": "partitions", "first": "starting-offsets", "end": "ending-offsets"}
 JOB = graph(vertex("a"), name="of records", parameters={name: {"type": "string"} for name in OF_RECORDS})
@@ -38,10 +39,11 @@ def put(cluster: ScriptedCluster, *, schedule_id: str = "s", records: object = "
     return cluster.command(type="PutSchedule", schedule_id=schedule_id, definition=definition)
 
 
-def see(cluster: ScriptedCluster, *bounds: tuple[int, int], topic_id: str = "id-1", waited_ms: int = 0) -> list[Any]:
-    """Have the leader see a topic, which has these offsets from its first partition on."""
+def see(cluster: ScriptedCluster, *bounds: tuple[int, int], topic_id: str = "id-1", since: Sequence[int] | None = None) -> list[Any]:
+    """Have the leader see a topic, which has these offsets from its first partition on; `since` are old enough, else none is."""
     ranges = tuple(OffsetRange(partition, first, end) for partition, (first, end) in enumerate(bounds))
-    return cluster.timer(RecordsSeen("s", "orders", topic_id, ranges, waited_ms))
+    offsets = [end for _, end in bounds] if since is None else since
+    return cluster.timer(RecordsSeen("s", "orders", topic_id, ranges, tuple(starmap(PartitionOffset, enumerate(offsets)))))
 
 
 def told(cluster: ScriptedCluster) -> list[dict[str, Any]]:
@@ -61,7 +63,7 @@ def test_each_record_belongs_to_one_job_over_changes_of_leaders(cluster: Scripte
         cluster.run([*done, *see(cluster, (3, end), (0, number))])
     assert told(cluster) == [
         {"partitions": [0], "first": {"0": 3}, "end": {"0": 5}},
-        {"partitions": [0, 1], "first": {"0": 5, "1": 0}, "end": {"0": 9, "1": 1}},
+        {"partitions": [1, 0], "first": {"0": 5, "1": 0}, "end": {"0": 9, "1": 1}},
         {"partitions": [1], "first": {"1": 1}, "end": {"1": 2}},
         {"partitions": [0, 1], "first": {"0": 9, "1": 2}, "end": {"0": 12, "1": 3}},
     ]
@@ -73,7 +75,8 @@ def test_a_cursor_begins_at_the_end_unless_the_schedule_says_otherwise(cluster: 
     put(cluster)
     view = schedule_view(cluster.fold, "s")
     assert view.cursor is not None
-    assert (view.when, view.next, view.cursor.topic, view.cursor.topic_id) == ("records of orders", None, "orders", None)
+    assert (view.when, view.next) == ("1 record of orders or more", None)
+    assert (view.cursor.topic, view.cursor.topic_id) == ("orders", None)
     see(cluster, (0, 7))
     see(cluster, (0, 7))
     assert told(cluster) == []
@@ -89,7 +92,7 @@ def test_records_wait_while_a_job_runs_or_the_schedule_is_paused(cluster: Script
     running = see(cluster, (0, 1))
     see(cluster, (0, 5))
     assert len(told(cluster)) == 1
-    assert [*due_watches(cluster.master)] == [], "nobody looks meanwhile"
+    assert [*due_watches(cluster.master, START_MS)] == [], "nobody looks meanwhile"
     cluster.run(running)
     cluster.command(type="PauseSchedule", schedule_id="s", reason="later")
     see(cluster, (0, 5))
@@ -109,26 +112,49 @@ def test_jobs_run_side_by_side_where_they_may(cluster: ScriptedCluster) -> None:
 def test_a_batch_has_as_many_records_as_are_asked_for_or_those_that_have_waited(cluster: ScriptedCluster) -> None:
     put(cluster, records={"topic": "orders", "at_least": 10, "wait": "5s", "at_most": 20}, overlap="allow")
     see(cluster, (0, 0), (0, 0))
-    see(cluster, (0, 4), (0, 5), waited_ms=4_999)
+    see(cluster, (0, 4), (0, 5), since=(0, 0))
     assert told(cluster) == []
-    see(cluster, (0, 4), (0, 5), waited_ms=5_000)
-    see(cluster, (0, 4), (0, 5), waited_ms=50_000)
-    see(cluster, (0, 34), (0, 15))
-    sizes = [sum(each["end"][p] - each["first"][p] for p in each["first"]) for each in told(cluster)]
-    assert sizes == [9, 20]
-    see(cluster, (0, 34), (0, 15))
-    assert told(cluster)[2]["end"] == {"0": 34, "1": 15}
+    see(cluster, (0, 4), (0, 5), since=(0, 1))
+    see(cluster, (0, 4), (0, 5), since=(4, 5))
+    assert [each["end"] for each in told(cluster)] == [{"0": 4, "1": 5}]
+    see(cluster, (0, 34), (0, 15), since=(4, 5))
+    assert told(cluster)[1] == {"partitions": [0, 1], "first": {"0": 4, "1": 5}, "end": {"0": 14, "1": 15}}
+    see(cluster, (0, 34), (0, 15), since=(4, 5))
+    assert told(cluster)[2:] == [{"partitions": [0], "first": {"0": 14}, "end": {"0": 34}}]
+
+
+def test_no_partition_waits_for_ever_while_others_have_more_than_enough(cluster: ScriptedCluster) -> None:
+    put(cluster, records={"topic": "orders", "begin": "earliest", "at_most": 2}, overlap="allow")
+    for _ in range(4):
+        see(cluster, (0, 60), (0, 60), (0, 2))
+    assert [each["partitions"] for each in told(cluster)] == [[0, 1], [2, 0], [1, 2]]
+    cluster.fail_over()
+    see(cluster, (0, 60), (0, 60), (0, 2))
+    assert told(cluster)[3]["partitions"] == [0, 1]
+
+
+def test_what_a_job_is_told_of_many_partitions_fits(cluster: ScriptedCluster) -> None:
+    put(cluster, records={"topic": "orders", "begin": "earliest"}, overlap="allow")
+    first = 10**15
+    for _ in range(4):
+        see(cluster, *[(first, first + 1)] * 300)
+    assert cluster.events(SchedulePaused) == []
+    assert [len(each["partitions"]) for each in told(cluster)] == [128, 128, 44]
 
 
 def test_records_that_kafka_has_deleted_are_counted(cluster: ScriptedCluster) -> None:
     put(cluster)
     see(cluster, (0, 5))
     see(cluster, (8, 9))
-    [claimed] = cluster.events(RecordsClaimed)
-    assert (claimed.ranges, claimed.lost) == ((OffsetRange(0, 8, 9),), 3)
+    assert [event.ranges for event in cluster.events(RecordsLost)] == [(OffsetRange(0, 5, 8),)]
+    assert [event.ranges for event in cluster.events(RecordsClaimed)] == [(OffsetRange(0, 8, 9),)]
+    cluster.run(cluster.fail_over().effects)
+    see(cluster, (9, 9), (4, 4))
+    assert [event.ranges for event in cluster.events(RecordsLost)][1:] == [(OffsetRange(1, 0, 4),)], "also where nothing else comes"
+    see(cluster, (9, 9), (0, 2), topic_id="id-2")
     cursor = schedule_view(cluster.fold, "s").cursor
     assert cursor is not None
-    assert (cursor.lost, cursor.offsets) == (3, {0: 9})
+    assert (cursor.lost, cursor.offsets) == (7, {0: 9, 1: 0})
 
 
 def test_a_topic_that_takes_the_place_of_another_begins_with_its_first_record(cluster: ScriptedCluster) -> None:
@@ -153,12 +179,19 @@ def test_another_version_keeps_the_cursor_unless_it_names_another_topic(cluster:
     assert (cluster.master.schedules.watchers, cluster.master.schedules.schedules["s"].cursor) == ([], None)
 
 
-def test_a_job_that_cannot_be_started_pauses_its_schedule_and_the_records_stay(cluster: ScriptedCluster) -> None:
-    put(cluster)
-    see(cluster, *[(0, 0)] * 300)
-    see(cluster, *[(10**9, 10**9 + 1)] * 300)
+def test_what_cannot_be_decided_pauses_the_schedule_and_the_records_stay(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    days: Any = {"except": ["2026-01-01"]}
+    put(cluster, time_zone="Europe/Berlin", **days)
+    see(cluster, (0, 0))
+
+    def unknown(name: str) -> None:
+        raise InstantUnknown(f"this host does not know the time zone '{name}'")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("eventflink.model.schedules._zone", unknown)
+        see(cluster, (0, 1))
     [paused] = cluster.events(SchedulePaused)
-    assert paused.reason.startswith("its job cannot be started for the records that are there: parameter 'end': a value has at most 4096")
+    assert paused.reason.startswith("its job cannot be started for the records that are there: this host does not know the time zone")
     cluster.command(type="ResumeSchedule", schedule_id="s")
     see(cluster, (0, 1))
     assert told(cluster) == [{"partitions": [0], "first": {"0": 0}, "end": {"0": 1}}]
@@ -192,44 +225,77 @@ def test_so_many_schedules_take_records_and_no_more(cluster: ScriptedCluster, mo
     assert MAX_WATCHERS == 1_000
 
 
-@given(
-    offsets=st.dictionaries(st.integers(0, 5), st.integers(0, 100)),
-    bounds=st.dictionaries(st.integers(0, 5), st.tuples(st.integers(0, 100), st.integers(0, 100)).map(sorted).map(tuple)),
-    most=st.integers(0, 60),
-)
-def test_what_is_taken_follows_the_cursor_and_is_as_much_as_may_be(
-    offsets: dict[int, int], bounds: dict[int, tuple[int, int]], most: int
-) -> None:
-    taken, everything = take_records(offsets, bounds, most), take_records(offsets, bounds, 0)
-    total = sum(each.end_offset - each.first_offset for each in everything)
-    assert [each.partition for each in taken] == sorted({each.partition for each in taken})
-    for each in taken:
-        begin, end = bounds[each.partition]
-        assert each.first_offset == max(begin, offsets.get(each.partition, 0)) < each.end_offset <= end
-    assert sum(each.end_offset - each.first_offset for each in taken) == (min(total, most) if most else total)
-
-
-def test_a_leader_learns_only_what_a_cursor_has_not_passed_and_for_how_long_that_waits(cluster: ScriptedCluster) -> None:
+def test_the_cursor_begins_with_what_came_since_the_schedule_was_stored_also_where_nobody_looked(cluster: ScriptedCluster) -> None:
     put(cluster)
-    sightings, topic = TopicSightings(), SeenTopic("id-1", (OffsetRange(0, 0, 5),))
+    stored_ms = cluster.wall_ms
+    cluster.command(type="PauseSchedule", schedule_id="s", reason="not yet")
+    cluster.pass_time(5_000)
+    put(cluster, description="another version")
+    [watch] = due_watches(cluster.master, cluster.wall_ms)
+    assert (watch.topic, watch.since_ms) == ("orders", stored_ms)
+    see(cluster, (0, 9), since=(4,))
+    cluster.command(type="ResumeSchedule", schedule_id="s")
+    running = see(cluster, (0, 9))
+    assert told(cluster) == [{"partitions": [0], "first": {"0": 4}, "end": {"0": 9}}]
+    put(cluster, records={"topic": "payments", "wait": "5s", "at_least": 2})
+    [watch] = due_watches(cluster.master, cluster.wall_ms)
+    assert (watch.topic, watch.since_ms) == ("payments", cluster.wall_ms), "also while a job runs"
+    cluster.timer(RecordsSeen("s", "payments", "id-3", (OffsetRange(0, 0, 7),), (PartitionOffset(0, 6),)))
+    cluster.run(running)
+    [watch] = due_watches(cluster.master, cluster.wall_ms)
+    assert (watch.offsets, watch.since_ms) == ({0: 6}, cluster.wall_ms - 5_000)
 
-    def saw(end: int, now_ms: int, topic_id: str = "id-1") -> list[int]:
-        seen = {"orders": SeenTopic(topic_id, (OffsetRange(0, 0, end),))}
-        return [each.waited_ms for each in sightings.saw(due_watches(cluster.master), seen, now_ms)]
 
-    assert [*sightings.saw(due_watches(cluster.master), {}, 0)] == [], "it was not seen"
-    for outcome in sightings.saw(due_watches(cluster.master), {"orders": topic}, 0):
+_BOUNDS = st.dictionaries(st.integers(0, 5), st.tuples(st.integers(0, 100), st.integers(0, 100)).map(sorted))
+
+
+@given(offsets=st.dictionaries(st.integers(0, 5), st.integers(0, 100)), bounds=_BOUNDS, most=st.integers(0, 60), after=st.integers(-1, 6))
+def test_what_is_taken_follows_the_cursor_and_is_as_much_as_may_be(
+    offsets: dict[int, int], bounds: dict[int, list[int]], most: int, after: int
+) -> None:
+    there = records_behind(offsets, [OffsetRange(partition, *ends) for partition, ends in bounds.items()])
+    for partition, each in there.items():
+        begin, end = bounds[partition]
+        assert each.first_offset == max(begin, offsets.get(partition, 0)) < each.end_offset == end
+    taken, total = take_records(there, most, after), count_records(there.values())
+    assert count_records(taken) == (min(total, most) if most else total)
+    for each in taken:
+        assert each.first_offset == there[each.partition].first_offset < each.end_offset <= there[each.partition].end_offset
+    counts = {each.partition: count_records([each]) for each in taken}
+    for partition, each in there.items():
+        is_emptied = counts.get(partition, 0) == count_records([each])
+        assert is_emptied or counts.get(partition, 0) >= max(counts.values()) - 1 or max(counts.values()) - counts.get(partition, 0) <= most
+
+
+def test_a_leader_learns_only_what_a_cursor_has_not_passed(cluster: ScriptedCluster) -> None:
+    put(cluster, records={"topic": "orders", "wait": "20ms", "at_least": 10})
+    asked: list[tuple[str, int]] = []
+
+    def offsets_at(topic: str, time_ms: int) -> tuple[PartitionOffset, ...]:
+        asked.append((topic, time_ms))
+        return (PartitionOffset(0, 5),)
+
+    def news(*bounds: OffsetRange, topic_id: str = "id-1") -> list[RecordsSeen]:
+        watches = due_watches(cluster.master, START_MS + 1_000)
+        return [*news_of(watches, {"orders": SeenTopic(topic_id, bounds)} if bounds else {}, offsets_at)]
+
+    assert news() == [], "it was not seen"
+    for outcome in news(OffsetRange(0, 0, 5)):
         cluster.timer(outcome)
-    assert [saw(5, 1), saw(6, 10), saw(7, 30), saw(7, 70)] == [[], [0], [20], [60]]
-    assert saw(5, 80) == []
-    assert saw(6, 90) == [0]
-    assert saw(1, 95, "id-2") == [0]
+    assert news(OffsetRange(0, 0, 5)) == []
+    assert [each.since for each in news(OffsetRange(0, 0, 6))] == [(PartitionOffset(0, 5),)]
+    assert asked[1:] == [("orders", START_MS + 980)]
+    assert len(news(OffsetRange(0, 6, 6))) == 1, "something is lost"
+    assert len(news(OffsetRange(0, 0, 1), topic_id="id-2")) == 1
 
 
 INVALID = [
     ({"records": "or ders"}, "records.topic: invalid topic: 'or ders'; a topic has at most 249 letters"),
     ({"records": ".."}, "records.topic: invalid topic: '..'"),
     ({"records": {"topic": "o", "begin": "middle"}}, "records.begin: must be 'earliest' or 'latest', not 'middle'"),
+    ({"records": "__consumer_offsets"}, "records.topic: invalid topic: '__consumer_offsets'; that is Kafka's own"),
+    ({"records": {"topic": "o", "at_least": True}}, "records.at_least: must be a whole number, not true"),
+    ({"records": {"topic": "o", "at_least": "10"}}, "records.at_least: must be a whole number, not '10'"),
     ({"records": {"topic": "o", "at_least": 0}}, "records.at_least: "),
     ({"records": {"topic": "o", "at_least": 5, "at_most": 4}}, "records: 'at_most' is 4, and fewer than 'at_least', 5"),
     ({"records": {"topic": "o", "from": "x"}}, "records.from: unknown key"),

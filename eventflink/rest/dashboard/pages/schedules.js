@@ -39,7 +39,7 @@ function Row({ schedule }) {
     <div>
       <p class="row-head">
         <a href=${href(`/schedules/${encodeURIComponent(schedule.schedule_id)}`)}><b>${schedule.schedule_id}</b></a> <span>${schedule.name}</span>
-        <span class="row-end">${schedule.paused_since ? html`paused ${h(Time, { at: schedule.paused_since })}` : schedule.next ? html`next ${h(Time, { at: schedule.next })}` : schedule.follows ? "after each run" : schedule.when.startsWith("records of ") ? "for records" : "no next instant"}</span>
+        <span class="row-end">${schedule.paused_since ? html`paused ${h(Time, { at: schedule.paused_since })}` : schedule.next ? html`next ${h(Time, { at: schedule.next })}` : schedule.follows ? "after each run" : schedule.takes ? "for records" : "no next instant"}</span>
       </p>
       <p class="caption muted wrap">${schedule.when}${schedule.description ? ` · ${schedule.description}` : ""}</p>
       ${schedule.running.length > 0 && html`<p class="caption"><span class="muted">running</span> ${schedule.running.map((/** @type {string} */ job) => h(JobLink, { key: job, job }))}</p>`}
