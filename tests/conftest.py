@@ -89,6 +89,14 @@ def spark(spark_directory: Path) -> str:
     return (spark_directory / ADDRESS_FILE).read_text(encoding="utf-8").strip()
 
 
+@pytest.fixture(scope="session")
+def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Spark that has Delta's tables."""
+    directory = tmp_path_factory.mktemp("delta-spark")
+    with SparkLease(directory):
+        yield ensure_server(directory, SparkServerSettings("local[2]", "1g", answer_timeout_ms=3_600_000, tables="delta"))
+
+
 _shared_sparks: list[Path] = []
 """The directory of the server that tests of this process share, as long as it is to run."""
 

@@ -14,6 +14,10 @@ class WorkingDirectoryUnfit(StreamUnusable):
     """Checkpoints cannot be where the working directory of the cluster is."""
 
 
+class TableUnusable(StreamUnusable):
+    """The table of a sink cannot be used as it is declared, or the rows do not fit it; also of a batch task."""
+
+
 class RegistryUnavailable(StreamUnusable):
     """A schema registry does not answer."""
 

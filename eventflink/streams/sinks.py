@@ -28,7 +28,8 @@ from eventflink.streams.avro_records import encoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.database_sink import DatabaseSink
-from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings, make_table
+from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
+from eventflink.streams.delta_table import make_table
 from eventflink.streams.edges import Edge, edges_of, records_of
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.json_records import finite
@@ -108,7 +109,6 @@ def write_to_sinks(
         to_files = rows.writeStream.format(sink.stream_format.lower()).option("path", document.files.path)
         return to_files.partitionBy(*document.files.partition_by) if document.files.partition_by else to_files
     if document.table is not None:
-        _require(rows, document.table.partition_by)
         make_table(rows, document.table.path, document.table.partition_by)
         return rows.writeStream.foreachBatch(_delta_sink_of(sink, writer))
     function = resolve(sink.location)

@@ -14,7 +14,7 @@ from typing import Final
 
 from eventflink.local.jars import SCALA_VERSION, JarSet, JarsUnavailable, default_cache_directory, ensure_jars
 from eventflink.local.java import JavaMissing, find_java
-from eventflink.streams.delta_sink import DELTA_EXTENSION
+from eventflink.streams.delta_table import DELTA_EXTENSION
 
 logger = logging.getLogger(__name__)
 

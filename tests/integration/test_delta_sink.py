@@ -18,11 +18,11 @@ from pyspark.sql import functions as f
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.result import read_result
 from eventflink.model.statuses import JobStatus
-from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings, TableMark, make_table, read_mark
+from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
+from eventflink.streams.delta_table import TableMark, make_table, read_mark
 from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable
 from eventflink.streams.progress import begun_batch_path
 from eventflink.streams.savepoint import read_savepoint
-from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, ensure_server
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import stream_tasks, table_tasks
 from tests.support.delta_tables import numbers_of
@@ -34,14 +34,6 @@ from tests.support.topics import create_topic, feed
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 360
-
-
-@pytest.fixture(scope="module")
-def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Spark that has Delta's tables."""
-    directory = tmp_path_factory.mktemp("delta-spark")
-    with SparkLease(directory):
-        yield ensure_server(directory, SparkServerSettings("local[2]", "1g", answer_timeout_ms=3_600_000, tables="delta"))
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +106,7 @@ def test_what_was_taken_back_is_known_though_the_log_has_a_checkpoint_of_it(chec
     assert checkpointed.sink(1).settle(checkpointed.session, 1) == 1
     mark = checkpointed.mark()
     assert mark is not None
-    assert mark.is_taken_back
+    assert mark.said["taken_back"]
     with pytest.raises(SinkFenced, match="batch 1 was not written"):
         checkpointed.write(first, 1)
     checkpointed.write(checkpointed.sink(2), 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eventflink.streams.delta_sink import files_to_read
+from eventflink.streams.delta_table import files_to_read
 
 ROOT = "s3a://bucket/sales/_delta_log/"
 UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"

@@ -120,6 +120,7 @@ OF_WHO_WRITES_JOBS = {
     "ParametersUnusable",
     "SavepointUnusable",
     "StreamUnusable",
+    "TableUnusable",
     "TaskProcessExited",
     "TaskUnusable",
     "UnknownFunction",

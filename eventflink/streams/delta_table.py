@@ -1,0 +1,169 @@
+"""Tables of Delta Lake as both sinks write them, that of streams and that of batch tasks: what is common to them.
+
+Delta keeps a number for each writer of a table (`txnAppId`, `txnVersion`), changes it in the commit that has the rows, and leaves out a
+commit whose number is not above it; of two at the same time that have one writer, one fails. Which numbers a writer has, its sink knows.
+The rule kept here: what a table has of a writer is read from the table's own log, and from nowhere else.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from eventflink.model.backoff import Backoff
+from eventflink.streams.failures import TableUnusable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
+"""What a Spark that has Delta's tables names in `spark.sql.extensions`."""
+
+_LOG_FILES: Final = "_delta_log/[0-9]*"
+_COMMIT: Final = re.compile(r"(\d{20})\.json")
+_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
+"""A file of a checkpoint of the table's log, with how many there are of it if there are several."""
+
+_AT_ONCE: Final = 100
+"""So many older commits are read at once."""
+_ACTIONS: Final = "txn STRUCT<appId: STRING, version: BIGINT>, commitInfo STRUCT<userMetadata: STRING>"
+_MAKING_TRIES: Final = 8
+_MAKING_PAUSE_S: Final = 0.1
+_LONGEST_MAKING_PAUSE_S: Final = 2.0
+_CONFLICT: Final = re.compile(r"DELTA_(CONCURRENT|METADATA_CHANGED|PROTOCOL_CHANGED|METADATA_MISMATCH_CONCURRENT)|Concurrent\w*Exception")
+"""What Delta says when another writer was quicker."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableMark:
+    """What a table has of a writer: the number of its newest commit, and what that says of itself."""
+
+    number: int
+    said: dict[str, Any] = field(default_factory=dict)
+    """What the writer wrote into the history of the table; empty: the table does not have it any more."""
+
+
+def read_mark(spark: "SparkSession", path: str, writer_id: str) -> TableMark | None:
+    """Return the mark of a writer in a table, from its log as Delta's protocol has it: the newest checkpoint, and the commits after it.
+
+    What the commit of the mark was, no checkpoint says: it is looked for in older commits as well. Of one that Delta has removed after
+    the time that it keeps commits (`delta.logRetentionDuration`, 30 days), it is a batch that was written.
+    """
+    files = [row.path for row in spark.read.format("binaryFile").load(f"{path}/{_LOG_FILES}").select("path").collect()]
+    checkpoint, newer, older = files_to_read(files)
+    texts = _texts_of(spark, newer, writer_id)
+    number = max([*_numbers_in(spark, checkpoint, writer_id), *texts], default=-1)
+    if number < 0:
+        return None
+    while number not in texts and older:
+        texts, older = _texts_of(spark, older[:_AT_ONCE], writer_id), older[_AT_ONCE:]
+    return TableMark(number, json.loads(texts.get(number) or "{}"))
+
+
+def _numbers_in(spark: "SparkSession", checkpoint: list[str], writer_id: str) -> list[int]:
+    """Return the number of a writer that a checkpoint of the log has, if it has any."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    reader, found = spark.read.schema(_ACTIONS), []
+    for read, suffix in ((reader.parquet, ".parquet"), (lambda *paths: reader.json(list(paths)), ".json")):
+        if paths := [file for file in checkpoint if file.endswith(suffix)]:
+            found += read(*paths).where(f.col("txn.appId") == writer_id).select("txn.version").collect()
+    return [row.version for row in found]
+
+
+def _texts_of(spark: "SparkSession", commits: list[str], writer_id: str) -> dict[int, str]:
+    """Return what commits of a writer say of themselves, by their numbers."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    if not commits:
+        return {}
+    is_mine = f.col("txn.appId") == writer_id
+    actions = spark.read.schema(_ACTIONS).json(commits).where(is_mine | f.col("commitInfo.userMetadata").isNotNull())
+    rows = actions.select("_metadata.file_name", "txn.version", "commitInfo.userMetadata").collect()
+    texts = {row.file_name: row.userMetadata for row in rows if row.userMetadata is not None}
+    return {row.version: texts.get(row.file_name, "") for row in rows if row.version is not None}
+
+
+def files_to_read(files: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+    """Return the files of the newest checkpoint that is whole, those of the commits after it, and those up to it, the newest first."""
+    commits: dict[int, str] = {}
+    checkpoints: dict[tuple[int, int], list[str]] = {}
+    for file in files:
+        name = file.rpartition("/")[2]
+        if found := _COMMIT.fullmatch(name):
+            commits[int(found[1])] = file
+        elif found := _CHECKPOINT.fullmatch(name):
+            checkpoints.setdefault((int(found[1]), int(found[2] or 0)), []).append(file)
+    whole = [(version, count) for (version, count), parts in checkpoints.items() if len(parts) >= count]
+    newest = max(whole, default=(-1, 0))
+    newer = [commits[version] for version in sorted(commits) if version > newest[0]]
+    older = [commits[version] for version in sorted(commits, reverse=True) if version <= newest[0]]
+    return checkpoints.get(newest, []), newer, older
+
+
+def quoted_table(path: str) -> str:
+    """Return a table as SQL names it."""
+    return f"delta.`{path}`"
+
+
+def is_conflict(error: Exception) -> bool:
+    """Tell whether another writer was quicker."""
+    return _CONFLICT.search(str(error)) is not None
+
+
+def make_table(rows: "DataFrame", path: str, partition_by: Sequence[str], keys: Sequence[str] = ()) -> None:
+    """Make the table of a sink where there is none, and check one that is there; what Delta raises passes through.
+
+    Args:
+        rows: those that are to be written.
+        path: of the table.
+        partition_by: the columns by which it is partitioned; empty: by none where it is made, else by any.
+        keys: the columns by which rows are merged.
+
+    Raises:
+        TableUnusable: this Spark has no Delta, or the rows do not fit the table.
+
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    spark, pauses = rows.sparkSession, Backoff(_MAKING_PAUSE_S, _LONGEST_MAKING_PAUSE_S)
+    if DELTA_EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        raise TableUnusable(
+            "the sink is a table of Delta, and the Spark that runs this task has none: set 'spark.tables: delta' where TaskExecutors are "
+            "configured, stop all of this host, and start them again ten seconds later, when the Spark that they share has ended; a server "
+            "of spark.remote needs the jars and settings of docs/tables.md"
+        )
+    columns = {name.lower() for name in rows.columns}
+    for key, named in (("partition_by", partition_by), ("keys", keys)):
+        if missing := [name for name in named if name.lower() not in columns]:
+            raise TableUnusable(f"{key} of the sink names column '{missing[0]}', which the rows do not have: {', '.join(rows.columns)}")
+    nothing = spark.createDataFrame([], rows.schema).write.format("delta").mode("ignore")
+    if partition_by:
+        nothing = nothing.partitionBy(*partition_by)
+    for remaining in reversed(range(_MAKING_TRIES)):
+        try:
+            nothing.save(path)
+            break
+        except PySparkException as error:
+            if not remaining or not is_conflict(error):  # Another subtask makes it at this moment.
+                raise
+            time.sleep(pauses.next())
+    table = {field.name.lower(): field for field in spark.read.format("delta").load(path).schema.fields}
+    have = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    problems = [f"the table has no column '{name}'" for name in have if name.lower() not in table]
+    problems += [
+        f"column '{name}' is {kind}, and {there} in the table"
+        for name, kind in have.items()
+        if name.lower() in table and kind.lower() != (there := table[name.lower()].dataType.simpleString()).lower()
+    ]
+    detail = spark.sql(f"DESCRIBE DETAIL {quoted_table(path)}").first()
+    partitioned_by = list(detail.partitionColumns) if detail is not None else []
+    if partition_by and list(partition_by) != partitioned_by:
+        problems.append(f"partition_by names {', '.join(partition_by)}, and the table has {', '.join(partitioned_by) or 'no partitions'}")
+    problems += [
+        f"the table is partitioned by '{name}', and the rows do not have it" for name in partitioned_by if name.lower() not in columns
+    ]
+    if problems:
+        raise TableUnusable(f"the rows do not fit the table {path}: {'; '.join(problems[:3])}")
