@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.model.attempts import AttemptId, AttemptRecord, HasAttemptId, OutputLocation
-from eventflink.model.job_graph import JobGraph, JobParameter, JobVertex, StreamDefinition
+from eventflink.model.job_graph import JobGraph, JobParameter, JobVertex, StreamDefinition, StreamSink
 from eventflink.model.spark_pools import SparkPool
 from eventflink.model.statuses import Role, SavepointMode, ShipStrategy, TaskFile, TaskManagerFile, TaskType
 
@@ -119,6 +119,8 @@ class TaskDeployment(AttemptRecord):
     earlier_attempts: tuple[EarlierAttempt, ...] = ()
     """The attempt before it, and those before that whose instances were lost; their Spark sessions are released before this one opens
     its own."""
+    sink: StreamSink | None = None
+    """As in the JobVertex."""
 
 
 def describe_task(
@@ -138,6 +140,7 @@ def describe_task(
         inputs=inputs,
         outputs=outputs,
         code_archives=graph.code_archives,
+        sink=vertex.sink,
         job_parameters=tuple(
             [JobParameter(name=each.name, parameter_type=each.parameter_type, value=each.value) for each in graph.parameters]
         ),

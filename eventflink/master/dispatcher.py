@@ -213,8 +213,8 @@ class Dispatcher:
         if strategy.strategy_type is RestartStrategyType.CLUSTER_DEFAULT:
             strategy = (settings.stream_restart_strategy if has_stream else None) or settings.restart_strategy
         scheduler = graph.scheduler
-        if scheduler is SchedulerType.CLUSTER_DEFAULT:  # The state of a stream is kept by subtask: its parallelism stays.
-            scheduler = SchedulerType.DEFAULT if has_stream else adaptive.scheduler
+        if scheduler is SchedulerType.CLUSTER_DEFAULT:
+            scheduler = SchedulerType.DEFAULT if any(vertex.keeps_parallelism for vertex in graph.vertices) else adaptive.scheduler
         return [
             JobSubmitted(job_id, digest, actor, graph, rerun_of, scheduled),
             *([JobReuseDecided(job_id, reuse)] if reuse else []),

@@ -96,9 +96,14 @@ def _find_fault(job: JobMaster, command: RescaleJob) -> tuple[str, str] | None:
     if vertex is None:
         return "UnknownVertex", f"vertex not found: '{command.vertex_id[:MAX_ID_LENGTH]}' in job '{job.job_id}'"
     graph = job.execution_graph
-    if any(graph.vertices[name].vertex.stream is not None for name in graph.forward_group(command.vertex_id)):
-        what = "is a stream" if vertex.vertex.stream is not None else "is bound by forward edges to a stream"
-        return "StreamVertex", f"vertex '{command.vertex_id}' {what}, whose state is kept by subtask: its parallelism stays"
+    bound = [each for name in graph.forward_group(command.vertex_id) if (each := graph.vertices[name].vertex).keeps_parallelism]
+    if bound:
+        keeper = vertex.vertex if vertex.vertex.keeps_parallelism else bound[0]
+        code, what, kind, why = "StreamVertex", "is a stream", "a stream", "whose state is kept by subtask"
+        if keeper.sink is not None:
+            code, what, kind, why = "SinkVertex", "has a sink", "a vertex with a sink", "to which each subtask writes its part once"
+        what = what if keeper is vertex.vertex else f"is bound by forward edges to {kind}"
+        return code, f"vertex '{command.vertex_id}' {what}, {why}: its parallelism stays"
     return _find_fault_of_vertex(job, vertex, command.parallelism)
 
 

@@ -97,6 +97,7 @@ _CANNOT_HEAL: Final = frozenset(
         "ModuleNotFoundError",
         "ParametersUnusable",
         "ParseException",
+        "SinkTaken",
         "SyntaxError",
         "UnknownFunction",
         "WorkingDirectoryUnfit",

@@ -99,7 +99,7 @@ class StreamSource:
 
 @dataclass(slots=True, kw_only=True)
 class StreamSink:
-    """Where a stream writes."""
+    """Where a stream writes, or a batch task."""
 
     name: str = ""
     """Of the output that goes there; empty: it is the only one."""
@@ -199,6 +199,13 @@ class JobVertex:
     """For how long an attempt of its may run, in milliseconds; null: for as long as it takes."""
     retries: tuple[RetryRule, ...] = ()
     """What follows a failed attempt; the first rule that names the failure counts."""
+    sink: StreamSink | None = None
+    """The table that the rows of its batch task go to; null: they are published."""
+
+    @property
+    def keeps_parallelism(self) -> bool:
+        """Whether its parallelism stays: what a subtask has written, as a stream or to a sink, was its part of so many."""
+        return self.stream is not None or self.sink is not None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError, model_validator
 
 from eventflink.model.avro_schema import Directory, with_schema_files
+from eventflink.model.batch_sink_document import BatchSinkDocument
 from eventflink.model.chaining import chain_streams
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_faults import describe_faults, describe_value, place_in
@@ -79,6 +80,7 @@ from eventflink.model.stream_document import (
     StreamDocument,
     check_one_statement,
     check_parameters,
+    end_document,
     late_rows_document,
     stream_document,
 )
@@ -149,6 +151,8 @@ class VertexDocument(BaseModel):
     """For how long each of its attempts may run."""
     retries: Retries = Field(default_factory=list)
     """What follows a failed attempt; a number is how many further attempts there are, of whatever it failed."""
+    sink: BatchSinkDocument | None = None
+    """The table that the rows of a batch task go to."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -165,6 +169,10 @@ class VertexDocument(BaseModel):
             check_one_statement(self.sql or "")
             if len({_input_key(self, name) for name in self.stream.sources}) < len(self.stream.sources):
                 raise ValueError("stream.sources: two are views of one name in SQL, where upper and lower case are one")
+            if self.sink is not None:
+                raise ValueError("sink: it is for a batch task, and the vertex is a stream, whose sink stands under 'stream'")
+        if self.sink is not None and (fault := self.sink.find_parallelism_fault(self.parallelism)):
+            raise ValueError(f"sink.{fault}")
         return self
 
     def to_record(self) -> JobVertex:
@@ -181,6 +189,7 @@ class VertexDocument(BaseModel):
             stream=self.stream.to_record() if self.stream is not None else None,
             time_limit_ms=self.time_limit,
             retries=tuple([rule.to_record() for rule in self.retries]),
+            sink=self.sink.to_record() if self.sink is not None else None,
         )
 
 
@@ -410,6 +419,7 @@ def _check_graph(graph: JobGraphDocument) -> None:
     _check_parameters(graph)
     _check_hash_keys(graph)
     _check_streams(graph, vertices)
+    _check_sinks(graph)
     _check_time_limits(graph)
     if cycle := _find_cycle(graph):
         raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
@@ -460,6 +470,16 @@ def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocumen
         raise ValueError(f"'keep' is for batch jobs, and '{min(streams)}' is a stream")
     if graph.restore is not None and not streams:
         raise ValueError("'restore' is for streams, and the graph has no streams")
+
+
+def _check_sinks(graph: JobGraphDocument) -> None:
+    """Check that what a subtask writes to a sink stays its part of the rows."""
+    for vertex in graph.vertices:
+        if vertex.sink is not None and graph.scheduler == "adaptive":
+            raise ValueError(
+                f"scheduler: adaptive changes the parallelism of vertices, and each subtask of '{vertex.id}' writes its part to a sink "
+                "once: take default"
+            )
 
 
 def _check_time_limits(graph: JobGraphDocument) -> None:
@@ -852,6 +872,11 @@ def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
         written["time_limit"] = duration_text(vertex.time_limit_ms)
     if vertex.retries:
         written["retries"] = [retry_document(rule) for rule in vertex.retries]
+    if vertex.sink is not None:
+        try:
+            written["sink"] = end_document(vertex.sink)
+        except ValueError as error:
+            raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': sink: {error}") from error
     return written
 
 

@@ -572,7 +572,7 @@ def stream_document(stream: StreamDefinition) -> dict[str, Any]:
 
     """
     return {
-        "sources": {source.name: _end_document(source) for source in stream.sources},
+        "sources": {source.name: end_document(source) for source in stream.sources},
         **_sinks_document(stream.sinks),
         "trigger": _trigger_document(stream),
         "output_mode": stream.output_mode.lower(),
@@ -600,16 +600,16 @@ def _sinks_document(sinks: tuple[StreamSink, ...]) -> dict[str, Any]:
     if not sinks:
         return {}
     if len(sinks) == 1 and not sinks[0].name:
-        return {"sink": _end_document(sinks[0])}
+        return {"sink": end_document(sinks[0])}
     if len({sink.name for sink in sinks}) < len(sinks):
         raise ValueError("two sinks have the same name")
-    return {"sinks": {sink.name: _end_document(sink) for sink in sinks}}
+    return {"sinks": {sink.name: end_document(sink) for sink in sinks}}
 
 
 _SHARED: Final[tuple[str, ...]] = ("event_time", "watermark_delay_ms", "late_rows", "registry")
 
 
-def _end_document(end: StreamSource | StreamSink) -> dict[str, Any]:
+def end_document(end: StreamSource | StreamSink) -> dict[str, Any]:
     """Return the document of a source or a sink."""
     options = _object_of(end.options_json, "options_json")
     shared = {key: options.pop(key) for key in _SHARED if key in options}
@@ -641,9 +641,9 @@ def _object_of(text: str, what: str) -> dict[str, Any]:
 
 def source_document(source: StreamSource) -> StreamSourceDocument:
     """Return what a source was told, with its defaults."""
-    return StreamSourceDocument.model_validate(_end_document(source))
+    return StreamSourceDocument.model_validate(end_document(source))
 
 
 def sink_document(sink: StreamSink) -> StreamSinkDocument:
     """Return what a sink was told, with its defaults."""
-    return StreamSinkDocument.model_validate(_end_document(sink))
+    return StreamSinkDocument.model_validate(end_document(sink))

@@ -35,6 +35,10 @@ class SinkFenced(Exception):
     """A newer attempt of the same subtask writes to the sink: this one must not any more."""
 
 
+class SinkTaken(Exception):
+    """Another job of the same id has written to the sink what this one was to write: no attempt of it can."""
+
+
 class SinkUnavailable(Exception):
     """The sink did not take a batch, or did not say so in time; the next attempt finds out which."""
 

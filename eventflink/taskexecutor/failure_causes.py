@@ -18,7 +18,7 @@ from eventflink.model.failure_types import DISK_FULL, HOST_TOO_SLOW, SPARK_LOST
 from eventflink.model.stack_traces import cut_stack_trace
 from eventflink.processes.disk import FAULTS as DISK_FAULTS
 from eventflink.streams import failures
-from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.failures import SinkFenced, SinkTaken, SinkUnavailable, StreamUnusable
 from eventflink.taskexecutor.secret_masks import masked
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 from eventflink.taskexecutor.task_files import UnusableName
@@ -83,7 +83,10 @@ class OutputUnusable(TaskUnusable):
     """A task returned something that is not an output, or did not return one that another vertex reads."""
 
 
-_EXPLAINED: Final = (TaskUnusable, InputUnusable, StreamUnusable, UnusableName, SparkUnavailable, BlobError, StoreFailed)
+_EXPLAINED: Final = (
+    *(TaskUnusable, InputUnusable, UnusableName, SparkUnavailable, BlobError, StoreFailed),
+    *(StreamUnusable, SinkFenced, SinkTaken, SinkUnavailable),
+)
 """Errors whose message says it all: they are raised by this platform about the task, not by the task."""
 
 

@@ -1,16 +1,25 @@
-"""What a task that has finished read and wrote, counted from what was published: the rows and the bytes of outputs.
+"""What a task that has finished read and wrote, counted from what was published: the rows and the bytes of outputs, and of a sink.
 
 Rows are counted where they are whole: an edge that deals the rows of each writer out to several subtasks has Spark filter them, and how
 many each of these got is known to nobody. What is not known is said to be so.
 """
 
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.model.attempts import UNKNOWN_COUNT, IOMetrics, OutputLocation
 from eventflink.model.statuses import ShipStrategy
 
 _WHOLE = (ShipStrategy.FORWARD, ShipStrategy.BROADCAST)
+
+
+@dataclass(frozen=True, slots=True)
+class TableCommit:
+    """What a commit wrote to a table; -1: it is not known any more."""
+
+    rows: int = UNKNOWN_COUNT
+    size_bytes: int = UNKNOWN_COUNT
 
 
 def io_metrics_of(deployment: TaskDeployment, opened: Collection[str], outputs: Iterable[OutputLocation]) -> IOMetrics:
@@ -32,3 +41,12 @@ def _sizes(outputs: Iterable[OutputLocation] | None) -> tuple[int, int]:
         return UNKNOWN_COUNT, UNKNOWN_COUNT
     sizes = [(each.rows, each.size_bytes) for each in outputs]
     return sum(rows for rows, _ in sizes), sum(size_bytes for _, size_bytes in sizes)
+
+
+def with_commit(io: IOMetrics, commit: TableCommit) -> IOMetrics:
+    """Return the counts of a subtask that has written to a table besides."""
+    return replace(io, write_records=_plus(io.write_records, commit.rows), write_bytes=_plus(io.write_bytes, commit.size_bytes))
+
+
+def _plus(one: int, other: int) -> int:
+    return UNKNOWN_COUNT if UNKNOWN_COUNT in (one, other) else one + other

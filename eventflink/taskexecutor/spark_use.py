@@ -38,6 +38,7 @@ class SparkUse:
 
 def code_of(deployment: TaskDeployment) -> Code | None:
     """Return on which code it depends whether the task uses Spark; None: on none, its definition says so."""
-    if deployment.task_type is TaskType.SQL or deployment.stream is not None or deployment.inputs or deployment.outputs:
+    is_declared = deployment.stream is not None or deployment.sink is not None or deployment.inputs or deployment.outputs
+    if deployment.task_type is TaskType.SQL or is_declared:
         return None
     return tuple(deployment.code_archives), deployment.task

@@ -16,17 +16,17 @@ from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.published import OutputNotWhole, write_file_list
-from eventflink.jobs.shipping import HashInput, HashInputs, Share, read_share
+from eventflink.jobs.shipping import HashInput, HashInputs, Share, read_parquet, read_share
 from eventflink.jobs.stored_files import StoreFailed, say_refused
 from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
-from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator
+from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, StreamSink
 from eventflink.model.job_parameters import Value, values_of
 from eventflink.model.places import Place
 from eventflink.model.sql_script import statements_of
 from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable, text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
-from eventflink.taskexecutor.io_metrics import io_metrics_of
+from eventflink.taskexecutor.io_metrics import TableCommit, io_metrics_of, with_commit
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
 from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized, spark_session_of
 from eventflink.taskexecutor.seen_by_spark import check_seen_by_spark
@@ -103,9 +103,8 @@ def run_task(
     if stream is not None:
         stream.prepare(context.spark)
     if deployment.task_type is TaskType.SQL:
-        compute: Callable[[], Any] = partial(
-            _run_sql, deployment.task, context, hash_inputs, has_output=DEFAULT_OUTPUT in deployment.outputs
-        )
+        has_output = DEFAULT_OUTPUT in deployment.outputs or deployment.sink is not None
+        compute: Callable[[], Any] = partial(_run_sql, deployment.task, context, hash_inputs, has_output=has_output)
     else:
         compute = partial(resolve_task(deployment.task), context)
         if stream is not None:
@@ -115,10 +114,13 @@ def run_task(
         stream.run(partial(_compute_stream, stream, compute, deployment, context, secrets, accumulators), later_orders)
         outputs, io = tuple[OutputLocation, ...](), IOMetrics(read_records=stream.rows_read)
     else:
-        outputs = _publish(_outputs_of(compute(), deployment), attempt, settings)
+        returned = _outputs_of(compute(), deployment)
+        outputs = _publish(_published_of(returned, deployment), attempt, settings)
         hash_inputs.check_zone()
         opened.check_again()
         io = io_metrics_of(deployment, {each.input_name for each in opened.inputs}, outputs)
+        if deployment.sink is not None:  # The last of all, since it stays: what fails before it leaves nothing behind.
+            io = with_commit(io, _write_to_sink(returned[DEFAULT_OUTPUT], deployment.sink, outputs, attempt, settings))
     spark.close()
     return Finished(outputs, spark.is_used, io, accumulators.report())
 
@@ -301,12 +303,32 @@ def _outputs_of(returned: object, deployment: TaskDeployment) -> dict[str, "Data
     for name, rows in outputs.items():
         _check_output(name, rows)
     missing = [name for name in deployment.outputs if name not in outputs]
+    if not missing and deployment.sink is not None and DEFAULT_OUTPUT not in outputs:
+        told = ", ".join(map(repr, outputs)) or "none"
+        raise OutputUnusable(f"it did not return the output '{DEFAULT_OUTPUT}', which goes to its sink; it returned {told}")
     if missing:
         raise OutputUnusable(
             f"it did not return the output{'s' if len(missing) > 1 else ''} {', '.join(map(repr, missing))}, which another vertex reads; "
             f"it returned {', '.join(map(repr, outputs)) or 'none'}"
         )
     return outputs
+
+
+def _published_of(returned: Mapping[str, "DataFrame"], deployment: TaskDeployment) -> dict[str, "DataFrame"]:
+    """Return what of it is published: what goes to a sink is only where another vertex reads it."""
+    to_sink = {DEFAULT_OUTPUT} if deployment.sink is not None else set[str]()
+    return {name: rows for name, rows in returned.items() if name not in to_sink or name in deployment.outputs}
+
+
+def _write_to_sink(
+    rows: "DataFrame", sink: StreamSink, outputs: Iterable[OutputLocation], attempt: AttemptId, settings: ForkServerSettings
+) -> TableCommit:
+    """Write rows to the sink of a vertex; where they are published, from there: their readers and the table have the same."""
+    from eventflink.taskexecutor.table_sink import write_to_table  # noqa: PLC0415 - it loads the model of documents, which few tasks need
+
+    if published := [each.location for each in outputs if each.output == DEFAULT_OUTPUT]:
+        rows = read_parquet(rows.sparkSession, published)
+    return write_to_table(rows, sink, settings.cluster_id, attempt)
 
 
 def _check_output(name: object, rows: object) -> None:

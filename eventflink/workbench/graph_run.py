@@ -284,7 +284,11 @@ class _Bench:
 
     def _run_subtask(self, vertex: JobVertex, index: int) -> Finished:
         attempt = AttemptId(self._run.job_id, vertex.vertex_id, index, 1)
-        order = LaunchTask(deployment_of(self._graph, vertex, attempt, self._written, self._archives), str(uuid.uuid4()), "")
+        told = deployment_of(self._graph, vertex, attempt, self._written, self._archives)
+        if self._withheld is not None and (sink := told.sink) is not None:  # Its rows are kept, as those of any other vertex are.
+            told.sink = None
+            self._withheld.tell(f"sink {sink.stream_format.lower()} to {sink.location}")
+        order = LaunchTask(told, str(uuid.uuid4()), "")
         opened = OpenedInputs()
         try:
             with _own_modules(self._members):

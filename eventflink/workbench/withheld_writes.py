@@ -116,7 +116,8 @@ class WithheldWrites:
         client.to_table = catalog_to_table
         client.clone = clone_watched
 
-    def _tell(self, what: str) -> None:
+    def tell(self, what: str) -> None:
+        """Note what was not written, without secrets."""
         self.told.append(masked(what))
 
     def _instead_of(self, command: Any, client: Any) -> Any:
@@ -126,7 +127,7 @@ class WithheldWrites:
         if kind == "sql_command":
             return self._instead_of_statement(command, client)
         if kind == "ml_command" and command.ml_command.HasField("write"):
-            self._tell(f"model to {command.ml_command.write.path}")
+            self.tell(f"model to {command.ml_command.write.path}")
             return _statement(command, _NO_ROWS)
         if kind == "write_stream_operation_start":
             raise SinksNeeded("a batch task starts a stream, which would write")
@@ -137,14 +138,14 @@ class WithheldWrites:
     def _instead_of_write(self, command: Any, kind: str) -> Any:
         write = getattr(command, kind)
         if kind == "merge_into_table_command":
-            self._tell(f"merge into {write.target_table_name}")
+            self.tell(f"merge into {write.target_table_name}")
             return _nowhere(command, write.source_table_plan)
         if kind == "write_operation_v2":
-            self._tell(f"table {write.table_name}")
+            self.tell(f"table {write.table_name}")
         elif write.path.startswith(self._own) or write.source == _NOWHERE:
             return command
         else:
-            self._tell(f"{write.source or 'parquet'} to {write.path or write.table.table_name or _options_of(write)}")
+            self.tell(f"{write.source or 'parquet'} to {write.path or write.table.table_name or _options_of(write)}")
         return _nowhere(command, write.input)
 
     def _instead_of_statement(self, command: Any, client: Any) -> Any:
@@ -158,7 +159,7 @@ class WithheldWrites:
             return command
         # An invalid statement fails here too; whether its table exists is not checked.
         client.execute_command(_explaining(command))
-        self._tell(f"SQL: {' '.join(masked(statement).split())[:_SHOWN]}")
+        self.tell(f"SQL: {' '.join(masked(statement).split())[:_SHOWN]}")
         return _statement(command, _NO_ROWS)
 
     def _instead_of_catalog(self, root: Any, client: Any) -> Any:
@@ -171,7 +172,7 @@ class WithheldWrites:
         name = next((str(value) for _, value in request.ListFields()), "")
         if kind == "drop_view" and _is_temporary(name, client):
             return root
-        self._tell(f"{kind.replace('_', ' ')} {name}")
+        self.tell(f"{kind.replace('_', ' ')} {name}")
         instead = type(root)()
         instead.catalog.current_database.SetInParent()
         return instead

@@ -423,17 +423,19 @@ def test_what_is_fed_all_the_time_is_in_the_table_once_though_two_jobs_stop_in_t
     cancel(cluster, job_id)
 
 
-def test_a_batch_job_appends_once_by_a_mark_of_its_own_and_a_stream_reads_what_is_appended(cluster: RunningCluster, tmp_path: Path) -> None:
+def test_subtasks_of_a_batch_job_that_die_after_their_commits_have_appended_once_and_a_stream_reads_that(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
     table, copied = tmp_path / "table", tmp_path / "copied"
     archive = cluster.user_code(Path(table_tasks.__file__))
-    making = {"id": "make", "sql": f"CREATE TABLE delta.`{table}` (number BIGINT) USING delta"}
-    appending = {"id": "append", "python": "table_tasks:append_once", "parallelism": 2, "parameters": {"table": str(table)}}
+    sink = {"table": {"path": str(table)}, "format": "delta"}
+    appending = {"id": "append", "python": "table_tasks:numbers_of_its_own", "parallelism": 2, "sink": sink}
     strategy = {"type": "fixed-delay", "attempts": 10, "delay_ms": 100}
-    made = cluster.submit(cluster.graph(making))
-    cluster.wait_for_status(made, JobStatus.FINISHED, TIMEOUT_S)
     job_id = cluster.submit(cluster.graph(appending, restart_strategy=strategy, code_archives=[archive]))
     cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
-    assert [subtask.attempt for subtask in cluster.job(job_id).execution_graph.subtasks()] == [2, 2]
+    subtasks = list(cluster.job(job_id).execution_graph.subtasks())
+    assert [(subtask.attempt, subtask.outputs) for subtask in subtasks] == [(2, ()), (2, ())]
+    assert [subtask.execution.io.write_records for subtask in subtasks if subtask.execution and subtask.execution.io] == [100, 100]
     assert numbers_of(table) == list(range(200))
     stream = {
         "sources": {"source": {"python": "table_tasks:from_table"}},
@@ -444,7 +446,10 @@ def test_a_batch_job_appends_once_by_a_mark_of_its_own_and_a_stream_reads_what_i
     reading = cluster.submit(cluster.graph({"id": "stream", "sql": "SELECT number FROM source", "stream": stream}, code_archives=[archive]))
     cluster.wait_for_status(reading, JobStatus.FINISHED, TIMEOUT_S)
     assert numbers_of(copied) == list(range(200))
-    at = f"SELECT count(*) AS rows FROM delta.`{table}` VERSION AS OF 1"
-    counting = cluster.submit(cluster.graph({"id": "count", "sql": at}))
-    [counted] = cluster.wait_for_status(counting, JobStatus.FINISHED, TIMEOUT_S).execution_graph.subtasks()
+    at = f"SELECT number FROM delta.`{table}` VERSION AS OF 1"
+    older = {"id": "older", "sql": at, "sink": {"table": {"path": str(copied), "mode": "overwrite"}, "format": "delta"}}
+    count = {"id": "count", "sql": "SELECT count(*) AS rows FROM older"}
+    counting = cluster.submit(cluster.graph(older, count, edges=[{"from": "older", "to": "count"}]))
+    *_, counted = cluster.wait_for_status(counting, JobStatus.FINISHED, TIMEOUT_S).execution_graph.subtasks()
     assert read_result(counted.outputs, 10).to_pylist() == [{"rows": 100}]
+    assert len(numbers_of(copied)) == 100

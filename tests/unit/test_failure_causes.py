@@ -119,6 +119,7 @@ OF_WHO_WRITES_JOBS = {
     "OutputUnusable",
     "ParametersUnusable",
     "SavepointUnusable",
+    "SinkTaken",
     "StreamUnusable",
     "TableUnusable",
     "TaskProcessExited",

@@ -33,17 +33,19 @@ def _print(session: Session, graph: JobGraph) -> None:
     tasks = sum(vertex.parallelism for vertex in graph.vertices)
     session.out.print(Text(f"{graph.name}: vertices {len(graph.vertices)}, tasks {tasks}, digest {graph_digest(graph)[:12]}"))
     table = Table()
-    for heading in ("vertex", "runs", "parallelism", "reads", "each slot has"):
+    for heading in ("vertex", "runs", "parallelism", "reads", "writes", "each slot has"):
         table.add_column(heading, justify="right" if heading == "parallelism" else "left")
     for vertex in graph.vertices:
         reads = [_describe_edge(edge) for edge in graph.edges if edge.target == vertex.vertex_id]
         reads += [f"{source.name} ({source.connector.lower()})" for source in vertex.stream.sources] if vertex.stream else []
+        sinks = [*(vertex.stream.sinks if vertex.stream else ()), *([vertex.sink] if vertex.sink else [])]
         task = vertex.task if vertex.task_type == "PYTHON" else f"SQL: {vertex.task.strip().splitlines()[0]}"
         table.add_row(
             Text(name_of(vertex)),
             Text(task),
             str(vertex.parallelism),
             Text(", ".join(reads)),
+            Text(", ".join(f"{sink.location} ({sink.connector.lower()})" for sink in sinks)),
             Text(str(vertex.resources) if vertex.resources else ""),
         )
     session.out.print(table)

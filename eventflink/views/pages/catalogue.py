@@ -1,7 +1,7 @@
 """The page of what jobs read and write: each place with its writers and its readers, as of their newest runs.
 
-Streams say in their graphs which topics and directories they read and write; of a batch job the results are known, and nothing of what its
-SQL names besides. Jobs of one name are runs of one job.
+Streams say in their graphs which topics and directories they read and write; of a batch job the results and the sinks are known, and
+nothing of what its SQL names besides. Jobs of one name are runs of one job.
 """
 
 import json
@@ -121,6 +121,8 @@ def _writes(job: JobMaster, vertex: ExecutionVertex, read: Collection[tuple[str,
     for sink in stream.sinks if stream is not None else ():
         if sink.connector not in _NOT_A_PLACE:
             yield _place_of(job, sink), _written_by_stream(job, vertex, sink.name)
+    if vertex.vertex.sink is not None:
+        yield _place_of(job, vertex.vertex.sink), _written_by_batch(vertex)
     outputs = dict.fromkeys(output.output for subtask in vertex.subtasks for output in subtask.outputs)
     for name in outputs:
         if (vertex_id, name) in read:
@@ -128,6 +130,16 @@ def _writes(job: JobMaster, vertex: ExecutionVertex, read: Collection[tuple[str,
         location = f"{job.execution_graph.graph.name}/{vertex_id}" + (f".{name}" if name != DEFAULT_OUTPUT else "")
         rows = sum_of_known(output.rows for subtask in vertex.subtasks for output in subtask.outputs if output.output == name)
         yield (RESULT, location, ""), (rows, iso_time(job.ended_at_ms))
+
+
+def _written_by_batch(vertex: ExecutionVertex) -> Written:
+    """Return what the newest attempts have written to the sink, once all have ended: rows, where they left no outputs besides."""
+    executions = [subtask.execution for subtask in vertex.subtasks if subtask.execution is not None and subtask.execution.io is not None]
+    if len(executions) < vertex.parallelism:
+        return None, None
+    is_alone = not any(subtask.outputs for subtask in vertex.subtasks)
+    rows = sum_of_known(each.io.write_records for each in executions if each.io is not None) if is_alone else None
+    return rows, iso_time(max(each.ended_at_ms for each in executions))
 
 
 def _written_by_stream(job: JobMaster, vertex: ExecutionVertex, name: str) -> Written:

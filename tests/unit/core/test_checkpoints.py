@@ -37,6 +37,7 @@ from tests.support.cluster import (
     state_report,
     stream,
     stream_start,
+    tasks,
     vertex,
 )
 
@@ -614,6 +615,20 @@ def test_a_vertex_is_not_rescaled_that_a_forward_edge_binds_to_a_stream(cluster:
     [reply] = replies(cluster.rescale("a", 2))
     assert isinstance(reply.payload, e.RequestRejected)
     assert reply.payload.message.startswith("vertex 'a' is bound by forward edges to a stream")
+
+
+def test_a_vertex_with_a_sink_keeps_its_parallelism_since_each_subtask_has_written_a_part() -> None:
+    cluster = ScriptedCluster(MasterSettings(adaptive=AdaptiveSettings(SchedulerType.ADAPTIVE)))
+    cluster.register()
+    sink = {"table": {"path": "/data/sales"}, "format": "delta"}
+    [deployment] = tasks(cluster.submit(graph(vertex("a") | {"sink": sink})))
+    assert deployment.sink is not None
+    assert (deployment.sink.location, cluster.job("job").scheduler) == ("/data/sales", SchedulerType.DEFAULT)
+    [reply] = replies(cluster.rescale("a", 2))
+    assert isinstance(reply.payload, e.RequestRejected)
+    assert reply.payload.code == "SinkVertex"
+    says = "vertex 'a' has a sink, to which each subtask writes its part once: its parallelism stays"
+    assert reply.payload.message == says
 
 
 # -- events that do not fit ----------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from eventflink.model.batch_sink_document import batch_table_of
 from eventflink.model.document_fields import canonical_json
 from eventflink.model.job_about import has_labels
 from eventflink.model.job_graph import JobEdge, JobVertex, RestartStrategy
@@ -464,6 +465,61 @@ def test_a_table_that_is_written_says_the_same_as_a_document_and_as_a_record(pat
     [record] = graph.vertices[0].stream.sinks
     assert (record.connector, record.location, record.stream_format) == (StreamConnector.TABLE, path, StreamFormat.DELTA)
     assert sink_document(record).model_dump(exclude_none=True) == sink
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "table"),
+    [
+        (4, {}),
+        (1, {"mode": "overwrite"}),
+        (1, {"mode": "overwrite-partitions", "partition_by": ["day"]}),
+        (1, {"mode": "merge", "keys": ["id", "day"]}),
+    ],
+)
+def test_a_sink_of_a_batch_vertex_says_the_same_as_a_document_and_as_a_record(parallelism: int, table: dict[str, Any]) -> None:
+    sink = {"table": {"path": "/data/sales", **table}, "format": "delta"}
+    graph = parse_job_graph(_graph(vertices=[_vertex(sink=sink, parallelism=parallelism)]), "f")
+    [vertex] = graph.vertices
+    assert check_job_graph(to_document(graph)) == graph
+    assert to_document(graph)["vertices"][0]["sink"] == sink
+    assert vertex.sink is not None
+    assert (vertex.sink.connector, vertex.sink.location, vertex.keeps_parallelism) == (StreamConnector.TABLE, "/data/sales", True)
+    assert batch_table_of(vertex.sink).model_dump(exclude_defaults=True) == sink["table"]
+
+
+@pytest.mark.parametrize(
+    ("sink", "more", "says"),
+    [
+        ({"kafka": {"topic": "t"}, "format": "json"}, {}, ".sink: kafka: it is for streams; the sink of a batch task is a 'table'"),
+        ({"table": {"path": "/x"}}, {}, ".sink.format: it is missing"),
+        ({"table": {"path": "x"}, "format": "delta"}, {}, ".sink.table: invalid path: 'x'; give an absolute path or a URL"),
+        ({"table": {"path": "/x", "mode": "upsert"}, "format": "delta"}, {}, ".sink.table.mode: must be 'append', 'overwrite', "),
+        ({"table": {"path": "/x", "mode": "merge"}, "format": "delta"}, {}, ".sink.table: mode: merge needs 'keys', the columns by"),
+        ({"table": {"path": "/x", "keys": ["a"]}, "format": "delta"}, {}, ".sink.table: 'keys' go with mode: merge, not with append"),
+        (
+            {"table": {"path": "/x", "mode": "overwrite-partitions"}, "format": "delta"},
+            {},
+            ".sink.table: mode: overwrite-partitions needs 'partition_by'",
+        ),
+        (
+            {"table": {"path": "/x", "mode": "overwrite"}, "format": "delta"},
+            {"parallelism": 2},
+            ": sink.table.mode: overwrite is one commit of all rows, and each of 2 subtasks has a part of them: give the vertex ",
+        ),
+    ],
+)
+def test_a_sink_of_a_batch_vertex_that_cannot_be_written_is_refused(sink: dict[str, Any], more: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidJobGraph, match=re.escape(f"f: vertices[0]{says}")):
+        parse_job_graph(_graph(vertices=[_vertex(sink=sink, **more)]), "f")
+
+
+def test_a_sink_of_a_batch_vertex_goes_neither_with_a_stream_nor_with_another_parallelism() -> None:
+    sink = {"table": {"path": "/x"}, "format": "delta"}
+    with pytest.raises(InvalidJobGraph, match="sink: it is for a batch task, and the vertex is a stream, whose sink stands under 'stream'"):
+        parse_job_graph(_graph(vertices=[_stream() | {"sink": sink}]), "f")
+    says = "scheduler: adaptive changes the parallelism of vertices, and each subtask of 'a' writes its part to a sink once: take default"
+    with pytest.raises(InvalidJobGraph, match=says):
+        parse_job_graph(_graph(vertices=[_vertex(sink=sink)], scheduler="adaptive"), "f")
 
 
 STREAM = "f: vertices[0].stream"

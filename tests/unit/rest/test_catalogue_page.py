@@ -8,7 +8,7 @@ import pytest
 from eventflink.documents.catalogue import CataloguePlace
 from eventflink.events.inputs import TaskStateReport
 from eventflink.leadership.fold import Fold
-from eventflink.model.attempts import OutputLocation
+from eventflink.model.attempts import IOMetrics, OutputLocation
 from eventflink.model.statuses import ExecutionState
 from eventflink.model.stream_progress import StreamOutputProgress
 from eventflink.views.pages.catalogue import MAX_USES, catalogue_page
@@ -91,6 +91,23 @@ def test_a_batch_job_has_its_results_and_nothing_between_its_vertices() -> None:
     [writer] = result.written_by
     [output] = cluster.job("job").execution_graph.vertices["b"].subtasks[0].outputs
     assert writer.rows_written == (output.rows if output.rows >= 0 else None)
+    assert writer.at is not None
+
+
+def test_a_table_that_a_batch_job_writes_has_its_rows_and_when_the_last_subtask_had_written() -> None:
+    cluster = ScriptedCluster()
+    cluster.register()
+    sink = {"table": {"path": "/data/sales"}, "format": "delta"}
+    [order] = deployments(cluster.submit(graph(vertex("a") | {"sink": sink})))
+    [(_, table)] = pages(cluster.fold).items()
+    assert [(use.rows_written, use.at) for use in table.written_by] == [(None, None)], "nothing is there yet"
+    finished = reports_of(order, ExecutionState.FINISHED)[-1]
+    assert isinstance(finished, TaskStateReport)
+    cluster.say(replace(finished, outputs=(), io=IOMetrics(write_records=7)))
+    [(place, table)] = pages(cluster.fold).items()
+    assert place == ("TABLE", "/data/sales", None)
+    [writer] = table.written_by
+    assert writer.rows_written == 7
     assert writer.at is not None
 
 

@@ -1,0 +1,134 @@
+"""The sink of a batch task: its rows, and the mark that they were written, are one commit of a table of Delta Lake.
+
+The writer of the mark (`streams/delta_table.py`) is the subtask, whichever attempt writes. The rules it keeps:
+
+- All attempts have one number. So the rows of the first one that commits are there, and those of no other, whether it comes after that
+  one, runs at the same time, or is an old one that nobody waits for any more.
+- The commit is the last thing that a task does before it reports: what it reads, and what it publishes besides, was whole before.
+- An attempt that finds the mark of an earlier one has finished. It never takes another job's mark for its own job's: each commit says
+  which attempt made it, and no attempt runs twice.
+"""
+
+import json
+import logging
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId
+from eventflink.model.batch_sink_document import BatchTableDocument, batch_table_of
+from eventflink.model.job_graph import StreamSink
+from eventflink.streams.delta_table import is_conflict, make_table, quoted_table, read_mark
+from eventflink.streams.failures import SinkFenced, SinkTaken, SinkUnavailable
+from eventflink.taskexecutor.io_metrics import TableCommit
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+logger = logging.getLogger(__name__)
+
+_NUMBER: Final = "1"
+"""That of the only commit of a writer."""
+_RECENT: Final = 20
+"""In so many of the newest commits of a table that of this attempt is looked for, which tells how much it wrote."""
+_MARK_SETTINGS: Final = (
+    "spark.databricks.delta.write.txnAppId",
+    "spark.databricks.delta.write.txnVersion",
+    "spark.databricks.delta.commitInfo.userMetadata",
+)
+"""What a statement is told of the mark by."""
+_ROWS: Final = "eventflink_rows"
+"""The view of the rows that are merged."""
+
+
+def write_to_table(rows: "DataFrame", sink: StreamSink, cluster_id: str, attempt: AttemptId) -> TableCommit:
+    """Write the rows of a subtask, unless an earlier attempt of it has; return what is there of it.
+
+    Raises:
+        TableUnusable: this Spark has no Delta, or the rows do not fit the table.
+        SinkFenced: a newer attempt has written.
+        SinkTaken: another job of the same id has written.
+        SinkUnavailable: others changed what this one replaces.
+
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    table, writer_id = batch_table_of(sink), f"{cluster_id}/{attempt.job_id}/{attempt.vertex_id}/{attempt.subtask_index}"
+    make_table(rows, table.path, table.partition_by, table.keys)
+    said = {"writer": writer_id, "attempt": attempt.attempt, "commit": uuid.uuid4().hex}
+    conflict = None
+    try:
+        (_merge if table.mode == "merge" else _save)(rows, table, writer_id, json.dumps(said))
+    except PySparkException as error:
+        if not is_conflict(error):
+            raise
+        conflict = error  # With another writer, or with another attempt, which may have committed.
+    there, commit = _find_commit(rows.sparkSession, table.path, writer_id)
+    if there is None:
+        raise SinkUnavailable(
+            f"nothing was written to the table {table.path}: another writer changed it at the same time; the next attempt writes it, where "
+            "the restart strategy or 'retries' allow one"
+        ) from conflict
+    if there.get("commit") == said["commit"]:
+        logger.info("TableWritten writer=%s mode=%s rows=%d path=%s", writer_id, table.mode, commit.rows, table.path)
+    else:
+        _check_earlier(there.get("attempt", 0), attempt, f"the table {table.path} has the rows of {writer_id}")
+        logger.info("TableWrittenBefore writer=%s attempt=%d path=%s", writer_id, there.get("attempt", 0), table.path)
+    return commit
+
+
+def _save(rows: "DataFrame", table: BatchTableDocument, writer_id: str, text: str) -> None:
+    mark = {"txnAppId": writer_id, "txnVersion": _NUMBER, "userMetadata": text}
+    writing = rows.write.format("delta").mode("append" if table.mode == "append" else "overwrite").options(**mark)
+    # Said in any case: the session may have another default.
+    writing.option("partitionOverwriteMode", "dynamic" if table.mode == "overwrite-partitions" else "static").save(table.path)
+
+
+def _merge(rows: "DataFrame", table: BatchTableDocument, writer_id: str, text: str) -> None:
+    """Replace the rows that have the keys of a new one, and insert the others; columns that the rows lack keep what they have."""
+    spark, columns = rows.sparkSession, [_quoted(name) for name in rows.columns]
+    keys, values = {name.lower() for name in table.keys}, ", ".join(f"new.{name}" for name in columns)
+    same = " AND ".join(f"old.{_quoted(name)} <=> new.{_quoted(name)}" for name in table.keys)
+    changed = ", ".join(f"old.{_quoted(name)} = new.{_quoted(name)}" for name in rows.columns if name.lower() not in keys)
+    clauses = [f"MERGE INTO {quoted_table(table.path)} AS old USING {_ROWS} AS new ON {same}"]
+    clauses += [f"WHEN MATCHED THEN UPDATE SET {changed}"] if changed else []
+    clauses += [f"WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) VALUES ({values})"]  # noqa: S608 - names are quoted
+    rows.createOrReplaceTempView(_ROWS)
+    # A statement has no options, so the session has the mark, and only as long as it runs: every write in it would be left out.
+    settings = dict(zip(_MARK_SETTINGS, (writer_id, _NUMBER, text), strict=True))
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        spark.sql(" ".join(clauses)).collect()
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
+def _quoted(column: str) -> str:
+    return "`" + column.replace("`", "``") + "`"
+
+
+def _find_commit(spark: "SparkSession", path: str, writer_id: str) -> tuple[Mapping[str, Any] | None, TableCommit]:
+    """Return what the commit of a writer says of itself, None if there is none, and what it wrote."""
+    begin = json.dumps({"writer": writer_id}).removesuffix("}") + ","
+    for row in spark.sql(f"DESCRIBE HISTORY {quoted_table(path)} LIMIT {_RECENT}").select("userMetadata", "operationMetrics").collect():
+        if (row.userMetadata or "").startswith(begin):
+            return json.loads(row.userMetadata), _commit_of(row.operationMetrics or {})
+    mark = read_mark(spark, path, writer_id)
+    return (mark.said if mark is not None else None), TableCommit()
+
+
+def _commit_of(metrics: Mapping[str, str]) -> TableCommit:
+    if "numTargetRowsInserted" in metrics:  # A merge copies rows of files that it has to write anew.
+        rows = int(metrics["numTargetRowsInserted"]) + int(metrics.get("numTargetRowsUpdated", 0))
+        return TableCommit(rows, int(metrics.get("numTargetBytesAdded", UNKNOWN_COUNT)))
+    return TableCommit(int(metrics.get("numOutputRows", UNKNOWN_COUNT)), int(metrics.get("numOutputBytes", UNKNOWN_COUNT)))
+
+
+def _check_earlier(committed: int, attempt: AttemptId, what: str) -> None:
+    """Check that the attempt that has committed is an earlier one; 0: it is an old one, of which the table knows no more."""
+    if committed > attempt.attempt:
+        raise SinkFenced(f"{what} from attempt {committed}, which is newer than attempt {attempt.attempt}")
+    if committed == attempt.attempt:
+        raise SinkTaken(f"{what} already, from another job of the same id: submit this one with an id that no other job has had")
