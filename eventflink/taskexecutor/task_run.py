@@ -1,7 +1,8 @@
 """Runs one task: loads its code, gives it its context, publishes what it returns.
 
 Called in the task's own process (`task_process.py`), once. The rule it keeps: outputs go to a place of this attempt's own and are named
-to the TaskExecutor only when all of them are whole; whether they count is decided by the log, never here.
+to the TaskExecutor only when all of them are whole; whether they count is decided by the log, never here. What goes to a sink counts when
+it is committed there (`table_sink.py`), so that is done last.
 """
 
 import json

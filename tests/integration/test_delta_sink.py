@@ -423,6 +423,7 @@ def test_what_is_fed_all_the_time_is_in_the_table_once_though_two_jobs_stop_in_t
     cancel(cluster, job_id)
 
 
+@pytest.mark.rule("P17")
 def test_subtasks_of_a_batch_job_that_die_after_their_commits_have_appended_once_and_a_stream_reads_that(
     cluster: RunningCluster, tmp_path: Path
 ) -> None:

@@ -227,6 +227,14 @@ def test_nothing_is_written_that_spark_would_write_elsewhere(job: Callable[..., 
     assert not (tmp_path / "written").exists()
 
 
+def test_a_sink_is_told_and_its_rows_are_kept_in_its_place(job: Callable[..., Path], tmp_path: Path) -> None:
+    sink = {"table": {"path": str(tmp_path / "sales"), "mode": "overwrite"}, "format": "delta"}
+    done = eventflink.dev(job({"sql": "SELECT k FROM numbers WHERE k = 1", "sink": sink}))
+    assert done.result().to_arrow().to_pylist() == [{"k": 1}] * 10
+    assert done.withheld == (f"vertex 'last': sink delta to {tmp_path}/sales",)
+    assert not (tmp_path / "sales").exists()
+
+
 def test_nothing_is_changed_by_clones_of_the_session_statements_and_the_catalog(job: Callable[..., Path], tmp_path: Path) -> None:
     written = tmp_path / "written"
     (tmp_path / "db").write_text("hidden-word\n")

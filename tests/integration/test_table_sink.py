@@ -85,6 +85,7 @@ def subtask(session: SparkSession, tmp_path: Path) -> Subtask:
     return Subtask(session, tmp_path)
 
 
+@pytest.mark.rule("P17")
 def test_rows_of_the_first_attempt_that_commits_are_there_once_and_the_next_job_appends_its_own(subtask: Subtask) -> None:
     first = subtask.write(1, subtask.rows(1, 2))
     assert (first.rows, first.size_bytes > 0) == (2, True)
@@ -99,6 +100,7 @@ def test_rows_of_the_first_attempt_that_commits_are_there_once_and_the_next_job_
     assert subtask.there() == [1, 2, 7]
 
 
+@pytest.mark.rule("P17")
 @pytest.mark.parametrize("mode", ["append", "overwrite", "merge"])
 def test_of_an_old_attempt_and_a_new_one_that_write_at_the_same_time_one_does(
     subtask: Subtask, old_session: SparkSession, tmp_path: Path, mode: str
