@@ -122,14 +122,14 @@ class OutputLocation:
 
 @dataclass(frozen=True, slots=True)
 class IOMetrics:
-    """What an attempt read over its edges, or a stream from its sources, and what it published; -1: it is not known."""
+    """What an attempt read over its edges, or a stream from its sources, and what it published or wrote to a sink; -1: it is not known."""
 
     read_records: int = UNKNOWN_COUNT
     """Rows that its edges shipped to it, or that the batches of a stream have read."""
     read_bytes: int = UNKNOWN_COUNT
     """Bytes of the files that these are in."""
     write_records: int = UNKNOWN_COUNT
-    """Rows of its outputs."""
+    """Rows of its outputs, and of its sink."""
     write_bytes: int = UNKNOWN_COUNT
     """Bytes of their files."""
 

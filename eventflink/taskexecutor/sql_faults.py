@@ -4,7 +4,7 @@ Notes are added to Spark's own error (PEP 678): its type and its message stay wh
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from eventflink.model.sql_script import Statement, pointed_at
@@ -12,11 +12,17 @@ from eventflink.model.sql_script import Statement, pointed_at
 _PLACE: Final = re.compile(r"\bline (\d+),? pos (\d+)")
 _NAME: Final = re.compile(r"`((?:[^`]|``)*)`")
 _NOT_FOUND: Final = "TABLE_OR_VIEW_NOT_FOUND"
+_UNBOUND: Final = "UNBOUND_SQL_PARAMETER"
 
 
-def explain(error: Any, statement: Statement, inputs: Iterable[str]) -> None:
-    """Add notes to an error of Spark about a statement of a vertex with these inputs."""
+def explain(error: Any, statement: Statement, inputs: Iterable[str], arguments: Collection[str] = ()) -> None:
+    """Add notes to an error of Spark about a statement of a vertex with these inputs, which was given these arguments."""
     parameters = error.getMessageParameters() or {}
+    if error.getCondition() == _UNBOUND and (name := parameters.get("name", "").strip("`")) in arguments:
+        error.add_note(
+            f"the statement was given '{name}': where 'spark.tables: delta' is set, Delta's parser drops it (delta-io/delta#7640); let a "
+            "vertex with a 'python' function do what needs a parameter"
+        )
     if error.getCondition() == _NOT_FOUND:
         name = ".".join(_NAME.findall(parameters.get("relationName", "")))
         has = ", ".join(inputs) or "none"

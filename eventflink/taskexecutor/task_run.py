@@ -282,7 +282,7 @@ def _run_sql(sql: str, context: TaskContext, hash_inputs: HashInputs | None = No
             # A command, such as CREATE TABLE, is done, and has no rows.
             returned = rows if rows.columns or has_output else None
         except PySparkException as error:
-            explain(error, statement, context.inputs)
+            explain(error, statement, context.inputs, arguments)
             raise
         if hash_inputs is not None:
             hash_inputs.check_zone()

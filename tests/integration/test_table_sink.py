@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from eventflink.model.attempts import AttemptId
 from eventflink.model.batch_sink_document import BatchSinkDocument
+from eventflink.model.sql_script import statements_of
 from eventflink.streams.failures import SinkFenced, SinkTaken, SinkUnavailable, TableUnusable
 from eventflink.taskexecutor.io_metrics import TableCommit
+from eventflink.taskexecutor.sql_faults import explain
 from eventflink.taskexecutor.table_sink import write_to_table
 from tests.support.delta_tables import numbers_of
 from tests.support.running_cluster import wait_until
@@ -192,3 +195,12 @@ def test_rows_that_do_not_fit_are_refused_with_the_table_and_the_column(subtask:
     with pytest.raises(TableUnusable, match="keys of the sink names column 'id', which the rows do not have: number, day"):
         subtask.write(1, subtask.rows(2), mode="merge", keys=["id"])
     assert subtask.there() == [1]
+
+
+def test_a_statement_that_delta_s_parser_takes_its_parameters_from_says_so(session: SparkSession) -> None:
+    [statement] = statements_of("SELECT :day AS day")
+    with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER") as raised:
+        session.sql(statement.text, args={"day": 1}).collect()
+    explain(raised.value, statement, (), {"day": 1})
+    note, *_ = raised.value.__notes__
+    assert note.startswith("the statement was given 'day': where 'spark.tables: delta' is set, Delta's parser drops it")
