@@ -4,7 +4,7 @@ Three things, each said at the end of a run:
 
 - tests marked `soak` are left out unless `--soak` asks for them, and counted;
 - each file of tests on processes has a budget of process starts (`tests/process_budget.toml`); a file beyond it fails the run;
-- the processor time of the run by kind of process.
+- the processor time of the run by kind of process, and by the file of tests for which processes ran (`--costs=N` names more).
 
 With pytest-xdist each worker counts, and the process that started them adds up. A process belongs to the run if it has
 `EVENTFLINK_TEST_RUN` in its environment, or was started by one that does: tasks and Spark have few variables of who started them.
@@ -34,6 +34,9 @@ _SHARED_STARTS: Final = 12
 """What the first file of a worker may start for all that come after it: a broker, a Spark, a zygote, a browser."""
 
 _LEAST_SHOWN_S: Final = 0.05
+_WORKER: Final = b"PYTEST_XDIST_WORKER="
+_SHARED: Final = "what all workers share"
+_OWN: Final = "the process that started the workers"
 _KINDS: Final = (
     ("pytest", re.compile(r"-c import sys;exec\(eval\(sys\.stdin|-m pytest|execnet|tests\.support\.zygote")),
     ("archives of classes", re.compile(r"-Xshare:dump|local\.class_data")),
@@ -59,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options."""
     group = parser.getgroup("eventflink's own tests")
     group.addoption("--soak", action="store_true", help="run what is marked soak as well")
+    group.addoption("--costs", type=int, default=15, metavar="N", help="name the N files, and as many tests, that cost most processor time")
     group.addoption("--write-process-budget", action="store_true", help="write tests/process_budget.toml from the starts of this run")
 
 
@@ -103,6 +107,11 @@ class _Starts:
         """Note whose starts follow."""
         self._file = str(item.path.relative_to(BUDGET.parent)) if item.path.is_relative_to(BUDGET.parent) else ""
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Say in each report which process the test ran in; a worker sends it with what the report has."""
+        vars(report).setdefault("process_id", os.getpid())
+
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Tell the process that started this one."""
         output = getattr(session.config, "workeroutput", None)
@@ -128,6 +137,14 @@ class _Run:
         output = getattr(node, "workeroutput", {})
         self._starts.update(output.get("starts", {}))
         self._left_out = max(self._left_out, output.get("left_out", 0))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Charge a test of a worker for what has run there since the one before it ended."""
+        if not hasattr(report, "node"):
+            return
+        self._sampler.name_worker(vars(report)["process_id"], report.node.gateway.id)
+        if report.when == "teardown":
+            self._sampler.charge(report.node.gateway.id, report.nodeid)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -158,6 +175,12 @@ class _Run:
         for kind, seconds in sorted(used.items(), key=lambda each: -each[1]):
             terminalreporter.write_line(f"{seconds:8.1f} s {seconds / total:5.0%}  {kind}")
         terminalreporter.write_line(f"sampled each {_SAMPLE_INTERVAL_S} s: what a process used after its last sample is not in it")
+        for title, costs in (("file of tests", _by_file(self._sampler.by_test)), ("test", self._sampler.by_test)):
+            terminalreporter.section(f"processor time by {title}", "-")
+            for name, kinds in sorted(costs.items(), key=lambda each: -each[1].total())[: self._config.getoption("costs")]:
+                most = ", ".join(f"{kind} {seconds:.0f}" for kind, seconds in kinds.most_common(4) if seconds >= 1)
+                terminalreporter.write_line(f"{kinds.total():8.1f} s  {name}  ({most})")
+        terminalreporter.write_line("what tests of a worker share, such as its Spark, is charged to the one that runs meanwhile")
 
 
 # -- budgets --------------------------------------------------------------------------------------------------------
@@ -189,6 +212,14 @@ def written_budget(starts: Counter[str]) -> str:
 # -- processor time -------------------------------------------------------------------------------------------------
 
 
+def _by_file(by_test: "dict[str, Counter[str]]") -> "dict[str, Counter[str]]":
+    """Return what the tests of each file have cost by kind of process."""
+    costs: dict[str, Counter[str]] = {}
+    for name, kinds in by_test.items():
+        costs.setdefault(name.partition("::")[0], Counter()).update(kinds)
+    return costs
+
+
 def kind_of(command_line: str) -> str:
     """Return the kind of a process by its command line."""
     return next((kind for kind, pattern in _KINDS if pattern.search(command_line)), "other")
@@ -202,6 +233,14 @@ class ProcessorTime:
         self._used: dict[tuple[int, int], tuple[str, float]] = {}
         """The kind of each process, and what it has used, by its id and when it began."""
         self._strangers: set[tuple[int, int]] = set()
+        self._workers: dict[tuple[int, int], str] = {}
+        """For which worker of the run each process was started."""
+        self._names: dict[int, str] = {}
+        self._uncharged: dict[str, Counter[str]] = {}
+        """What each worker has used since its last test ended, by kind of process."""
+        self._charging = threading.Lock()
+        self.by_test: dict[str, Counter[str]] = {}
+        """What each test has used by kind of process, and what is of no test."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample_until_ended, name="processor-time", daemon=True)
 
@@ -215,10 +254,25 @@ class ProcessorTime:
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(_SAMPLE_INTERVAL_S * 4)
+        for worker in list(self._uncharged):
+            self.charge(worker, f"{worker} when its tests had ended" if worker not in (_SHARED, _OWN) else worker)
         used: Counter[str] = Counter()
         for kind, seconds in list(self._used.values()):
             used[kind] += seconds  # type: ignore[assignment] # a Counter of seconds
         return {kind: seconds for kind, seconds in used.items() if seconds >= _LEAST_SHOWN_S}
+
+    def name_worker(self, process_id: int, worker: str) -> None:
+        """Take a process for a worker of the run; it says so in the environment of what it starts, not in its own."""
+        if self._names.get(process_id) != worker:
+            self._names[process_id] = worker
+            self._workers = {}  # What it has started before was not known to be of it.
+
+    def charge(self, worker: str, name: str) -> None:
+        """Charge a test for what its worker has used since the last time."""
+        with self._charging:
+            used = self._uncharged.pop(worker, None)
+        if used:
+            self.by_test.setdefault(name, Counter()).update(used)
 
     def _sample_until_ended(self) -> None:
         while not self._ended.wait(_SAMPLE_INTERVAL_S):
@@ -227,6 +281,7 @@ class ProcessorTime:
     def _sample(self) -> None:
         now = sorted(_processes(), key=lambda each: each[1])  # Whoever starts another one began before it.
         ours = {process_id for process_id, began, _, _ in now if (process_id, began) in self._used} | {os.getpid()}
+        workers = {process_id: self._workers[process_id, began] for process_id, began, _, _ in now if (process_id, began) in self._workers}
         for process_id, began, parent_id, seconds in now:
             process = process_id, began
             if process in self._strangers:
@@ -237,7 +292,25 @@ class ProcessorTime:
             ours.add(process_id)
             # A process that was forked may become another one, by exec or by a name that it takes; one that has ended has neither.
             kind = self._kind_of(process_id) or self._used.get(process, ("other", 0.0))[0]
+            if process not in self._workers or process_id in self._names:
+                self._workers[process] = workers[process_id] = self._worker_of(process_id, workers.get(parent_id, _OWN))
+            with self._charging:
+                counted = self._uncharged.setdefault(workers[process_id], Counter())
+                counted[kind] += seconds - self._used.get(process, ("", 0.0))[1]  # type: ignore[assignment] # a Counter of seconds
             self._used[process] = kind, seconds
+
+    def _worker_of(self, process_id: int, of_parent: str) -> str:
+        """Return the worker for which a process was started, by its environment, or else by its parent."""
+        if process_id in self._names:
+            return self._names[process_id]
+        try:
+            if b"tests.support.shared_broker" in Path(f"/proc/{process_id}/cmdline").read_bytes():
+                return _SHARED
+            environment = Path(f"/proc/{process_id}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return of_parent
+        named = next((each.removeprefix(_WORKER).decode() for each in environment if each.startswith(_WORKER)), of_parent)
+        return of_parent if of_parent == _SHARED else named
 
     def _is_of_the_run(self, process_id: int) -> bool:
         try:
