@@ -49,7 +49,6 @@ _FEATURES_FILE: Final = "bootstrap.checkpoint"
 _JAVA_OPTIONS: Final = (
     "-Xms128m",
     "-Xmx512m",
-    "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
     "-XX:+ExitOnOutOfMemoryError",
     "-Djava.awt.headless=true",
