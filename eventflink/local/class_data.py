@@ -46,7 +46,14 @@ class ClassData:
     """What one start of a program in a JVM has to do with class data: `options` before it, `make_archive` once it runs."""
 
     def __init__(
-        self, name: str, java: Path, identity: Sequence[str], main_class: str, needed_class: str = "", cache_directory: Path | None = None
+        self,
+        name: str,
+        java: Path,
+        identity: Sequence[str],
+        main_class: str,
+        needed_class: str = "",
+        cache_directory: Path | None = None,
+        more_jars: str = "",
     ) -> None:
         """Look for the archive; prepare to record where there is none.
 
@@ -57,8 +64,10 @@ class ClassData:
             main_class: what stands after the JVM's options in the program's command line.
             needed_class: one that a list of classes has before an archive is worth making, such as `java/lang/String`.
             cache_directory: where archives are kept; by default in the user's cache.
+            more_jars: what this start has at the end of its class path besides; the archive is without, and good for every such start.
 
         """
+        self._more_jars = more_jars
         self._main_class = main_class
         self._needed_class = needed_class
         self._list: Path | None = None
@@ -88,7 +97,7 @@ class ClassData:
             return
         log = recorded.with_suffix(".log")
         maker = [sys.executable, "-P", "-m", _MAKER]
-        maker += [str(self._archive), str(recorded), str(process_id), self._main_class, self._needed_class]
+        maker += [str(self._archive), str(recorded), str(process_id), self._main_class, self._needed_class, self._more_jars]
         try:
             # The shell ends at once: who made it for this process has nothing to wait for, and the archive may be ready after its end.
             command = ["sh", "-c", 'log=$1; shift; "$@" >"$log" 2>&1 &', "sh", str(log), *maker]
@@ -132,14 +141,14 @@ def _remove_unused(directory: Path) -> None:
 
 def main() -> int:
     """Make one archive; return the exit status, and leave no file but the archive or the reason why there is none."""
-    archive, recorded, process_id, main_class, needed_class = sys.argv[1:]
+    archive, recorded, process_id, main_class, needed_class, more_jars = sys.argv[1:]
     os.nice(_LOWEST_PRIORITY)
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     log = Path(recorded).with_suffix(".log")
     try:
         with locked(Path(archive).with_suffix(".lock"), 0.0, LockBusy("another process makes it")):
             if not Path(archive).exists() and not _failure_of(Path(archive)).exists():
-                _make(Path(archive), Path(recorded), int(process_id), main_class, needed_class)
+                _make(Path(archive), Path(recorded), int(process_id), main_class, needed_class, more_jars)
     except _CannotMake as error:
         sys.stdout.write(f"{error}\n")
         log.replace(_failure_of(Path(archive)))
@@ -156,7 +165,7 @@ class _CannotMake(Exception):
     """The JVM made no archive, or there is no room for one."""
 
 
-def _make(archive: Path, recorded: Path, process_id: int, main_class: str, needed_class: str) -> None:
+def _make(archive: Path, recorded: Path, process_id: int, main_class: str, needed_class: str, more_jars: str) -> None:
     """Wait until the list of classes is complete and have a JVM make the archive beside its place; the lock is held.
 
     A JVM that is killed, or for which a busy machine has no time, says nothing about the next one: a later start tries again.
@@ -168,6 +177,8 @@ def _make(archive: Path, recorded: Path, process_id: int, main_class: str, neede
     try:
         command = [os.fsdecode(argument) for argument in Path(f"/proc/{process_id}/cmdline").read_bytes().split(b"\0")]
         command = [argument for argument in command[: command.index(main_class)] if not argument.startswith(_RECORD)]
+        # A JVM maps an archive whose class path its own begins with.
+        command = [argument.removesuffix(f"{os.pathsep}{more_jars}") if more_jars else argument for argument in command]
     except (OSError, ValueError):  # It has ended already.
         return
     if not _is_complete(recorded, process_id, needed_class):

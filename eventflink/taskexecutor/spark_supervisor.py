@@ -68,7 +68,8 @@ _HEAP: Final = "spark.driver.memory"
 _LARGE_HEAP_BYTES: Final = 31 << 30
 """At about 32 GiB pointers take 64 bits, and a JVM refuses an archive that was made with others."""
 
-_CLASS_PATH_VARIABLES: Final = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
+_LAST_JARS_VARIABLE: Final = "SPARK_DIST_CLASSPATH"
+_CLASS_PATH_VARIABLES: Final = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", _LAST_JARS_VARIABLE)
 
 _LOGGING: Final = """\
 rootLogger.level = warn
@@ -202,15 +203,16 @@ def _start_spark(
         | file_system_settings(home / "jars")
         | connector_settings()
     )
+    jars = []
     for more in (store_settings(settings.store_scheme, os.environ), table_settings(settings.tables)):
-        if jars := more.pop(CLASS_PATH, ""):
-            configuration[CLASS_PATH] = ":".join(filter(None, [configuration.get(CLASS_PATH, ""), jars]))
+        jars.append(more.pop(CLASS_PATH, ""))
         configuration |= more
+    more_jars = os.pathsep.join(filter(None, jars))
     if settings.packages:
         configuration |= {"spark.jars.packages": settings.packages, "spark.jars.ivy": str(default_cache_directory() / "spark-packages")}
         if repositories := os.environ.get(IVY_SETTINGS_VARIABLE):
             configuration["spark.jars.ivySettings"] = repositories
-    class_data = _class_data(java, home, configuration)
+    class_data = _class_data(java, home, configuration, more_jars)
     java_options = [f"-D{key}={value}" for key, value in properties.items()] + [*class_data.options]
     configuration["spark.driver.extraJavaOptions"] = " ".join(f'"{option}"' for option in java_options)
     command = [str(home / "bin" / "spark-submit"), "--master", settings.master, "--name", "eventflink", "--class", _SERVER_CLASS]
@@ -222,6 +224,8 @@ def _start_spark(
     environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_MODE"):  # They are for clients of Spark, not for its server.
         environment.pop(name, None)
+    if more_jars:  # At the end of the class path, so that the archive of a Spark without them is good for this one as well.
+        environment[_LAST_JARS_VARIABLE] = os.pathsep.join(filter(None, [environment.get(_LAST_JARS_VARIABLE), more_jars]))
     environment[TOKEN_VARIABLE] = token
     server = subprocess.Popen(
         [*command, "spark-internal"],
@@ -233,7 +237,7 @@ def _start_spark(
     return server, class_data
 
 
-def _class_data(java: Path, home: Path, configuration: dict[str, str]) -> ClassData:
+def _class_data(java: Path, home: Path, configuration: dict[str, str], more_jars: str) -> ClassData:
     """Return what this start has to do with class data; what decides on the class path and the JVM's options tells archives apart.
 
     Of the heap it is only whether a JVM can point into it with 32 bits: an archive serves all that can.
@@ -243,7 +247,7 @@ def _class_data(java: Path, home: Path, configuration: dict[str, str]) -> ClassD
     told += [f"{name}={os.environ.get(name)}" for name in _CLASS_PATH_VARIABLES]
     jars = home / "jars"
     identity = [str(home), str(jars.stat().st_mtime_ns), *told]
-    return ClassData(f"spark-{_spark_version()}", java, identity, _SUBMIT_CLASS, _CLASS_OF_A_FIRST_OPERATION)
+    return ClassData(f"spark-{_spark_version()}", java, identity, _SUBMIT_CLASS, _CLASS_OF_A_FIRST_OPERATION, more_jars=more_jars)
 
 
 def _ensure_home(package: Path, directory: Path) -> Path:

@@ -43,6 +43,25 @@ def test_an_archive_is_used_by_starts_like_the_one_that_it_was_made_of(tmp_path:
     assert recorded_by(start(tmp_path, "-XX:+UseSerialGC")).parent == archive.parent
 
 
+def test_an_archive_is_made_without_the_jars_at_the_end_that_other_starts_do_not_have(tmp_path: Path) -> None:
+    directory = tmp_path / "class-data"
+    directory.mkdir()
+    recorded, said = directory / "some.classes", tmp_path / "said"
+    recorded.write_text("some/Class")
+    java = tmp_path / "java"  # It says what it is told, and makes the archive.
+    java.write_text(
+        f'#!/bin/sh\necho "$*" >{said}; for each; do case $each in -XX:SharedArchiveFile=*) touch "${{each#*=}}";; esac; done\n'
+    )
+    java.chmod(0o700)
+    jvm = [str(java), "-c", "read never", "-cp", "base.jar:more.jar", "Main"]  # A shell that waits stands for it.
+    with subprocess.Popen(jvm, executable="/bin/sh", stdin=subprocess.PIPE) as running:
+        arguments = [str(directory / "some.jsa"), str(recorded), str(running.pid), "Main", "some/Class", "more.jar"]
+        subprocess.run([sys.executable, "-m", "eventflink.local.class_data", *arguments], check=True, timeout=60)
+        running.kill()
+    assert (directory / "some.jsa").exists()
+    assert said.read_text().endswith("-cp base.jar\n")
+
+
 def test_what_no_start_has_used_for_a_week_is_removed_by_any_other(tmp_path: Path) -> None:
     used, unused, left = put(tmp_path, "used"), put(tmp_path, "unused"), recorded_by(start(tmp_path, "left"))
     for path in (used, unused, left):
@@ -66,7 +85,7 @@ def test_what_makes_an_archive_can_be_ended_and_leaves_nothing(tmp_path: Path) -
     recorded = directory / "some.classes"
     recorded.touch()
     # A JVM that runs, and has not loaded what is waited for; this process stands for it.
-    jvm = [str(os.getpid()), psutil.Process().cmdline()[-1], "a/Class/that/never/Comes"]
+    jvm = [str(os.getpid()), psutil.Process().cmdline()[-1], "a/Class/that/never/Comes", ""]
     command = [sys.executable, "-m", "eventflink.local.class_data", str(directory / "some.jsa"), str(recorded), *jvm]
     with subprocess.Popen(command) as maker:
         while not (directory / "some.lock").exists():
