@@ -348,6 +348,11 @@ def records(first: int, last: int) -> list[dict[str, Any]]:
     return [{"key": f"k{number % 3}", "number": number} for number in range(first, last)]
 
 
+def wait_for_numbers(table: Path, count: int, what: str) -> None:
+    """Wait until so many are in the table, whose reading costs more than all other waiting."""
+    wait_until(lambda: len(set(numbers_of(table))) >= count, what, TIMEOUT_S, interval_s=0.5)
+
+
 def cancel(cluster: RunningCluster, job_id: str) -> None:
     with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
         gateway.cancel_job(job_id)
@@ -365,8 +370,8 @@ def test_a_table_has_each_record_once_though_the_task_its_sink_and_spark_are_kil
 
     feed_on()
     job_id = submit(cluster, topic, table, parallelism=2)
-    wait_until(lambda: len(set(numbers_of(table))) >= fed, "the first records", TIMEOUT_S)
-    for victim in ("task", "sink", "spark", "task", "sink"):
+    wait_for_numbers(table, fed, "the first records")
+    for victim in ("sink", "spark", "task"):
         feed_on()
         time.sleep(0.5)
         match victim:
@@ -378,10 +383,10 @@ def test_a_table_has_each_record_once_though_the_task_its_sink_and_spark_are_kil
                 for process in cluster.spark_processes("SparkConnectServer"):
                     process.kill()
         feed_on()
-        wait_until(lambda: len(set(numbers_of(table))) >= fed, f"all records after the {victim} was killed", TIMEOUT_S)
+        wait_for_numbers(table, fed, f"all records after the {victim} was killed")
     time.sleep(2.0)
     assert numbers_of(table) == list(range(fed))
-    assert sum(subtask.attempt - 1 for subtask in cluster.job(job_id).execution_graph.subtasks()) >= 5
+    assert sum(subtask.attempt - 1 for subtask in cluster.job(job_id).execution_graph.subtasks()) >= 3
     assert DeltaTable(str(table)).metadata().partition_columns == ["key"]
     cancel(cluster, job_id)
     sql = f"SELECT count(*) AS rows, count(DISTINCT number) AS numbers FROM delta.`{table}`"
@@ -406,7 +411,7 @@ def test_what_is_fed_all_the_time_is_in_the_table_once_though_two_jobs_stop_in_t
     try:
         for _ in range(2):
             job_id, seen = submit(cluster, topic, table, **restore), len(numbers_of(table))
-            wait_until(lambda: len(numbers_of(table)) > seen + 100, "it writes", TIMEOUT_S)  # noqa: B023 - called here
+            wait_for_numbers(table, seen + 101, "it writes")
             with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
                 path = gateway.stop_with_savepoint(job_id, str(tmp_path)).savepoint_path
             cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
@@ -417,7 +422,7 @@ def test_what_is_fed_all_the_time_is_in_the_table_once_though_two_jobs_stop_in_t
         ended.set()
         feeding.join()
     job_id = submit(cluster, topic, table, **restore)
-    wait_until(lambda: len(set(numbers_of(table))) >= fed, "all records are in the table", TIMEOUT_S)
+    wait_for_numbers(table, fed, "all records are in the table")
     time.sleep(2.0)
     assert numbers_of(table) == list(range(fed))
     cancel(cluster, job_id)

@@ -53,15 +53,15 @@ TIMEOUT_S = 360.0
 PROGRAM = [sys.executable, "-m", "eventflink.cli", "-v"]
 
 
-def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:
-    """Return the first truthy value of the condition."""
+def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = TIMEOUT_S, interval_s: float = 0.05) -> Any:
+    """Return the first truthy value of the condition, which is asked again after each interval."""
     deadline = time.monotonic() + timeout_s
     while True:
         value = condition()
         if value:
             return value
         assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s"
-        time.sleep(0.05)
+        time.sleep(interval_s)
 
 
 class RunningCluster:
