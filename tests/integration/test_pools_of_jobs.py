@@ -25,8 +25,8 @@ def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
 
 
 def test_a_job_that_fills_the_heap_of_its_own_spark_ends_no_other(cluster: RunningCluster, tmp_path: Path) -> None:
-    neighbour = cluster.run_task("endless_query", path=str(tmp_path / "computes"))
-    wait_until((tmp_path / "computes.0.1").exists, "the neighbour computes", SPARK_TIMEOUT_S)
+    neighbour = cluster.run_task("patient_query", path=str(tmp_path / "runs"))
+    wait_until((tmp_path / "runs.0.1").exists, "the neighbour's query runs", SPARK_TIMEOUT_S)
     fills = {"id": "fills", "sql": "SELECT size(sequence(1L, 200000000L))"}
     own = {"pool": "job", "memory": "512m", "cores": 1}
     filler = cluster.submit(cluster.graph(fills, spark=own, restart_strategy={"type": "none"}))

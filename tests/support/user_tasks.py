@@ -68,6 +68,12 @@ def endless_query(context: Any) -> None:
     context.spark.sql("SELECT sum(sin(a.id) * cos(b.id)) FROM range(1000000000) a CROSS JOIN range(1000) b").collect()
 
 
+def patient_query(context: Any) -> None:
+    """Have a query run in Spark for longer than any test, which takes no processor."""
+    Path(f"{context.parameters['path']}.{context.subtask_index}.{context.attempt}").write_text(str(os.getpid()))
+    context.spark.sql("SELECT java_method('java.lang.Thread', 'sleep', 3600000L) FROM range(0, 1, 1, 1)").collect()
+
+
 def copy_topic(context: Any) -> Any:
     """Copy what a Kafka topic holds to another one, as a stream, and publish what both hold then."""
     kafka = {"kafka.bootstrap.servers": context.parameters["bootstrap"], "startingOffsets": "earliest"}
