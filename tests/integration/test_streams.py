@@ -41,6 +41,22 @@ SPARK_TIMEOUT_S = 360
 
 
 @pytest.fixture(scope="module")
+def checkpoint_of_nobody(spark: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoint directory of a stream whose client is gone: the first test begins it, since it goes on for a minute."""
+    directory = tmp_path_factory.mktemp("nobody")
+    client = (
+        "import sys, os\n"
+        "from pyspark.sql import SparkSession\n"
+        "rows = SparkSession.builder.remote(sys.argv[1]).create().readStream.format('rate').load()\n"
+        "writer = rows.writeStream.option('checkpointLocation', sys.argv[2]).format('noop')\n"
+        "writer.trigger(processingTime='2 seconds').start()\n"
+        "os._exit(0)\n"
+    )
+    subprocess.run([sys.executable, "-c", client, session_address(spark, str(uuid.uuid4())), str(directory)], check=True, timeout=120)
+    return directory
+
+
+@pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     with running_cluster(bootstrap, tmp_path_factory.mktemp("streams")) as running:
         running.start_master("master-1")
@@ -64,6 +80,7 @@ def records(first: int, last: int) -> list[dict[str, Any]]:
     return [{"key": f"k{number % 7}", "number": number} for number in range(first, last)]
 
 
+@pytest.mark.usefixtures("checkpoint_of_nobody")
 def test_a_bounded_stream_copies_a_topic_and_finishes(cluster: RunningCluster) -> None:
     source, target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
     feed(cluster.bootstrap, source, records(0, 1_000))
@@ -349,32 +366,6 @@ def test_a_task_executor_that_was_frozen_and_comes_back_writes_nothing_twice(run
     assert running_copy.attempt() == attempt + 1
 
 
-@pytest.mark.rule("P15")
-def test_a_stream_whose_client_is_gone_ends_by_itself(spark: str, tmp_path: Path) -> None:
-    client = (
-        "import sys, os\n"
-        "from pyspark.sql import SparkSession\n"
-        "rows = SparkSession.builder.remote(sys.argv[1]).create().readStream.format('rate').load()\n"
-        "writer = rows.writeStream.option('checkpointLocation', sys.argv[2] + '/checkpoint').format('parquet')\n"
-        "writer.trigger(processingTime='2 seconds').start(sys.argv[2] + '/out')\n"
-        "os._exit(0)\n"
-    )
-    subprocess.run([sys.executable, "-c", client, session_address(spark, str(uuid.uuid4())), str(tmp_path)], check=True, timeout=120)
-
-    def batches() -> int:
-        commits = tmp_path / "checkpoint" / "commits"
-        return len(list(commits.iterdir())) if commits.is_dir() else 0
-
-    wait_until(lambda: batches() > 3, "it goes on without its client")
-
-    def stands_still() -> bool:
-        before = batches()
-        time.sleep(5)
-        return batches() == before
-
-    wait_until(stands_still, "its session is closed", 3 * SESSION_TIMEOUT_S)
-
-
 def test_a_query_begins_where_an_older_one_was_cut_while_it_noted_its_first_batch(spark: str, tmp_path: Path) -> None:
     location = tmp_path / "checkpoint"
     for notes in ("offsets", "commits"):
@@ -424,3 +415,21 @@ def test_the_outputs_of_one_stream_have_each_record_once_whatever_is_killed(clus
     cancel(cluster, job_id)
     for reader in readers:
         reader.close()
+
+
+@pytest.mark.rule("P15")
+def test_a_stream_whose_client_is_gone_ends_by_itself(checkpoint_of_nobody: Path) -> None:
+    """The last of its file: the minute that it takes has passed."""
+
+    def batches() -> int:
+        commits = checkpoint_of_nobody / "commits"
+        return len(list(commits.iterdir())) if commits.is_dir() else 0
+
+    wait_until(lambda: batches() > 3, "it goes on without its client")
+
+    def stands_still() -> bool:
+        before = batches()
+        time.sleep(5)
+        return batches() == before
+
+    wait_until(stands_still, "its session is closed", 3 * SESSION_TIMEOUT_S)
