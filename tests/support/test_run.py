@@ -29,6 +29,8 @@ from tests.support.zygote import STARTED
 RUN_VARIABLE: Final = "EVENTFLINK_TEST_RUN"
 BUDGET: Final = Path(__file__).parents[1] / "process_budget.toml"
 _SAMPLE_INTERVAL_S: Final = 0.5
+_YOUNG_LOOKS: Final = 10
+"""After so many samples the command line of a process, whose reading costs more than all else, is read as rarely."""
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _SHARED_STARTS: Final = 12
 """What the first file of a worker may start for all that come after it: a broker, a Spark, a zygote, a browser."""
@@ -232,6 +234,7 @@ class ProcessorTime:
         self._mark = f"{RUN_VARIABLE}={run_id}".encode()
         self._used: dict[tuple[int, int], tuple[str, float]] = {}
         """The kind of each process, and what it has used, by its id and when it began."""
+        self._looks: Counter[tuple[int, int]] = Counter()
         self._strangers: set[tuple[int, int]] = set()
         self._workers: dict[tuple[int, int], str] = {}
         """For which worker of the run each process was started."""
@@ -290,13 +293,16 @@ class ProcessorTime:
                 self._strangers.add(process)
                 continue
             ours.add(process_id)
+            kind, before_s = self._used.get(process, ("other", 0.0))
+            self._looks[process] += 1
             # A process that was forked may become another one, by exec or by a name that it takes; one that has ended has neither.
-            kind = self._kind_of(process_id) or self._used.get(process, ("other", 0.0))[0]
+            if self._looks[process] <= _YOUNG_LOOKS or self._looks[process] % _YOUNG_LOOKS == 0:
+                kind = self._kind_of(process_id) or kind
             if process not in self._workers or process_id in self._names:
                 self._workers[process] = workers[process_id] = self._worker_of(process_id, workers.get(parent_id, _OWN))
             with self._charging:
                 counted = self._uncharged.setdefault(workers[process_id], Counter())
-                counted[kind] += seconds - self._used.get(process, ("", 0.0))[1]  # type: ignore[assignment] # a Counter of seconds
+                counted[kind] += seconds - before_s  # type: ignore[assignment] # a Counter of seconds
             self._used[process] = kind, seconds
 
     def _worker_of(self, process_id: int, of_parent: str) -> str:
