@@ -60,6 +60,8 @@ DELTA_SETTINGS: Final = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Delta reads its log by a shuffle into 50 partitions otherwise, whose cost is all of that of a small batch.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # Else the arguments of statements are put into their text before Delta's parser sees it, and that drops them (`sql_arguments.py`).
+    "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
 }
 """Of a Spark server that has Delta's tables: its sessions cannot be given them later."""
 

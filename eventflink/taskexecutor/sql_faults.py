@@ -20,8 +20,8 @@ def explain(error: Any, statement: Statement, inputs: Iterable[str], arguments: 
     parameters = error.getMessageParameters() or {}
     if error.getCondition() == _UNBOUND and (name := parameters.get("name", "").strip("`")) in arguments:
         error.add_note(
-            f"the statement was given '{name}': where 'spark.tables: delta' is set, Delta's parser drops it (delta-io/delta#7640); let a "
-            "vertex with a 'python' function do what needs a parameter"
+            f"the statement was given '{name}': where 'spark.tables: delta' is set, Delta's parser drops what is no single value "
+            "(delta-io/delta#7640): give it as a column of a view"
         )
     if error.getCondition() == _NOT_FOUND:
         name = ".".join(_NAME.findall(parameters.get("relationName", "")))

@@ -25,6 +25,7 @@ from eventflink.taskexecutor.spark_contract import SparkTooOld, hold_to_contract
 from eventflink.taskexecutor.spark_pools import hold_pool, pool_directory, pool_settings
 from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session, shown
 from eventflink.taskexecutor.spark_server import SparkLease, SparkUnavailable, ensure_server, is_server_alive
+from eventflink.taskexecutor.sql_arguments import keep_arguments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -155,6 +156,7 @@ def open_session(address: str, runtime_directory: Path | None) -> "SparkSession"
 
     session = SparkSession.builder.remote(address).create()
     session.client.set_retry_policies([_retry_policy(runtime_directory)])
+    keep_arguments(session)
     threading.Thread(target=_keep_alive, args=(session,), name="spark-session", daemon=True).start()
     return session
 

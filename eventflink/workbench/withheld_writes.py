@@ -12,6 +12,7 @@ from eventflink.model.places import Place
 from eventflink.model.sql_script import LINE_COMMENT, QUOTED
 from eventflink.taskexecutor.failure_causes import TaskUnusable
 from eventflink.taskexecutor.secret_masks import masked
+from eventflink.taskexecutor.sql_arguments import rewrite_commands, statement_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,31 +91,15 @@ class WithheldWrites:
 
     def watch(self, client: Any) -> None:
         """Withhold what a session's client, and each clone of it, would have Spark write from now on."""
-        execute: Callable[..., Any] = client.execute_command
-        stream: Callable[..., Any] = client.execute_command_as_iterator
         to_table: Callable[..., Any] = client.to_table  # The only way that a request to the catalog takes.
-        clone: Callable[..., Any] = client.clone
-
-        def execute_command(command: Any, observations: Any = None) -> Any:
-            return execute(self._instead_of(command, client), observations)
-
-        def execute_command_as_iterator(command: Any, observations: Any = None) -> Any:
-            return stream(self._instead_of(command, client), observations)
 
         def catalog_to_table(plan: Any, observations: Any) -> Any:
             if plan.HasField("root") and plan.root.HasField("catalog"):
                 plan.root.CopyFrom(self._instead_of_catalog(plan.root, client))
             return to_table(plan, observations)
 
-        def clone_watched(*arguments: Any, **named: Any) -> Any:
-            cloned = clone(*arguments, **named)
-            self.watch(cloned)
-            return cloned
-
-        client.execute_command = execute_command
-        client.execute_command_as_iterator = execute_command_as_iterator
+        rewrite_commands(client, lambda command: self._instead_of(command, client), self.watch)
         client.to_table = catalog_to_table
-        client.clone = clone_watched
 
     def tell(self, what: str) -> None:
         """Note what was not written, without secrets."""
@@ -149,7 +134,7 @@ class WithheldWrites:
         return _nowhere(command, write.input)
 
     def _instead_of_statement(self, command: Any, client: Any) -> Any:
-        statement = _sql_of(command).query
+        statement = statement_of(command).query
         if not writes(statement):
             return command
         if _SCRIPT.match(statement):
@@ -198,12 +183,6 @@ def _is_temporary(view: str, client: Any) -> bool:
     return any(each["isTemporary"] and each["name"].lower() == view.lower() for each in tables)
 
 
-def _sql_of(command: Any) -> Any:
-    """Return the statement of a command, which stands beside the DataFrames that it names, if it names some."""
-    read = command.sql_command.input
-    return read.with_relations.root.sql if read.HasField("with_relations") else read.sql
-
-
 def _options_of(write: Any) -> str:
     """Return where a write goes that has neither path nor table: what its options say of that, without what may be a secret."""
     said = [write.options[key] for key in write.options if key.lower() in ("dbtable", "topic", "path")]
@@ -223,7 +202,7 @@ def _explaining(command: Any) -> Any:
     """Return a command that has the statement explained."""
     instead = type(command)()
     instead.CopyFrom(command)
-    _sql_of(instead).query = f"EXPLAIN {_sql_of(command).query}"
+    statement_of(instead).query = f"EXPLAIN {statement_of(command).query}"
     return instead
 
 

@@ -1,9 +1,11 @@
 """The sink of a batch task into a table of Delta Lake: whatever is killed, however late an attempt is, its rows are there once."""
 
+import datetime as dt
 import threading
 import time
 import uuid
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -197,10 +199,42 @@ def test_rows_that_do_not_fit_are_refused_with_the_table_and_the_column(subtask:
     assert subtask.there() == [1]
 
 
-def test_a_statement_that_delta_s_parser_takes_its_parameters_from_says_so(session: SparkSession) -> None:
-    [statement] = statements_of("SELECT :day AS day")
+ARGUMENTS: list[tuple[Any, str]] = [
+    (5, "int"),
+    (-(2**31), "int"),
+    (2**63 - 1, "bigint"),
+    (-0.1, "double"),
+    (float("inf"), "double"),
+    ("it's a \\\\n :v /* -- \\n ü", "string"),
+    ("", "string"),
+    (True, "boolean"),
+    (None, "void"),
+    (Decimal("12.50"), "decimal(10,2)"),
+    (dt.date(1, 1, 1), "date"),
+    (dt.date(9999, 12, 31), "date"),
+    (dt.datetime(2026, 11, 29, 2, 30, 0, 123456), "timestamp"),  # noqa: DTZ001 - Spark's client gives it without a zone
+]
+
+
+def test_statements_have_their_arguments_though_delta_s_parser_drops_them(session: SparkSession) -> None:
+    names = ", ".join(f":v{number} AS v{number}, typeof(:v{number}) AS t{number}" for number in range(len(ARGUMENTS)))
+    text = f"SELECT {names}, ':v0 ''' AS untouched FROM range(:rows) WHERE id >= :`rows` - 1"
+    given = {f"v{number}": value for number, (value, _) in enumerate(ARGUMENTS)}
+    [row] = session.sql(text, args=given | {"rows": 3, "unused": "x"}).collect()
+    assert [(row[f"v{number}"], row[f"t{number}"]) for number in range(len(ARGUMENTS))] == ARGUMENTS
+    assert row.untouched == ":v0 '"
+    assert session.sql("SELECT ? + ? AS sum", args=[1, 2]).first() == (3,)
+    assert session.cloneSession().sql("SELECT :day AS day", args={"day": 7}).first() == (7,)
+    rows = session.range(2)
+    assert session.sql("SELECT count(*) AS c FROM {rows} WHERE id < :most", args={"most": 1}, rows=rows).first() == (1,)
+    session.sql("CREATE OR REPLACE TEMP VIEW of_day AS SELECT 1 AS day")
+    assert session.sql("SELECT * FROM of_day WHERE day = :day", args={"day": 1}).where("day > 0").count() == 1
+
+
+def test_an_argument_that_has_no_literal_fails_as_spark_says_and_why(session: SparkSession) -> None:
+    [statement] = statements_of("SELECT :days AS day")
     with pytest.raises(AnalysisException, match="UNBOUND_SQL_PARAMETER") as raised:
-        session.sql(statement.text, args={"day": 1}).collect()
-    explain(raised.value, statement, (), {"day": 1})
+        session.sql(statement.text, args={"days": f.array(f.lit(1))}).collect()
+    explain(raised.value, statement, (), {"days": [1]})
     note, *_ = raised.value.__notes__
-    assert note.startswith("the statement was given 'day': where 'spark.tables: delta' is set, Delta's parser drops it")
+    assert note.startswith("the statement was given 'days': where 'spark.tables: delta' is set, Delta's parser drops what is no")

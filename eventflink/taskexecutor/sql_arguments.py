@@ -1,0 +1,130 @@
+"""The arguments of SQL statements, for a Spark whose parser drops them: Delta Lake's does since Spark 4.1 (delta-io/delta#7640).
+
+A statement that is given arguments becomes `EXECUTE IMMEDIATE '…' USING …`, which binds them behind the parser. The rule it keeps: a value
+has the type that Spark's client gave it. What has no literal of its own (arrays, maps, columns) stays, and fails as Spark says.
+"""
+
+import datetime as dt
+import functools
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from eventflink.streams.delta_table import DELTA_EXTENSION
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_EPOCH: Final = dt.date(1970, 1, 1)
+_NUMBERS: Final = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE"}
+
+InsteadOf = Callable[[Any], Any]
+"""Returns the command that is sent in place of one, which may be the same."""
+
+
+def rewrite_commands(client: Any, instead_of: InsteadOf, on_clone: Callable[[Any], None]) -> None:
+    """Have a client of Spark send other commands from now on; `on_clone` is called with each client that is made of it."""
+    execute: Callable[..., Any] = client.execute_command
+    stream: Callable[..., Any] = client.execute_command_as_iterator
+    clone: Callable[..., Any] = client.clone
+
+    def execute_command(command: Any, observations: Any = None) -> Any:
+        return execute(instead_of(command), observations)
+
+    def execute_command_as_iterator(command: Any, observations: Any = None) -> Any:
+        return stream(instead_of(command), observations)
+
+    def clone_watched(*arguments: Any, **named: Any) -> Any:
+        cloned = clone(*arguments, **named)
+        on_clone(cloned)
+        return cloned
+
+    client.execute_command = execute_command
+    client.execute_command_as_iterator = execute_command_as_iterator
+    client.clone = clone_watched
+
+
+def statement_of(command: Any) -> Any:
+    """Return the statement of a command, which stands beside the DataFrames that it names, if it names some."""
+    read = command.sql_command.input
+    return read.with_relations.root.sql if read.HasField("with_relations") else read.sql
+
+
+def keep_arguments(session: "SparkSession") -> None:
+    """Have the statements of a session keep their arguments where its Spark has Delta's parser."""
+
+    @functools.cache
+    def has_delta() -> bool:
+        return DELTA_EXTENSION in (session.conf.get("spark.sql.extensions", "") or "")
+
+    def instead_of(command: Any) -> Any:
+        if not command.HasField("sql_command"):
+            return command
+        statement = statement_of(command)
+        if not _has_arguments(statement) or not has_delta() or (text := immediate(statement)) is None:
+            return command
+        instead = type(command)()
+        instead.CopyFrom(command)
+        bound = statement_of(instead)
+        bound.query = text
+        for each in ("named_arguments", "pos_arguments"):
+            bound.ClearField(each)
+        return instead
+
+    def watch(client: Any) -> None:
+        rewrite_commands(client, instead_of, watch)
+
+    watch(session.client)
+
+
+def _has_arguments(statement: Any) -> bool:
+    """Tell whether a statement names one of its arguments: each of a vertex is given its parallelism, and few ask for that."""
+    named = any(re.search(rf":\s*`?{re.escape(name)}\b", statement.query) for name in statement.named_arguments)
+    return named or bool(statement.pos_arguments)
+
+
+def immediate(statement: Any) -> str | None:
+    """Return a statement with its arguments as one that has none; None: an argument has no literal."""
+    named = [(f" AS `{name.replace('`', '``')}`", value) for name, value in statement.named_arguments.items()]
+    values = [(literal_of(value), alias) for alias, value in [*named, *(("", value) for value in statement.pos_arguments)]]
+    if any(value is None for value, _ in values):
+        return None
+    return f"EXECUTE IMMEDIATE {_quoted(statement.query)} USING {', '.join(f'{value}{alias}' for value, alias in values)}"
+
+
+def literal_of(expression: Any) -> str | None:
+    """Return the SQL of an argument, of the type that it has; None: it is no single value."""
+    if expression.WhichOneof("expr_type") != "literal":
+        return None
+    literal = expression.literal
+    kind = literal.WhichOneof("literal_type") or ""
+    if kind in _NUMBERS:
+        return f"CAST('{getattr(literal, kind)!r}' AS {_NUMBERS[kind]})"
+    write = _LITERALS.get(kind)
+    return write(literal) if write is not None else None
+
+
+def _decimal(written: Any) -> str:
+    """Return a decimal with as many digits as it has, or as are said where these are more: so Spark's server takes it."""
+    value = Decimal(written.value)
+    scale = max(0, -int(value.as_tuple().exponent), written.scale)
+    precision = max(len(value.as_tuple().digits), written.precision, scale)
+    return f"CAST('{value:f}' AS DECIMAL({precision},{scale}))"
+
+
+def _quoted(text: str) -> str:
+    """Return a text as SQL has it; backslashes begin escapes there."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+_LITERALS: Final[dict[str, Callable[[Any], str]]] = {
+    "null": lambda _: "NULL",
+    "boolean": lambda literal: "TRUE" if literal.boolean else "FALSE",
+    "string": lambda literal: _quoted(literal.string),
+    "date": lambda literal: f"DATE'{_EPOCH + dt.timedelta(days=literal.date)}'",
+    "timestamp": lambda literal: f"timestamp_micros({literal.timestamp})",
+    "decimal": lambda literal: _decimal(literal.decimal),
+}
+"""How a value of each kind is written in SQL."""
