@@ -119,6 +119,6 @@ class ScheduleDetails(ScheduleRow):
     is_followed_known: bool
     """Whether there is a run of the job that it follows, or a schedule that starts one; true where it follows none."""
     cursor: ScheduleCursor | None
-    """Of the topic whose records it takes; null: it takes none."""
+    """The cursor of its topic; null: the schedule takes no records."""
     definition: dict[str, Any]
     """Its document, as `PutSchedule` takes it, without secrets."""

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from eventflink.leadership.log_lines import one_line
 from eventflink.leadership.topic_sightings import SeenTopic, news_of
-from eventflink.log.admin_connection import AdminConnection, AdministrationError
+from eventflink.log.admin_connection import AdminConnection, AdministrationError, KafkaUnreachable
 from eventflink.master.effects import CursorWatch
 from eventflink.master.inputs import MasterInput, RecordsSeen
 from eventflink.model.backoff import Backoff
@@ -112,11 +112,24 @@ class TopicWatcher:
         def offsets_at(topic: str, time_ms: int) -> tuple[PartitionOffset, ...]:
             return self._look.offsets_at(seen[topic].bounds, topic, time_ms)
 
-        try:
-            return list(news_of(watches, seen, offsets_at))
-        except AdministrationError as error:  # The next look may have an answer.
-            _logger.warning("TopicNotSeen again_in_s=%.0f error=%s", LOOK_INTERVAL_S, one_line(str(error)))
-            return []
+        news: list[RecordsSeen] = []
+        read = set(seen)
+        for watch in watches:
+            try:
+                news += news_of([watch], seen, offsets_at)
+            except AdministrationError as error:
+                self._leave_out(watch.topic, error)
+                read.discard(watch.topic)
+        for topic in read:
+            self._failed.pop(topic, None)
+        return news
+
+    def _leave_out(self, topic: str, error: AdministrationError) -> None:
+        """Look at a topic less and less often, as long as it cannot be read."""
+        _, pauses = self._failed.get(topic, (0.0, Backoff(LOOK_INTERVAL_S, _LONGEST_PAUSE_S)))
+        pause_s = pauses.next()
+        _logger.warning("TopicNotSeen topic=%s again_in_s=%.0f error=%s", topic, pause_s, one_line(str(error)))
+        self._failed[topic] = time.monotonic() + pause_s, pauses
 
     async def _look_at(self, topics: list[str]) -> dict[str, SeenTopic]:
         """Return what these topics have; where not all can be read, each is asked about by itself, and others are left out for a while."""
@@ -125,13 +138,9 @@ class TopicWatcher:
         try:
             seen = await asyncio.to_thread(self._look.topics, topics)
         except AdministrationError as error:
-            if len(topics) > 1:
+            if len(topics) > 1 and not isinstance(error, KafkaUnreachable):
                 return {name: each for topic in topics for name, each in (await self._look_at([topic])).items()}
-            _, pauses = self._failed.get(topics[0], (0.0, Backoff(LOOK_INTERVAL_S, _LONGEST_PAUSE_S)))
-            pause_s = pauses.next()
-            _logger.warning("TopicNotSeen topic=%s again_in_s=%.0f error=%s", topics[0], pause_s, one_line(str(error)))
-            self._failed[topics[0]] = time.monotonic() + pause_s, pauses
+            for topic in topics:
+                self._leave_out(topic, error)
             return {}
-        for topic in topics:
-            self._failed.pop(topic, None)
         return seen

@@ -75,7 +75,7 @@ class TopicCursorSet(ScheduleEvent):
     """The cursor of the schedule stands in its topic, which it has not seen before: what comes from there on is taken."""
 
     topic_id: str
-    """Of the topic, as Kafka tells it: another one of the same name has another id."""
+    """The id that Kafka gave the topic: another topic of the same name has another id."""
     offsets: tuple[PartitionOffset, ...]
     """Where it stands in each partition. In one that is made later it begins with the first record."""
 

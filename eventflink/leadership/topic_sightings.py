@@ -1,7 +1,7 @@
 """What a leader has seen of the topics whose records start jobs, as the inputs that follow from it.
 
 Looking is up to the driver, who asks Kafka where topics end; no record is read. Nothing is decided here, and nothing remembered: which
-records a job gets follows from a cursor in the log (`master/schedule_firing.py`). The rule: what no cursor has to learn is no input.
+records a job gets follows from a cursor in the log (`master/schedule_firing.py`). The rule: a look that changes no cursor makes no input.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -230,7 +230,7 @@ class RecordsSeen(InternalInput):
     bounds: tuple[OffsetRange, ...]
     """All partitions, each from its first record on."""
     since: tuple[PartitionOffset, ...] = ()
-    """Of each partition the first record that is not older than was asked; empty: that was not asked."""
+    """In each partition the first record that is not older than the time asked for; empty: no time was asked for."""
 
 
 @dataclass(slots=True)

@@ -102,9 +102,9 @@ def decide_records_seen(state: ClusterState, value: RecordsSeen, context: Contex
     if schedule is None or watched is None or watched.name != value.topic:  # It was seen before the schedule was changed.
         return []
     cursor = schedule.cursor
-    if cursor is None or cursor.topic_id != value.topic_id:
+    if cursor is None or value.topic_id not in (cursor.topic_id, cursor.replaced_topic_id):
         return _set_cursor(schedule, watched, value)
-    if state.shutdown.is_under_way or not schedule.awaits_records():
+    if cursor.topic_id != value.topic_id or state.shutdown.is_under_way or not schedule.awaits_records():
         return []
     passed = {each.partition: cursor.offsets.get(each.partition, 0) for each in value.bounds}
     gone = [OffsetRange(each.partition, passed[each.partition], each.first_offset) for each in value.bounds]

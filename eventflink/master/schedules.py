@@ -47,6 +47,7 @@ from eventflink.master.requests import accepted, rejected
 from eventflink.master.settings import Context
 from eventflink.model.schedules import (
     InstantUnknown,
+    OffsetRange,
     ScheduleDefinition,
     ScheduleTiming,
     count_records,
@@ -109,6 +110,8 @@ class TopicCursor:
     topic_id: str
     offsets: dict[int, int]
     """What is next, by partition."""
+    replaced_topic_id: str = ""
+    """The topic of the same name before it: a broker that has not heard of the new one may still tell of that."""
     after: int = -1
     """The partition whose turn came last."""
     claimed: int = 0
@@ -160,7 +163,7 @@ class Schedule:
     followed: dict[int, str] = field(default_factory=dict)
     """The ended runs whose instants are not decided, or wait for a job, by these instants, in order."""
     cursor: TopicCursor | None = None
-    """Of the topic whose records it takes; None: it takes none, or has not seen its topic."""
+    """The cursor of its topic; None: the schedule takes no records, or has not seen its topic."""
     records_since_ms: int = 0
     """When it was first said that it takes the records of this topic."""
     due_ms: int | None = None
@@ -464,13 +467,14 @@ class Schedules:
         known = self.schedule(event.schedule_id)
         if known.definition.timing.records is None or (known.cursor is not None and known.cursor.topic_id == event.topic_id):
             raise IllegalTransition(f"schedule '{event.schedule_id}' takes no records, or has a cursor in this topic")
-        lost = known.cursor.lost if known.cursor is not None else 0
-        known.cursor = TopicCursor(event.topic_id, {each.partition: each.offset for each in event.offsets}, lost=lost)
+        lost, replaced = (known.cursor.lost, known.cursor.topic_id) if known.cursor is not None else (0, "")
+        offsets = {each.partition: each.offset for each in event.offsets}
+        known.cursor = TopicCursor(event.topic_id, offsets, replaced_topic_id=replaced, lost=lost)
 
     def apply_records_lost(self, event: RecordsLost) -> None:
         """Pass over what is not there any more."""
         cursor = self.schedule(event.schedule_id).cursor
-        if cursor is None or any(cursor.offsets.get(each.partition, 0) != each.first_offset for each in event.ranges):
+        if cursor is None or not _follow(cursor, event.ranges):
             raise IllegalTransition(f"what schedule '{event.schedule_id}' has lost is not behind its cursor")
         cursor.offsets |= {each.partition: each.end_offset for each in event.ranges}
         cursor.lost += count_records(event.ranges)
@@ -482,7 +486,7 @@ class Schedules:
             raise IllegalTransition(
                 f"schedule '{event.schedule_id}' takes no records now, or {event.instant_ms} is not after its last instant"
             )
-        if not ranges or any(cursor.offsets.get(each.partition, 0) != each.first_offset for each in ranges):
+        if not ranges or not _follow(cursor, ranges):
             raise IllegalTransition(f"records of schedule '{event.schedule_id}' belong to a job already, or are none")
         cursor.offsets |= {each.partition: each.end_offset for each in ranges}
         cursor.claimed, cursor.after = count_records(ranges), ranges[-1].partition
@@ -669,6 +673,11 @@ def _followed(schedule_id: str, known: Schedule, stored: JobResultStored, now_ms
         message = f"{MAX_FOLLOWED} ends of runs waited"
         events.append(InstantsSkipped(schedule_id, first, following, InstantOrigin.DUE, first, SkipReason.QUEUE_FULL, message))
     return [*events, RunFollowed(schedule_id, instant_ms, stored.job_id)]
+
+
+def _follow(cursor: TopicCursor, ranges: tuple[OffsetRange, ...]) -> bool:
+    """Tell whether the ranges begin at the cursor, and have records."""
+    return all(cursor.offsets.get(each.partition, 0) == each.first_offset < each.end_offset for each in ranges)
 
 
 def _topic_of(definition: ScheduleDefinition) -> str:

@@ -1,6 +1,6 @@
 """The part of a JobGraph document that sends the rows of a batch task to a table, and every check of it.
 
-What comes out is the record that a stream's sink is as well; what the table is told besides its path stands there as one JSON object. The
+The core's record is the one that a stream's sink has too, with the path of the table and all other keys as one JSON object. The
 rule it keeps: what can be known to be wrong before a job runs is refused here, with its place.
 
     sink: {table: {path: /data/sales, partition_by: [day], mode: overwrite-partitions}, format: delta}
@@ -24,7 +24,7 @@ class BatchTableDocument(TableSinkDocument):
     """What becomes of the rows that are there: all of them stay, none does, those of partitions that have no new rows, or those that no
     new row has the keys of."""
     keys: list[Column] = Field(default_factory=list, max_length=32)
-    """The columns of which a row that is merged and the one that it replaces have the same."""
+    """The columns by which a new row finds the row that it replaces: both have the same values there."""
 
     @model_validator(mode="after")
     def _check_mode(self) -> Self:

@@ -238,7 +238,7 @@ class ScheduleDocument(BaseModel):
         if self.catch_up in ("last", "none"):
             raise ValueError("catch_up: with 'records' it is 'all': what has come meanwhile is for the next job")
         if self.jitter:
-            raise ValueError("jitter: there is none with 'records'; 'wait' says for how long records may wait")
+            raise ValueError("invalid jitter: a schedule with 'records' has no jitter; its 'wait' delays a job")
 
     def to_timing(self) -> ScheduleTiming:
         """Return the core's record of when."""

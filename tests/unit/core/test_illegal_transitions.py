@@ -125,6 +125,8 @@ MISFITS: list[LogEvent] = [
     e.RecordsClaimed("paused", 1, (OffsetRange(0, 9, 10),)),
     e.RecordsClaimed("records", 10**15, ()),
     e.RecordsClaimed("records", 10**15, (OffsetRange(0, 9, 10),)),
+    e.RecordsClaimed("records", 10**15, (OffsetRange(0, 13, 13),)),
+    e.RecordsLost("records", (OffsetRange(0, 13, 12),)),
     e.RecordsLost("none", ()),
     e.RecordsLost("paused", ()),
     e.RecordsLost("records", (OffsetRange(0, 9, 10),)),
