@@ -4,7 +4,7 @@ import datetime as dt
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -79,6 +79,22 @@ class Subtask:
         return sorted((row["day"], row["number"]) for row in rows)
 
 
+def started(write: Callable[[], TableCommit]) -> tuple[threading.Thread, list[str]]:
+    """Write in a thread; return that, and by what it has ended, once it has."""
+    ended: list[str] = []
+
+    def run() -> None:
+        try:
+            write()
+            ended.append("written")
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            ended.append(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, ended
+
+
 @pytest.fixture(scope="module")
 def old_session(delta_spark: str) -> Iterator[SparkSession]:
     """The session of an attempt that is not known to be alive."""
@@ -114,18 +130,8 @@ def test_of_an_old_attempt_and_a_new_one_that_write_at_the_same_time_one_does(
     old = Subtask(old_session, tmp_path)
     old.job_id = subtask.job_id
     table: dict[str, Any] = {"mode": mode, "keys": ["number"]} if mode == "merge" else {"mode": mode}
-    ended: list[str] = []
     slow_rows = old.slow_rows(1, tmp_path / "begun", tmp_path / "go-on")
-
-    def write() -> None:
-        try:
-            old.write(1, slow_rows, **table)
-            ended.append("written")
-        except Exception as error:  # noqa: BLE001 - the test looks at it
-            ended.append(f"{type(error).__name__}: {error}")
-
-    thread = threading.Thread(target=write)
-    thread.start()
+    thread, ended = started(lambda: old.write(1, slow_rows, **table))
     wait_until(lambda: (tmp_path / "begun").exists() or ended, "the rows are computed", TIMEOUT_S)
     assert ended == []
     assert subtask.write(2, subtask.rows(2, 3), **table).rows == 2
@@ -174,17 +180,8 @@ def test_a_merge_replaces_the_rows_that_have_its_keys_and_inserts_the_others(sub
 def test_a_writer_that_changes_what_is_overwritten_meanwhile_lets_nothing_be_written(subtask: Subtask, tmp_path: Path) -> None:
     subtask.write(1, subtask.rows(1))
     subtask.next_job()
-    ended: list[str] = []
-
-    def write() -> None:
-        try:
-            subtask.write(1, subtask.slow_rows(2, tmp_path / "begun", tmp_path / "go-on"), mode="overwrite")
-            ended.append("written")
-        except Exception as error:  # noqa: BLE001 - the test looks at it
-            ended.append(f"{type(error).__name__}: {error}")
-
-    thread = threading.Thread(target=write)
-    thread.start()
+    slow_rows = subtask.slow_rows(2, tmp_path / "begun", tmp_path / "go-on")
+    thread, ended = started(lambda: subtask.write(1, slow_rows, mode="overwrite"))
     wait_until(lambda: (tmp_path / "begun").exists() or ended, "the rows are computed", TIMEOUT_S)
     assert ended == []
     subtask.session.sql(f"DELETE FROM delta.`{subtask.table}`").collect()
