@@ -7,6 +7,7 @@ What only waiting for the end needs is imported when that begins: `--detach` wai
 import contextlib
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,9 +23,8 @@ from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
-from eventflink.jobs.job_files import MAX_DOCUMENT_BYTES, DescribedJob, is_python, read_job
+from eventflink.jobs.job_files import MAX_DOCUMENT_BYTES, DescribedJob, describe_document, is_python, read_job
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import TaskType
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def read_job_of(file: Path, session: Session | None = None) -> DescribedJob:
         with contextlib.redirect_stdout(sys.stderr):  # What it prints is nothing of what the command says.
             job = read_job(file)
     else:
-        job = DescribedJob(parse_job_graph(read_document(file), name_of_source(file), file.parent))
+        job = describe_document(read_document(file), name_of_source(file), file.parent)
     if session is not None and any(vertex.task_type is TaskType.SQL for vertex in job.graph.vertices):
         from eventflink.jobs.sql_doubts import doubts_of
 
@@ -105,13 +105,24 @@ def name_of_source(file: Path) -> str:
     return "standard input" if str(file) == "-" else str(file)
 
 
+def packed(session: Session, job: DescribedJob, code: Sequence[Path]) -> list[bytes]:
+    """Return the archives that travel with a job; to install packages may take a while, and is said.
+
+    Raises:
+        ArchiveError: the code cannot be packed, or the packages cannot be installed.
+
+    """
+    with session.working("installing packages") if job.requirements is not None else contextlib.nullcontext():
+        return job.archives(code)
+
+
 def with_code(
-    gateway: DispatcherGateway, graph: JobGraph, archive: bytes, owner: str, tls: TlsFiles | None, deadline: Deadline
+    gateway: DispatcherGateway, graph: JobGraph, archives: Sequence[bytes], owner: str, tls: TlsFiles | None, deadline: Deadline
 ) -> JobGraph:
-    """Return the graph with an archive of code that was uploaded for a job, or a schedule, of this id."""
+    """Return the graph with archives of code that were uploaded for a job, or a schedule, of this id."""
     leader = gateway.find_leader(deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S))
-    key = put_blob(leader.blob_address, archive, job_id=owner, tls=tls, within_s=deadline.left_s())
-    return dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
+    keys = [put_blob(leader.blob_address, each, job_id=owner, tls=tls, within_s=deadline.left_s()) for each in archives]
+    return dataclasses.replace(graph, code_archives=(*graph.code_archives, *keys))
 
 
 def follow(

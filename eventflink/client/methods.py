@@ -48,7 +48,7 @@ from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.schedule_methods import ScheduleMethods, parameters_of
 from eventflink.gateways.steps import Pause, Steps, ask, work
-from eventflink.jobs.job_files import Document, described
+from eventflink.jobs.job_files import DescribedJob, Document, described
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters
 from eventflink.model.packages import needs
@@ -131,18 +131,18 @@ class ClusterMethods(ScheduleMethods):
 
         """
         checked = check_schedule(definition)
-        graph = yield from self._with_code(checked.job_graph, code)
+        graph = yield from self._with_code(checked.job_graph, DescribedJob(checked.job_graph), code)
         return (yield from self._put_schedule(schedule_id, dataclasses.replace(checked, job_graph=graph), {}))
 
-    def _with_code(self, graph: JobGraph, code: Iterable[str | Path]) -> Steps[JobGraph]:
-        """Return the graph with an archive of these files, which is in the blob store."""
+    def _with_code(self, graph: JobGraph, job: DescribedJob, code: Iterable[str | Path]) -> Steps[JobGraph]:
+        """Return the graph with the archives of these files, or else of the job's own, and of its packages, in the blob store."""
         paths = tuple([Path(each) for each in code])
-        if not paths:
+        if not paths and not job.has_code:
             return graph
         reads = self._reads
         leader = yield from finding_leader(reads.cluster_id, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, fraction=reads.fraction)
-        key = yield from work(partial(ship_code, leader.blob_address, paths, self.tls))
-        return dataclasses.replace(graph, code_archives=(*graph.code_archives, key))
+        keys = yield from work(partial(ship_code, leader.blob_address, job, paths, self.tls))
+        return dataclasses.replace(graph, code_archives=(*graph.code_archives, *keys))
 
     def _submission(self, document: Document, options: SubmitOptions) -> Steps[str]:
         """Have a job submitted; return its id once that is in the log."""
@@ -154,7 +154,7 @@ class ClusterMethods(ScheduleMethods):
 
             allowed = options.get("allow_non_restored_state", False)
             graph = yield from work(partial(begin_in_savepoint, graph, savepoint, allow_non_restored_state=allowed))
-        graph = yield from self._with_code(graph, options.get("code") or job.code)
+        graph = yield from self._with_code(graph, job, options.get("code", ()))
         return (yield from ask(JobSubmission(job_id=options.get("job_id") or new_job_id(), job_graph=graph, actor=self.actor))).job_id
 
     def _event_pages(self, options: EventOptions) -> "EventPages":

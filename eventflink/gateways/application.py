@@ -19,8 +19,9 @@ from eventflink.documents.one_job import JobResult
 from eventflink.gateways.code import ship_code
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.state_reads import NO_SOURCES, Sources
+from eventflink.jobs.job_files import DescribedJob, describe_document
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import bind_parameters, parse_job_graph
+from eventflink.model.job_graph_document import bind_parameters
 
 _NAMESPACE: Final = uuid.UUID("6f0d2c1c-3b0b-5f5e-9c53-0d6a3f1a7f10")
 
@@ -60,11 +61,12 @@ class ApplicationGateway:
 
         """
         number = len(self.job_ids) + 1
-        made = graph if isinstance(graph, JobGraph) else parse_job_graph(dict(graph), f"job {number} of {self.application_id}")
-        made = bind_parameters(made, parameters or {})
-        if paths := list(code):
-            key = ship_code(self.dispatcher.find_leader().blob_address, paths, self._tls)
-            made = dataclasses.replace(made, code_archives=(*made.code_archives, key))
+        source = f"job {number} of {self.application_id}"
+        job = DescribedJob(graph) if isinstance(graph, JobGraph) else describe_document(dict(graph), source, None)
+        made, paths = bind_parameters(job.graph, parameters or {}), list(code)
+        if paths or job.has_code:
+            keys = ship_code(self.dispatcher.find_leader().blob_address, job, paths, self._tls)
+            made = dataclasses.replace(made, code_archives=(*made.code_archives, *keys))
         wanted = job_id or application_job_id(self.cluster_id, self.application_id, number)
         accepted = self.dispatcher.submit_job(made, wanted, actor=self.application_id, request_id=f"{wanted}-submission")
         self.job_ids.append(accepted.job_id)

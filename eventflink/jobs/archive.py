@@ -8,8 +8,9 @@ import functools
 import io
 import os
 import stat
+import sys
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
@@ -35,6 +36,10 @@ SKIPPED_SUFFIXES: Final = frozenset({".pyc", ".pyo"})
 _CHUNK_BYTES: Final = 256 * 1024
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The first date that a zip can hold."""
+
+
+PACKAGES_MARKER: Final = "eventflink-packages.json"
+"""The member of an archive that holds packages in place of a job's own code: it says which, and for which interpreter."""
 
 
 class ArchiveError(Exception):
@@ -83,8 +88,16 @@ def find_members(paths: Iterable[Path]) -> dict[str, Path]:
     return members
 
 
-def write_archive(target: IO[bytes], members: Mapping[str, Opened], *, max_bytes: int = MAX_ARCHIVE_BYTES) -> None:
-    """Write the zip to where one can seek: sorted, with one timestamp and one mode, so that nothing but names and contents counts.
+def write_archive(
+    target: IO[bytes], members: Mapping[str, Opened], *, max_bytes: int = MAX_ARCHIVE_BYTES, executable: Collection[str] = ()
+) -> None:
+    """Write the zip to where one can seek: sorted, with one timestamp, so that nothing but names, contents and modes counts.
+
+    Args:
+        target: where it is written.
+        members: the files by their names.
+        max_bytes: how much they may have together.
+        executable: those that can be run.
 
     Raises:
         ArchiveError: a member cannot be read, or it is all too large.
@@ -93,9 +106,26 @@ def write_archive(target: IO[bytes], members: Mapping[str, Opened], *, max_bytes
     room_bytes = max_bytes
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name in sorted(members):
-            room_bytes -= _add(archive, name, members[name], room_bytes)
+            room_bytes -= _add(archive, name, members[name], room_bytes, 0o755 if name in executable else 0o644)
     if target.tell() > max_bytes:
         raise ArchiveError(f"the code archive is larger than {max_bytes} bytes")
+
+
+def interpreter() -> dict[str, str]:
+    """Return for which interpreter packages are that are installed by this one."""
+    machine = os.uname()
+    return {"python": str(sys.implementation.cache_tag), "platform": f"{machine.sysname}-{machine.machine}".lower()}
+
+
+def holds_packages(archive: Path) -> bool:
+    """Tell whether an archive holds packages, and not a job's own code.
+
+    Raises:
+        OSError, zipfile.BadZipFile: it cannot be read.
+
+    """
+    with zipfile.ZipFile(archive) as opened:
+        return PACKAGES_MARKER in opened.NameToInfo
 
 
 def is_safe_name(name: str) -> bool:
@@ -136,11 +166,11 @@ def _raise(error: OSError) -> None:
     raise ArchiveError(f"{error.filename}: {error.strerror or error}") from error
 
 
-def _add(archive: zipfile.ZipFile, name: str, opened: Opened, room_bytes: int) -> int:
+def _add(archive: zipfile.ZipFile, name: str, opened: Opened, room_bytes: int, mode: int) -> int:
     """Add a member; return how long it is."""
     information = zipfile.ZipInfo(name, _EPOCH)
     information.compress_type = zipfile.ZIP_DEFLATED
-    information.external_attr = (stat.S_IFREG | 0o644) << 16
+    information.external_attr = (stat.S_IFREG | mode) << 16
     information.create_system = 3  # Unix, wherever it is packed.
     size = 0
     with _reading(name, opened) as source, archive.open(information, "w") as packed:

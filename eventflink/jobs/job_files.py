@@ -7,18 +7,21 @@ import importlib
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from eventflink.jobs.archive import ArchiveError
+from eventflink.jobs.archive import ArchiveError, build_archive
 from eventflink.jobs.local_modules import NEVER_LOCAL
 from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph
+from eventflink.model.job_graph_document import REQUIREMENTS, InvalidJobGraph, load_document, parse_job_graph
+
+if TYPE_CHECKING:
+    from eventflink.jobs.required_packages import Requirements
 
 MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 _PYTHON: Final = re.compile(r"(?P<file>.*\.py)(?::(?P<name>\w+))?", re.DOTALL)
@@ -31,6 +34,28 @@ class DescribedJob:
     graph: JobGraph
     code: tuple[Path, ...] = ()
     """Modules and packages; of a document none."""
+    requirements: "Requirements | None" = None
+    """The packages that its code needs, which are to travel with it."""
+
+    @property
+    def has_code(self) -> bool:
+        """Whether anything travels with the job."""
+        return bool(self.code) or self.requirements is not None
+
+    def archives(self, code: Sequence[Path] = ()) -> list[bytes]:
+        """Return the archives that travel with the job: its code, or `code` in place of it, and the packages that it requires.
+
+        Raises:
+            ArchiveError: the code cannot be packed, or the packages cannot be installed.
+
+        """
+        chosen = code or self.code
+        archives = [build_archive(chosen)] if chosen else []
+        if self.requirements is not None:
+            from eventflink.jobs.required_packages import find_packages  # noqa: PLC0415 - most jobs require none
+
+            archives.append(find_packages(self.requirements).read_bytes())
+        return archives
 
 
 Document = JobGraph | PythonJob | Mapping[str, Any] | Path | str
@@ -50,7 +75,7 @@ def described(document: Document) -> DescribedJob:
     if isinstance(document, PythonJob):
         return describe_python_job(document)
     if isinstance(document, Mapping):
-        return DescribedJob(parse_job_graph(document, "the document"))
+        return describe_document(document, "the document", None)
     return read_job(Path(document))
 
 
@@ -69,9 +94,35 @@ def read_job(path: Path) -> DescribedJob:
             data = file.read(MAX_DOCUMENT_BYTES + 1)
         if len(data) > MAX_DOCUMENT_BYTES:
             raise InvalidJobGraph(f"{path}: longer than {MAX_DOCUMENT_BYTES} bytes; a job graph is not")
-        return DescribedJob(parse_job_graph(data.decode(), str(path), path.parent))
+        return describe_document(data.decode(), str(path), path.parent)
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidJobGraph(f"{path} cannot be read: {error}") from error
+
+
+def describe_document(document: str | Mapping[str, Any], source: str, directory: Path | None) -> DescribedJob:
+    """Return the job of a document, given as text or as a mapping, with the packages that it requires.
+
+    Args:
+        document: what describes the job.
+        source: where it comes from, for messages.
+        directory: where the files are that it names by a relative path; None: it may name none.
+
+    Raises:
+        InvalidJobGraph: it describes none; the message names the place.
+
+    """
+    parsed = load_document(document, source) if isinstance(document, str) else document
+    if not isinstance(parsed, Mapping) or REQUIREMENTS not in parsed:
+        return DescribedJob(parse_job_graph(document, source, directory))
+    from eventflink.jobs.required_packages import parse_requirements  # noqa: PLC0415 - most jobs require none
+
+    try:
+        requirements = parse_requirements(parsed[REQUIREMENTS], directory)
+    except ValueError as error:
+        raise InvalidJobGraph(f"{source}: {REQUIREMENTS}: {error}") from error
+    rest = {key: value for key, value in parsed.items() if key != REQUIREMENTS}
+    graph = parse_job_graph(rest, source, directory, document if isinstance(document, str) else None)
+    return DescribedJob(graph, requirements=requirements)
 
 
 def is_python(path: Path) -> bool:
@@ -88,7 +139,7 @@ def describe_python_job(job: PythonJob, directory: Path | None = None) -> Descri
 
     """
     try:
-        return DescribedJob(parse_job_graph(job.document(), f"job '{job.name}'", directory), tuple(job.code()))
+        return replace(describe_document(job.document(), f"job '{job.name}'", directory), code=tuple(job.code()))
     except InvalidPythonJob as error:
         file = job.function.__code__.co_filename
         line = _line_in(Path(file), error)

@@ -363,6 +363,17 @@ def _keep_document(kept_ms: int) -> str:
     return duration_text(kept_ms) if kept_ms else "never"
 
 
+REQUIREMENTS: Final = "requirements"
+"""The key of a document for the packages of a job, which are an archive of its code by the time that it is submitted."""
+
+
+def _refuse_requirements(_: object) -> object:
+    raise ValueError(
+        "packages are installed by eventflink's client where it submits a job (eventflink submit, Cluster.submit; of a schedule, where "
+        "its document names that of the job by a path); what is sent otherwise has their archive in code_archives"
+    )
+
+
 class JobGraphDocument(BaseModel):
     """The whole document."""
 
@@ -374,6 +385,8 @@ class JobGraphDocument(BaseModel):
     edges: list[EdgeDocument] = Field(default_factory=list, max_length=10 * MAX_VERTICES)
     restart_strategy: RestartStrategyDocument | None = None
     code_archives: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=list, max_length=64)
+    requirements: Annotated[None, BeforeValidator(_refuse_requirements)] = None
+    """Never here: who submits the job has made an archive of them."""
     scheduler: Literal["cluster-default", "default", "adaptive"] = "cluster-default"
     checkpointing: CheckpointingDocument | None = None
     restore: RestoreDocument | None = None
@@ -690,20 +703,23 @@ def load_document(text: str, source: str) -> object:
         raise InvalidJobGraph(f"{source}: {error}") from error
 
 
-def parse_job_graph(document: str | Mapping[str, Any], source: str, directory: Directory | None = None) -> JobGraph:
+def parse_job_graph(
+    document: str | Mapping[str, Any], source: str, directory: Directory | None = None, text: str | None = None
+) -> JobGraph:
     """Validate a document, given as text (JSON or YAML) or already as a mapping.
 
     Args:
         document: what describes the job.
         source: where it comes from, for the message.
         directory: where the files are that it names by a relative path; None: it may name none.
+        text: from which a mapping was read, where the lines of faults are found.
 
     Raises:
         InvalidJobGraph: names `source`, the place in the document and what is wrong there.
 
     """
-    text = document if isinstance(document, str) else None
-    read = load_document(text, source) if text is not None else document
+    text = document if isinstance(document, str) else text
+    read = load_document(document, source) if isinstance(document, str) else document
     try:
         return check_job_graph(read if directory is None else with_schema_files(read, directory), text)
     except (InvalidJobGraph, ValueError) as error:

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import logging
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -97,6 +98,7 @@ def release_unused(directory: Path, delay_s: float, kept: int = KEPT_ARCHIVES) -
         gone = [path for number, (age_s, path) in enumerate(unused) if number < beyond or age_s >= delay_s]
         for path in gone:
             path.unlink(missing_ok=True)
+            shutil.rmtree(path.with_suffix(""), ignore_errors=True)  # Of packages: what was unpacked.
             _LOGGER.info("ArchiveReleased archive=%s", path.name)
         for path in directory.glob("*.part"):
             with contextlib.suppress(FileNotFoundError):

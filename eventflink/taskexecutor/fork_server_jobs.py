@@ -5,7 +5,6 @@ The loop in `fork_server_main.py` decides when. Nothing here is kept; a release 
 
 import gc
 import logging
-import os
 import socket
 import sys
 import time
@@ -14,14 +13,11 @@ from typing import Final
 
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import ReleaseSpark
-from eventflink.taskexecutor.spark_client import load_client
+from eventflink.taskexecutor.spark_client import load_client, prepare_tasks
 from eventflink.taskexecutor.spark_pools import is_found
 from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session, shown
 
 logger = logging.getLogger(__name__)
-
-_NOISY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""They print every error of Spark as a page of JSON on stderr; the task's failure says it already."""
 
 _RELEASE_ATTEMPTS: Final = 3
 _RELEASE_DELAY_S: Final = 0.5
@@ -29,9 +25,7 @@ _RELEASE_DELAY_S: Final = 0.5
 
 def prepare(*, with_spark: bool) -> None:
     """Load what tasks need, and leave it to the collector's permanent generation, so that children share its memory."""
-    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # pyspark.sql.functions of a task is Connect's, before a session is opened as well.
-    for name in _NOISY_LOGGERS:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    prepare_tasks()
     if with_spark:
         load_client()
     gc.collect()

@@ -105,6 +105,11 @@ class LineBuffer:
     def __init__(self) -> None:
         self._rest = bytearray()
 
+    @property
+    def rest(self) -> bytes:
+        """What has come of a line that is not complete."""
+        return bytes(self._rest)
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take the next piece and return the lines that are complete with it, without their newlines.
 

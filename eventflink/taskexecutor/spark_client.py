@@ -5,6 +5,7 @@ A task that finds them loaded saves a second or so; one that needs none of them 
 
 import importlib
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,9 @@ _MODULES: Final = (
     "pyspark.sql.connect.functions",
     "pyspark.sql.connect.proto.base_pb2_grpc",
 )
+_NOISY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""They print every error of Spark as a page of JSON on stderr; the task's failure says it already."""
+
 _PACKAGES: Final = frozenset(name.partition(".")[0] for name in _MODULES)
 
 
@@ -35,6 +39,13 @@ def load_client() -> None:
     vars(importlib.import_module("pyspark.errors.utils"))["_capture_call_site"] = call_sites
     # Python does this for its own; that of numpy, which pandas loads, would go on in each process where it stood in this one.
     os.register_at_fork(after_in_child=importlib.import_module("numpy").random.seed)
+
+
+def prepare_tasks() -> None:
+    """Let what tasks load of pyspark in this process, or after a fork, be its client, which leaves errors to who catches them."""
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # pyspark.sql.functions of a task is Connect's, before a session is opened as well.
+    for name in _NOISY_LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def call_sites(depth: int) -> str:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final, Self
 from eventflink.processes.disk import find_fault
 from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
 from eventflink.processes.marked import MARK_VARIABLE
+from eventflink.processes.packages_path import without_packages
 from eventflink.taskexecutor.spark_jars import has_connectors
 from eventflink.taskexecutor.spark_release import channel_target
 from eventflink.taskexecutor.task_environment import inherited
@@ -191,8 +192,13 @@ def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess
             stderr=log,
             start_new_session=True,
             cwd=runtime_directory,
-            env={name: value for name, value in inherited(os.environ, settings.environment).items() if name != MARK_VARIABLE},
+            env={name: value for name, value in _environment(settings).items() if name != MARK_VARIABLE},
         )
+
+
+def _environment(settings: SparkServerSettings) -> dict[str, str]:
+    """Return the environment of a Spark that other jobs use as well: none of the packages of the one whose task starts it."""
+    return inherited(without_packages(os.environ), settings.environment)
 
 
 def _disk_fault(runtime_directory: Path) -> str:

@@ -23,6 +23,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from eventflink.processes.packages_path import PACKAGES_VARIABLE
+
 FORKS_MODULE: Final = "eventflink.taskexecutor.spark_worker_forks"
 FORKS_SOCKET: Final = "python-workers"
 """Where the fork server is asked, in the directory of its Spark, in which Spark's workers begin: a whole path may be too long for one."""
@@ -36,6 +38,9 @@ TAKEN: Final = b"+"
 
 TOKEN_VARIABLE: Final = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of the variable
 """What its Spark takes calls with."""
+
+PYTHON_SETTING: Final = "spark.sql.execution.pyspark.python"
+"""Of a session: what Spark runs its Python functions with."""
 
 _START_LOCK: Final = "python-workers.start"
 _PORT_VARIABLE: Final = "PYTHON_WORKER_FACTORY_PORT"
@@ -61,7 +66,8 @@ def main() -> int:
     """Connect to Spark, then have the worker run with that connection; return the exit status."""
     module = sys.argv[1]
     connected = _connect(int(os.environ[_PORT_VARIABLE]), os.environ[_SECRET_VARIABLE].encode())
-    status = _run_forked(module, connected) if hasattr(os, "pidfd_open") else None
+    is_forked = hasattr(os, "pidfd_open") and PACKAGES_VARIABLE not in os.environ
+    status = _run_forked(module, connected) if is_forked else None
     if status is None:
         run_worker(module, connected)
         return 0

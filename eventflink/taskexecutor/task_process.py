@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, NoReturn
@@ -22,13 +23,16 @@ from eventflink.model.spark_pools import OF_JOB
 from eventflink.model.statuses import TaskFile
 from eventflink.processes import set_parent_death_signal
 from eventflink.processes.left_behind import adopt_orphans
+from eventflink.processes.packages_path import is_begun_with
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings, LineBuffer, decode_line, encode_line
 from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
 from eventflink.taskexecutor.process_events import Failed, LaunchTask, Outcome, TaskEvent, TaskProcessEnded
 from eventflink.taskexecutor.secret_masks import MaskingFormatter
+from eventflink.taskexecutor.spark_client import prepare_tasks
 from eventflink.taskexecutor.spark_pools import pool_directory, pool_of
 from eventflink.taskexecutor.spark_watch import await_end
 from eventflink.taskexecutor.task_files import task_file_path
+from eventflink.taskexecutor.task_packages import begin_anew, packages_of
 from eventflink.taskexecutor.task_run import run_task
 
 logger = logging.getLogger(__name__)
@@ -55,8 +59,11 @@ def become_child(parent_process_id: int) -> None:
 
 def serve_one_task(channel: socket.socket, settings: ForkServerSettings) -> NoReturn:
     """Wait for the order of one task, run it, say how it ended on the channel, and end the process."""
-    lines = _read_lines(channel)
-    order = decode_line(next(lines, b""))
+    lines = _Lines(channel)
+    _serve(decode_line(next(lines)), settings, channel, lines)
+
+
+def _serve(order: object, settings: ForkServerSettings, channel: socket.socket, lines: "_Lines") -> NoReturn:
     if not isinstance(order, LaunchTask):
         raise TypeError(f"a task process was sent {type(order).__name__}")
     attempt = order.attempt
@@ -71,19 +78,35 @@ def serve_one_task(channel: socket.socket, settings: ForkServerSettings) -> NoRe
     os._exit(0)
 
 
-def _read_lines(channel: socket.socket) -> Iterator[bytes]:
-    """Yield what the fork server sends; it closes the channel of a process that it does not need, or dies, and this process with it."""
-    lines = LineBuffer()
-    while data := channel.recv(_READ_BYTES):
-        yield from lines.feed(data)
-    os._exit(0)
+class _Lines(Iterator[bytes]):
+    """What the fork server sends; it closes the channel of a process that it does not need, or dies, and this process with it."""
+
+    def __init__(self, channel: socket.socket, received: bytes = b"") -> None:
+        self._channel = channel
+        self._buffer = LineBuffer()
+        self._whole = deque(self._buffer.feed(received))
+
+    def __next__(self) -> bytes:
+        while not self._whole:
+            data = self._channel.recv(_READ_BYTES)
+            if not data:
+                os._exit(0)
+            self._whole.extend(self._buffer.feed(data))
+        return self._whole.popleft()
+
+    def rest(self) -> bytes:
+        """Return what has come and was not asked for."""
+        return b"".join(line + b"\n" for line in self._whole) + self._buffer.rest
 
 
-def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, channel: socket.socket, lines: Iterator[bytes]) -> Outcome:
+def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, channel: socket.socket, lines: _Lines) -> Outcome:
     opened = OpenedInputs()
     began_ms = time.time_ns() // 1_000_000
     try:
         _open_files(settings, attempt)
+        packages = packages_of(order, settings)
+        if packages is not None and not is_begun_with(packages):
+            begin_anew(packages, __spec__.name, channel, encode_line(settings) + encode_line(order) + lines.rest())
         return run_task(order, settings, lambda event: _tell(channel, event), opened, map(decode_line, lines))
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         cause, lost_inputs = failure_of(error, attempt.vertex_id, opened)
@@ -125,9 +148,24 @@ def _open_files(settings: ForkServerSettings, attempt: AttemptId) -> None:
     root.setLevel(logging.INFO)
 
 
+def main() -> NoReturn:
+    """Be a task's process that has begun anew: the descriptors of its channel and of its orders are the arguments."""
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    with os.fdopen(int(sys.argv[2]), "rb") as told:
+        lines = _Lines(channel, told.read())
+    settings = decode_line(next(lines))
+    channel.set_inheritable(False)
+    prepare_tasks()
+    _serve(decode_line(next(lines)), settings, channel, lines)
+
+
 _telling: Final = threading.Lock()
 
 
 def _tell(channel: socket.socket, event: TaskEvent | TaskProcessEnded) -> None:
     with _telling:
         channel.sendall(encode_line(event))
+
+
+if __name__ == "__main__":
+    main()

@@ -36,6 +36,7 @@ from eventflink.taskexecutor.spark_pools import pool_of
 from eventflink.taskexecutor.sql_faults import explain
 from eventflink.taskexecutor.task_code import load_archives, resolve_task
 from eventflink.taskexecutor.task_files import output_place
+from eventflink.taskexecutor.task_packages import packages_of
 from eventflink.taskexecutor.task_secrets import TaskSecrets
 from eventflink.taskexecutor.task_spark import OnSession, TaskSpark
 
@@ -96,7 +97,7 @@ def run_task(
         spark_session_of(each.instance_id, attempt._replace(subtask_index=each.subtask_index, attempt=each.attempt))
         for each in deployment.earlier_attempts
     ]
-    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, tell, pool, earlier, on_session)
+    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, packages_of(order, settings), tell, pool, earlier, on_session)
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
     hash_inputs = _hash_inputs_of(deployment)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from eventflink.model.attempts import AttemptId
 from eventflink.model.spark_pools import SHARED, SparkPool
 from eventflink.processes.file_lock import LockBusy
+from eventflink.processes.packages_path import SPARK_PYTHON
 from eventflink.streams.client_watch import HEARTBEAT_SETTING, SESSION_TIMEOUT_S
 from eventflink.taskexecutor.failure_causes import text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
@@ -25,6 +26,7 @@ from eventflink.taskexecutor.spark_contract import SparkTooOld, hold_to_contract
 from eventflink.taskexecutor.spark_pools import hold_pool, pool_directory, pool_settings
 from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session, shown
 from eventflink.taskexecutor.spark_server import SparkLease, SparkUnavailable, ensure_server, is_server_alive
+from eventflink.taskexecutor.spark_worker import PYTHON_SETTING
 from eventflink.taskexecutor.sql_arguments import keep_arguments
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 OnSession = Callable[["SparkSession"], None]
 
+_PACKAGES_ELSEWHERE: Final = "packages"
+"""Their directory, where Spark runs the Python functions of a session."""
 _SESSION_GONE: Final = "INVALID_HANDLE"
 _KEEP_ALIVE_S: Final = SESSION_TIMEOUT_S / 6
 _EARLIER_SESSION_TIMEOUT_S: Final = 30.0
@@ -53,6 +57,7 @@ class TaskSpark:
         attempt: AttemptId,
         session_id: str,
         archives: Sequence[Path],
+        packages: Path | None,
         tell: Callable[[SparkOpened], None],
         pool: SparkPool,
         earlier_session_ids: Sequence[str] = (),
@@ -65,6 +70,7 @@ class TaskSpark:
             attempt: whose session it is.
             session_id: its id.
             archives: for the Python functions that Spark runs.
+            packages: where those are on this host that the job requires, also for these functions; None: it requires none.
             tell: takes what the TaskExecutor has to hear first.
             pool: which Spark of the host it is to be.
             earlier_session_ids: those of earlier attempts that nobody may have released.
@@ -75,6 +81,7 @@ class TaskSpark:
         self._attempt = attempt
         self._session_id = session_id
         self._archives = archives
+        self._packages = packages
         self._tell = tell
         self._remote: str | None = None
         self._pool = pool
@@ -111,8 +118,17 @@ class TaskSpark:
             self._on_session(session)
         if self._archives:
             session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
+        if self._packages is not None:
+            session.conf.set(PYTHON_SETTING, self._python_of(session, self._packages))
         logger.info("SparkOpened remote=%s session=%s", shown(remote), self._session_id)
         return session
+
+    def _python_of(self, session: "SparkSession", packages: Path) -> str:
+        """Return what Spark runs the session's Python functions with; one elsewhere is sent the packages."""
+        if not self._settings.spark_remote:
+            return str(packages / SPARK_PYTHON)
+        session.addArtifacts(f"{packages.with_suffix('.zip')}#{_PACKAGES_ELSEWHERE}", archive=True)
+        return f"{_PACKAGES_ELSEWHERE}/{SPARK_PYTHON}"
 
     def _release_earlier_sessions(self, remote: str) -> None:
         """End what earlier attempts still compute: the host of a lost one can live on beside its Spark.

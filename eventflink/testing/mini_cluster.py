@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from eventflink.blob.client import put_blob
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.state_reads import sources_of
-from eventflink.jobs.archive import build_archive
 from eventflink.jobs.job_files import Document, described
 from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
@@ -141,10 +140,10 @@ class MiniCluster:
         parsed = bind_parameters(asked.graph, parameters or {})
         if savepoint is not None or parsed.restore is not None:
             parsed = begin_in_savepoint(parsed, savepoint, allow_non_restored_state=allow_non_restored_state)
-        if paths := [_path_of(part) for part in code] or asked.code:
-            archive = build_archive(paths)
-            key = put_blob(self.gateway.find_leader().blob_address, archive)
-            parsed = dataclasses.replace(parsed, code_archives=(*parsed.code_archives, key))
+        if archives := asked.archives([_path_of(part) for part in code]):
+            address = self.gateway.find_leader().blob_address
+            keys = [put_blob(address, each) for each in archives]
+            parsed = dataclasses.replace(parsed, code_archives=(*parsed.code_archives, *keys))
         job = JobHandle(self, self.gateway.submit_job(parsed, job_id, actor="eventflink.testing").job_id)
         self._jobs.append(job)
         return job

@@ -1,5 +1,6 @@
 """A Spark that `spark.remote` names is asked by `doctor` what tasks need of it, by one short job (docs/job-graph.md)."""
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.cli.spark_check import check_spark
+from eventflink.jobs.required_packages import Requirements, find_packages
 from eventflink.jobs.result import read_result
 from eventflink.model.places import Place
 from eventflink.model.statuses import JobStatus
@@ -77,3 +79,9 @@ def test_a_job_runs_on_a_cluster_of_spark_that_is_started_as_the_docs_say(
             [output] = job.execution_graph.vertices["total"].subtasks[0].outputs
             assert read_result([output], 10).to_pylist() == [{"n": 1_000, "total": sum(range(1_000))}]
             assert not cluster.spark_processes()
+            packages = find_packages(Requirements(("numpy==2.2.6",))).read_bytes()
+            versions = cluster.graph({"id": "versions", "python": "user_tasks:versions_of_numpy"})
+            versions = dataclasses.replace(versions, code_archives=(*versions.code_archives, cluster.upload(packages)))
+            job = cluster.wait_for_status(cluster.submit(versions), JobStatus.FINISHED)
+            [output] = job.execution_graph.vertices["versions"].subtasks[0].outputs
+            assert read_result([output], 10).to_pylist() == [{"task": "2.2.6", "spark": "2.2.6"}]

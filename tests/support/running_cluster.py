@@ -288,8 +288,11 @@ class RunningCluster:
 
     def user_code(self, *files: Path) -> str:
         """Upload modules of user code (default: user_tasks.py) and return the archive's key."""
-        leader = find_leader(self.bootstrap, self.cluster_id, timeout_s=10)
-        return put_blob(leader.blob_address, build_archive(files or (USER_TASKS,)))
+        return self.upload(build_archive(files or (USER_TASKS,)))
+
+    def upload(self, archive: bytes) -> str:
+        """Put an archive into the blob store and return its key."""
+        return put_blob(find_leader(self.bootstrap, self.cluster_id, timeout_s=10).blob_address, archive)
 
     def graph(self, *vertices: dict[str, Any], **more: Any) -> JobGraph:
         """Return a graph whose Python vertices may name functions of user_tasks."""

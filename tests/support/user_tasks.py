@@ -54,6 +54,22 @@ def return_a_list(_context: Any) -> list[int]:
     return [1, 2, 3]
 
 
+def versions_of_numpy(context: Any) -> Any:
+    """Publish the version of numpy in this process, and in a Python function that Spark runs."""
+    import numpy as np  # noqa: PLC0415 - not where this file is packed
+    from pyspark.sql.functions import lit, udf  # noqa: PLC0415 - likewise
+
+    spark = context.spark
+
+    @udf("string", useArrow=False)  # type: ignore[untyped-decorator]  # pyspark says nothing of it
+    def in_spark(_: object) -> str:
+        import numpy as np  # noqa: PLC0415 - that of the process that runs it
+
+        return str(np.__version__)
+
+    return spark.range(1).select(lit(np.__version__).alias("task"), in_spark("id").alias("spark"))
+
+
 def numbers(context: Any) -> Any:
     """Publish this subtask's share of 0 to count - 1."""
     return context.share(context.spark.range(context.parameters["count"]))

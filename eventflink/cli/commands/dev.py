@@ -18,18 +18,21 @@ import click
 from click.core import ParameterSource
 from rich.text import Text
 
-from eventflink.cli.failures import ExitCode
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.row_table import draw_rows
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.submission import param_option, read_job_of
 from eventflink.jobs.plain_rows import python_rows
+from eventflink.jobs.required_packages import Requirements, find_packages
 from eventflink.jobs.result import JobOutput
 from eventflink.model.job_graph import DEFAULT_OUTPUT
 from eventflink.model.job_graph_document import bind_parameters
 from eventflink.processes.ending import raised_on_signals
+from eventflink.processes.packages_path import environment_with, is_begun_with
 from eventflink.taskexecutor.failure_causes import UnknownFunction
 from eventflink.taskexecutor.secret_masks import MaskingFormatter
+from eventflink.taskexecutor.task_packages import unpacked
 from eventflink.workbench.graph_run import Ended, GraphRun, VertexFailed, VertexRun, code_beside, run_graph
 
 _WITHOUT_CODE: Final = (UnknownFunction.__name__, ModuleNotFoundError.__name__)
@@ -80,6 +83,8 @@ def dev(
     """Run here, without a cluster, the batch job that FILE (JSON, YAML or Python; - for standard input) describes, and show its rows."""
     is_file = str(file) != "-"
     job = read_job_of(file)
+    if job.requirements is not None:
+        _begin_with(session, job.requirements, file)
     graph = bind_parameters(job.graph, parameters)
     is_found_by_submit = not code and bool(job.code)
     code = code or job.code or (tuple(code_beside(graph, file.parent)) if is_file else ())
@@ -121,6 +126,24 @@ def dev(
     else:
         _print_end(session, run, shlex.join([*program, "submit", str(file), *options]) if is_file else "", kept=keep is not None)
     return ExitCode.OK
+
+
+def _begin_with(session: Session, requirements: Requirements, file: Path) -> None:
+    """Have this process begin anew with the packages that the job requires, unless it has begun with them.
+
+    Raises:
+        ArchiveError: they cannot be installed.
+        CodeUnusable: they cannot be unpacked here.
+
+    """
+    with session.working("installing packages"):
+        packages = unpacked(find_packages(requirements))
+    if is_begun_with(packages):
+        return
+    if str(file) == "-":
+        raise CommandFailed(ExitCode.USAGE, "requirements: what stands in standard input is read once; give a file")
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment_with(packages))  # noqa: S606 - itself
 
 
 def _given_options(context: click.Context) -> list[str]:

@@ -12,10 +12,9 @@ from eventflink.blob.keys import blob_key
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_document, ask_runs
-from eventflink.cli.submission import name_of_source, param_option, read_job_of
+from eventflink.cli.submission import name_of_source, packed, param_option, read_job_of
 from eventflink.documents.plain import plain
 from eventflink.documents.plan import ChangedKey, JobPlan, PlannedChange
-from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters
 from eventflink.model.plain_values import json_text
@@ -65,9 +64,8 @@ def _graph(session: Session, file: Path, code: tuple[Path, ...], parameters: dic
     """Return the graph as it would be submitted: its archive of code has the key that an upload would give it."""
     job = read_job_of(file, session)
     graph = bind_parameters(job.graph, parameters) if parameters else job.graph
-    if code := code or job.code:
-        graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, blob_key(build_archive(code))))
-    return graph
+    keys = [blob_key(each) for each in packed(session, job, code)]
+    return dataclasses.replace(graph, code_archives=(*graph.code_archives, *keys))
 
 
 def _lines(found: JobPlan) -> Iterator[Text]:

@@ -19,14 +19,14 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_schedule, ask_schedules
-from eventflink.cli.submission import follow, name_of_source, param_option, read_document, read_job_of, with_code
+from eventflink.cli.submission import follow, name_of_source, packed, param_option, read_document, read_job_of, with_code
 from eventflink.documents.schedules import DecidedInstant, ScheduleCursor, ScheduleDetails
 from eventflink.events.inputs import MAX_BACKFILL_CONCURRENCY
 from eventflink.events.wording import when_of
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.jobs.archive import build_archive
+from eventflink.jobs.job_files import DescribedJob
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.schedule_document import InvalidSchedule, parse_schedule, time_in, timing_of
 from eventflink.model.schedules import instants, job_id_of, local_time
@@ -54,13 +54,12 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
     The document says when (cron, interval, after or records, time_zone), what to do about overlaps and late instants, and the job:
     the document of one, or the path of that from FILE.
     """
-    beside: tuple[Path, ...] = ()
+    described: DescribedJob | None = None
 
     def read_job(name: str) -> JobGraph:
-        nonlocal beside
-        job = read_job_of(file.parent / name, session)
-        beside = job.code
-        return job.graph
+        nonlocal described
+        described = read_job_of(file.parent / name, session)
+        return described.graph
 
     definition = parse_schedule(read_document(file), name_of_source(file), read_job)
     watched = definition.timing.records
@@ -68,11 +67,11 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
         raise CommandFailed(
             ExitCode.USAGE, f"invalid schedule: records.topic: '{watched.name}' is the cluster's own: a job would add to it"
         )
-    archive = build_archive(code or beside) if code or beside else None
+    archives = packed(session, described or DescribedJob(definition.job_graph), code)
     deadline = Deadline.after(None, time.monotonic())
     with session.working("storing the schedule"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
-        if archive is not None:
-            graph = with_code(gateway, definition.job_graph, archive, schedule_id, tls_files(session.configuration), deadline)
+        if archives:
+            graph = with_code(gateway, definition.job_graph, archives, schedule_id, tls_files(session.configuration), deadline)
             definition = replace(definition, job_graph=graph)
         accepted = gateway.put_schedule(schedule_id, definition, actor=actor_name())
     first = next(instants(definition.timing, int(time.time() * 1000)), None)

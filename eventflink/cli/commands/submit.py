@@ -1,18 +1,18 @@
 """`eventflink submit`: a JobGraph document, and the code that it needs, to the cluster."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from eventflink.blob.tls import tls_files
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.submission import follow, param_option, read_job_of, with_code
+from eventflink.cli.submission import follow, packed, param_option, read_job_of, with_code
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
 from eventflink.gateways.request_channel import Accepted
-from eventflink.jobs.archive import build_archive
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters
 from eventflink.session.cluster_session import actor_name
@@ -55,20 +55,20 @@ def submit(
         from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - most jobs begin without one
 
         graph = begin_in_savepoint(graph, savepoint_path, allow_non_restored_state=allow_non_restored_state)
-    archive = build_archive(code or job.code) if code or job.code else None
+    archives = packed(session, job, code)
     began_s = time.monotonic()
     with session.working("submitting"):
-        accepted = _submit(session, graph, archive, job_id, timeout_s, Deadline.after(timeout_s, began_s))
+        accepted = _submit(session, graph, archives, job_id, timeout_s, Deadline.after(timeout_s, began_s))
     report = {"job_id": accepted.job_id, "name": graph.name, "request_id": accepted.request_id, "log_offset": accepted.log_offset}
     return follow(session, accepted, report, timeout_s, began_s, detach=detach, as_json=as_json)
 
 
 def _submit(
-    session: Session, graph: JobGraph, archive: bytes | None, job_id: str | None, timeout_s: float | None, deadline: Deadline
+    session: Session, graph: JobGraph, archives: Sequence[bytes], job_id: str | None, timeout_s: float | None, deadline: Deadline
 ) -> Accepted:
     """Submit the job; neither Kafka, nor the leader, nor its blob server is waited for beyond the deadline, `timeout_s` after the start."""
     with DispatcherGateway(session.bootstrap, session.cluster_id, **done_by(deadline, timeout_s)) as gateway:
-        if archive is not None:
+        if archives:
             job_id = job_id or new_job_id()
-            graph = with_code(gateway, graph, archive, job_id, tls_files(session.configuration), deadline)
+            graph = with_code(gateway, graph, archives, job_id, tls_files(session.configuration), deadline)
         return gateway.submit_job(graph, job_id, actor=actor_name())

@@ -1,0 +1,272 @@
+"""The packages that a job requires: resolved and installed by uv where the job is submitted, and packed as an archive of its code.
+
+The archive is made once for what was resolved (a lock), an interpreter and a platform, and kept in the user's cache; its bytes depend on
+nothing but the packages. A member of it says that it holds packages, and for whom: by that `taskexecutor/task_packages.py` knows it. The
+rule it keeps: nothing is run of a job here, and no index is asked for what is locked and was packed before.
+"""
+
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Final
+
+from eventflink.jobs.archive import PACKAGES_MARKER, ArchiveError, Opened, interpreter, write_archive
+from eventflink.local.jars import default_cache_directory
+from eventflink.processes.packages_path import SPARK_PYTHON, SPARK_PYTHON_SCRIPT
+
+MAX_PACKAGES_BYTES: Final = 2 * 1024 * 1024 * 1024
+"""Of the files of all packages together; what they take packed, the blob server bounds (`blob.max-size`)."""
+
+MAX_REQUIREMENTS: Final = 1_000
+MAX_REQUIREMENT_LENGTH: Final = 1_024
+MAX_FILE_BYTES: Final = 4 * 1024 * 1024
+_MAX_PACKAGES_FILES: Final = 200_000
+_RESOLVE_TIMEOUT_S: Final = 300.0
+_INSTALL_TIMEOUT_S: Final = 900.0
+_SHOWN_LINES: Final = 20
+_OF_THE_CLUSTER: Final = ("eventflink", "pyspark", "pyspark-client", "pyspark-connect", "py4j")
+"""What tasks have of their TaskExecutor, whatever a job requires."""
+_LOADED_IN_TASKS: Final = frozenset(
+    {
+        *("annotated-types", "confluent-kafka", "cronsim", "fastavro", "fsspec", "grpcio", "pandas", "psutil", "pyarrow", "pydantic"),
+        *("pyspark", "pyyaml"),
+    }
+)
+"""What a task's process loads for eventflink and Spark, beside the job's code."""
+_LEFT_OUT: Final = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"})
+"""Files of a package's metadata that say how and where it was installed."""
+_AS_PIP: Final = {
+    "UV_DEFAULT_INDEX": "PIP_INDEX_URL",
+    "UV_INDEX": "PIP_EXTRA_INDEX_URL",
+    "UV_FIND_LINKS": "PIP_FIND_LINKS",
+    "SSL_CERT_FILE": "PIP_CERT",
+}
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_PINNED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]]*\])?==[^\s;]+")
+_OTHER_FILES: Final = re.compile(r"-r|-c|-e|--requirement|--constraint|--editable")
+
+
+class PackagesUnusable(ArchiveError):
+    """The packages that a job requires cannot be resolved, installed or packed; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What a job requires, as it says it: specifiers, or a file of them."""
+
+    specifiers: tuple[str, ...] = ()
+    file: Path | None = None
+    """A requirements file or a lock, by the format of pip."""
+
+    def text(self) -> str:
+        """Return it in the format of a requirements file.
+
+        Raises:
+            PackagesUnusable: the file cannot be read.
+
+        """
+        if self.file is None:
+            return "".join(f"{each}\n" for each in self.specifiers)
+        try:
+            with self.file.open("rb") as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+            if len(data) > MAX_FILE_BYTES:
+                raise PackagesUnusable(f"requirements: {self.file} is longer than {MAX_FILE_BYTES} bytes")
+            return data.decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise PackagesUnusable(f"requirements: {self.file} cannot be read: {error}") from error
+
+
+def parse_requirements(value: object, directory: Path | None) -> Requirements:
+    """Return what stands under `requirements` in a document: the path of a file from its directory, or a list of specifiers.
+
+    Raises:
+        ValueError: it is neither; the message says what is expected.
+
+    Examples:
+        >>> parse_requirements(["humanize>=4"], None).specifiers
+        ('humanize>=4',)
+
+    """
+    if isinstance(value, str) and value:
+        if directory is None and not Path(value).is_absolute():
+            raise ValueError(f"'{value[:128]}' is a path, and nothing says from where: give an absolute one, or a list of requirements")
+        return Requirements(file=(directory or Path()) / value)
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+        raise ValueError("give the path of a requirements file, or a list of requirements such as [numpy==2.2.6, humanize]")
+    if len(value) > MAX_REQUIREMENTS:
+        raise ValueError(f"more than {MAX_REQUIREMENTS} requirements: name a file of them")
+    for each in value:
+        if not each.strip() or len(each) > MAX_REQUIREMENT_LENGTH or not each.isprintable() or each.lstrip().startswith("-"):
+            raise ValueError(f"invalid requirement '{each[:64]}': name a package, such as numpy==2.2.6; options of pip stand in a file")
+    return Requirements(specifiers=tuple(value))
+
+
+def find_packages(requirements: Requirements, cache_directory: Path | None = None) -> Path:
+    """Return where the archive is with the packages, for this interpreter and platform, made first where it is missing.
+
+    Args:
+        requirements: what the job says.
+        cache_directory: where archives are kept that were made before; None: in the user's cache.
+
+    Raises:
+        PackagesUnusable: they cannot be resolved, installed or packed, or uv is not there.
+
+    """
+    text = requirements.text()
+    cache = cache_directory if cache_directory is not None else default_cache_directory()
+    with tempfile.TemporaryDirectory(prefix="eventflink-packages-") as scratch:
+        uv = _Uv(requirements, Path(scratch))
+        lock = _without_the_clusters(text if is_locked(text) else uv.resolve(text))
+        place = cache / "packages" / f"{hashlib.sha256(json.dumps([lock, interpreter(), SPARK_PYTHON_SCRIPT]).encode()).hexdigest()}.zip"
+        if not place.is_file():
+            members = _members_of(uv.install(lock))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            packed = Path(scratch) / "packages.zip"
+            with packed.open("wb") as file:
+                write_archive(file, _opened(members, lock), max_bytes=MAX_PACKAGES_BYTES, executable=_executables(members))
+            part = place.with_suffix(f".{os.getpid()}.part")
+            shutil.copyfile(packed, part)
+            part.replace(place)
+        return place
+
+
+def is_locked(text: str) -> bool:
+    """Tell whether a requirements file says all: each package with its version and hashes, and none of another file."""
+    lines = list(_lines(text))
+    required = [line for line in lines if not line.startswith("-")]
+    return bool(required) and all("--hash=" in line for line in required) and not any(_OTHER_FILES.match(line) for line in lines)
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield what a requirements file says, without comments, each on one line."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if said := re.sub(r"(^|\s)#.*$", "", line).strip():
+            yield " ".join(said.split())
+
+
+def _without_the_clusters(lock: str) -> str:
+    return "".join(f"{line}\n" for line in _lines(lock) if _name_of(line) not in _OF_THE_CLUSTER)
+
+
+def _name_of(line: str) -> str:
+    found = _NAME.match(line)
+    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
+
+
+class _Uv:
+    """Runs uv for one job, in a directory of its own."""
+
+    def __init__(self, requirements: Requirements, scratch: Path) -> None:
+        self._scratch = scratch
+        # What a file names by a relative path is beside it.
+        self._directory = requirements.file.absolute().parent if requirements.file is not None else scratch
+        self._source = requirements.file.absolute() if requirements.file is not None else scratch / "requirements.in"
+        self._bounds = scratch / "bounds.txt"
+        self._bounds.write_text("".join(f"{each}\n" for each in bounds()), encoding="utf-8")
+
+    def resolve(self, text: str) -> str:
+        """Return the lock of what a text requires."""
+        if self._source.parent == self._scratch:
+            self._source.write_text(text, encoding="utf-8")
+        lock = self._scratch / "lock.txt"
+        said = ["--no-header", "--no-annotate", "--generate-hashes", "--emit-index-url", "--emit-find-links"]
+        self._run("resolved", ["compile", *said, "--output-file", str(lock), str(self._source)], _RESOLVE_TIMEOUT_S)
+        return lock.read_text(encoding="utf-8")
+
+    def install(self, lock: str) -> Path:
+        """Return the directory in which the packages of a lock are."""
+        target, source = self._scratch / "installed", self._scratch / "to-install.txt"
+        target.mkdir()
+        source.write_text(lock, encoding="utf-8")
+        if any(not line.startswith("-") for line in _lines(lock)):
+            said = ["--no-deps", "--target", str(target), *(["--require-hashes"] if is_locked(lock) else [])]
+            self._run("installed", ["install", *said, "--requirements", str(source)], _INSTALL_TIMEOUT_S)
+        return target
+
+    def _run(self, what: str, arguments: Sequence[str], timeout_s: float) -> None:
+        command = [_find_uv(), "pip", *arguments, "--quiet", "--python", sys.executable]
+        if "--require-hashes" not in arguments:
+            command += ["--constraints", str(self._bounds)]
+        try:
+            done = subprocess.run(
+                command, cwd=self._directory, env=_environment(os.environ), capture_output=True, text=True, timeout=timeout_s, check=False
+            )
+        except subprocess.TimeoutExpired as error:
+            raise PackagesUnusable(f"requirements: the packages were not {what} in {timeout_s:.0f} s") from error
+        except OSError as error:
+            raise PackagesUnusable(f"requirements: uv cannot be run: {error}") from error
+        if done.returncode != 0:
+            told = [line.rstrip() for line in done.stderr.splitlines() if line.strip()][:_SHOWN_LINES]
+            bound = "; packages that eventflink loads in tasks itself have its versions" if what == "resolved" else ""
+            raise PackagesUnusable("\n".join([f"requirements: the packages cannot be {what}{bound}:", *told]))
+
+
+def bounds() -> list[str]:
+    """Return which versions a package may have that a task's process loads besides its job's code: those with which eventflink works."""
+    specifiers = [line.partition(";")[0].strip() for line in importlib.metadata.requires("eventflink") or ()]
+    return sorted({each.replace("[connect]", "") for each in specifiers if _name_of(each) in _LOADED_IN_TASKS})
+
+
+def _find_uv() -> str:
+    """Return where uv is: the one that is installed here as a package, or else the one on the PATH.
+
+    Raises:
+        PackagesUnusable: it is nowhere.
+
+    """
+    beside = Path(sys.executable).with_name("uv")
+    found = str(beside) if beside.is_file() else shutil.which("uv")
+    if found is None:
+        raise PackagesUnusable("requirements: uv not found, which resolves and installs packages: pip install 'eventflink[packages]'")
+    return found
+
+
+def _environment(own: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of uv, which is told what pip is told where nobody tells it otherwise."""
+    told = {name: own[of_pip] for name, of_pip in _AS_PIP.items() if name not in own and of_pip in own}
+    return {**own, **told}
+
+
+def _members_of(directory: Path) -> dict[str, Path]:
+    """Return the files of installed packages by their names, without what says how they were installed."""
+    members: dict[str, Path] = {}
+    for folder, directories, files in os.walk(directory):
+        directories[:] = sorted(each for each in directories if each != "__pycache__")
+        is_about = folder.endswith(".dist-info")
+        for name in sorted(files):
+            if not (is_about and name in _LEFT_OUT) and name != ".lock":
+                place = Path(folder) / name
+                members[place.relative_to(directory).as_posix()] = place
+    if len(members) > _MAX_PACKAGES_FILES:
+        raise PackagesUnusable(f"requirements: the packages have {len(members)} files, and at most {_MAX_PACKAGES_FILES} are taken")
+    return members
+
+
+def _executables(members: Mapping[str, Path]) -> frozenset[str]:
+    return frozenset({SPARK_PYTHON, *(name for name, place in members.items() if place.stat().st_mode & 0o100)})
+
+
+def _opened(members: Mapping[str, Path], lock: str) -> dict[str, Opened]:
+    packages = [found[0] for line in _lines(lock) if (found := _PINNED.match(line))]
+    said = json.dumps(interpreter() | {"packages": packages}, indent=1)
+    opened: dict[str, Opened] = {
+        PACKAGES_MARKER: partial(io.BytesIO, said.encode()),
+        SPARK_PYTHON: partial(io.BytesIO, SPARK_PYTHON_SCRIPT.encode()),
+    }
+    return opened | {name: partial(_open, place) for name, place in members.items()}
+
+
+def _open(place: Path) -> IO[bytes]:
+    return place.open("rb")
