@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-VENV := .venv
+VENV := $(or $(EVENTFLINK_VENV),.venv)
 BIN := $(VENV)/bin
 BOOTSTRAP ?=
 
