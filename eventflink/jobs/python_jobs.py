@@ -11,13 +11,17 @@
         totals(orders(day).hash("customer"))
 
 What is compiled says what a document in YAML would say, and is checked as that is. The rule it keeps: while a job is compiled, no task is
-run; a task finds its function by the name of its module, as `python: module:function` of a document does.
+run; a task finds its function by the name of its module, as `python: module:function` of a document does. Of those that stand in no
+module, in a notebook, `notebook_tasks.py` makes one.
 """
 
+import atexit
 import functools
 import inspect
 import json
+import shutil
 import sys
+import tempfile
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +34,8 @@ from typing import Any, Final, NoReturn, overload
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.local_modules import local_modules
 
+NOTEBOOK_MODULE: Final = "notebook_tasks"
+"""The module that is made of the tasks of a notebook."""
 _CONTEXT: Final = "context"
 """The first parameter of a function that wants to know more than its inputs and values."""
 _TYPES: Final[Mapping[object, str]] = {
@@ -166,7 +172,9 @@ class PythonTask:
             bound = signature.bind(*arguments, **named)
         except TypeError as error:
             raise InvalidPythonJob(f"{drawing.where}: task '{name}': {error}") from None
-        return drawing.add(self._options.get("id", name), {"python": self._path(drawing)}, self._options, bound.arguments)
+        path = self._path(drawing)
+        drawing.tasks[self.function.__qualname__] = self.function
+        return drawing.add(self._options.get("id", name), {"python": path}, self._options, bound.arguments)
 
     def _run(self, context: TaskContext) -> Any:
         given: dict[str, Any] = {}
@@ -199,6 +207,8 @@ class _Drawing:
         self._parameters = parameters
         self.vertices: dict[str, dict[str, Any]] = {}
         self.edges: list[dict[str, Any]] = []
+        self.tasks: dict[str, Callable[..., Any]] = {}
+        """The functions of its tasks by their names."""
 
     def add(self, vertex_id: str, runs: Mapping[str, Any], options: Mapping[str, Any], arguments: Mapping[str, Any]) -> TaskOutput:
         """Add a vertex with what it reads; return its output."""
@@ -270,6 +280,12 @@ class PythonJob:
 
         """
         parameters = self._parameters()
+        drawing = self._draw(parameters)
+        keys = {key: value for key, value in self._keys.items() if key not in ("name", "parameters")}
+        document = {"name": self.name, **keys, "vertices": list(drawing.vertices.values()), "edges": drawing.edges}
+        return document | ({"parameters": parameters} if parameters else {})
+
+    def _draw(self, parameters: Mapping[str, Any]) -> _Drawing:
         drawing = _Drawing(self.name, parameters)
         with _drawn(drawing):
             returned = self.function(**{name: _ParameterOfJob(name) for name in inspect.signature(self.function).parameters})
@@ -279,21 +295,33 @@ class PythonJob:
             raise InvalidPythonJob(
                 f"job '{self.name}' has no vertex: its function calls no task (one that is async, or yields, is not run)"
             )
-        keys = {key: value for key, value in self._keys.items() if key not in ("name", "parameters")}
-        document = {"name": self.name, **keys, "vertices": list(drawing.vertices.values()), "edges": drawing.edges}
-        return document | ({"parameters": parameters} if parameters else {})
+        return drawing
 
     def code(self) -> list[Path]:
         """Return the modules that its tasks need: that of the job, and what it imports that lies beside it.
 
         Raises:
             ArchiveError: one cannot be read.
+            InvalidPythonJob: it stands in a notebook, and a function of its tasks cannot travel.
 
         """
+        if _is_in_notebook(self.function):
+            return self._code_of_notebook()
         top = _module_of(self.function).partition(".")[0]
         file = _file_of(self.function)
         depth = len(_module_of(self.function).split(".")) - (file.name != "__init__.py")
         return local_modules([top], file.absolute().parents[depth])
+
+    def _code_of_notebook(self) -> list[Path]:
+        from eventflink.jobs import notebook_tasks  # noqa: PLC0415 - most jobs are in modules
+
+        directory = Path(tempfile.mkdtemp(prefix="eventflink-notebook-"))
+        atexit.register(shutil.rmtree, directory, ignore_errors=True)
+        try:
+            package = notebook_tasks.write_module(self._draw(self._parameters()).tasks, directory)
+        except notebook_tasks.NotebookTasksUnusable as error:
+            raise InvalidPythonJob(f"job '{self.name}': {error}") from error
+        return [package, *local_modules(notebook_tasks.names_in(package), Path.cwd())]
 
     def _parameters(self) -> dict[str, Any]:
         """Return what a document declares of the parameters: those of the function, and what is said of them besides."""
@@ -340,10 +368,19 @@ def _file_of(function: Callable[..., Any]) -> Path:
     return Path(file)
 
 
+def _is_in_notebook(function: Callable[..., Any]) -> bool:
+    """Tell whether a function is of a program that has no file: it stands in a notebook, or was typed."""
+    program = sys.modules["__main__"]
+    is_without_file = getattr(program, "__file__", None) is None and getattr(program, "__spec__", None) is None
+    return function.__module__ == "__main__" and is_without_file
+
+
 def _module_of(function: Callable[..., Any]) -> str:
     """Return the module that another process finds the function in: a program's own has the name of its file there."""
     if function.__module__ != "__main__":
         return function.__module__
+    if _is_in_notebook(function):
+        return NOTEBOOK_MODULE
     spec = sys.modules["__main__"].__spec__  # That of `python -m`; a file that is run has none.
     return spec.name if spec is not None else _file_of(function).stem
 

@@ -1,0 +1,150 @@
+"""The tasks of a job that stand in a notebook, or were typed into an interpreter: no module has them, so one is made of them.
+
+The functions travel as cloudpickle writes them, with what they use of the notebook: its functions, classes and values. What they import
+stays an import. Beside them travels their source, which nobody runs: it is what a person finds in the archive, and what the lines of a
+stack trace are shown from. The rule it keeps: a function that cannot travel is told with its name before anything is submitted.
+"""
+
+import hashlib
+import io
+import json
+import linecache
+import pickle
+import pickletools
+import pkgutil
+import sys
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+import cloudpickle
+
+from eventflink.jobs.python_jobs import NOTEBOOK_MODULE
+
+MAX_TASKS_BYTES: Final = 16 * 1024 * 1024
+"""More than functions take: a notebook's data is read by a task, and does not travel with it."""
+
+Function = Callable[..., Any]
+
+_PICKLE: Final = "tasks.pickle"
+_SOURCES: Final = "sources.json"
+_CELLS: Final = "cells.py.txt"
+_TEXT: Final = '''\
+"""Tasks of a notebook; their source is in {cells}, beside this."""
+
+import eventflink
+from eventflink.jobs.notebook_tasks import load_tasks
+
+globals().update({{name: eventflink.task(function) for name, function in load_tasks(__name__).items()}})
+'''
+
+
+class NotebookTasksUnusable(ValueError):
+    """Functions of a notebook cannot travel, or cannot be loaded here; the message says which and why."""
+
+
+def write_module(tasks: Mapping[str, Function], directory: Path) -> Path:
+    """Write the package `NOTEBOOK_MODULE` with these tasks below a directory; return its path.
+
+    Raises:
+        NotebookTasksUnusable: a function uses what cannot travel, or too much of it.
+        OSError: it cannot be written.
+
+    """
+    data = _pickled(tasks)
+    package = directory / NOTEBOOK_MODULE
+    package.mkdir(parents=True, exist_ok=True)
+    used = _used_functions(tasks, _names_in(data))
+    cells = {name: _cell_of(function) for name, function in used.items()}
+    told = {
+        "python": list(sys.version_info[:2]),
+        "functions": {name: cell for name, (cell, _) in cells.items()},
+        "sources": dict(cells.values()),
+    }
+    (package / "__init__.py").write_text(_TEXT.format(cells=_CELLS), encoding="utf-8")
+    (package / _PICKLE).write_bytes(data)
+    (package / _SOURCES).write_text(json.dumps(told), encoding="utf-8")
+    (package / _CELLS).write_text("\n\n".join(dict(cells.values()).values()), encoding="utf-8")
+    return package
+
+
+def load_tasks(module: str) -> dict[str, Function]:
+    """Return the functions of the package of that name, which is being imported.
+
+    Raises:
+        NotebookTasksUnusable: they were written by another version of Python, or what they use is not here.
+
+    """
+    told = json.loads(_read(module, _SOURCES))
+    written, own = ".".join(map(str, told["python"])), ".".join(map(str, sys.version_info[:2]))
+    if written != own:
+        raise NotebookTasksUnusable(
+            f"the notebook runs Python {written}, and tasks run {own}: functions of a notebook travel between equal versions only; "
+            "put them into a module, or let the notebook run such a Python"
+        )
+    loaded: dict[str, FunctionType] = pickle.loads(_read(module, _PICKLE))  # noqa: S301 - the code of the job itself
+    _show_sources(loaded, told["functions"], told["sources"])
+    return dict(loaded)
+
+
+def names_in(package: Path) -> set[str]:
+    """Return every name that the functions of a package use; those of modules are among them."""
+    return _names_in((package / _PICKLE).read_bytes())
+
+
+def _names_in(pickled: bytes) -> set[str]:
+    arguments = [argument for _, argument, _ in pickletools.genops(io.BytesIO(pickled)) if isinstance(argument, str)]
+    return {each.partition(".")[0] for each in arguments if each.replace(".", "_").isidentifier()}
+
+
+def _used_functions(tasks: Mapping[str, Function], names: Collection[str]) -> dict[str, Function]:
+    """Return the tasks, and the functions of the notebook that have names which are used."""
+    others = {name: value for name, value in vars(sys.modules["__main__"]).items() if name in names and isinstance(value, FunctionType)}
+    return {**others, **tasks}
+
+
+def _cell_of(function: Function) -> tuple[str, str]:
+    """Return what stack traces call the cell of a function, the same in each kernel that ran it, and its source."""
+    source = "".join(linecache.getlines(function.__code__.co_filename))
+    return f"<cell {hashlib.sha256(source.encode()).hexdigest()[:8]}>", source
+
+
+def _show_sources(tasks: Mapping[str, FunctionType], files: Mapping[str, str], sources: Mapping[str, str]) -> None:
+    """Let stack traces show the lines of cells: cloudpickle leaves out where a function was defined."""
+    for file, source in sources.items():
+        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    shared = [value for function in tasks.values() for value in function.__globals__.values() if isinstance(value, FunctionType)]
+    for function in (*tasks.values(), *shared):
+        if (found := files.get(function.__qualname__)) is not None:
+            function.__code__ = _code_of(function.__code__, found)
+
+
+def _code_of(code: CodeType, file: str) -> CodeType:
+    inner = tuple([_code_of(each, file) if isinstance(each, CodeType) else each for each in code.co_consts])
+    return code.replace(co_filename=file, co_consts=inner)
+
+
+def _pickled(tasks: Mapping[str, Function]) -> bytes:
+    for name, function in tasks.items():
+        try:
+            data = cloudpickle.dumps(function)
+        except Exception as error:  # What is pickled may raise anything.
+            raise NotebookTasksUnusable(
+                f"task '{name}' uses something of the notebook that cannot travel to another process: {type(error).__name__}: {error}"
+            ) from error
+        if len(data) > MAX_TASKS_BYTES:
+            raise NotebookTasksUnusable(
+                f"task '{name}' takes {len(data)} bytes of the notebook with it, and at most {MAX_TASKS_BYTES} travel: let it read its data"
+            )
+    together: bytes = cloudpickle.dumps(dict(tasks))
+    if len(together) > MAX_TASKS_BYTES:
+        raise NotebookTasksUnusable(f"the tasks take {len(together)} bytes of the notebook with them, and at most {MAX_TASKS_BYTES} travel")
+    return together
+
+
+def _read(module: str, name: str) -> bytes:
+    data = pkgutil.get_data(module, name)
+    if data is None:
+        raise NotebookTasksUnusable(f"'{name}' not found in the package '{module}'")
+    return data

@@ -1,0 +1,111 @@
+"""Functions of a notebook as a module: what travels with them, what cannot, and that another Python refuses them."""
+
+import json
+import subprocess
+import sys
+import threading
+import zipfile
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from eventflink.jobs import notebook_tasks
+from eventflink.jobs.archive import build_archive
+from eventflink.jobs.notebook_tasks import NotebookTasksUnusable, names_in, write_module
+from eventflink.jobs.python_jobs import NOTEBOOK_MODULE, InvalidPythonJob, PythonJob
+
+TYPED = """
+import eventflink
+import helper
+FACTOR = 3
+def times(number):
+    return number * FACTOR
+@eventflink.task
+def writes(path, number=7):
+    import inner_helper
+    open(path, "w").write(str([times(helper.add(number)), inner_helper.NAME]))
+@eventflink.job
+def job(path: str):
+    writes(path)
+"""
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """A program without a file, in which the tasks were typed, beside modules of its directory."""
+    (tmp_path / "helper.py").write_text("def add(number):\n    return number + 1\n")
+    (tmp_path / "inner_helper.py").write_text("NAME = 'inner'\n")
+    (tmp_path / "unrelated.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    program = ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", program)
+    exec(TYPED, vars(program))
+    return program
+
+
+def job_of(program: ModuleType) -> PythonJob:
+    job: PythonJob = program.job
+    return job
+
+
+def test_they_run_elsewhere_with_what_they_use_and_the_modules_beside_them(typed: ModuleType, tmp_path: Path) -> None:
+    job = job_of(typed)
+    assert job.document()["vertices"] == [{"id": "writes", "python": f"{NOTEBOOK_MODULE}:writes"}]
+    code = job.code()
+    assert sorted(path.name for path in code) == ["helper.py", "inner_helper.py", NOTEBOOK_MODULE]
+    (tmp_path / "elsewhere").mkdir()
+    archive = tmp_path / "elsewhere" / "code.zip"
+    archive.write_bytes(build_archive(code))
+    program = f"import sys; sys.path.insert(0, {str(archive)!r}); from {NOTEBOOK_MODULE} import writes; writes.function('written')"
+    subprocess.run([sys.executable, "-c", program], cwd=archive.parent, check=True, timeout=60)
+    assert (tmp_path / "elsewhere" / "written").read_text() == "[24, 'inner']"
+
+
+def test_another_python_refuses_them(typed: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = write_module({"writes": typed.writes.function}, tmp_path / "made")
+    sources = package / "sources.json"
+    sources.write_text(json.dumps(json.loads(sources.read_text()) | {"python": [3, 9]}))
+    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.delitem(sys.modules, NOTEBOOK_MODULE, raising=False)
+    own = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    with pytest.raises(NotebookTasksUnusable, match=rf"the notebook runs Python 3\.9, and tasks run {own}"):
+        __import__(NOTEBOOK_MODULE)
+
+
+def test_what_cannot_travel_is_told_with_the_task_before_anything_is_submitted(typed: ModuleType) -> None:
+    exec("import threading\nFACTOR = threading.Lock()", vars(typed))
+    with pytest.raises(InvalidPythonJob, match=r"job 'job': task 'writes' uses something of the notebook that cannot travel .*lock"):
+        job_of(typed).code()
+
+
+def test_data_of_the_notebook_is_bounded(typed: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook_tasks, "MAX_TASKS_BYTES", 10_000)
+    job_of(typed).code()
+    exec("FACTOR = bytes(range(256)) * 100", vars(typed))
+    with pytest.raises(InvalidPythonJob, match=r"task 'writes' takes .* bytes of the notebook with it, and at most 10000 travel"):
+        job_of(typed).code()
+
+
+def test_names_of_modules_are_among_those_that_are_used(typed: ModuleType, tmp_path: Path) -> None:
+    names = names_in(write_module({"writes": typed.writes.function}, tmp_path / "made"))
+    assert {"helper", "inner_helper"} <= names
+    assert "unrelated" not in names
+
+
+def test_one_pickle_that_no_function_explains_is_not_half_written(tmp_path: Path) -> None:
+    lock = threading.Lock()
+    with pytest.raises(NotebookTasksUnusable):
+        write_module({"locks": lambda: lock}, tmp_path / "made")
+    assert not (tmp_path / "made").exists()
+    assert not zipfile.is_zipfile(tmp_path / "made")
+
+
+def test_the_same_cells_are_the_same_bytes_and_so_the_same_version_of_the_job(typed: ModuleType) -> None:
+    first, again = (build_archive(job_of(typed).code()) for _ in range(2))
+    assert first == again
+    exec(TYPED, vars(typed))
+    assert build_archive(job_of(typed).code()) == first, "a cell that was run again"
+    exec("FACTOR = 4", vars(typed))
+    assert build_archive(job_of(typed).code()) != first
