@@ -42,6 +42,7 @@ from eventflink.cli.main import cli, start_session
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.folding import read_fold
 from eventflink.local.embedded_broker import EmbeddedBroker
+from eventflink.model.cluster_access import access_to
 
 FAILOVER_JOBS: Final = (1, 100, 1000)
 FAILOVER_ROUNDS: Final = 10
@@ -130,7 +131,7 @@ def bench_submit(
             used = stack.enter_context(scratch(session))
             bootstrap = stack.enter_context(LocalCluster(used, 1, say)).bootstrap
         bootstrap = bootstrap or session.bootstrap
-        fold = read_fold(bootstrap, used.cluster_id)
+        fold = read_fold(access_to(bootstrap, used.cluster_id))
         figures = measure_submit(
             bootstrap,
             used.cluster_id,

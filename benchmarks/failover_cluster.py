@@ -35,7 +35,8 @@ class FailoverCluster:
         self.configuration = configuration
         self.bootstrap = bootstrap
         self.cluster_id = configuration.cluster_id
-        self.watch = LogWatch(bootstrap, self.cluster_id)
+        self.access = configuration.access(bootstrap)
+        self.watch = LogWatch(self.access)
         self.masters: dict[str, ChildProcess] = {}
         self.hosts: dict[str, ChildProcess] = {}
         self.task_managers: dict[str, frozenset[str]] = {}
@@ -57,7 +58,7 @@ class FailoverCluster:
         running = self._start(master_id, self._command({"jobmanager.id": master_id}, "master"))
         self.masters[master_id] = running
         try:
-            wait_until_it_follows(self.bootstrap, self.cluster_id, master_id, running.check)
+            wait_until_it_follows(self.access, master_id, running.check)
         except MasterNotFollowing as error:
             raise ChildDied(f"{error}; {running.end_of_log()}") from error
         if self.watch.ask(lambda: self.watch.leadership) is None:
@@ -108,7 +109,7 @@ class FailoverCluster:
 
         """
         names = {topic: topic_name(self.cluster_id, topic) for topic in INBOUND}
-        marks = AdminConnection(self.bootstrap).read_watermarks([(name, 0) for name in names.values()])
+        marks = AdminConnection(self.access.kafka).read_watermarks([(name, 0) for name in names.values()])
         ends = {topic: marks[name, 0].high for topic, name in names.items()}
         cursors = self.watch.fold.master.requests.cursors
 

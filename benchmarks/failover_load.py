@@ -30,6 +30,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.log.administration import ensure_topics
 from eventflink.log.replay import new_fold, replay
 from eventflink.model.attempts import SubtaskId
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import Configuration
 from eventflink.model.statuses import JobStatus
 
@@ -206,7 +207,7 @@ def measure_under_load(
         NotSeen, ChildDied, GatewayError: the cluster did not do its work at all.
 
     """
-    ensure_topics(bootstrap, configuration.cluster_id, configuration.replication_factor)
+    ensure_topics(access_to(bootstrap, configuration.cluster_id), configuration.replication_factor)
     journal = configuration.data_path / f"{configuration.cluster_id}.journal"
     samples = []
     started_s = time.monotonic()
@@ -215,7 +216,7 @@ def measure_under_load(
             cluster.start_master()
         cluster.start_host(TASK_EXECUTORS, SLOTS, journal)
         with PipelinedClient(
-            bootstrap, configuration.cluster_id, request_timeout_s=REQUEST_TIMEOUT_S, max_pending=MAX_UNANSWERED
+            access_to(bootstrap, configuration.cluster_id), request_timeout_s=REQUEST_TIMEOUT_S, max_pending=MAX_UNANSWERED
         ) as client:
             with Load(client) as load:
                 time.sleep(_BURST_S)
@@ -227,7 +228,7 @@ def measure_under_load(
         ended = _wait_for_ends(cluster.watch, accepted)
         say(f"{len(accepted)} jobs accepted, {ended} ended; replaying the log")
         offset, digest = cluster.watch.ask(lambda: (cluster.watch.fold.last_offset, cluster.watch.fold.master.digest()))
-        fold = replay(bootstrap, configuration.cluster_id, new_fold(cluster_id=configuration.cluster_id), end_offset=offset + 1)
+        fold = replay(cluster.access, new_fold(cluster.access), end_offset=offset + 1)
         fold.master.validate()
         verdict = judge(accepted.keys(), cluster.watch.ended, cluster.watch.repeated, fold, [journal])
     return LoadFigures(

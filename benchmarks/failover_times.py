@@ -19,6 +19,7 @@ from eventflink.events.inputs import JobSubmission
 from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.log.administration import ensure_topics
 from eventflink.model.attempts import SubtaskId
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import Configuration
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import ExecutionState
@@ -137,14 +138,14 @@ def measure_failover(
         NotSeen, ChildDied, GatewayError: the cluster did not do its work.
 
     """
-    ensure_topics(bootstrap, configuration.cluster_id, configuration.replication_factor)
+    ensure_topics(access_to(bootstrap, configuration.cluster_id), configuration.replication_factor)
     with FailoverCluster(configuration, bootstrap, command) as cluster:
         for _ in range(2):
             cluster.start_master()
         slots = -(-jobs // TASK_EXECUTORS) + SPARE_SLOTS
         for _ in range(HOSTS):
             cluster.start_host(TASK_EXECUTORS // HOSTS, slots)
-        with PipelinedClient(bootstrap, configuration.cluster_id, request_timeout_s=TIMEOUT_S) as client:
+        with PipelinedClient(access_to(bootstrap, configuration.cluster_id), request_timeout_s=TIMEOUT_S) as client:
             run_jobs(client, cluster.watch, idle_graph(0), _WARM_UP_JOBS)
             run_jobs(client, cluster.watch, idle_graph(restarts=RESTARTS), jobs)
             cluster.wait_until_decided()
@@ -167,13 +168,13 @@ def measure_real_tasks(
         As `measure_failover`.
 
     """
-    ensure_topics(bootstrap, configuration.cluster_id, configuration.replication_factor)
+    ensure_topics(access_to(bootstrap, configuration.cluster_id), configuration.replication_factor)
     slots = REAL_TASKS + SPARE_SLOTS
     with FailoverCluster(configuration, bootstrap, command) as cluster:
         for _ in range(2):
             cluster.start_master()
         cluster.start_task_executor(slots)
-        with PipelinedClient(bootstrap, configuration.cluster_id, request_timeout_s=TIMEOUT_S) as client:
+        with PipelinedClient(access_to(bootstrap, configuration.cluster_id), request_timeout_s=TIMEOUT_S) as client:
             run_jobs(client, cluster.watch, idle_graph(restarts=RESTARTS), REAL_TASKS)
             cluster.wait_until_decided()
             say(f"{REAL_TASKS} task processes run on a real TaskExecutor; the leader is killed, {rounds} times")

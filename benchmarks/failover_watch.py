@@ -25,6 +25,7 @@ from eventflink.events.topics import Topic
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.log.replay import new_fold
 from eventflink.model.attempts import SubtaskId
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.statuses import ExecutionState, JobStatus
 
 DEFAULT_TIMEOUT_S: Final = 60.0
@@ -65,9 +66,9 @@ class Run:
 class LogWatch:
     """The log up to now, and what was noted on the way. Use it as a context manager; any thread may ask."""
 
-    def __init__(self, bootstrap: str, cluster_id: str) -> None:
+    def __init__(self, access: ClusterAccess) -> None:
         """Connect and begin with the first record; raises as `PartitionReader` does."""
-        self.fold = new_fold(cluster_id=cluster_id)
+        self.fold = new_fold(access)
         self.leaderships: dict[int, Leadership] = {}
         self.submitted: set[str] = set()
         self.ended: dict[str, JobStatus] = {}
@@ -76,7 +77,7 @@ class LogWatch:
         """Subtasks of which a later attempt than the first was deployed, with its number."""
         self.lost_s: dict[str, float] = {}
         """When each TaskManager was last declared lost."""
-        self._reader = PartitionReader(bootstrap, cluster_id, Topic.LOG)
+        self._reader = PartitionReader(access, Topic.LOG)
         self._reader.seek(0, 0)
         self._changed = threading.Condition()
         self._stopping = threading.Event()

@@ -19,7 +19,8 @@ from benchmarks.submit import SubmittedJob
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.kafka_clients import PartitionReader, make_producer
 from eventflink.log.clients import producer_settings
-from eventflink.model.kafka_settings import client_settings
+from eventflink.model.cluster_access import access_to
+from eventflink.model.kafka_settings import KafkaAccess, client_settings
 from eventflink.processes.trace import stamp
 
 _DELIVERY_TIMEOUT_MS: Final = 30_000
@@ -58,7 +59,7 @@ def serve(settings: FloorSettings) -> NoReturn:
     signal.signal(signal.SIGTERM, _exit)
     names = {topic: topic_name(settings.cluster_id, topic) for topic in (Topic.SUBMISSIONS, Topic.LOG, Topic.REPLIES)}
     consumer = Consumer(
-        client_settings(settings.bootstrap)
+        client_settings(KafkaAccess(settings.bootstrap))
         | {
             "group.id": f"floor-{uuid.uuid4().hex}",
             "enable.auto.commit": False,
@@ -68,7 +69,7 @@ def serve(settings: FloorSettings) -> NoReturn:
         }
     )
     consumer.assign([TopicPartition(names[topic], 0, 0) for topic in (Topic.SUBMISSIONS, Topic.LOG)])
-    producer = Producer(producer_settings(settings.bootstrap, _DELIVERY_TIMEOUT_MS))
+    producer = Producer(producer_settings(KafkaAccess(settings.bootstrap), _DELIVERY_TIMEOUT_MS))
     decision, reply = bytes(settings.log_bytes), bytes(settings.reply_bytes)
     while True:
         first = consumer.poll(_POLL_S)
@@ -98,9 +99,9 @@ class FloorClient:
         """Connect; every request has this value. Raises as `PartitionReader` does."""
         self._request = request
         self._topic = topic_name(cluster_id, Topic.SUBMISSIONS)
-        self._reader = PartitionReader(bootstrap, cluster_id, Topic.REPLIES)
+        self._reader = PartitionReader(access_to(bootstrap, cluster_id), Topic.REPLIES)
         self._reader.seek(0, self._reader.offsets(0)[1])
-        self._producer = make_producer(bootstrap)
+        self._producer = make_producer(KafkaAccess(bootstrap))
 
     def measure(self, requests: int, in_flight: int) -> list[SubmittedJob]:
         """Send so many, each as soon as one of the last `in_flight` is answered: "accepted".

@@ -22,7 +22,9 @@ from eventflink.events.inputs import Heartbeat, TaskManagerRegistration
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.administration import ensure_topics
 from eventflink.log.clients import producer_settings
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import Configuration
+from eventflink.model.kafka_settings import KafkaAccess
 
 WINDOW_S: Final = 10.0
 SETTLE_S: Final = 5.0
@@ -59,7 +61,7 @@ class _TaskManagers:
         self._names = [f"tm-{number:05d}" for number in range(count)]
         self._slots = slots
         self._interval_s = configuration.heartbeat_interval_ms / 1000
-        self._producer = Producer(producer_settings(bootstrap, _DELIVERY_TIMEOUT_MS))
+        self._producer = Producer(producer_settings(KafkaAccess(bootstrap), _DELIVERY_TIMEOUT_MS))
         self._reports_topic = topic_name(configuration.cluster_id, Topic.TASKMANAGERS)
         self._heartbeats_topic = topic_name(configuration.cluster_id, Topic.HEARTBEATS)
         self._reports, self._heartbeats = ReportsCodec("TaskManagerEnvelope"), PayloadCodec("HeartbeatEnvelope")
@@ -135,7 +137,7 @@ def measure_heartbeats(
         NotSeen, ChildDied: the cluster did not come up.
 
     """
-    ensure_topics(bootstrap, configuration.cluster_id)
+    ensure_topics(access_to(bootstrap, configuration.cluster_id))
     with FailoverCluster(configuration, bootstrap, command) as cluster:
         master = cluster.masters[cluster.start_master()]
         process = psutil.Process(master.process.pid)

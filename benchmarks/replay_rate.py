@@ -23,6 +23,8 @@ from eventflink.log.administration import delete_topics, ensure_topics, log_topi
 from eventflink.log.clients import consumer_settings, producer_settings
 from eventflink.log.pulled_partition import BATCH
 from eventflink.log.replay import log_bounds, new_fold, replay
+from eventflink.model.cluster_access import access_to
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.snapshots.loading import find_snapshot
 from eventflink.snapshots.snapshot import take_snapshot
 from eventflink.snapshots.topic import write_snapshot
@@ -84,8 +86,8 @@ def produce_log(bootstrap: str, cluster_id: str, events: int, running_jobs: int)
         TimeoutError: Kafka did not take it.
 
     """
-    fold = new_fold()
-    producer = Producer(producer_settings(bootstrap, 60_000))
+    fold = new_fold(access_to(bootstrap, cluster_id))
+    producer = Producer(producer_settings(KafkaAccess(bootstrap), 60_000))
     topic = topic_name(cluster_id, Topic.LOG)
     size = records = 0
     for value in LogGenerator(fold, running_jobs=running_jobs).records(events):
@@ -103,12 +105,13 @@ def produce_log(bootstrap: str, cluster_id: str, events: int, running_jobs: int)
 
 def snapshot_near_end(bootstrap: str, cluster_id: str) -> tuple[int, int, float]:
     """Take a snapshot near the end of the log; return its bytes, the records behind it, and the seconds that taking it took."""
-    _, end = log_bounds(bootstrap, cluster_id)
+    _, end = log_bounds(access_to(bootstrap, cluster_id))
     tail = min(TAIL_RECORDS, end // 2)
-    fold = replay(bootstrap, cluster_id, new_fold(), end_offset=end - tail)
+    access = access_to(bootstrap, cluster_id)
+    fold = replay(access, new_fold(access), end_offset=end - tail)
     started = time.perf_counter()
-    manifest, chunks = take_snapshot(fold, "benchmark", "benchmark", log_topic_id(bootstrap, cluster_id))
-    write_snapshot(bootstrap, cluster_id, manifest, chunks)
+    manifest, chunks = take_snapshot(fold, "benchmark", "benchmark", log_topic_id(access_to(bootstrap, cluster_id)))
+    write_snapshot(access_to(bootstrap, cluster_id), manifest, chunks)
     return manifest.byte_count, tail, time.perf_counter() - started
 
 
@@ -117,8 +120,8 @@ def _time_bare(bootstrap: str, cluster_id: str) -> float:
     registry = registry_of("Decision")
     schemas = {fingerprint_of(schema): schema for schema in (*registry.releases, registry.current)}
     started = time.perf_counter()
-    _, high = log_bounds(bootstrap, cluster_id)
-    consumer = Consumer(consumer_settings(bootstrap))
+    _, high = log_bounds(access_to(bootstrap, cluster_id))
+    consumer = Consumer(consumer_settings(KafkaAccess(bootstrap)))
     consumer.assign([TopicPartition(topic_name(cluster_id, Topic.LOG), 0, OFFSET_BEGINNING)])
     count = 0
     deadline = time.monotonic() + FLUSH_TIMEOUT_S
@@ -139,7 +142,8 @@ def _time_bare(bootstrap: str, cluster_id: str) -> float:
 def _time_replay(bootstrap: str, cluster_id: str) -> tuple[float, float, str]:
     """Return the seconds that passed, the seconds of the processor, and the digest of the state."""
     started, cpu_before_s = time.perf_counter(), time.process_time()
-    fold = replay(bootstrap, cluster_id, new_fold())
+    access = access_to(bootstrap, cluster_id)
+    fold = replay(access, new_fold(access))
     fold.master.validate()
     elapsed, cpu_s = time.perf_counter() - started, time.process_time() - cpu_before_s
     return elapsed, cpu_s, fold.master.digest()
@@ -147,10 +151,10 @@ def _time_replay(bootstrap: str, cluster_id: str) -> tuple[float, float, str]:
 
 def _time_from_snapshot(bootstrap: str, cluster_id: str) -> tuple[float, str]:
     started = time.perf_counter()
-    loaded = find_snapshot(bootstrap, cluster_id)
+    loaded = find_snapshot(access_to(bootstrap, cluster_id))
     if loaded is None:
         raise DigestsDiffer("the snapshot that was written is not found")
-    fold = replay(bootstrap, cluster_id, loaded.fold)
+    fold = replay(access_to(bootstrap, cluster_id), loaded.fold)
     fold.master.validate()
     elapsed = time.perf_counter() - started
     return elapsed, fold.master.digest()
@@ -176,7 +180,7 @@ def measure_replay(bootstrap: str, cluster_id: str, *, events: int, rounds: int,
         MemoryNotMeasured: the process whose memory was to be measured failed.
 
     """
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     try:
         say(f"writing a log of {events:,} events")
         written = produce_log(bootstrap, cluster_id, events, min(RUNNING_JOBS, events // RUNNING_SHARE))
@@ -214,4 +218,4 @@ def measure_replay(bootstrap: str, cluster_id: str, *, events: int, rounds: int,
             digest=written.digest,
         )
     finally:
-        delete_topics(bootstrap, cluster_id)
+        delete_topics(access_to(bootstrap, cluster_id))

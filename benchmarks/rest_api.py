@@ -24,6 +24,7 @@ from benchmarks.replay_rate import produce_log, snapshot_near_end
 from benchmarks.report import Distribution
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
 from eventflink.log.administration import ensure_topics
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import Configuration
 from eventflink.model.job_graph_document import to_document
 from eventflink.processes.child_processes import ChildProcess, end_children, start_child
@@ -130,7 +131,7 @@ def measure_reads(
 
     """
     cluster_id = configuration.cluster_id
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     say(f"writing a log of {events:,} events")
     produce_log(bootstrap, cluster_id, events, RUNNING_JOBS)
     snapshot_near_end(bootstrap, cluster_id)
@@ -176,7 +177,7 @@ def measure_list(
     configuration: Configuration, bootstrap: str, command: Command, *, jobs: int, samples: int, say: Callable[[str], None]
 ) -> ListFigures:
     """Measure on a log in which `jobs` jobs run, and no others were; raises as `measure_reads` does."""
-    ensure_topics(bootstrap, configuration.cluster_id)
+    ensure_topics(access_to(bootstrap, configuration.cluster_id))
     produce_log(bootstrap, configuration.cluster_id, 0, jobs)
     with _rest_process(configuration, command) as process, closing(_Client(process)) as client:
         say(f"{samples} times /jobs/overview of {jobs:,} jobs, then by {CLIENTS} clients at once")
@@ -237,7 +238,7 @@ def measure_changes(
         RestDisturbed, ChildDied, NotSeen, GatewayError: the process or the cluster did not do its work.
 
     """
-    ensure_topics(bootstrap, configuration.cluster_id)
+    ensure_topics(access_to(bootstrap, configuration.cluster_id))
     submitted, kafka, told = [], [], []
     with ExitStack() as stack:
         cluster = stack.enter_context(FailoverCluster(configuration, bootstrap, command))

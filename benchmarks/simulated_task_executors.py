@@ -21,7 +21,9 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from benchmarks.simulated_tasks import Journal, SimulatedTasks
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
+from eventflink.model.kafka_settings import KafkaRole
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox, ReportsWriter
 from eventflink.taskexecutor.process_events import EndTask, LaunchTask, ReleaseSpark, TakeCheckpoint
 from eventflink.taskexecutor.protocol import (
@@ -58,7 +60,7 @@ def _now_ms() -> int:
 class SimulatedTaskExecutor:
     """One TaskExecutor: the real main loop, driven with the real links to Kafka and with simulated tasks."""
 
-    def __init__(self, settings: ProtocolSettings, bootstrap: str, cluster_id: str, journal: Journal, stopping: threading.Event) -> None:
+    def __init__(self, settings: ProtocolSettings, access: ClusterAccess, journal: Journal, stopping: threading.Event) -> None:
         """Put the parts together; `stopping` asks for an orderly stop."""
         self._task_manager_id = settings.task_manager_id
         self._stopping = stopping
@@ -68,7 +70,7 @@ class SimulatedTaskExecutor:
         self._results: list[Input] = []
         """Of what the loop did itself: they come in its next turn."""
         self._tasks = SimulatedTasks(journal)
-        ids = (bootstrap, cluster_id, settings.task_manager_id)
+        ids = (access, settings.task_manager_id)
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
         self._writer = ReportsWriter(*ids, settings.self_fence_timeout_ms, self._inbox, self._protocol)
 
@@ -129,8 +131,7 @@ class SimulatedTaskExecutor:
 class HostSettings:
     """The settings of a host process; durations in milliseconds."""
 
-    bootstrap: str
-    cluster_id: str
+    access: ClusterAccess
     name: str
     task_executors: int
     slots: int
@@ -157,8 +158,7 @@ def host_settings(
 ) -> HostSettings:
     """Return the settings of a host whose TaskExecutors have this cluster's times."""
     return HostSettings(
-        bootstrap=bootstrap,
-        cluster_id=configuration.cluster_id,
+        access=configuration.access(bootstrap, KafkaRole.TASKMANAGER),
         name=name,
         task_executors=task_executors,
         slots=slots,
@@ -190,7 +190,7 @@ def run_host(settings: HostSettings) -> int:
             self_fence_timeout_ms=settings.self_fence_timeout_ms,
             kill_timeout_ms=settings.kill_timeout_ms,
         )
-        executor = SimulatedTaskExecutor(protocol_settings, settings.bootstrap, settings.cluster_id, journal, stopping)
+        executor = SimulatedTaskExecutor(protocol_settings, settings.access, journal, stopping)
         executors.append((executor, threading.Thread(target=executor.run, name=task_manager_id, daemon=True)))
     threads = [thread for _, thread in executors]
     for thread in threads:

@@ -15,6 +15,7 @@ from typing import Final
 
 import psutil
 
+from eventflink.model.cluster_access import access_to
 from eventflink.snapshots.loading import read_state
 
 TIMEOUT_S: Final = 600.0
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     process = psutil.Process()
     before = process.memory_info().rss
     started = time.perf_counter()
-    fold = read_state(bootstrap, cluster_id)
+    fold = read_state(access_to(bootstrap, cluster_id))
     seconds = time.perf_counter() - started
     gc.collect()
     sys.stdout.write(json.dumps(asdict(MemoryFigures(before, process.memory_info().rss, round(seconds, 3)))))

@@ -15,6 +15,7 @@ from benchmarks.stream_traffic import SCHEMA, StreamTopics
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
 from eventflink.log.administration import ensure_topics
 from eventflink.model.attempts import AttemptId, SubtaskId
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import Configuration
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
@@ -56,7 +57,7 @@ class StreamCluster(FailoverCluster):
 
     def __init__(self, configuration: Configuration, bootstrap: str, command: Command) -> None:
         """Make the cluster's topics; nothing is started yet."""
-        ensure_topics(bootstrap, configuration.cluster_id, configuration.replication_factor)
+        ensure_topics(access_to(bootstrap, configuration.cluster_id), configuration.replication_factor)
         super().__init__(configuration, bootstrap, command)
         self.runtime_directory = configuration.data_path / "run"
 
@@ -70,7 +71,7 @@ class StreamCluster(FailoverCluster):
     @contextmanager
     def running(self, graph: JobGraph) -> Iterator["StreamJob"]:
         """Submit a job, and cancel it at last if it has not ended; raises GatewayError."""
-        with DispatcherGateway(self.bootstrap, self.cluster_id) as gateway:
+        with DispatcherGateway(self.access) as gateway:
             job = StreamJob(self, new_job_id())
             gateway.submit_job(graph, job.job_id, actor="benchmark")
             try:

@@ -69,7 +69,7 @@ def _measure(cluster: StreamCluster, keys: int, directory: Path, say: Callable[[
         with _started(cluster, topics, graph) as (arrivals, job_id, first_start_ms):
             arrivals.wait_for(lambda seen: len(seen) >= keys, "the counts of all keys", _ALL_TIMEOUT_S)
             began_s = time.monotonic()
-            with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+            with DispatcherGateway(cluster.access) as gateway:
                 taken = gateway.stop_with_savepoint(job_id, str(directory), _SAVEPOINT_TIMEOUT_S, actor="benchmark")
             stop_ms = (time.monotonic() - began_s) * 1000
         [part] = read_savepoint(taken.savepoint_path).parts

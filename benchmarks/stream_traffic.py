@@ -22,6 +22,7 @@ from benchmarks.stream_counts import Arrival
 from eventflink.gateways.kafka_clients import make_producer
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.clients import consumer_settings
+from eventflink.model.kafka_settings import KafkaAccess
 
 PARTITIONS: Final = 4
 SCHEMA: Final = "number BIGINT, fed_ns BIGINT, text STRING"
@@ -48,7 +49,7 @@ class StreamTopics:
 @contextlib.contextmanager
 def stream_topics(bootstrap: str) -> Iterator[StreamTopics]:
     """Make two topics of new names, and delete them at last."""
-    admin = AdminConnection(bootstrap)
+    admin = AdminConnection(KafkaAccess(bootstrap))
     name = f"bench-{uuid.uuid4().hex[:12]}"
     topics = StreamTopics(f"{name}-source", f"{name}-target")
     names = [topics.source, topics.target]
@@ -66,7 +67,7 @@ class Feed:
     def __init__(self, bootstrap: str, topic: str) -> None:
         """Connect; nothing is fed yet."""
         self._topic = topic
-        self._producer: Producer = make_producer(bootstrap)
+        self._producer: Producer = make_producer(KafkaAccess(bootstrap))
         self._failed: KafkaError | None = None
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -226,7 +227,7 @@ def read_numbers(bootstrap: str, topic: str, *, committed: bool) -> list[int]:
 
 
 def _assigned(bootstrap: str, topic: str, settings: dict[str, Any]) -> Consumer:
-    consumer = Consumer(consumer_settings(bootstrap) | {"log_level": 0} | settings)
+    consumer = Consumer(consumer_settings(KafkaAccess(bootstrap)) | {"log_level": 0} | settings)
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(PARTITIONS)])
     return consumer
 

@@ -19,6 +19,7 @@ from eventflink.events.log_events import JobResultStored
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.leadership.acceptance import Acceptance
+from eventflink.model.cluster_access import access_to
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import JobStatus
 
@@ -37,7 +38,7 @@ class Ends:
     """Watches the log in a thread of its own and notes when each job ended."""
 
     def __init__(self, bootstrap: str, cluster_id: str, first_offset: int, acceptance: Acceptance) -> None:
-        self._follower = LogFollower(bootstrap, cluster_id, first_offset, acceptance=acceptance)
+        self._follower = LogFollower(access_to(bootstrap, cluster_id), first_offset, acceptance=acceptance)
         self._ended: dict[str, tuple[float, JobStatus]] = {}
         self._changed = threading.Condition()
         self._stopping = threading.Event()
@@ -143,7 +144,7 @@ def measure_submit(  # noqa: D417 - the address of the cluster
         JobDidNotFinish, GatewayError: the cluster did not do its work.
 
     """
-    with Ends(bootstrap, cluster_id, first_offset, acceptance) as ends, PipelinedClient(bootstrap, cluster_id) as client:
+    with Ends(bootstrap, cluster_id, first_offset, acceptance) as ends, PipelinedClient(access_to(bootstrap, cluster_id)) as client:
         submit_one_at_a_time(client, ends, WARM_UP_JOBS)
         say(f"{jobs} jobs, one at a time")
         alone = submit_one_at_a_time(client, ends, jobs)

@@ -47,6 +47,7 @@ from eventflink.events.topics import Topic
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.log.administration import ensure_topics
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import Configuration
 from eventflink.processes.child_processes import ChildProcess, start_child
 from eventflink.processes.trace import TRACE_VARIABLE, read_stamps
@@ -260,7 +261,7 @@ class TraceBench:
 
         """
         for cluster_id in (self.configuration.cluster_id, self._floor_id):
-            ensure_topics(self.bootstrap, cluster_id, deployment_partitions=1)  # So an offset names a record.
+            ensure_topics(access_to(self.bootstrap, cluster_id), deployment_partitions=1)  # So an offset names a record.
         with tempfile.TemporaryDirectory(prefix="eventflink-trace-") as directory:
             cluster, floor = (Trial(), Trial()), (Trial(), Trial())
             with contextlib.ExitStack() as stack:
@@ -316,7 +317,7 @@ class TraceBench:
         fold, ends = cluster.watch.fold, None
         if self.has_task_executor:
             ends = stack.enter_context(Ends(bootstrap, cluster_id, fold.last_offset + 1, fold.acceptance))
-        client = stack.enter_context(PipelinedClient(bootstrap, cluster_id))
+        client = stack.enter_context(PipelinedClient(access_to(bootstrap, cluster_id)))
         self.say(f"{self.warm_up_jobs} jobs to warm up, on each side")
         submit_one_at_a_time(client, ends, self.warm_up_jobs)
 
@@ -352,7 +353,7 @@ class TraceBench:
 
 def read_topic(bootstrap: str, cluster_id: str, topic: Topic) -> list[KafkaRecord]:
     """Return what stands in a topic, partition by partition; raises as `PartitionReader` does."""
-    reader = PartitionReader(bootstrap, cluster_id, topic, connect_timeout_s=_READ_TIMEOUT_S)
+    reader = PartitionReader(access_to(bootstrap, cluster_id), topic, connect_timeout_s=_READ_TIMEOUT_S)
     records: list[KafkaRecord] = []
     try:
         for partition in range(reader.partition_count):

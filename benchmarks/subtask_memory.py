@@ -22,6 +22,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.administration import delete_topics, ensure_topics
 from eventflink.log.producers import PatientProducer
 from eventflink.log.replay import new_fold, replay
+from eventflink.model.cluster_access import access_to
 from eventflink.model.job_graph_document import parse_job_graph
 
 TIMEOUT_S: Final = 120.0
@@ -81,7 +82,8 @@ def measure_tasks(bootstrap: str, cluster_id: str, master: int, directory: Path,
         GatewayError: the cluster does not take the job.
 
     """
-    executors = replay(bootstrap, cluster_id, new_fold()).master.resource_manager.task_managers.values()
+    access = access_to(bootstrap, cluster_id)
+    executors = replay(access, new_fold(access)).master.resource_manager.task_managers.values()
     if len(executors) != 1:
         raise MemoryDisturbed(f"{len(executors)} TaskExecutors are registered; one is measured")
     executor = psutil.Process(next(iter(executors)).process_id)
@@ -148,9 +150,10 @@ def measure_state(bootstrap: str, cluster_id: str, *, running_jobs: int, rounds:
     samples = []
     try:
         for name, count in ((with_jobs, running_jobs), (without, 0)):
-            ensure_topics(bootstrap, name)
-            with PatientProducer(bootstrap, name, Topic.LOG, linger_ms=_LINGER_MS) as producer:
-                for value in LogGenerator(new_fold(), running_jobs=count).records(1):
+            ensure_topics(access_to(bootstrap, name))
+            access = access_to(bootstrap, name)
+            with PatientProducer(access, Topic.LOG, linger_ms=_LINGER_MS) as producer:
+                for value in LogGenerator(new_fold(access), running_jobs=count).records(1):
                     producer.produce(name, value)
                 producer.flush()
         for number in range(1, rounds + 1):
@@ -160,5 +163,5 @@ def measure_state(bootstrap: str, cluster_id: str, *, running_jobs: int, rounds:
             say(f"round {number}: {samples[-1]:,.0f} bytes of state for each running subtask")
     finally:
         for name in (with_jobs, without):
-            delete_topics(bootstrap, name)
+            delete_topics(access_to(bootstrap, name))
     return StateMemory(running_jobs, Distribution.of(samples))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from eventflink.log.administration import AdministrationError, delete_topics
+from eventflink.model.cluster_access import access_to
 from eventflink.taskexecutor.spark_server import ADDRESS_FILE, LOG_FILE, SparkLease, SparkServerSettings, ensure_server
 from eventflink.taskexecutor.spark_watch import last_end
 from eventflink.testing.fast_java import JAVA_OPTIONS
@@ -115,7 +116,7 @@ def cluster_id(bootstrap: str) -> Iterator[str]:
     name = f"test-{uuid.uuid4().hex[:12]}"
     yield name
     with contextlib.suppress(AdministrationError):
-        delete_topics(bootstrap, name)
+        delete_topics(access_to(bootstrap, name))
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from eventflink.audit.entries import Record
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.pulled_partition import PulledPartition
 from eventflink.log.replay import log_bounds, read_log
+from eventflink.model.cluster_access import ClusterAccess
 
 _POLL_S: Final = 0.2
 _BATCH: Final = 1_000
@@ -30,9 +31,8 @@ class LogSource(Protocol):
 class KafkaLog:
     """The log of a cluster."""
 
-    def __init__(self, bootstrap: str, cluster_id: str) -> None:
-        self._bootstrap = bootstrap
-        self._cluster_id = cluster_id
+    def __init__(self, access: ClusterAccess) -> None:
+        self._access = access
 
     def bounds(self) -> tuple[int, int]:
         """Return the first offset that is kept and the one after the last record.
@@ -41,7 +41,7 @@ class KafkaLog:
             KafkaException: the broker cannot be reached, or the cluster has no log.
 
         """
-        return log_bounds(self._bootstrap, self._cluster_id)
+        return log_bounds(self._access)
 
     def read(self, first_offset: int, end_offset: int) -> Iterator[Record]:
         """Yield the records from `first_offset` up to, without, `end_offset`.
@@ -50,7 +50,7 @@ class KafkaLog:
             ReplayStalled, KafkaException: Kafka does not give them.
 
         """
-        return read_log(self._bootstrap, self._cluster_id, first_offset, end_offset)
+        return read_log(self._access, first_offset, end_offset)
 
     def follow(self, first_offset: int) -> Iterator[Record | None]:
         """Yield the records from `first_offset` on as they come, for ever; None after each wait in which none came.
@@ -59,8 +59,8 @@ class KafkaLog:
             KafkaException: the broker reports an error that does not pass.
 
         """
-        topic = topic_name(self._cluster_id, Topic.LOG)
-        with PulledPartition(self._bootstrap, topic, is_dense=True, passes=_passes) as log:
+        topic = topic_name(self._access.cluster_id, Topic.LOG)
+        with PulledPartition(self._access.kafka, topic, is_dense=True, passes=_passes) as log:
             log.seek(first_offset)
             while True:
                 messages = log.read(_POLL_S, _BATCH)

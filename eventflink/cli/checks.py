@@ -20,6 +20,7 @@ from eventflink.jobs.stored_files import StoreFailed, find_files, read_start, re
 from eventflink.local.jars import KAFKA_BROKER, default_cache_directory
 from eventflink.local.java import JavaMissing, find_java
 from eventflink.log.administration import AdministrationError, KafkaUnreachable, check_durability, describe_topics
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.cluster_secret import KEY, OFF, secrets_of
 from eventflink.model.configuration import Configuration
 from eventflink.model.loopback import LOOPBACK
@@ -55,11 +56,12 @@ def check_all(configuration: Configuration) -> Iterator[Finding]:
             "kafka", Verdict.WARNING, "no Kafka cluster is named (bootstrap.servers), and no broker runs here; 'eventflink up' starts one"
         )
         return
-    topics = _topics(bootstrap, configuration)
+    access = configuration.access(bootstrap)
+    topics = _topics(access, configuration)
     yield from topics
-    yield from _transactions(bootstrap, configuration.cluster_id)
+    yield from _transactions(access)
     if all(finding.verdict is not Verdict.FAILED for finding in topics):
-        yield _leader(bootstrap, configuration)
+        yield _leader(access)
 
 
 def _python() -> Finding:
@@ -138,50 +140,50 @@ def _secret(configuration: Configuration) -> Finding:
         said = f"{why}: masters believe everybody who may write to the topics of '{configuration.cluster_id}' (docs/security.md)"
         return Finding("cluster secret", Verdict.WARNING, said)
     try:
-        secrets_of(configuration.cluster_id)
+        secrets_of(reference)
     except SecretMissing as error:
         return Finding("cluster secret", Verdict.FAILED, str(error))
     return Finding("cluster secret", Verdict.OK, reference)
 
 
-def _transactions(bootstrap: str, cluster_id: str) -> Iterator[Finding]:
+def _transactions(access: ClusterAccess) -> Iterator[Finding]:
     try:
         with needs("cluster", "looking for open transactions"):
             from eventflink.cli.transactions import transaction_findings  # noqa: PLC0415 - its connections are an extra's
     except PackageMissing as error:
         yield Finding("transactions", Verdict.WARNING, str(error))
     else:
-        yield from transaction_findings(bootstrap, cluster_id)
+        yield from transaction_findings(access)
 
 
-def _topics(bootstrap: str, configuration: Configuration) -> list[Finding]:
+def _topics(access: ClusterAccess, configuration: Configuration) -> list[Finding]:
     try:
-        rows = describe_topics(bootstrap, configuration.cluster_id, timeout_s=_TIMEOUT_S)
+        rows = describe_topics(access, timeout_s=_TIMEOUT_S)
     except KafkaUnreachable as error:
         return [Finding("kafka", Verdict.FAILED, str(error))]
     except AdministrationError as error:
-        return [Finding("kafka", Verdict.OK, bootstrap), Finding("topics", Verdict.FAILED, str(error))]
-    findings = [Finding("kafka", Verdict.OK, f"{bootstrap} answers")]
+        return [Finding("kafka", Verdict.OK, access.bootstrap), Finding("topics", Verdict.FAILED, str(error))]
+    findings = [Finding("kafka", Verdict.OK, f"{access.bootstrap} answers")]
     if not rows:
         return [
             *findings,
             Finding("topics", Verdict.FAILED, f"topics of cluster not found: '{configuration.cluster_id}'; its first master creates them"),
         ]
     findings.append(Finding("topics", Verdict.OK, f"{len(rows)} topics, {sum(r.messages for r in rows)} records"))
-    return [*findings, _durability(bootstrap, configuration)]
+    return [*findings, _durability(access, configuration)]
 
 
-def _durability(bootstrap: str, configuration: Configuration) -> Finding:
+def _durability(access: ClusterAccess, configuration: Configuration) -> Finding:
     try:
-        warnings = check_durability(bootstrap, configuration.cluster_id, configuration.replication_factor, timeout_s=_TIMEOUT_S)
+        warnings = check_durability(access, configuration.replication_factor, timeout_s=_TIMEOUT_S)
     except AdministrationError as error:
         return Finding("durability", Verdict.FAILED, str(error))
     return Finding("durability", Verdict.WARNING, "; ".join(warnings)) if warnings else Finding("durability", Verdict.OK, "replicated")
 
 
-def _leader(bootstrap: str, configuration: Configuration) -> Finding:
+def _leader(access: ClusterAccess) -> Finding:
     try:
-        leader = find_leader(bootstrap, configuration.cluster_id, timeout_s=_TIMEOUT_S)
+        leader = find_leader(access, timeout_s=_TIMEOUT_S)
     except GatewayError as error:
         return Finding("leader", Verdict.FAILED, str(error))
     return _blob_server(leader.blob_address, f"{leader.master_id} leads in epoch {leader.epoch}, log offset {leader.log_offset}")

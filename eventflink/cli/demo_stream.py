@@ -71,7 +71,7 @@ def count_flights(session: Session, cluster: LocalCluster, say: Callable[[str], 
 
     """
     names = {name: f"{session.cluster_id}.{name}" for name in ("flights", "counts")}
-    admin = AdminClient(client_settings(cluster.bootstrap))
+    admin = AdminClient(client_settings(session.access.kafka))
     for made in admin.create_topics([NewTopic(name, _PARTITIONS, 1) for name in names.values()]).values():
         made.result(_TIMEOUT_S)
     try:
@@ -92,16 +92,16 @@ class _Run:
         self._appended: Counter[str] = Counter()
         self._counted: Counter[str] = Counter()
         self._deadline_s = time.monotonic() + _TIMEOUT_S
-        self._consumer = new_consumer(cluster.bootstrap, isolation="read_committed")
+        self._consumer = new_consumer(session.access.kafka, isolation="read_committed")
         self._consumer.assign([TopicPartition(topics["counts"], number, OFFSET_BEGINNING) for number in range(_PARTITIONS)])
-        self._producer = make_producer(cluster.bootstrap)
+        self._producer = make_producer(session.access.kafka)
 
     def run(self) -> StreamProof:
         cluster, session = self._cluster, self._session
         standby = cluster.start_standby()
         graph = check_job_graph(self._document())
         flights = _read_flights()
-        with DispatcherGateway(cluster.bootstrap, session.cluster_id) as gateway:
+        with DispatcherGateway(session.access) as gateway:
             job_id = gateway.submit_job(graph).job_id
             self._say(f"'{graph.name}' streams from {self._topics['flights']} to {self._topics['counts']}")
             self._append(flights, FLIGHTS // 3)

@@ -89,7 +89,7 @@ class FollowedFiles:
 
         """
         pauses, answered_at = Backoff(2 * _FIRST_PAUSE_S, _LONGEST_PAUSE_S), time.monotonic()
-        async with AsyncResourceManagerGateway(self.session.bootstrap, self.session.cluster_id) as gateway:
+        async with AsyncResourceManagerGateway(self.session.access) as gateway:
             while True:
                 try:
                     job = await asyncio.to_thread(ask_job, self.session, self.job_id)
@@ -111,7 +111,7 @@ class FollowedFiles:
 
     async def look(self, gateway: AsyncResourceManagerGateway, attempts: Sequence[AttemptId]) -> bool:
         """Look at the files of these attempts once; tell whether one had more. Raises `GatewayError` where nobody leads."""
-        leader = await asyncio.to_thread(find_leader, self.session.bootstrap, self.session.cluster_id)
+        leader = await asyncio.to_thread(find_leader, self.session.access)
         turns, tls = asyncio.Semaphore(_AT_ONCE), tls_files(self.session.configuration)
 
         async def fetch(attempt: AttemptId) -> bytes | str:

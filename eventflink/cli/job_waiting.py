@@ -73,7 +73,7 @@ def wait_for_end_after(session: Session, accepted: Accepted, *, timeout_s: float
 
     deadline = Deadline.after(timeout_s, began_s)
     try:
-        follower = follow_request(session.bootstrap, session.cluster_id, accepted, is_submitted, deadline)
+        follower = follow_request(session.access, accepted, is_submitted, deadline)
     except ClusterUnreachable as error:
         if not deadline.is_over():
             raise
@@ -83,7 +83,7 @@ def wait_for_end_after(session: Session, accepted: Accepted, *, timeout_s: float
     with follower:
         if not follower.is_trimmed:
             return wait_for_end(session, accepted.job_id, follower, timeout_s=timeout_s, began_s=began_s, quiet=quiet)
-    with DispatcherGateway(session.bootstrap, session.cluster_id, deadline=deadline) as gateway:
+    with DispatcherGateway(session.access, deadline=deadline) as gateway:
         ended = gateway.request_job_result(accepted.job_id, timeout_s=deadline.left_s())
     progress = JobProgress(accepted.job_id)
     cause = FailureCause(ended.cause.failure_type, ended.cause.message, ended.cause.stack_trace) if ended.cause is not None else None

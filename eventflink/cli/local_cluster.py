@@ -24,6 +24,7 @@ from eventflink.gateways.following import wait_until_it_follows
 from eventflink.gateways.leader import find_leader
 from eventflink.local.class_data import stop_making
 from eventflink.local.embedded_broker import EmbeddedBroker
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.processes import announced_address
 from eventflink.processes.announced_address import Announced
 from eventflink.processes.child_processes import ChildProcess, ChildProcesses
@@ -119,7 +120,7 @@ class LocalCluster:
         while self.leader is None:
             self.check()
             try:
-                self.leader = find_leader(self.bootstrap, self._session.cluster_id, timeout_s=_POLL_S)
+                self.leader = find_leader(self.access, timeout_s=_POLL_S)
             except (NoLeader, ClusterNotFound, ClusterUnreachable) as error:  # On a busy machine a broker that has just started is slow.
                 if time.monotonic() > deadline:
                     raise CommandFailed(ExitCode.UNREACHABLE, f"the master does not lead: {error}; its log is {child.log_path}") from error
@@ -132,8 +133,8 @@ class LocalCluster:
         base = self._session.configuration.task_manager_id or f"tm-{self._session.configuration.host}"
         missing = {base if self._task_executors == 1 else f"{base}-{n}" for n in range(1, self._task_executors + 1)}
         # Not from the heartbeat's offset: the last record that the leader read may be one that nobody accepts.
-        fold = read_fold(self.bootstrap, self._session.cluster_id)
-        with LogFollower(self.bootstrap, self._session.cluster_id, fold.last_offset + 1, acceptance=fold.acceptance) as follower:
+        fold = read_fold(self.access)
+        with LogFollower(self.access, fold.last_offset + 1, acceptance=fold.acceptance) as follower:
             self._say(f"starting {', '.join(f'TaskExecutor {name}' for name in sorted(missing))}")
             for name in sorted(missing):
                 command = [*self._session.child_arguments(self.bootstrap, {"taskmanager.id": name}), "taskexecutor"]
@@ -169,7 +170,7 @@ class LocalCluster:
 
         """
         for child in [each for each in self._children.children if each.end()]:
-            if self.leader is not None and read_fold(self.bootstrap, self._session.cluster_id).master.shutdown.is_under_way:
+            if self.leader is not None and read_fold(self.access).master.shutdown.is_under_way:
                 raise ClusterEnded(self._await_master())
             times_s, now_s = self._replaced_s[child.name], time.monotonic()
             if not self._is_up or (len(times_s) == _MAX_REPLACED and now_s - times_s[0] < _REPLACED_WITHIN_S):
@@ -178,13 +179,18 @@ class LocalCluster:
             self._say(f"{child.name} ended by itself ({child.end()}); starting it again; its log is {child.log_path}")
             self._children.replace(child)
 
+    @property
+    def access(self) -> ClusterAccess:
+        """How the cluster is reached."""
+        return self._session.configuration.access(self.bootstrap, self._session.role)
+
     def start_standby(self) -> str:
         """Start another master, wait until it follows the log, and return its id."""
         master_id = f"{_STANDBY}-{self._session.configuration.host}"
         self._say(f"starting a second master, {master_id}")
         command = [*self._session.child_arguments(self.bootstrap, {"jobmanager.id": master_id}), "master"]
         child = self._children.start(_STANDBY, command)
-        wait_until_it_follows(self.bootstrap, self._session.cluster_id, master_id, child.check)
+        wait_until_it_follows(self.access, master_id, child.check)
         return master_id
 
     def kill_leader(self) -> str:
@@ -200,7 +206,7 @@ class LocalCluster:
             if time.monotonic() > deadline:
                 raise CommandFailed(ExitCode.UNREACHABLE, f"{master_id} does not lead after {self._start_timeout_s:g} s")
             with contextlib.suppress(NoLeader, ClusterUnreachable):
-                self.leader = find_leader(self.bootstrap, self._session.cluster_id, timeout_s=_POLL_S)
+                self.leader = find_leader(self.access, timeout_s=_POLL_S)
         return self.leader
 
     @property

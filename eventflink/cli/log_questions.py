@@ -47,8 +47,8 @@ def range_options(command: Command) -> Command:
 def reading_log(session: Session) -> Iterator[KafkaLog]:
     """Give the cluster's log to read; raises as `folding_log` does, also where a record cannot be read."""
     try:
-        with folding_log(session.bootstrap, session.cluster_id), collecting_rarely():
-            yield KafkaLog(session.bootstrap, session.cluster_id)
+        with folding_log(session.access), collecting_rarely():
+            yield KafkaLog(session.access)
     except LogFaulty as error:
         raise CommandFailed(ExitCode.INTERNAL, f"the log of '{session.cluster_id}' cannot be read on: {error}") from error
 

@@ -35,13 +35,13 @@ def states_at(session: Session, places: Sequence[LogPlace], compute: Callable[[F
 
     """
     found: dict[int, T] = {}
-    with folding_log(session.bootstrap, session.cluster_id), session.working("reading the log") as working, collecting_rarely():
-        end = log_bounds(session.bootstrap, session.cluster_id)[1]
+    with folding_log(session.access), session.working("reading the log") as working, collecting_rarely():
+        end = log_bounds(session.access)[1]
         for place in places:
             if place.offset is not None and place.offset >= end:
                 raise CommandFailed(ExitCode.NEGATIVE, f"the log ends at offset {end - 1}: nothing is known yet of offset {place.offset}")
-        fold = load_fold(session.bootstrap, session.cluster_id, wanted=lambda manifest: all(_is_up_to(manifest, each) for each in places))
-        records = read_log(session.bootstrap, session.cluster_id, fold.last_offset + 1, end)
+        fold = load_fold(session.access, wanted=lambda manifest: all(_is_up_to(manifest, each) for each in places))
+        records = read_log(session.access, fold.last_offset + 1, end)
         for offset, timestamp_ms, value in working.count(records, f"of {end - fold.last_offset - 1:,} records of the log read"):
             for number, place in enumerate(places):
                 if number not in found and _is_beyond(fold, place, offset, value):

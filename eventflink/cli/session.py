@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from eventflink.cli.working import Working
     from eventflink.gateways.request_channel import Accepted
+    from eventflink.model.cluster_access import ClusterAccess
 
 _UNABRIDGED_WIDTH: Final = 400
 """Into a file or a pipe tables go unabridged, however wide."""
@@ -43,8 +44,8 @@ class Session(ClusterSession):
     verbose: bool = field(default=False, kw_only=True)
     """Whether more of the log is shown, and tracebacks of errors."""
 
-    def await_bootstrap(self) -> str:
-        """Return `bootstrap`; where there is none yet, wait for an embedded broker that somebody is just starting.
+    def await_access(self) -> "ClusterAccess":
+        """Return `access`; where there is none yet, wait for an embedded broker that somebody is just starting.
 
         Raises:
             SessionError, ConfigurationError: as `bootstrap` does; no broker was started within `broker.start-timeout`.
@@ -57,7 +58,7 @@ class Session(ClusterSession):
             self.err.print(f"no broker runs on {where}, and bootstrap.servers is empty: waiting {timeout_s:g} s for a broker", markup=False)
         while not self.find_bootstrap() and time.monotonic() < deadline:
             time.sleep(_BROKER_POLL_S)
-        return self.bootstrap
+        return self.access
 
     @cached_property
     def out(self) -> "Console":

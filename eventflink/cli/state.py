@@ -111,7 +111,7 @@ def _ask(session: Session, path: str, parameters: Parameters | None = None) -> d
         assert isinstance(step, FoldLog)  # noqa: S101 - a read has no other
         from eventflink.gateways.folding import Folding  # noqa: PLC0415 - half of the time of a start, and not needed where REST answers
 
-        folding = Folding(session.bootstrap, session.cluster_id, sources)
+        folding = Folding(session.access, sources)
         try:
             return folding.answer(step)
         finally:
@@ -119,7 +119,8 @@ def _ask(session: Session, path: str, parameters: Parameters | None = None) -> d
 
     try:
         with session.working("asking for the state"):
-            return drive(StateReads(session.cluster_id, _TIMEOUT_S, sources).read(path, parameters), perform)
+            access = session.configuration.access(session.find_bootstrap(), session.role)  # Where REST answers, Kafka need not be known.
+            return drive(StateReads(access, _TIMEOUT_S, sources).read(path, parameters), perform)
     except NothingThere as error:
         raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
 

@@ -14,7 +14,8 @@ from eventflink.leadership.log_lines import one_line
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import AdministrationError, check_transaction_bound
 from eventflink.log.transactions import OpenTransaction, abort_transaction, find_open_transactions
-from eventflink.model.kafka_settings import principal_of, settings_of
+from eventflink.model.cluster_access import ClusterAccess
+from eventflink.model.kafka_settings import KafkaAccess, principal_of
 
 _NAME: Final = "transactions"
 _TIMEOUT_S: Final = 5.0
@@ -30,12 +31,12 @@ def topics_of(cluster_id: str) -> list[str]:
     return [topic_name(cluster_id, topic) for topic in Topic]
 
 
-def transaction_findings(bootstrap: str, cluster_id: str) -> Iterator[Finding]:
+def transaction_findings(access: ClusterAccess) -> Iterator[Finding]:
     """Yield what is found: of the brokers' bound, of each open transaction, and of what another holds back; or that none is open."""
-    yield from _bound_findings(bootstrap)
+    yield from _bound_findings(access.kafka)
     is_listed, found = True, list[OpenTransaction]()
     try:
-        found = find_open_transactions(bootstrap, topics_of(cluster_id), _TIMEOUT_S)
+        found = find_open_transactions(access.kafka, topics_of(access.cluster_id), _TIMEOUT_S)
     except AdministrationError as error:
         is_listed = False
         yield Finding(_NAME, Verdict.WARNING, str(error))
@@ -44,24 +45,24 @@ def transaction_findings(bootstrap: str, cluster_id: str) -> Iterator[Finding]:
         ends_it = f"'eventflink doctor --abort-transaction {one_line(each.transactional_id)}' ends it"
         yield Finding(_NAME, Verdict.FAILED if open_ms >= _HANGS_AFTER_MS else Verdict.WARNING, f"{_describe(each)}; {ends_it}")
     seen = {topic for each in found for topic in each.topics}
-    hidden = list(_hidden_findings(bootstrap, {topic_name(cluster_id, topic) for topic in INBOUND} - seen, is_listed=is_listed))
+    hidden = list(_hidden_findings(access.kafka, {topic_name(access.cluster_id, topic) for topic in INBOUND} - seen, is_listed=is_listed))
     yield from hidden
     if not found and not hidden:
         yield Finding(_NAME, Verdict.OK, "none is open on the cluster's topics" if is_listed else "none holds an inbound topic up")
 
 
-def _bound_findings(bootstrap: str) -> Iterator[Finding]:
+def _bound_findings(kafka: KafkaAccess) -> Iterator[Finding]:
     try:
-        warnings = check_transaction_bound(bootstrap, _TIMEOUT_S)
+        warnings = check_transaction_bound(kafka, _TIMEOUT_S)
     except AdministrationError as error:
         warnings = [f"whether transactions are bounded is not known: {error}"]
     yield from (Finding(_NAME, Verdict.WARNING, warning) for warning in warnings)
 
 
-def _hidden_findings(bootstrap: str, topics: Collection[str], *, is_listed: bool) -> Iterator[Finding]:
+def _hidden_findings(kafka: KafkaAccess, topics: Collection[str], *, is_listed: bool) -> Iterator[Finding]:
     """Yield on which of these topics records are held back by a transaction that is not listed."""
-    who = principal_of(settings_of(bootstrap)) or "the user of these settings"
-    connection = AdminConnection(bootstrap, _TIMEOUT_S)
+    who = principal_of(kafka.settings) or "the user of these settings"
+    connection = AdminConnection(kafka, _TIMEOUT_S)
     try:
         visible = set(topics) & connection.find_topics().keys()
         before = _held_back(connection, visible)
@@ -101,12 +102,12 @@ def _name(transaction: OpenTransaction) -> str:
     return f"the transaction '{one_line(transaction.transactional_id)}' of producer {transaction.producer_id}"
 
 
-def abort(bootstrap: str, cluster_id: str, transactional_id: str) -> str:
+def abort(access: ClusterAccess, transactional_id: str) -> str:
     """End an open transaction and say which it was; empty: none of that id is open on the cluster's topics.
 
     Raises:
         AdministrationError: Kafka does not end it.
 
     """
-    ended = abort_transaction(bootstrap, topics_of(cluster_id), transactional_id, _ABORT_TIMEOUT_S)
+    ended = abort_transaction(access.kafka, topics_of(access.cluster_id), transactional_id, _ABORT_TIMEOUT_S)
     return "" if ended is None else f"{', '.join(ended.topics)}: {_name(ended)} is aborted"

@@ -11,6 +11,7 @@ from eventflink.gateways.async_gateways import AsyncConnection, AsyncGateway
 from eventflink.gateways.state_reads import NO_SOURCES, Sources
 from eventflink.gateways.steps import work
 from eventflink.jobs.job_files import Document
+from eventflink.model.cluster_access import ClusterAccess
 
 if TYPE_CHECKING:
     from eventflink.client.events import EventPages
@@ -20,7 +21,7 @@ class AsyncJob(JobMethods, AsyncGateway):
     """One job; a notebook shows what `await job.view()` gives."""
 
     def __init__(self, connection: AsyncConnection, job_id: str, actor: str) -> None:
-        super().__init__(connection.bootstrap, connection.cluster_id, connection=connection)
+        super().__init__(connection.access, connection=connection)
         self.job_id = job_id
         self.actor = actor
 
@@ -42,16 +43,15 @@ class AsyncCluster(ClusterMethods, AsyncGateway):
 
     def __init__(
         self,
-        bootstrap: str,
-        cluster_id: str,
+        access: ClusterAccess,
         *,
         request_timeout_s: float,
         actor: str,
         tls: TlsFiles | None,
         sources: Sources = NO_SOURCES,
     ) -> None:
-        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s, sources=sources)
-        self.bootstrap, self.cluster_id, self.actor, self.tls = bootstrap, cluster_id, actor, tls
+        super().__init__(access, request_timeout_s=request_timeout_s, sources=sources)
+        self.access, self.actor, self.tls = access, actor, tls
 
     def job(self, job_id: str) -> AsyncJob:
         """Return a job over this connection; nothing is asked yet. Not to be awaited."""

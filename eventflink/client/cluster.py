@@ -12,6 +12,7 @@ from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.state_reads import NO_SOURCES, Sources
 from eventflink.jobs.job_files import Document
+from eventflink.model.cluster_access import ClusterAccess
 
 if TYPE_CHECKING:
     from eventflink.client.events import EventPages
@@ -35,7 +36,7 @@ class Job(JobMethods, BlockingGateway):
     """
 
     def __init__(self, connection: BlockingConnection, job_id: str, actor: str) -> None:
-        super().__init__(connection.bootstrap, connection.cluster_id, connection=connection)
+        super().__init__(connection.access, connection=connection)
         self.job_id = job_id
         self.actor = actor
 
@@ -87,16 +88,15 @@ class Cluster(ClusterMethods, BlockingGateway):
 
     def __init__(
         self,
-        bootstrap: str,
-        cluster_id: str,
+        access: ClusterAccess,
         *,
         request_timeout_s: float,
         actor: str,
         tls: TlsFiles | None,
         sources: Sources = NO_SOURCES,
     ) -> None:
-        super().__init__(bootstrap, cluster_id, request_timeout_s=request_timeout_s, sources=sources)
-        self.bootstrap, self.cluster_id, self.actor, self.tls = bootstrap, cluster_id, actor, tls
+        super().__init__(access, request_timeout_s=request_timeout_s, sources=sources)
+        self.access, self.actor, self.tls = access, actor, tls
 
     def job(self, job_id: str) -> Job:
         """Return a job over this connection; nothing is asked yet."""

@@ -76,8 +76,7 @@ def _find(bootstrap: str, cluster_id: str, configuration: Path | str) -> dict[st
     options |= {"cluster_id": cluster_id, "config": Path(options["config"]) if options["config"] else None}
     try:
         session = find_session(options)
-        found = {"bootstrap": session.bootstrap, "cluster_id": session.cluster_id}
         sources = sources_of(session.configuration, lambda: session.bootstrap, session.cluster_id)
-        return {**found, "actor": actor_name(), "tls": tls_files(session.configuration), "sources": sources}
+        return {"access": session.access, "actor": actor_name(), "tls": tls_files(session.configuration), "sources": sources}
     except (SessionError, ConfigurationError) as error:
         raise ClusterNotNamed(str(error)) from error

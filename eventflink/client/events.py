@@ -21,6 +21,7 @@ from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ClusterUnreachable, LogUnreadable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.log.replay import ReplayStalled, new_fold
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.views.job_document import shown
 
 PAGE: Final = 1_000
@@ -32,7 +33,7 @@ Event = dict[str, Any]
 class EventPages:
     """The events of one question. Any thread may ask for the next page, one at a time; close it."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, **options: Unpack[EventOptions]) -> None:
+    def __init__(self, access: ClusterAccess, **options: Unpack[EventOptions]) -> None:
         """Ask nothing yet.
 
         Raises:
@@ -47,7 +48,7 @@ class EventPages:
             raise ValueError(f"limit={limit}: it has to be at least 1")
         wanted = Wanted(names, options.get("job", ""), options.get("task_manager", ""), options.get("accepted"))
         part = Range(*(LogPlace.parse(str(options[end])) if end in options else LogPlace() for end in ("since", "until")))
-        self._where = (bootstrap, cluster_id)
+        self._access = access
         self._pages = self._read(Listing(wanted, part, limit), follow=options.get("follow", False))
         self._lock = threading.Lock()
 
@@ -63,9 +64,9 @@ class EventPages:
             with self._lock:
                 return next(self._pages, None)
         except (KafkaException, ReplayStalled) as error:
-            raise ClusterUnreachable(f"the log at {self._where[0]} cannot be read: {error}") from error
+            raise ClusterUnreachable(f"the log at {self._access.bootstrap} cannot be read: {error}") from error
         except LogFaulty as error:
-            raise LogUnreadable(f"the log of '{self._where[1]}' cannot be read on: {error}") from error
+            raise LogUnreadable(f"the log of '{self._access.cluster_id}' cannot be read on: {error}") from error
 
     def close(self) -> None:
         """Let the connection go; a page under way is waited for."""
@@ -73,10 +74,10 @@ class EventPages:
             self._pages.close()
 
     def _read(self, listing: Listing, *, follow: bool) -> Generator[list[Event], None, None]:
-        PartitionReader(*self._where, Topic.LOG).close()  # Opened only for its errors, which say whether Kafka or the cluster is missing.
-        log = KafkaLog(*self._where)
+        PartitionReader(self._access, Topic.LOG).close()  # Opened only for its errors, which say whether Kafka or the cluster is missing.
+        log = KafkaLog(self._access)
         first_offset, end = log.bounds()
-        judge = judge_for(first_offset, new_fold(cluster_id=self._where[1]))
+        judge = judge_for(first_offset, new_fold(self._access))
 
         def chosen() -> Iterator[tuple[Entry, int] | None]:
             yield from listing.choose(_pausing(log.read(first_offset, listing.range.end_offset(end))), judge)

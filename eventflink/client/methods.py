@@ -49,6 +49,7 @@ from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.schedule_methods import ScheduleMethods, parameters_of
 from eventflink.gateways.steps import Pause, Steps, ask, work
 from eventflink.jobs.job_files import DescribedJob, Document, described
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters
 from eventflink.model.packages import needs
@@ -66,19 +67,19 @@ _WATCH_S: Final = 1.0
 class ClusterMethods(ScheduleMethods):
     """A cluster. Reads raise `ClusterUnreachable`, commands `RequestRefused` and `RequestTimedOut`, as the gateways' do."""
 
-    bootstrap: str
-    cluster_id: str
+    access: ClusterAccess
+    """How it is reached: what gateways are made of as well."""
     actor: str
     tls: TlsFiles | None
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.cluster_id!r} at {self.bootstrap})"
+        return f"{type(self).__name__}({self.access.cluster_id!r} at {self.access.bootstrap})"
 
     @method
     def view(self) -> Steps[ClusterView]:
         """Return how many there are of everything, and the newest jobs: what a notebook shows of a cluster."""
         overview = yield from self._cluster_overview()
-        return ClusterView(self.cluster_id, overview, (yield from self._jobs((), SHOWN_JOBS)))
+        return ClusterView(self.access.cluster_id, overview, (yield from self._jobs((), SHOWN_JOBS)))
 
     @method
     def overview(self) -> Steps[ClusterOverview]:
@@ -140,7 +141,7 @@ class ClusterMethods(ScheduleMethods):
         if not paths and not job.has_code:
             return graph
         reads = self._reads
-        leader = yield from finding_leader(reads.cluster_id, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, fraction=reads.fraction)
+        leader = yield from finding_leader(reads.access, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, fraction=reads.fraction)
         keys = yield from work(partial(ship_code, leader.blob_address, job, paths, self.tls))
         return dataclasses.replace(graph, code_archives=(*graph.code_archives, *keys))
 
@@ -160,7 +161,7 @@ class ClusterMethods(ScheduleMethods):
     def _event_pages(self, options: EventOptions) -> "EventPages":
         from eventflink.client.events import EventPages  # noqa: PLC0415 - what judges decisions is loaded by those who read them
 
-        return EventPages(self.bootstrap, self.cluster_id, **options)
+        return EventPages(self.access, **options)
 
 
 class JobMethods(Gateway):

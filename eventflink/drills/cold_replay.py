@@ -13,6 +13,7 @@ from eventflink.events.snapshot_records import SnapshotManifest
 from eventflink.leadership.acceptance import is_grant
 from eventflink.leadership.fold import Fold
 from eventflink.log.replay import log_bounds, new_fold, read_log, replay
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.snapshots.loading import find_snapshot
 
 
@@ -66,7 +67,7 @@ class ReplayImpossible(Exception):
     """The log does not hold what is asked for; the message says what it holds."""
 
 
-def replay_cold(bootstrap: str, cluster_id: str, options: ReplayOptions) -> ColdReplay:
+def replay_cold(access: ClusterAccess, options: ReplayOptions) -> ColdReplay:
     """Fold the log as it is asked for.
 
     Raises:
@@ -75,9 +76,9 @@ def replay_cold(bootstrap: str, cluster_id: str, options: ReplayOptions) -> Cold
         ReplayStalled, KafkaException, AdministrationError: Kafka does not give it.
 
     """
-    first_kept, end_offset = log_bounds(bootstrap, cluster_id)
+    first_kept, end_offset = log_bounds(access)
     started = time.monotonic()
-    loaded = None if options.from_zero else find_snapshot(bootstrap, cluster_id, wanted=options.allows)
+    loaded = None if options.from_zero else find_snapshot(access, wanted=options.allows)
     load_s = time.monotonic() - started
     if loaded is None and first_kept > 0:
         how = (
@@ -85,18 +86,20 @@ def replay_cold(bootstrap: str, cluster_id: str, options: ReplayOptions) -> Cold
             if options.from_zero
             else "no snapshot that can be used reaches no further than is asked for"
         )
-        raise ReplayImpossible(f"the log of '{cluster_id}' begins at offset {first_kept}: it was trimmed behind a snapshot, and {how}")
-    fold = new_fold(cluster_id=cluster_id) if loaded is None else loaded.fold
+        raise ReplayImpossible(
+            f"the log of '{access.cluster_id}' begins at offset {first_kept}: it was trimmed behind a snapshot, and {how}"
+        )
+    fold = new_fold(access) if loaded is None else loaded.fold
     if options.until_offset is not None:
         end_offset = min(end_offset, options.until_offset + 1)
     if options.until_ms is not None:
-        end_offset = _end_offset_at(bootstrap, cluster_id, fold, end_offset, options.until_ms)
+        end_offset = _end_offset_at(access, fold, end_offset, options.until_ms)
     counts = (fold.accepted_count, fold.rejected_count, fold.event_count)
     first_offset, before, fold_s = fold.last_offset + 1, None, 0.0
     if options.since_offset is not None:
-        fold_s += _timed(bootstrap, cluster_id, fold, min(end_offset, options.since_offset + 1))
+        fold_s += _timed(access, fold, min(end_offset, options.since_offset + 1))
         before = StateSummary.of(fold)
-    fold_s += _timed(bootstrap, cluster_id, fold, end_offset)
+    fold_s += _timed(access, fold, end_offset)
     return ColdReplay(
         fold=fold,
         snapshot_id="" if loaded is None else loaded.manifest.snapshot_id,
@@ -111,19 +114,19 @@ def replay_cold(bootstrap: str, cluster_id: str, options: ReplayOptions) -> Cold
     )
 
 
-def _timed(bootstrap: str, cluster_id: str, fold: Fold, end_offset: int) -> float:
+def _timed(access: ClusterAccess, fold: Fold, end_offset: int) -> float:
     started = time.monotonic()
-    replay(bootstrap, cluster_id, fold, end_offset)
+    replay(access, fold, end_offset)
     return time.monotonic() - started
 
 
-def _end_offset_at(bootstrap: str, cluster_id: str, fold: Fold, end_offset: int, at_ms: int) -> int:
+def _end_offset_at(access: ClusterAccess, fold: Fold, end_offset: int, at_ms: int) -> int:
     """Return the offset of the first decision after a moment; the fold stays where it is.
 
     Only accepted decisions count: their time never goes back, but a deposed leader's may lie anywhere.
     """
     acceptance = copy.copy(fold.acceptance)
-    for offset, _, value in read_log(bootstrap, cluster_id, fold.last_offset + 1, end_offset):
+    for offset, _, value in read_log(access, fold.last_offset + 1, end_offset):
         if fold.codec.is_foreign(offset, value):
             continue
         decision = fold.codec.decode(value)

@@ -11,6 +11,7 @@ from typing import Final
 
 from eventflink.gateways.reads import KnownMaster, MasterSilent, ask_master
 from eventflink.log.replay import log_bounds, new_fold, replay
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.snapshots.loading import load_fold
 
 ROUNDS: Final = 10
@@ -52,7 +53,7 @@ class DigestCheck:
         return differing + [f"no digest of {reason}" for reason in self.silent]
 
 
-def check_digests(bootstrap: str, cluster_id: str, masters: Sequence[KnownMaster]) -> DigestCheck:
+def check_digests(access: ClusterAccess, masters: Sequence[KnownMaster]) -> DigestCheck:
     """Ask every master, and replay the log beside them.
 
     Raises:
@@ -67,7 +68,7 @@ def check_digests(bootstrap: str, cluster_id: str, masters: Sequence[KnownMaster
             break
         if number < ROUNDS - 1:
             time.sleep(PAUSE_S)
-    return DigestCheck(_replayed(bootstrap, cluster_id, found), silent, same_offset)
+    return DigestCheck(_replayed(access, found), silent, same_offset)
 
 
 def _ask_all(masters: Sequence[KnownMaster]) -> tuple[list[MasterDigest], list[str]]:
@@ -88,20 +89,16 @@ def _ask_all(masters: Sequence[KnownMaster]) -> tuple[list[MasterDigest], list[s
     return found, silent
 
 
-def _replayed(bootstrap: str, cluster_id: str, found: list[MasterDigest]) -> list[MasterDigest]:
+def _replayed(access: ClusterAccess, found: list[MasterDigest]) -> list[MasterDigest]:
     """Fold the log past each of these offsets: from its first record, which trusts nobody, unless it was trimmed."""
     if not found:
         return []
     first = min(m.log_offset for m in found)
-    is_whole = log_bounds(bootstrap, cluster_id)[0] == 0
-    fold = (
-        new_fold(cluster_id=cluster_id)
-        if is_whole
-        else load_fold(bootstrap, cluster_id, wanted=lambda manifest: manifest.log_offset <= first)
-    )
+    is_whole = log_bounds(access)[0] == 0
+    fold = new_fold(access) if is_whole else load_fold(access, wanted=lambda manifest: manifest.log_offset <= first)
     digests: dict[int, str] = {}
     for offset in sorted({m.log_offset for m in found}):
-        replay(bootstrap, cluster_id, fold, offset + 1)
+        replay(access, fold, offset + 1)
         digests[offset] = fold.master.digest()
     return [
         MasterDigest(m.master_id, m.role, m.epoch, m.log_offset, m.digest, digests[m.log_offset])

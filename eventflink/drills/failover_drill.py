@@ -21,6 +21,7 @@ from eventflink.gateways.follow import LoggedDecision
 from eventflink.gateways.leader import find_leader
 from eventflink.gateways.reads import KnownMaster, listen_for_masters
 from eventflink.log.replay import replay
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.statuses import DrillStepType, Role
 from eventflink.snapshots.loading import read_state
 
@@ -40,8 +41,7 @@ _logger = logging.getLogger(__name__)
 class FailoverOptions:
     """What is to be done to which cluster; durations in seconds but for the freeze."""
 
-    bootstrap: str
-    cluster_id: str
+    access: ClusterAccess
     drill_id: str
     step: DrillStepType
     freeze_ms: int
@@ -114,8 +114,8 @@ def look_around(options: FailoverOptions) -> Situation:
         raise DrillRefused(
             f"a freeze of {options.freeze_ms} ms is no longer than the lease ({options.lease_timeout_ms} ms): nobody would take over"
         )
-    heartbeat = find_leader(options.bootstrap, options.cluster_id)
-    masters = {m.master_id: m for m in listen_for_masters(options.bootstrap, options.cluster_id, listen_s=options.listen_s)}
+    heartbeat = find_leader(options.access)
+    masters = {m.master_id: m for m in listen_for_masters(options.access, listen_s=options.listen_s)}
     leader = masters.get(heartbeat.master_id)
     if leader is None:
         raise DrillRefused(f"{heartbeat.master_id} sends heartbeats as the leader, but no presence")
@@ -136,12 +136,12 @@ def run_failover(options: FailoverOptions, situation: Situation, say: Callable[[
         LogUnusable, LogDiverged, LogNotDense, GatewayError, KafkaException, AdministrationError: the log cannot be read.
 
     """
-    bootstrap, cluster_id, leader = options.bootstrap, options.cluster_id, situation.leader
-    fold = read_state(bootstrap, cluster_id)
+    access, leader = options.access, situation.leader
+    fold = read_state(access)
     epoch = fold.acceptance.epoch
     with (
-        DrillWatch(bootstrap, cluster_id, fold) as watch,
-        Probe(bootstrap, cluster_id, options.drill_id) as probe,
+        DrillWatch(access, fold) as watch,
+        Probe(access, options.drill_id) as probe,
         _order(options, leader.master_id) as order,
     ):
         say(f"{options.step} of {leader.master_id}, the leader of epoch {epoch}")
@@ -151,16 +151,16 @@ def run_failover(options: FailoverOptions, situation: Situation, say: Callable[[
         grant = watch.wait_for_grant(epoch, options.timeout_s)
         answer = probe.wait_for_answer(grant.offset, options.timeout_s)
         say(f"{grant.found.master_id} leads epoch {grant.found.epoch} and answers")
-        replay(bootstrap, cluster_id, fold, grant.offset)  # Up to the end of the old leader's term.
+        replay(access, fold, grant.offset)  # Up to the end of the old leader's term.
         before, wanted = live_attempts(fold), set(fold.master.resource_manager.task_managers)
         reported = _wait_for_reports(watch, grant.found, wanted)
         returned = _wait_for_return(options, leader.master_id) if options.step is DrillStepType.FREEZE else None
     say("comparing digests")
-    replay(bootstrap, cluster_id, fold)
-    living = listen_for_masters(bootstrap, cluster_id, listen_s=options.listen_s)
+    replay(access, fold)
+    living = listen_for_masters(access, listen_s=options.listen_s)
     return FailoverReport(
         drill_id=options.drill_id,
-        cluster_id=cluster_id,
+        cluster_id=access.cluster_id,
         method=f"{options.step} by {'a command' if options.process_id is None else f'a signal to process {options.process_id}'}",
         old_leader=leader.master_id,
         old_epoch=epoch,
@@ -173,7 +173,7 @@ def run_failover(options: FailoverOptions, situation: Situation, say: Callable[[
         tasks=disturbance(before, fold),
         reported=len(reported),
         task_managers=len(wanted),
-        digests=check_digests(bootstrap, cluster_id, living),
+        digests=check_digests(access, living),
         returned=returned,
     )
 
@@ -182,7 +182,7 @@ def _order(options: FailoverOptions, master_id: str) -> Order:
     if options.process_id is not None:
         return SignalOrder(options.process_id, options.step, options.freeze_ms)
     duration_ms = options.freeze_ms if options.step is DrillStepType.FREEZE else 0
-    return CommandOrder(options.bootstrap, options.cluster_id, options.drill_id, options.step, master_id, duration_ms, ACTOR)
+    return CommandOrder(options.access, options.drill_id, options.step, master_id, duration_ms, ACTOR)
 
 
 def _ms_by_kafka(ended: LeadershipEnd, grant: Seen[Grant]) -> int | None:
@@ -216,7 +216,7 @@ def _wait_for_return(options: FailoverOptions, master_id: str) -> bool:
     """Wait until a master that was frozen speaks again."""
     deadline = time.monotonic() + options.freeze_ms / 1000 + RETURN_S
     while time.monotonic() < deadline:
-        living = listen_for_masters(options.bootstrap, options.cluster_id, listen_s=options.listen_s)
+        living = listen_for_masters(options.access, listen_s=options.listen_s)
         if any(m.master_id == master_id and m.presence.role is Role.STANDBY for m in living):
             return True
     return False

@@ -14,6 +14,7 @@ from eventflink.drills import DrillFailed
 from eventflink.events.log_events import LeadershipGranted
 from eventflink.gateways.follow import LogFollower, LoggedDecision
 from eventflink.leadership.fold import Fold
+from eventflink.model.cluster_access import ClusterAccess
 
 _POLL_S: Final = 0.1
 T = TypeVar("T")
@@ -38,9 +39,9 @@ def ms_between(first_s: float, second_s: float) -> float:
 class DrillWatch:
     """Follows one log. For one thread; use it as a context manager."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, fold: Fold) -> None:
+    def __init__(self, access: ClusterAccess, fold: Fold) -> None:
         """Begin with the record after the fold's last."""
-        self._follower = LogFollower(bootstrap, cluster_id, fold.last_offset + 1, acceptance=fold.acceptance)
+        self._follower = LogFollower(access, fold.last_offset + 1, acceptance=fold.acceptance)
         self._unread: deque[tuple[float, LoggedDecision]] = deque()
         self.last_offset = fold.last_offset
 

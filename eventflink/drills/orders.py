@@ -18,6 +18,7 @@ from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.follow import LoggedDecision
 from eventflink.gateways.reads import KnownMaster
 from eventflink.gateways.request_channel import RequestChannel
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.statuses import DrillStepType
 
 ORDER_TIMEOUT_S: Final = 30.0
@@ -57,8 +58,7 @@ class Order(Protocol):
 class CommandOrder:
     """Asks the leader itself, wherever it runs."""
 
-    bootstrap: str
-    cluster_id: str
+    access: ClusterAccess
     drill_id: str
     step: DrillStepType
     master_id: str
@@ -76,7 +76,7 @@ class CommandOrder:
             duration_ms=self.duration_ms,
         )
         try:
-            channel = RequestChannel(self.bootstrap, self.cluster_id)
+            channel = RequestChannel(self.access)
             try:
                 channel.tell(channel.encode(step, wants_reply=False), ORDER_TIMEOUT_S)
             finally:

@@ -14,6 +14,7 @@ from eventflink.drills import DrillFailed
 from eventflink.events.inputs import CancelJob
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.request_channel import RequestChannel
+from eventflink.model.cluster_access import ClusterAccess
 
 ACTOR: Final = "drill"
 MAX_PROBES: Final = 500
@@ -35,9 +36,9 @@ class ProbeAnswer:
 class Probe:
     """Probes one cluster in a thread of its own. Use it as a context manager."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, name: str) -> None:
+    def __init__(self, access: ClusterAccess, name: str) -> None:
         """Connect; nothing is asked before `start`. Raises as `RequestChannel` does."""
-        self._channel = RequestChannel(bootstrap, cluster_id)
+        self._channel = RequestChannel(access)
         self._name = name
         self._answers: list[ProbeAnswer] = []
         self._changed = threading.Condition()

@@ -16,6 +16,7 @@ from eventflink.drills.scratch import START_TIMEOUT_S, Command, ScratchCluster
 from eventflink.drills.state_summary import StateSummary
 from eventflink.leadership.fold import Fold
 from eventflink.log.replay import log_bounds, replay
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import CLEAN_UP_NOTED
 from eventflink.snapshots.loading import load_fold
@@ -59,7 +60,7 @@ class RehearsalReport:
 
 
 def run_rehearsal(
-    configuration: Configuration, bootstrap: str, command: Command, drill_id: str, timeout_s: float, say: Callable[[str], None]
+    configuration: Configuration, access: ClusterAccess, command: Command, drill_id: str, timeout_s: float, say: Callable[[str], None]
 ) -> RehearsalReport:
     """Copy the log, start two masters on the copy, kill the one that leads, and measure; leave nothing behind.
 
@@ -69,16 +70,16 @@ def run_rehearsal(
         LogUnusable, LogDiverged, LogNotDense, GatewayError, KafkaException, AdministrationError: the log cannot be read.
 
     """
-    source = configuration.cluster_id
-    if log_bounds(bootstrap, source)[1] == 0:
+    source = access.cluster_id
+    if log_bounds(access)[1] == 0:
         raise DrillRefused(f"the log of '{source}' is empty: there is nothing to rehearse")
-    with ScratchCluster(configuration, bootstrap, command) as scratch:
-        say(f"copying the log of '{source}' to '{scratch.cluster_id}'")
-        log = copy_log(bootstrap, source, scratch.cluster_id, say)
-        fold = _fold_alike(bootstrap, source, scratch.cluster_id, log.end_offset)
+    with ScratchCluster(configuration, access, command) as scratch:
+        say(f"copying the log of '{source}' to '{scratch.access.cluster_id}'")
+        log = copy_log(access, scratch.access, say)
+        fold = _fold_alike(access, scratch.access, log.end_offset)
         standing, digest = StateSummary.of(fold), fold.master.digest()
         say(f"{log.end_offset - log.first_offset:,} records copied in {log.seconds:.1f} s; starting {FIRST}")
-        with DrillWatch(bootstrap, scratch.cluster_id, fold) as watch:
+        with DrillWatch(scratch.access, fold) as watch:
             first = scratch.start_master(FIRST)
             grant = watch.wait_for_grant(standing.epoch, START_TIMEOUT_S, first.check)
             start_decided = watch.wait_for_decision(grant.found.epoch, timeout_s)
@@ -88,8 +89,8 @@ def run_rehearsal(
             # Ready is a standby that has heard the leader for as long as a standby listens before it campaigns.
             time.sleep(configuration.lease_timeout_ms / 1000)
             say("comparing digests")
-            digests_before = check_digests(bootstrap, scratch.cluster_id, known)
-            with Probe(bootstrap, scratch.cluster_id, drill_id) as probe:
+            digests_before = check_digests(scratch.access, known)
+            with Probe(scratch.access, drill_id) as probe:
                 say(f"kill -9 of {FIRST}")
                 killed_s = scratch.kill(FIRST)
                 probe.start()
@@ -99,11 +100,11 @@ def run_rehearsal(
             if taken.found.master_id != SECOND:
                 raise DrillFailed(f"epoch {taken.found.epoch} of the copy was granted to {taken.found.master_id}: who is that?")
             say(f"{SECOND} leads epoch {taken.found.epoch}; comparing digests")
-            digests_after = check_digests(bootstrap, scratch.cluster_id, known[1:])
+            digests_after = check_digests(scratch.access, known[1:])
         return RehearsalReport(
             drill_id=drill_id,
             cluster_id=source,
-            scratch_id=scratch.cluster_id,
+            scratch_id=scratch.access.cluster_id,
             log=log,
             jobs=standing.count_jobs(),
             state_digest=digest,
@@ -118,12 +119,12 @@ def run_rehearsal(
         )
 
 
-def _fold_alike(bootstrap: str, source: str, target: str, end_offset: int) -> Fold:
+def _fold_alike(source: ClusterAccess, target: ClusterAccess, end_offset: int) -> Fold:
     """Return the state of the copy, which must be the one of the log that was copied."""
     folds = []
-    for cluster_id in (source, target):
-        fold = load_fold(bootstrap, cluster_id, wanted=lambda manifest: manifest.log_offset < end_offset)
-        folds.append(replay(bootstrap, cluster_id, fold, end_offset))
+    for access in (source, target):
+        fold = load_fold(access, wanted=lambda manifest: manifest.log_offset < end_offset)
+        folds.append(replay(access, fold, end_offset))
     if folds[0].master.digest() != folds[1].master.digest() or folds[0].acceptance != folds[1].acceptance:
-        raise DrillFailed(f"the copy of the log of '{source}' leads to another state than the log itself")
+        raise DrillFailed(f"the copy of the log of '{source.cluster_id}' leads to another state than the log itself")
     return folds[1]

@@ -19,7 +19,8 @@ from eventflink.drills import DrillFailed
 from eventflink.events.topics import INBOUND
 from eventflink.gateways.reads import KnownMaster, find_masters
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
-from eventflink.model.cluster_secret import OFF, share_secret
+from eventflink.model.cluster_access import ClusterAccess
+from eventflink.model.cluster_secret import OFF
 from eventflink.model.configuration import Configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
 from eventflink.processes.child_processes import ChildProcess, end_children, start_child
@@ -47,11 +48,8 @@ def scratch_id(cluster_id: str) -> str:
 class ScratchCluster:
     """Topics, directory and masters of one rehearsal. For the main thread; use it as a context manager."""
 
-    def __init__(self, configuration: Configuration, bootstrap: str, command: Command) -> None:
-        self.cluster_id = scratch_id(configuration.cluster_id)
-        self.bootstrap = bootstrap
-        self._secret_reference = configuration.secret_reference
-        share_secret(configuration.cluster_id, self.cluster_id)
+    def __init__(self, configuration: Configuration, access: ClusterAccess, command: Command) -> None:
+        self.access = access.of_copy(scratch_id(access.cluster_id))
         self._replication_factor = configuration.replication_factor
         self._command = command
         self._directory = Path()
@@ -60,11 +58,11 @@ class ScratchCluster:
     def __enter__(self) -> Self:
         self._directory = Path(tempfile.mkdtemp(prefix="eventflink-drill-"))
         try:
-            ensure_topics(self.bootstrap, self.cluster_id, self._replication_factor)
+            ensure_topics(self.access, self._replication_factor)
         except BaseException:
             self._remove()
             raise
-        _logger.info("ScratchClusterMade cluster=%s directory=%s", self.cluster_id, self._directory)
+        _logger.info("ScratchClusterMade cluster=%s directory=%s", self.access.cluster_id, self._directory)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
@@ -78,8 +76,8 @@ class ScratchCluster:
         """Return the configuration that keeps a master to the scratch cluster, whatever the real one's says."""
         directory = self._directory / master_id
         return {
-            "cluster.id": self.cluster_id,
-            "security.cluster-secret": self._secret_reference or OFF,
+            "cluster.id": self.access.cluster_id,
+            "security.cluster-secret": self.access.secret_reference or OFF,
             "jobmanager.id": master_id,
             "jobmanager.rpc.address": "localhost",
             "jobmanager.query.bind-host": "127.0.0.1",
@@ -115,7 +113,7 @@ class ScratchCluster:
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
             master.check()
-            known = next((m for m in find_masters(self.bootstrap, self.cluster_id) if m.master_id == master.name), None)
+            known = next((m for m in find_masters(self.access) if m.master_id == master.name), None)
             if known is not None and known.presence.log_offset >= log_offset:
                 return known
             time.sleep(_PAUSE_S)
@@ -141,13 +139,13 @@ class ScratchCluster:
         shutil.rmtree(self._directory, ignore_errors=True)
         for number in range(_DELETIONS):
             try:
-                delete_topics(self.bootstrap, self.cluster_id)
+                delete_topics(self.access)
             except AdministrationError as error:
                 if number == _DELETIONS - 1:
                     raise DrillFailed(
-                        f"the scratch topics {self.cluster_id}.* could not be deleted; delete them by hand: {error}"
+                        f"the scratch topics {self.access.cluster_id}.* could not be deleted; delete them by hand: {error}"
                     ) from error
                 time.sleep(2**number * _PAUSE_S)
             else:
-                _logger.info("ScratchClusterRemoved cluster=%s", self.cluster_id)
+                _logger.info("ScratchClusterRemoved cluster=%s", self.access.cluster_id)
                 return

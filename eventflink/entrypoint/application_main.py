@@ -20,6 +20,7 @@ from eventflink.documents.one_job import JobResult
 from eventflink.gateways.application import ApplicationGateway
 from eventflink.gateways.errors import ClusterShuttingDown
 from eventflink.gateways.state_reads import sources_of
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import load_configuration
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import ApplicationStatus, JobStatus
@@ -40,14 +41,13 @@ class Application:
     code: tuple[str, ...] = ()
     job_id: str = ""
     """Of the graph's job; empty: one that follows from the cluster's and the application's id."""
-    bootstrap: str
     config: str = ""
     """The configuration file; empty: none."""
     overrides: Mapping[str, str]
 
-    def command(self) -> list[str]:
-        """Return how its process is started."""
-        return [sys.executable, "-m", "eventflink.entrypoint.application_main", json.dumps(asdict(self))]
+    def command(self, access: ClusterAccess) -> list[str]:
+        """Return how its process is started, which reaches its cluster so."""
+        return [sys.executable, "-m", "eventflink.entrypoint.application_main", access.as_text(), json.dumps(asdict(self))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +112,11 @@ def shut_down(gateway: ApplicationGateway, outcome: ApplicationOutcome) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run an application; return the exit code of its process."""
-    document = json.loads(arguments[0])
+    access, document = ClusterAccess.of_text(arguments[0]), json.loads(arguments[1])
     application = Application(**{**document, "arguments": tuple(document["arguments"]), "code": tuple(document["code"])})
     configuration = load_configuration(Path(application.config) if application.config else None, dict(application.overrides))
-    ids = (application.bootstrap, configuration.cluster_id, application.application_id)
-    sources = sources_of(configuration, lambda: application.bootstrap, configuration.cluster_id)
-    with ApplicationGateway(*ids, tls_files(configuration), sources) as gateway:
+    sources = sources_of(configuration, lambda: access.bootstrap, access.cluster_id)
+    with ApplicationGateway(access, application.application_id, tls_files(configuration), sources) as gateway:
         shut_down(gateway, run_application(application, gateway))
     return 0
 

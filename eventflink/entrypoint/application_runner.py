@@ -17,6 +17,7 @@ from eventflink.entrypoint.application_main import Application
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterShuttingDown, GatewayError
 from eventflink.leadership.participant import Participant
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.statuses import ApplicationStatus
 from eventflink.processes import die_with_parent
 
@@ -29,10 +30,9 @@ _RETRY_S: Final = 5.0
 class ApplicationRunner:
     """Starts and ends the process of one application; to be made and run in the main thread."""
 
-    def __init__(self, application: Application, bootstrap: str, cluster_id: str, look: Callable[[], Participant | None]) -> None:
+    def __init__(self, application: Application, access: ClusterAccess, look: Callable[[], Participant | None]) -> None:
         self._application = application
-        self._bootstrap = bootstrap
-        self._cluster_id = cluster_id
+        self._access = access
         self._look = look
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -59,7 +59,7 @@ class ApplicationRunner:
 
     def _start_process(self) -> None:
         self._process = subprocess.Popen(
-            self._application.command(),
+            self._application.command(self._access),
             stdin=subprocess.DEVNULL,
             process_group=0,
             preexec_fn=die_with_parent(),  # noqa: PLW1509 - the function only calls prctl, which is safe after fork
@@ -89,6 +89,6 @@ class ApplicationRunner:
             await asyncio.sleep(_RETRY_S)
 
     def _ask_for_end(self, diagnostics: str) -> None:
-        with DispatcherGateway(self._bootstrap, self._cluster_id) as gateway:
+        with DispatcherGateway(self._access) as gateway:
             actor = f"application {self._application.application_id}"
             gateway.shut_down_cluster(ApplicationStatus.FAILED, diagnostics, cancel_jobs=True, actor=actor)

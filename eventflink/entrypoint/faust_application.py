@@ -17,6 +17,7 @@ from mode.supervisors import CrashingSupervisor
 
 from eventflink.events.topics import INBOUND, Topic, topic_name
 from eventflink.log.topic_reader import GATHERING_MS, TopicReader
+from eventflink.model.cluster_access import ClusterAccess
 
 _logger = logging.getLogger(__name__)
 
@@ -47,14 +48,14 @@ class _Application(faust.App):  # type: ignore[misc]
 class FaustApplication:
     """Reads all topics of a master from given offsets on and hands each record to `on_record`."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, offsets: Mapping[Topic, int], on_record: OnRecord) -> None:
+    def __init__(self, access: ClusterAccess, offsets: Mapping[Topic, int], on_record: OnRecord) -> None:
         """Declare the agents; `offsets` says where each topic begins."""
         self._on_record = on_record
-        self._app = _Application(cluster_id, store="memory://", web_enabled=False, agent_supervisor=CrashingSupervisor)
+        self._app = _Application(access.cluster_id, store="memory://", web_enabled=False, agent_supervisor=CrashingSupervisor)
         self._readers = {
             topic: TopicReader(
-                bootstrap,
-                topic_name(cluster_id, topic),
+                access.kafka,
+                topic_name(access.cluster_id, topic),
                 offset,
                 _LEADERSHIP_SETTINGS if topic is Topic.LEADERSHIP else {},
                 gathering_ms=_LEADERSHIP_GATHERING_MS if topic is Topic.LEADERSHIP else GATHERING_MS,

@@ -22,6 +22,7 @@ from eventflink.events.last_words import with_text
 from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic
 from eventflink.log.last_record import produce_last_record
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.processes.guardian_process import read_owner
 from eventflink.processes.shared_note import Noted, SharedNote
 
@@ -81,8 +82,7 @@ class HangWatch:
 class Guardian:
     """Of one master."""
 
-    bootstrap: str
-    cluster_id: str
+    access: ClusterAccess
     process_id: int
     lease_s: float
     note: SharedNote
@@ -104,10 +104,10 @@ class Guardian:
 
     def _say(self, name: str, epoch: int, record: bytes) -> bool:
         """Produce the record, with what is decided now; tell whether Kafka has it."""
-        deciding, seal = self.note.read().text, seals_of(self.cluster_id).of(Topic.LEADERSHIP)
+        deciding, seal = self.note.read().text, seals_of(self.access).of(Topic.LEADERSHIP)
         value = with_text(record, deciding)
         value = value if seal is None else seal.sealed(value)
-        told = produce_last_record(self.bootstrap, self.cluster_id, Topic.LEADERSHIP, "leader", value, self.lease_s)
+        told = produce_last_record(self.access, Topic.LEADERSHIP, "leader", value, self.lease_s)
         _LOGGER.info("%s process_id=%d epoch=%d deciding=%s told=%s", name, self.process_id, epoch, deciding or "nothing", told)
         return told
 
@@ -121,13 +121,12 @@ class Guardian:
 def main() -> int:
     """Watch one master until it ends; return the exit code."""
     parser = argparse.ArgumentParser(description="Watches one master; started by it.")
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--cluster-id", required=True)
+    parser.add_argument("--access", required=True, type=ClusterAccess.of_text, help="how the cluster is reached, as JSON")
     parser.add_argument("--process-id", required=True, type=int)
     parser.add_argument("--timeout-ms", required=True, type=int)
     parser.add_argument("--note", required=True, type=int, help="descriptor of the memory that tells what is decided")
     asked = parser.parse_args()
-    guardian = Guardian(asked.bootstrap, asked.cluster_id, asked.process_id, asked.timeout_ms / 1000, SharedNote(asked.note))
+    guardian = Guardian(asked.access, asked.process_id, asked.timeout_ms / 1000, SharedNote(asked.note))
     return guardian.watch()
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from eventflink.entrypoint.guardian import Will, line_of
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderDeath, LeaderHang
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
 from eventflink.processes.guardian_process import RESTART_INTERVAL_S, GuardianProcess
 from eventflink.processes.shared_note import SharedNote
@@ -18,10 +19,10 @@ _logger = logging.getLogger(__name__)
 class MasterGuardianLink:
     """Owns the guardian process; used by the event loop only. Without one the others wait for the lease, and nothing else is lost."""
 
-    def __init__(self, configuration: Configuration, bootstrap: str, *, is_needed: bool) -> None:
+    def __init__(self, configuration: Configuration, access: ClusterAccess, *, is_needed: bool) -> None:
         """Prepare; what the guardian has to say goes where the master's log goes. None is started where nobody would listen to it."""
         self._is_needed = is_needed
-        arguments = ["--bootstrap", bootstrap, "--cluster-id", configuration.cluster_id]
+        arguments = ["--access", access.as_text()]
         arguments += ["--process-id", str(os.getpid()), "--timeout-ms", str(configuration.lease_timeout_ms)]
         self._note = SharedNote.make()
         arguments += ["--note", str(self._note.descriptor)]

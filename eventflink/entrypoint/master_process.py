@@ -51,7 +51,9 @@ from eventflink.log.administration import (
 )
 from eventflink.log.producers import EffectProducer
 from eventflink.log.replay import ReplayStalled
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.rehearsal import SCRATCH_MARK
 from eventflink.model.statuses import ApplicationStatus
 from eventflink.processes.ending import ending_on_signals
@@ -94,7 +96,7 @@ class MasterProcess:
     def __init__(
         self,
         configuration: Configuration,
-        bootstrap: str,
+        access: ClusterAccess,
         life: MasterLife,
         registry: SchemaRegistryClient,
         words: OperatorsWords,
@@ -103,15 +105,15 @@ class MasterProcess:
     ) -> None:
         self.driver = driver
         self._configuration = configuration
-        self._bootstrap = bootstrap
+        self._access = access
         self._life = life
         self._registry = registry
         self._words = words
         self._has_compared = False
         """Whether the log was held against what others know of it: from then on this process knows more than they."""
         self._archives = archives
-        self._effects = EffectProducer(bootstrap, configuration.cluster_id)
-        self._guardian = MasterGuardianLink(configuration, bootstrap, is_needed=listens(life.election))
+        self._effects = EffectProducer(access)
+        self._guardian = MasterGuardianLink(configuration, access, is_needed=listens(life.election))
         self._tail: Tail | None = None
 
     @property
@@ -164,10 +166,10 @@ class MasterProcess:
     async def _follow(self, fold: Fold, stop: asyncio.Event) -> Step:
         tail = self._tail
         if tail is None:
-            tail = self._tail = Tail(self._configuration, self._bootstrap, self._registry, self._words.rebound)
+            tail = self._tail = Tail(self._configuration, self._access, self._registry, self._words.rebound)
             await tail.start(fold)
         tail.check()
-        term = Term(self._configuration, self._bootstrap, self._life, tail, self._effects, self._guardian, self._archives, self.driver)
+        term = Term(self._configuration, self._access, self._life, tail, self._effects, self._guardian, self._archives, self.driver)
         return await term.run(fold, stop)
 
     def _rebuild(self) -> Fold:
@@ -179,8 +181,7 @@ class MasterProcess:
 
         """
         fold = read_state(
-            self._bootstrap,
-            self._configuration.cluster_id,
+            self._access,
             master_settings(self._configuration),
             known=self._life.known,
             believes_masters=not self._has_compared and self._words.accepted_log_end is None,
@@ -213,7 +214,7 @@ class MasterProcess:
 
 
 def _participant_settings(
-    configuration: Configuration, incarnation: str, blob_address: str, deployment_partitions: int
+    configuration: Configuration, access: ClusterAccess, incarnation: str, blob_address: str, deployment_partitions: int
 ) -> ParticipantSettings:
     return ParticipantSettings(
         master_id=configuration.master_id,
@@ -227,7 +228,7 @@ def _participant_settings(
         heartbeat_interval_ms=configuration.heartbeat_interval_ms,
         loss_timeout_ms=configuration.loss_timeout_ms,
         feature_level_wait_ms=configuration.feature_level_wait_ms,
-        seals=seals_of(configuration.cluster_id),
+        seals=seals_of(access),
     )
 
 
@@ -275,13 +276,13 @@ async def _open_blobs(configuration: Configuration) -> tuple[BlobStore, BlobServ
 
 async def _run(
     configuration: Configuration,
-    bootstrap: str,
+    access: ClusterAccess,
     words: OperatorsWords,
     driver: ResourceDriver | None,
     application: "Application | None",
     render_flink: Render | None,
 ) -> ApplicationStatus | None:
-    partitions = await asyncio.to_thread(count_deployment_partitions, bootstrap, configuration.cluster_id)
+    partitions = await asyncio.to_thread(count_deployment_partitions, access)
     stop, loop = ending_on_signals(), asyncio.get_running_loop()
     incarnation = uuid.uuid4().hex
     peers = Peers(configuration.lease_timeout_ms, configuration.feature_level_wait_ms)
@@ -301,17 +302,16 @@ async def _run(
         work = LeadershipMetrics() if configuration.metrics_ports or IS_TRACING else None
         registry = SchemaRegistryClient(configuration.schema_registry_url)
         life = MasterLife(
-            _participant_settings(configuration, incarnation, f"{configuration.rpc_address}:{port}", partitions),
+            _participant_settings(configuration, access, incarnation, f"{configuration.rpc_address}:{port}", partitions),
             election.election,
             peers,
-            InboundDecoder(registry.schema, seals_of(configuration.cluster_id)),
+            InboundDecoder(registry.schema, seals_of(access)),
             lambda: f"{configuration.master_id}-{uuid.uuid4().hex}",
             work or Observer(),
         )
-        process = MasterProcess(configuration, bootstrap, life, registry, words, archives, driver)
+        process = MasterProcess(configuration, access, life, registry, words, archives, driver)
         query_server = QueryServer(
-            bootstrap,
-            configuration.cluster_id,
+            access,
             configuration.master_id,
             configuration.query_bind_host,
             configuration.query_port,
@@ -327,13 +327,13 @@ async def _run(
             metrics = await asyncio.to_thread(serve_metrics, master_registry(configuration, work, loop, process.measure), configuration)
             if metrics is not None:
                 query_server.metrics_address = metrics.address_by(configuration.rpc_address)
-        keeper = asyncio.create_task(SnapshotKeeper(configuration, starter(configuration, bootstrap)).run(process.look))
+        keeper = asyncio.create_task(SnapshotKeeper(configuration, starter(configuration, access)).run(process.look))
         cleaner = BlobCleaner(configuration, store, lambda: process.participant)
         tasks = [keeper] if configuration.drills_rehearsal else [keeper, asyncio.create_task(cleaner.run())]
         if application is not None:
             from eventflink.entrypoint.application_runner import ApplicationRunner  # noqa: PLC0415 - no other master loads the gateways
 
-            runner = ApplicationRunner(application, bootstrap, configuration.cluster_id, lambda: process.participant)
+            runner = ApplicationRunner(application, access, lambda: process.participant)
             tasks.append(asyncio.create_task(runner.run()))
         try:
             return await process.run(stop)
@@ -348,10 +348,10 @@ async def _run(
         await server.stop()
 
 
-def _warn_of_transactions(bootstrap: str) -> None:
+def _warn_of_transactions(kafka: KafkaAccess) -> None:
     """Say that clients' transactions may hold the inbound topics up for long (P11); a Kafka that does not tell is not asked again."""
     try:
-        warnings = check_transaction_bound(bootstrap, BROKER_CHECK_TIMEOUT_S)
+        warnings = check_transaction_bound(kafka, BROKER_CHECK_TIMEOUT_S)
     except AdministrationError as error:
         warnings = [f"whether transactions are bounded is not known: {error}"]
     for warning in warnings:
@@ -360,7 +360,7 @@ def _warn_of_transactions(bootstrap: str) -> None:
 
 def run_master(
     configuration: Configuration,
-    bootstrap: str,
+    access: ClusterAccess,
     words: OperatorsWords = NO_WORDS,
     program: Sequence[str] = (),
     *,
@@ -389,19 +389,18 @@ def run_master(
             f"a master of '{configuration.cluster_id}' would never clean up"
         )
     ensure_topics(
-        bootstrap,
-        configuration.cluster_id,
+        access,
         configuration.replication_factor,
         deployment_partitions=configuration.deployment_partitions,
     )
-    for warning in check_durability(bootstrap, configuration.cluster_id, configuration.replication_factor):
+    for warning in check_durability(access, configuration.replication_factor):
         _logger.warning("NotDurable %s", warning)
-    if words.accepted_log_end is not None and not accept_log_end(bootstrap, configuration.cluster_id, words.accepted_log_end):
+    if words.accepted_log_end is not None and not accept_log_end(access, words.accepted_log_end):
         words = replace(words, accepted_log_end=None)
-    _warn_of_transactions(bootstrap)
+    _warn_of_transactions(access.kafka)
     driver = create_driver(configuration, program)
     try:
-        outcome = asyncio.run(_run(configuration, bootstrap, words, driver, application, render_flink))
+        outcome = asyncio.run(_run(configuration, access, words, driver, application, render_flink))
     finally:
         if driver is not None:
             driver.close()

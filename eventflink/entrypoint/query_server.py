@@ -35,6 +35,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.reads import Answered, Read, ReadRefused
 from eventflink.log.replay import EndOffset
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.processes.http_log import HTTP_LOGGER
 from eventflink.views.jobs_and_cluster import position_view
 
@@ -62,8 +63,7 @@ class QueryServer:
 
     def __init__(
         self,
-        bootstrap: str,
-        cluster_id: str,
+        access: ClusterAccess,
         master_id: str,
         host: str,
         port: int,
@@ -76,7 +76,7 @@ class QueryServer:
         self._present = present
         self.metrics_address = ""
         """Where this master serves its metrics; empty: nowhere."""
-        self._end_offset = EndOffset(bootstrap, cluster_id)
+        self._end_offset = EndOffset(access)
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
         self._connections: BoundedConnections | None = None

@@ -19,6 +19,7 @@ from eventflink.leadership.intake import HEARD_BACK_RECORDS, InboundTopic, Intak
 from eventflink.leadership.known_log import place_inbound
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import AdministrationError, topic_ids
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
 from eventflink.processes.trace import stamp
 
@@ -35,17 +36,19 @@ TOPIC_CHECK_S = 10.0
 class Tail:
     """The reading half of a master."""
 
-    def __init__(self, configuration: Configuration, bootstrap: str, registry: SchemaRegistryClient, rebound: Collection[str]) -> None:
+    def __init__(
+        self, configuration: Configuration, access: ClusterAccess, registry: SchemaRegistryClient, rebound: Collection[str]
+    ) -> None:
         """Prepare; nothing is read yet. `rebound` names inbound topics whose cursors an operator rebinds."""
         self._configuration = configuration
-        self._bootstrap = bootstrap
+        self._access = access
         self._registry = registry
         self._rebound = rebound
         self._application: FaustApplication | None = None
         self._is_prompt = False
         self._held_back_since: dict[Topic, int] = {}
         self._next_held_back_check_ms = 0
-        self._aborter = TransactionAborter(bootstrap, configuration.abort_transactions_after_ms, monotonic_ms)
+        self._aborter = TransactionAborter(access.kafka, configuration.abort_transactions_after_ms, monotonic_ms)
         self._topics: dict[str, InboundTopic] = {}
         self._watch: asyncio.Task[None] | None = None
         self._replaced = ""
@@ -62,10 +65,10 @@ class Tail:
             KafkaException, AdministrationError, TimeoutError: Kafka does not answer.
 
         """
-        bootstrap, cluster_id = self._bootstrap, self._configuration.cluster_id
-        ids = await asyncio.to_thread(topic_ids, bootstrap, cluster_id)
-        names = {topic: topic_name(cluster_id, topic) for topic in (*INBOUND, Topic.HEARTBEATS, Topic.LEADERSHIP)}
-        marks = await asyncio.to_thread(AdminConnection(bootstrap).read_watermarks, [(name, 0) for name in names.values()])
+        access = self._access
+        ids = await asyncio.to_thread(topic_ids, access)
+        names = {topic: topic_name(access.cluster_id, topic) for topic in (*INBOUND, Topic.HEARTBEATS, Topic.LEADERSHIP)}
+        marks = await asyncio.to_thread(AdminConnection(access.kafka).read_watermarks, [(name, 0) for name in names.values()])
         said = marks[names[Topic.LEADERSHIP], 0]
         offsets = {
             Topic.LOG: fold.last_offset + 1,
@@ -76,7 +79,7 @@ class Tail:
             found = InboundTopic(ids[topic], marks[names[topic], 0].low, marks[names[topic], 0].high)
             cursor = fold.master.requests.cursors.get(topic)
             self._topics[topic], offsets[topic] = place_inbound(topic, cursor, found, may_rebind=topic in self._rebound)
-        self._application = FaustApplication(bootstrap, cluster_id, offsets, self._on_record)
+        self._application = FaustApplication(access, offsets, self._on_record)
         await self._application.start()
         self._watch = asyncio.create_task(self._watch_topics())
 
@@ -85,7 +88,7 @@ class Tail:
         while not self._replaced:
             await asyncio.sleep(TOPIC_CHECK_S)
             try:
-                ids = await asyncio.to_thread(topic_ids, self._bootstrap, self._configuration.cluster_id)
+                ids = await asyncio.to_thread(topic_ids, self._access)
             except (AdministrationError, KafkaException, TimeoutError):
                 continue  # Whether it can be read is for the readers to say.
             changed = [topic for topic in INBOUND if (known := self._topics[topic].topic_id) and ids[topic] not in ("", known)]

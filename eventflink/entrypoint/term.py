@@ -32,6 +32,7 @@ from eventflink.log.administration import remove_edges
 from eventflink.log.producers import EffectProducer, LogAppender
 from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, WorkerOrder
 from eventflink.master.inputs import MasterInput
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
 from eventflink.model.statuses import DrillStepType
 from eventflink.processes.trace import stamp
@@ -51,7 +52,7 @@ class Term:
     def __init__(
         self,
         configuration: Configuration,
-        bootstrap: str,
+        access: ClusterAccess,
         life: MasterLife,
         tail: Tail,
         effects: EffectProducer,
@@ -64,12 +65,12 @@ class Term:
         self._tail = tail
         self._effects = effects
         self._guardian = guardian
-        self._appender = LogAppender(bootstrap, configuration.cluster_id, configuration.lease_timeout_ms)
+        self._appender = LogAppender(access, configuration.lease_timeout_ms)
         self._cleaner = (NotingCleaner if is_rehearsal else Cleaner)(
-            configuration.working_place, self._later, partial(remove_edges, bootstrap, configuration.cluster_id)
+            configuration.working_place, self._later, partial(remove_edges, access)
         )
         self._archiver = (NotingArchiver if is_rehearsal else Archiver)(archives.own, self._ask, self._later, archives.flink)
-        self._watcher = None if is_rehearsal else TopicWatcher(KafkaLook(bootstrap, configuration.cluster_id), self._later)
+        self._watcher = None if is_rehearsal else TopicWatcher(KafkaLook(access), self._later)
         self._supervisor = WorkerSupervisor(driver, self._later) if driver is not None else None
         self._flush_s = configuration.lease_timeout_ms / 1000
         self._is_turn_due = False

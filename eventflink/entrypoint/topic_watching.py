@@ -18,6 +18,7 @@ from eventflink.log.admin_connection import AdminConnection, AdministrationError
 from eventflink.master.effects import CursorWatch
 from eventflink.master.inputs import MasterInput, RecordsSeen
 from eventflink.model.backoff import Backoff
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.schedules import OffsetRange, PartitionOffset
 
 _logger = logging.getLogger(__name__)
@@ -41,10 +42,10 @@ class Look(Protocol):
 class KafkaLook:
     """Asks Kafka, over a connection that is made when it is needed first."""
 
-    def __init__(self, bootstrap: str, cluster_id: str) -> None:
+    def __init__(self, access: ClusterAccess) -> None:
         """Take where Kafka is, and whose topics the masters write to themselves."""
-        self._bootstrap = bootstrap
-        self._own = f"{cluster_id}."
+        self._access = access
+        self._own = f"{access.cluster_id}."
         self._connection: AdminConnection | None = None
 
     def topics(self, names: Sequence[str]) -> dict[str, SeenTopic]:
@@ -57,7 +58,7 @@ class KafkaLook:
         if own := [name for name in names if name.startswith(self._own)]:
             raise AdministrationError(f"{own[0]} is the cluster's own: a job for its records would make more of them")
         if self._connection is None:
-            self._connection = AdminConnection(self._bootstrap, _ANSWER_TIMEOUT_S)
+            self._connection = AdminConnection(self._access.kafka, _ANSWER_TIMEOUT_S)
         topics = self._connection.read_topics(names)
         partitions = [(name, each) for name, (_, count) in topics.items() for each in range(count)]
         found = self._connection.read_watermarks(partitions, is_committed=True)

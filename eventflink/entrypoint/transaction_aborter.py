@@ -13,6 +13,7 @@ from eventflink.leadership.log_lines import one_line
 from eventflink.log.administration import AdministrationError
 from eventflink.log.transactions import OpenTransaction, abort_transaction, find_open_transactions
 from eventflink.model.backoff import Backoff
+from eventflink.model.kafka_settings import KafkaAccess
 
 _logger = logging.getLogger(__name__)
 
@@ -30,8 +31,8 @@ _Key = tuple[str, int, int]
 class TransactionAborter:
     """For one event loop; `abort_after_ms` of 0: nothing is ever aborted."""
 
-    def __init__(self, bootstrap: str, abort_after_ms: int, monotonic_ms: Callable[[], int]) -> None:
-        self._bootstrap = bootstrap
+    def __init__(self, kafka: KafkaAccess, abort_after_ms: int, monotonic_ms: Callable[[], int]) -> None:
+        self._kafka = kafka
         self._abort_after_ms = abort_after_ms
         self._monotonic_ms = monotonic_ms
         self._seen_ms: dict[_Key, int] = {}
@@ -56,7 +57,7 @@ class TransactionAborter:
 
     async def _work(self, topics: tuple[str, ...]) -> None:
         try:
-            found = await asyncio.to_thread(find_open_transactions, self._bootstrap, topics, _TIMEOUT_S)
+            found = await asyncio.to_thread(find_open_transactions, self._kafka, topics, _TIMEOUT_S)
             now_ms = self._monotonic_ms()
             self._seen_ms = {key: self._seen_ms.get(key, now_ms) for key in map(_key_of, found)}
             due = [each for each in found if now_ms - self._seen_ms[_key_of(each)] >= self._abort_after_ms]
@@ -71,7 +72,7 @@ class TransactionAborter:
         self._next_ms = self._monotonic_ms() + pause_ms
 
     async def _abort(self, transaction: OpenTransaction, topics: tuple[str, ...], open_ms: int) -> None:
-        aborted = await asyncio.to_thread(abort_transaction, self._bootstrap, topics, transaction.transactional_id, _TIMEOUT_S)
+        aborted = await asyncio.to_thread(abort_transaction, self._kafka, topics, transaction.transactional_id, _TIMEOUT_S)
         if aborted is not None:
             _logger.warning(
                 "TransactionAborted topics=%s transactional_id=%s producer_id=%d began_at_ms=%d seen_open_ms=%d",

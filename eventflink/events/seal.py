@@ -13,6 +13,7 @@ from hmac import compare_digest
 from typing import Final
 
 from eventflink.events.topics import Topic
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.cluster_secret import secrets_of
 
 SEAL_BYTES: Final = 16
@@ -93,11 +94,11 @@ def _key_of(secret: bytes, topic: Topic) -> bytes:
     return hashlib.blake2b(topic.encode(), key=hashlib.sha256(secret).digest(), digest_size=32).digest()
 
 
-def seals_of(cluster_id: str) -> Seals:
+def seals_of(access: ClusterAccess) -> Seals:
     """Return the seals of a cluster by the secret that this process has for it.
 
     Raises:
         SecretMissing: the secret cannot be read.
 
     """
-    return Seals(secrets_of(cluster_id))
+    return Seals(secrets_of(access.secret_reference))

@@ -20,6 +20,7 @@ from eventflink.gateways.code import ship_code
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.state_reads import NO_SOURCES, Sources
 from eventflink.jobs.job_files import DescribedJob, describe_document
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters
 
@@ -34,12 +35,10 @@ def application_job_id(cluster_id: str, application_id: str, number: int) -> str
 class ApplicationGateway:
     """What an entry point is called with. For one thread; errors are those of `DispatcherGateway`, which `dispatcher` is."""
 
-    def __init__(
-        self, bootstrap: str, cluster_id: str, application_id: str, tls: TlsFiles | None = None, sources: Sources = NO_SOURCES
-    ) -> None:
-        self.cluster_id = cluster_id
+    def __init__(self, access: ClusterAccess, application_id: str, tls: TlsFiles | None = None, sources: Sources = NO_SOURCES) -> None:
+        self.cluster_id = access.cluster_id
         self.application_id = application_id
-        self.dispatcher = DispatcherGateway(bootstrap, cluster_id, sources=sources)
+        self.dispatcher = DispatcherGateway(access, sources=sources)
         self.job_ids: list[str] = []
         """The jobs of this run, in the order of their submission."""
         self._tls = tls

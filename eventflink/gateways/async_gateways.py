@@ -48,6 +48,7 @@ from eventflink.gateways.steps import (
     drive_async,
 )
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
+from eventflink.model.cluster_access import ClusterAccess, access_to
 
 if TYPE_CHECKING:
     import aiohttp
@@ -64,16 +65,14 @@ class AsyncConnection:
 
     def __init__(
         self,
-        bootstrap: str,
-        cluster_id: str,
+        access: ClusterAccess,
         request_timeout_s: float,
         max_under_way: int = MAX_UNDER_WAY,
         seals: Seals = NO_SEALS,
         sources: Sources = NO_SOURCES,
     ) -> None:
-        self.bootstrap = bootstrap
-        self.cluster_id = cluster_id
-        self.reads = StateReads(cluster_id, request_timeout_s, sources)
+        self.access = access
+        self.reads = StateReads(access, request_timeout_s, sources)
         self._folding: asyncio.Task[Folding] | None = None
         self._request_timeout_s = request_timeout_s
         self._max_under_way = max_under_way
@@ -126,14 +125,14 @@ class AsyncConnection:
         await asyncio.sleep(step.seconds)
 
     async def _listen_for_leader(self, step: ListenForLeader) -> LeaderHeartbeat | None:
-        return await self._in_thread(lambda stop: listen_for_leader(self.bootstrap, self.cluster_id, step, stop=stop))
+        return await self._in_thread(lambda stop: listen_for_leader(self.access, step, stop=stop))
 
     async def _await_upload(self, step: AwaitUpload) -> FileUploaded | None:
-        return await self._in_thread(lambda stop: await_upload(self.bootstrap, self.cluster_id, step.accepted, step.timeout_s, stop=stop))
+        return await self._in_thread(lambda stop: await_upload(self.access, step.accepted, step.timeout_s, stop=stop))
 
     async def _await_checkpoint(self, step: AwaitCheckpoint) -> CheckpointCompleted | CheckpointAborted | None:
         accepted, timeout_s = step.accepted, step.timeout_s
-        return await self._in_thread(lambda stop: await_checkpoint(self.bootstrap, self.cluster_id, accepted, timeout_s, stop=stop))
+        return await self._in_thread(lambda stop: await_checkpoint(self.access, accepted, timeout_s, stop=stop))
 
     async def _work(self, step: Work) -> Any:
         return await self._in_thread(lambda _stop: step.call())
@@ -175,7 +174,7 @@ class AsyncConnection:
 
         begun = self._folding
         if begun is None or (begun.done() and (begun.cancelled() or begun.exception() is not None)):
-            begun = self._folding = asyncio.create_task(asyncio.to_thread(Folding, self.bootstrap, self.cluster_id, self.reads.sources))
+            begun = self._folding = asyncio.create_task(asyncio.to_thread(Folding, self.access, self.reads.sources))
         folding = await asyncio.shield(begun)
         try:
             async with asyncio.timeout(timeout_of(step)):
@@ -193,7 +192,7 @@ class AsyncConnection:
     async def _find_masters(self, step: FindMasters) -> list[KnownMaster]:
         """Look for the masters once for all who want to know them now: after a failover that is everybody."""
         if self._finding is None or self._finding.done():
-            look = self._in_thread(lambda stop: find_masters(self.bootstrap, self.cluster_id, timeout_s=step.timeout_s, stop=stop))
+            look = self._in_thread(lambda stop: find_masters(self.access, timeout_s=step.timeout_s, stop=stop))
             self._finding = asyncio.create_task(look)
             self._finding.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(self._finding)
@@ -205,8 +204,7 @@ class AsyncConnection:
             connecting = self._connecting = asyncio.create_task(
                 asyncio.to_thread(
                     PipelinedClient,
-                    self.bootstrap,
-                    self.cluster_id,
+                    self.access,
                     request_timeout_s=self._request_timeout_s,
                     max_pending=self._max_under_way,
                     seals=self._seals,
@@ -263,8 +261,8 @@ class AsyncGateway(Gateway):
 
     def __init__(
         self,
-        bootstrap: str,
-        cluster_id: str,
+        cluster: ClusterAccess | str,
+        cluster_id: str = "",
         *,
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         max_under_way: int = MAX_UNDER_WAY,
@@ -276,7 +274,7 @@ class AsyncGateway(Gateway):
 
         A `connection` is another gateway's, and is closed there. `seals` are of a process that knows who asks, as a REST process does.
         """
-        self._connection = connection or AsyncConnection(bootstrap, cluster_id, request_timeout_s, max_under_way, seals, sources)
+        self._connection = connection or AsyncConnection(access_to(cluster, cluster_id), request_timeout_s, max_under_way, seals, sources)
         self._owns_connection = connection is None
         super().__init__(self._connection.reads)
 
@@ -302,7 +300,7 @@ class AsyncDispatcherGateway(DispatcherMethods, AsyncGateway):
     def job_master(self, job_id: str) -> "AsyncJobMasterGateway":
         """Return a gateway to a job's JobMaster over this one's connection; it ends with this one. Not to be awaited."""
         connection = self._connection
-        return AsyncJobMasterGateway(connection.bootstrap, connection.cluster_id, job_id, connection=connection)
+        return AsyncJobMasterGateway(connection.access, job_id=job_id, connection=connection)
 
 
 class AsyncResourceManagerGateway(ResourceManagerMethods, AsyncGateway):
@@ -312,14 +310,16 @@ class AsyncResourceManagerGateway(ResourceManagerMethods, AsyncGateway):
 class AsyncJobMasterGateway(JobMasterMethods, AsyncGateway):
     """Requests to one job's JobMaster, for an event loop."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, job_id: str, **options: Unpack[AsyncOptions]) -> None:
-        super().__init__(bootstrap, cluster_id, **options)
+    def __init__(self, cluster: ClusterAccess | str, cluster_id: str = "", job_id: str = "", **options: Unpack[AsyncOptions]) -> None:
+        super().__init__(cluster, cluster_id, **options)
         self.job_id = job_id
 
 
 class AsyncTaskExecutorGateway(TaskExecutorMethods, AsyncGateway):
     """Requests about one TaskExecutor, for an event loop."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, **options: Unpack[AsyncOptions]) -> None:
-        super().__init__(bootstrap, cluster_id, **options)
+    def __init__(
+        self, cluster: ClusterAccess | str, cluster_id: str = "", task_manager_id: str = "", **options: Unpack[AsyncOptions]
+    ) -> None:
+        super().__init__(cluster, cluster_id, **options)
         self.task_manager_id = task_manager_id

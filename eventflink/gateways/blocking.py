@@ -35,6 +35,7 @@ from eventflink.gateways.steps import (
     drive,
 )
 from eventflink.model.backoff import Backoff
+from eventflink.model.cluster_access import ClusterAccess, access_to
 
 if TYPE_CHECKING:
     from eventflink.gateways.folding import Folding
@@ -48,16 +49,14 @@ class BlockingConnection:
 
     def __init__(
         self,
-        bootstrap: str,
-        cluster_id: str,
+        access: ClusterAccess,
         request_timeout_s: float,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
         deadline: Deadline = NEVER,
         sources: Sources = NO_SOURCES,
     ) -> None:
-        self.bootstrap = bootstrap
-        self.cluster_id = cluster_id
-        self.reads = StateReads(cluster_id, request_timeout_s, sources)
+        self.access = access
+        self.reads = StateReads(access, request_timeout_s, sources)
         self._folding: Folding | None = None
         self._request_timeout_s = request_timeout_s
         self._connect_timeout_s = connect_timeout_s
@@ -81,7 +80,7 @@ class BlockingConnection:
         """Return the way to the leader, opened with the first call; raises as `RequestChannel` does."""
         if self._channel is None:
             connect_timeout_s = self._deadline.left_s(self._connect_timeout_s)
-            self._channel = RequestChannel(self.bootstrap, self.cluster_id, pipelined=False, connect_timeout_s=connect_timeout_s)
+            self._channel = RequestChannel(self.access, pipelined=False, connect_timeout_s=connect_timeout_s)
         return self._channel
 
     def run(self, steps: Steps[T]) -> T:
@@ -95,26 +94,26 @@ class BlockingConnection:
         if self._folding is None:
             from eventflink.gateways.folding import Folding  # noqa: PLC0415 - what decides is loaded by who folds
 
-            self._folding = Folding(self.bootstrap, self.cluster_id, self.reads.sources)
+            self._folding = Folding(self.access, self.reads.sources)
         return self._folding.answer(step)
 
     def _get(self, step: Get) -> dict[str, Any]:
         return ask_master(step.query_address, step.path, step.parameters, timeout_s=step.timeout_s)
 
     def _find_masters(self, step: FindMasters) -> list[KnownMaster]:
-        return find_masters(self.bootstrap, self.cluster_id, timeout_s=step.timeout_s)
+        return find_masters(self.access, timeout_s=step.timeout_s)
 
     def _listen_for_leader(self, step: ListenForLeader) -> LeaderHeartbeat | None:
-        return listen_for_leader(self.bootstrap, self.cluster_id, step)
+        return listen_for_leader(self.access, step)
 
     def _pause(self, step: Pause) -> None:
         time.sleep(step.seconds)
 
     def _await_upload(self, step: AwaitUpload) -> FileUploaded | None:
-        return await_upload(self.bootstrap, self.cluster_id, step.accepted, step.timeout_s)
+        return await_upload(self.access, step.accepted, step.timeout_s)
 
     def _await_checkpoint(self, step: AwaitCheckpoint) -> CheckpointCompleted | CheckpointAborted | None:
-        return await_checkpoint(self.bootstrap, self.cluster_id, step.accepted, step.timeout_s)
+        return await_checkpoint(self.access, step.accepted, step.timeout_s)
 
     def _work(self, step: Work) -> Any:
         return step.call()
@@ -132,7 +131,7 @@ class BlockingConnection:
                     return result_of(answer)
         raise RequestTimedOut(
             encoded.request_id,
-            f"no master of '{self.cluster_id}' answered request {encoded.request_id} within {self._request_timeout_s:g} s; "
+            f"no master of '{self.access.cluster_id}' answered request {encoded.request_id} within {self._request_timeout_s:g} s; "
             "it may still be done",
         )
 
@@ -177,8 +176,8 @@ class BlockingGateway(Gateway):
 
     def __init__(
         self,
-        bootstrap: str,
-        cluster_id: str,
+        cluster: ClusterAccess | str,
+        cluster_id: str = "",
         *,
         request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
@@ -187,7 +186,9 @@ class BlockingGateway(Gateway):
         connection: BlockingConnection | None = None,
     ) -> None:
         """Prepare; nothing is connected before the first call. A `connection` is another gateway's, and is closed there."""
-        self._connection = connection or BlockingConnection(bootstrap, cluster_id, request_timeout_s, connect_timeout_s, deadline, sources)
+        self._connection = connection or BlockingConnection(
+            access_to(cluster, cluster_id), request_timeout_s, connect_timeout_s, deadline, sources
+        )
         self._owns_connection = connection is None
         super().__init__(self._connection.reads)
 

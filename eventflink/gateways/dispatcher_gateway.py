@@ -50,6 +50,7 @@ from eventflink.gateways.savepoints import remove_savepoint
 from eventflink.gateways.schedule_methods import ScheduleMethods, parameters_of
 from eventflink.gateways.steps import FindMasters, Get, Steps, ask, tell, work
 from eventflink.model.attempts import AttemptId
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.schedules import ScheduleDefinition
 from eventflink.model.statuses import ApplicationStatus, JobStatus, SavepointMode, TaskFile
@@ -76,7 +77,7 @@ class DispatcherMethods(ScheduleMethods):
     def find_leader(self, timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> Steps[LeaderHeartbeat]:
         """Return the heartbeat of the live leader: who it is and where its blob server is; raises as `leader.find_leader` does."""
         reads = self._reads
-        return finding_leader(reads.cluster_id, timeout_s, clock=reads.clock, fraction=reads.fraction)
+        return finding_leader(reads.access, timeout_s, clock=reads.clock, fraction=reads.fraction)
 
     # -- commands --------------------------------------------------------------------------------------------------
 
@@ -374,7 +375,7 @@ class DispatcherMethods(ScheduleMethods):
 class DispatcherGateway(DispatcherMethods, BlockingGateway):
     """Blocking requests to one cluster. For one thread; close it, or use it as a context manager."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, **options: Unpack[BlockingOptions]) -> None:
+    def __init__(self, cluster: ClusterAccess | str, cluster_id: str = "", **options: Unpack[BlockingOptions]) -> None:
         """Connect to the cluster.
 
         Raises:
@@ -382,10 +383,10 @@ class DispatcherGateway(DispatcherMethods, BlockingGateway):
             ClusterNotFound: Kafka holds no such cluster.
 
         """
-        super().__init__(bootstrap, cluster_id, **options)
+        super().__init__(cluster, cluster_id, **options)
         self._connection.connect()
 
     def job_master(self, job_id: str) -> JobMasterGateway:
         """Return a gateway to a job's JobMaster over this one's connection, in the same thread; it ends with this one."""
         connection = self._connection
-        return JobMasterGateway(connection.bootstrap, connection.cluster_id, job_id, connection=connection)
+        return JobMasterGateway(connection.access, job_id=job_id, connection=connection)

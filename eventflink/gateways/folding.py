@@ -25,6 +25,7 @@ from eventflink.leadership.known_log import LogTruncated
 from eventflink.log.administration import AdministrationError
 from eventflink.log.refusals import explain, is_denied
 from eventflink.log.replay import ReplayStalled
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.reader import questions
 from eventflink.reader.local import LocalReader
 from eventflink.snapshots.loading import read_state
@@ -39,17 +40,16 @@ _logger = logging.getLogger(__name__)
 class Folding:
     """The fold of one connection. For any threads."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, sources: Sources) -> None:
+    def __init__(self, access: ClusterAccess, sources: Sources) -> None:
         """Find the cluster; nothing is read before the first question.
 
         Raises:
             ClusterUnreachable, ClusterNotFound, AccessDenied: Kafka does not give its log.
 
         """
-        check_log(bootstrap, cluster_id)
-        self._bootstrap = bootstrap
-        self._cluster_id = cluster_id
-        self._reader = LocalReader(bootstrap, cluster_id, sources.open_archives)
+        check_log(access)
+        self._access = access
+        self._reader = LocalReader(access, sources.open_archives)
 
     def begin(self, step: FoldLog) -> Future[dict[str, Any]]:
         """Return the answer to come, whose errors `translated` tells; raises `QuestionInvalid`."""
@@ -73,12 +73,12 @@ class Folding:
     def translated(self, error: Exception) -> GatewayError | None:
         """Return the gateways' error for one of a fold; None: it is something else."""
         if isinstance(error, TimeoutError):
-            return ClusterUnreachable(f"the log of '{self._cluster_id}' at {self._bootstrap} was not read in time")
+            return ClusterUnreachable(f"the log of '{self._access.cluster_id}' at {self._access.bootstrap} was not read in time")
         if isinstance(error, JobNotFound | SubjectNotFound):
             return NothingThere(str(error))
         if isinstance(error, ArchiveMissing | ArchiveDamaged):
             return ArchiveUnusable(str(error))
-        return _folding_error(error, self._bootstrap, self._cluster_id)
+        return _folding_error(error, self._access)
 
     def close(self) -> None:
         """Let the fold go."""
@@ -90,13 +90,13 @@ def timeout_of(step: FoldLog) -> float:
     return step.timeout_s + step.wait_s + _GRACE_S
 
 
-def check_log(bootstrap: str, cluster_id: str) -> None:
+def check_log(access: ClusterAccess) -> None:
     """Check that Kafka has a log of the cluster; raises ClusterUnreachable, ClusterNotFound and AccessDenied."""
-    PartitionReader(bootstrap, cluster_id, Topic.LOG).close()  # Opened only for its errors.
+    PartitionReader(access, Topic.LOG).close()  # Opened only for its errors.
 
 
 @contextmanager
-def folding_log(bootstrap: str, cluster_id: str) -> Iterator[None]:
+def folding_log(access: ClusterAccess) -> Iterator[None]:
     """Turn the errors of who reads and folds the log into those of gateways.
 
     Raises:
@@ -106,30 +106,30 @@ def folding_log(bootstrap: str, cluster_id: str) -> Iterator[None]:
         LogUnfoldable, LogNotTrusted: the log cannot be folded, or has less than was known to be in it.
 
     """
-    check_log(bootstrap, cluster_id)
+    check_log(access)
     try:
         yield
     except Exception as error:
-        found = _folding_error(error, bootstrap, cluster_id)
+        found = _folding_error(error, access)
         if found is None:
             raise
         raise found from error
 
 
-def read_fold(bootstrap: str, cluster_id: str) -> Fold:
+def read_fold(access: ClusterAccess) -> Fold:
     """Return the accepted state at the end that the log has now; raises as `folding_log` does."""
-    with folding_log(bootstrap, cluster_id):
-        return read_state(bootstrap, cluster_id)
+    with folding_log(access):
+        return read_state(access)
 
 
-def _folding_error(error: Exception, bootstrap: str, cluster_id: str) -> GatewayError | None:
+def _folding_error(error: Exception, access: ClusterAccess) -> GatewayError | None:
     """Return the gateways' error for what keeps a log from being read or folded; None: it is something else."""
     if isinstance(error, KafkaException) and is_denied(error.args[0]):  # The log was let in to before: what else is read are snapshots.
-        return AccessDenied(explain(error.args[0], bootstrap, "Read", topic_name(cluster_id, Topic.SNAPSHOTS)))
+        return AccessDenied(explain(error.args[0], access.kafka, "Read", topic_name(access.cluster_id, Topic.SNAPSHOTS)))
     if isinstance(error, KafkaException | ReplayStalled | AdministrationError):
-        return ClusterUnreachable(f"the log at {bootstrap} cannot be read: {error}")
+        return ClusterUnreachable(f"the log at {access.bootstrap} cannot be read: {error}")
     if isinstance(error, LogTruncated | SecretUnfit):
         return LogNotTrusted(str(error))
     if isinstance(error, LogUnusable | LogDiverged | LogNotDense | UndecodableRecord):
-        return LogUnfoldable(f"the log of '{cluster_id}' cannot be folded: {error}")
+        return LogUnfoldable(f"the log of '{access.cluster_id}' cannot be folded: {error}")
     return None

@@ -30,6 +30,7 @@ from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, Partiti
 from eventflink.gateways.request_channel import Accepted
 from eventflink.leadership.acceptance import Acceptance, LogNotDense, check_density, is_grant
 from eventflink.log.replay import log_codec
+from eventflink.model.cluster_access import ClusterAccess
 
 _POLL_S: Final = 0.25
 _FIRST_TIMEOUT_S: Final = 10.0
@@ -55,29 +56,28 @@ class LogFollower:
 
     def __init__(
         self,
-        bootstrap: str,
-        cluster_id: str,
+        access: ClusterAccess,
         from_offset: int,
         *,
         acceptance: Acceptance | None = None,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
     ) -> None:
         """Connect and stand at the offset; raises as `PartitionReader` does."""
-        self._codec = log_codec(cluster_id)
+        self._codec = log_codec(access)
         self._acceptance = Acceptance() if from_offset == 0 else copy.copy(acceptance)
         self.is_trimmed = False
         """Whether it began at the first record of a log that has lost earlier ones."""
         self._last_offset = from_offset - 1
-        self._reader = PartitionReader(bootstrap, cluster_id, Topic.LOG, connect_timeout_s=connect_timeout_s)
+        self._reader = PartitionReader(access, Topic.LOG, connect_timeout_s=connect_timeout_s)
         self._reader.seek(0, from_offset)
 
     @classmethod
-    def at_the_beginning(cls, bootstrap: str, cluster_id: str, deadline: Deadline = NEVER) -> Self:
+    def at_the_beginning(cls, access: ClusterAccess, deadline: Deadline = NEVER) -> Self:
         """Stand at the first record that the log still has; raises as `PartitionReader` does."""
         most_s = DEFAULT_CONNECT_TIMEOUT_S
-        with contextlib.closing(PartitionReader(bootstrap, cluster_id, Topic.LOG, connect_timeout_s=deadline.left_s(most_s))) as reader:
+        with contextlib.closing(PartitionReader(access, Topic.LOG, connect_timeout_s=deadline.left_s(most_s))) as reader:
             first_offset = reader.offsets(0, deadline.left_s(most_s))[0]
-        follower = cls(bootstrap, cluster_id, first_offset, connect_timeout_s=deadline.left_s(most_s))
+        follower = cls(access, first_offset, connect_timeout_s=deadline.left_s(most_s))
         follower.is_trimmed = first_offset > 0
         return follower
 
@@ -146,7 +146,7 @@ class LogFollower:
 
 
 def follow_request(
-    bootstrap: str, cluster_id: str, accepted: Accepted, is_done: Callable[[LogEvent], bool], deadline: Deadline = NEVER
+    access: ClusterAccess, accepted: Accepted, is_done: Callable[[LogEvent], bool], deadline: Deadline = NEVER
 ) -> LogFollower:
     """Return a follower that stands where an accepted request was done, or at the log's beginning; raises as `LogFollower` does.
 
@@ -154,12 +154,12 @@ def follow_request(
     decision `is_done`, and the log is to be read from the first record that it still has.
     """
     connect_timeout_s = deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S)
-    with LogFollower(bootstrap, cluster_id, accepted.log_offset, connect_timeout_s=connect_timeout_s) as follower:
+    with LogFollower(access, accepted.log_offset, connect_timeout_s=connect_timeout_s) as follower:
         first = follower.poll(deadline.left_s(_FIRST_TIMEOUT_S))[:1]
         is_here = any(is_done(event) for logged in first for event in logged.decision.events)
     if is_here:
-        return LogFollower(bootstrap, cluster_id, accepted.log_offset, connect_timeout_s=deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S))
-    return LogFollower.at_the_beginning(bootstrap, cluster_id, deadline)
+        return LogFollower(access, accepted.log_offset, connect_timeout_s=deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S))
+    return LogFollower.at_the_beginning(access, deadline)
 
 
 class RequestTrimmed(LogUnreadable):
@@ -170,7 +170,7 @@ class RequestTrimmed(LogUnreadable):
 
 
 def await_upload(
-    bootstrap: str, cluster_id: str, accepted: Accepted, timeout_s: float, *, stop: Callable[[], bool] = lambda: False
+    access: ClusterAccess, accepted: Accepted, timeout_s: float, *, stop: Callable[[], bool] = lambda: False
 ) -> FileUploaded | None:
     """Return what became of a file that a TaskExecutor was asked to upload, or None when the time is over.
 
@@ -186,7 +186,7 @@ def await_upload(
         return isinstance(event, FileUploadRequested | TaskManagerFileUploadRequested) and event.request_id == request_id
 
     was_seen = False
-    with follow_request(bootstrap, cluster_id, accepted, is_done, deadline) as follower:
+    with follow_request(access, accepted, is_done, deadline) as follower:
         while not deadline.is_over() and not stop():
             for event in follower.accepted_events(deadline.left_s(_POLL_S)):
                 was_seen = was_seen or is_done(event)
@@ -198,7 +198,7 @@ def await_upload(
 
 
 def await_checkpoint(
-    bootstrap: str, cluster_id: str, accepted: Accepted, timeout_s: float, *, stop: Callable[[], bool] = lambda: False
+    access: ClusterAccess, accepted: Accepted, timeout_s: float, *, stop: Callable[[], bool] = lambda: False
 ) -> CheckpointCompleted | CheckpointAborted | None:
     """Return how a checkpoint ended that was asked for, or None when the time is over.
 
@@ -213,7 +213,7 @@ def await_checkpoint(
     def is_done(event: LogEvent) -> bool:
         return isinstance(event, CheckpointTriggered) and event.request_id == accepted.request_id
 
-    with follow_request(bootstrap, cluster_id, accepted, is_done, deadline) as follower:
+    with follow_request(access, accepted, is_done, deadline) as follower:
         while not deadline.is_over() and not stop():
             for event in follower.accepted_events(deadline.left_s(_POLL_S)):
                 if isinstance(event, CheckpointTriggered) and is_done(event):

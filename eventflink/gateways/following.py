@@ -10,6 +10,7 @@ from eventflink.events.topics import Topic
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.log.replay import log_bounds
+from eventflink.model.cluster_access import ClusterAccess
 
 TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.1
@@ -25,11 +26,11 @@ class Following:
     Made before the master is started, it hears the first that it says; with a long lease the next comes minutes later.
     """
 
-    def __init__(self, bootstrap: str, cluster_id: str) -> None:
+    def __init__(self, access: ClusterAccess) -> None:
         """Note where the log ends, and where what masters say of themselves does: one that was killed says nothing more."""
-        _, self._end = log_bounds(bootstrap, cluster_id)
+        _, self._end = log_bounds(access)
         self._codec = PayloadCodec("LeadershipEnvelope")
-        self._reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP)
+        self._reader = PartitionReader(access, Topic.LEADERSHIP)
         self._reader.seek(0, self._reader.offsets(0)[1])
 
     def wait(self, master_id: str, check: Callable[[], None]) -> None:
@@ -52,6 +53,6 @@ class Following:
         raise MasterNotFollowing(f"{master_id} did not follow the log within {TIMEOUT_S:.0f} s")
 
 
-def wait_until_it_follows(bootstrap: str, cluster_id: str, master_id: str, check: Callable[[], None]) -> None:
+def wait_until_it_follows(access: ClusterAccess, master_id: str, check: Callable[[], None]) -> None:
     """Wait until a master that was started says that it has folded the log up to where it ends now; raises as `Following.wait` does."""
-    Following(bootstrap, cluster_id).wait(master_id, check)
+    Following(access).wait(master_id, check)

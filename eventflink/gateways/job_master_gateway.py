@@ -9,6 +9,7 @@ from eventflink.gateways.blocking import BlockingGateway, BlockingOptions
 from eventflink.gateways.gateway import DEFAULT_CHECKPOINT_TIMEOUT_S, Gateway, RequestOptions, method
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.steps import Steps, ask, tell
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.statuses import JobStatus, SavepointMode
 
 
@@ -152,6 +153,6 @@ class JobMasterMethods(Gateway):
 class JobMasterGateway(JobMasterMethods, BlockingGateway):
     """Blocking requests to one job's JobMaster."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, job_id: str, **options: Unpack[BlockingOptions]) -> None:
-        super().__init__(bootstrap, cluster_id, **options)
+    def __init__(self, cluster: ClusterAccess | str, cluster_id: str = "", job_id: str = "", **options: Unpack[BlockingOptions]) -> None:
+        super().__init__(cluster, cluster_id, **options)
         self.job_id = job_id

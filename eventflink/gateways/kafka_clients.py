@@ -11,6 +11,8 @@ from eventflink.gateways.errors import AccessDenied, ClusterNotFound, ClusterUnr
 from eventflink.log.clients import new_producer
 from eventflink.log.pulled_partition import PulledPartition
 from eventflink.log.refusals import explain, find_refusal, is_denied
+from eventflink.model.cluster_access import ClusterAccess
+from eventflink.model.kafka_settings import KafkaAccess
 
 DEFAULT_CONNECT_TIMEOUT_S: Final = 10.0
 _BATCH: Final = 1000
@@ -21,15 +23,15 @@ _NOT_READY: Final = frozenset({KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.L
 T = TypeVar("T")
 
 
-def make_producer(bootstrap: str, *, idempotent: bool = True) -> Producer:
+def make_producer(kafka: KafkaAccess, *, idempotent: bool = True) -> Producer:
     """Return a producer that sends at once; one that is not idempotent sends its first record sooner (`producer_settings`)."""
-    return new_producer(bootstrap, _MESSAGE_TIMEOUT_MS, {"client.id": _CLIENT_ID, "enable.idempotence": idempotent})
+    return new_producer(kafka, _MESSAGE_TIMEOUT_MS, {"client.id": _CLIENT_ID, "enable.idempotence": idempotent})
 
 
 class PartitionReader:
     """Reads one partition of one of a cluster's topics, from an offset on. For one thread."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, topic: Topic, *, connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> None:
+    def __init__(self, access: ClusterAccess, topic: Topic, *, connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S) -> None:
         """Connect and learn how many partitions the topic has.
 
         Raises:
@@ -37,16 +39,15 @@ class PartitionReader:
             ClusterNotFound: there is no such topic.
 
         """
-        self._bootstrap = bootstrap
-        self._cluster_id = cluster_id
+        self._access = access
         self._timeout_s = connect_timeout_s
-        self.topic = topic_name(cluster_id, topic)
+        self.topic = topic_name(access.cluster_id, topic)
         try:
             # No topic that gateways read is written in transactions, but by strangers (P11).
             own = {"client.id": _CLIENT_ID}
-            self._reader = PulledPartition(bootstrap, self.topic, is_dense=topic is Topic.LOG, own_settings=own, passes=_passes)
+            self._reader = PulledPartition(access.kafka, self.topic, is_dense=topic is Topic.LOG, own_settings=own, passes=_passes)
         except KafkaException as error:
-            raise ClusterUnreachable(f"'{bootstrap}' is not a usable list of Kafka brokers: {error.args[0].str()}") from error
+            raise ClusterUnreachable(f"'{access.bootstrap}' is not a usable list of Kafka brokers: {error.args[0].str()}") from error
         try:
             self.partition_count = self._count_partitions()
         except BaseException:
@@ -56,10 +57,10 @@ class PartitionReader:
     def _count_partitions(self) -> int:
         metadata = self._ask(self._read_metadata)
         if metadata.error is not None and is_denied(metadata.error):
-            raise AccessDenied(explain(metadata.error, self._bootstrap, "Read", self.topic))
+            raise AccessDenied(explain(metadata.error, self._access.kafka, "Read", self.topic))
         if metadata.error is not None or not metadata.partitions:
             raise ClusterNotFound(
-                f"topic not found: '{self.topic}' at {self._bootstrap}; is '{self._cluster_id}' the id of the cluster, "
+                f"topic not found: '{self.topic}' at {self._access.bootstrap}; is '{self._access.cluster_id}' the id of the cluster, "
                 "and has a master of it ever been started?"
             )
         return len(metadata.partitions)
@@ -84,10 +85,10 @@ class PartitionReader:
             except KafkaException as error:
                 cause = error.args[0]
                 if is_denied(cause):
-                    raise AccessDenied(explain(cause, self._bootstrap, "Read", self.topic)) from error
+                    raise AccessDenied(explain(cause, self._access.kafka, "Read", self.topic)) from error
                 if cause.code() not in _NOT_READY or time.monotonic() >= deadline:
-                    refusal = find_refusal(self._bootstrap)
-                    raise ClusterUnreachable(refusal or f"Kafka at {self._bootstrap} does not answer: {cause.str()}") from error
+                    refusal = find_refusal(self._access.kafka)
+                    raise ClusterUnreachable(refusal or f"Kafka at {self._access.bootstrap} does not answer: {cause.str()}") from error
             time.sleep(_RETRY_S)
 
     def offsets(self, partition: int, timeout_s: float | None = None) -> tuple[int, int]:
@@ -119,8 +120,8 @@ class PartitionReader:
                 message = f"{self.topic}: the offset to read was not found; its record may have been deleted: {cause.str()}"
                 raise LogUnreadable(message) from error
             if is_denied(cause):
-                raise AccessDenied(explain(cause, self._bootstrap, "Read", self.topic)) from error
-            raise ClusterUnreachable(f"{self.topic} at {self._bootstrap}: {cause.str()}") from error
+                raise AccessDenied(explain(cause, self._access.kafka, "Read", self.topic)) from error
+            raise ClusterUnreachable(f"{self.topic} at {self._access.bootstrap}: {cause.str()}") from error
 
     def close(self) -> None:
         """Let the connections go."""

@@ -20,6 +20,7 @@ from eventflink.gateways.errors import ClusterUnreachable, NoLeader
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.steps import FIRST_PAUSE_S, MAX_PAUSE_S, ListenForLeader, Pause, Step, Steps, drive, random_fraction
 from eventflink.model.backoff import Backoff
+from eventflink.model.cluster_access import ClusterAccess
 
 DEFAULT_TIMEOUT_S: Final = 15.0
 
@@ -34,7 +35,7 @@ ALONE_HEARTBEATS: Final = 10
 one that is said to have resigned, that this was forged."""
 
 
-def find_leader(bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> LeaderHeartbeat:
+def find_leader(access: ClusterAccess, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> LeaderHeartbeat:
     """Return the first heartbeat of a living leader, waiting up to `timeout_s`.
 
     Raises:
@@ -46,21 +47,21 @@ def find_leader(bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_T
 
     def perform(step: Step) -> LeaderHeartbeat | None:
         if isinstance(step, ListenForLeader):
-            return listen_for_leader(bootstrap, cluster_id, step)
+            return listen_for_leader(access, step)
         if isinstance(step, Pause):
             time.sleep(step.seconds)
         return None
 
-    return drive(finding_leader(cluster_id, timeout_s), perform)
+    return drive(finding_leader(access, timeout_s), perform)
 
 
 def finding_leader(
-    cluster_id: str, timeout_s: float, *, clock: Callable[[], float] = time.monotonic, fraction: Callable[[], float] = random_fraction
+    access: ClusterAccess, timeout_s: float, *, clock: Callable[[], float] = time.monotonic, fraction: Callable[[], float] = random_fraction
 ) -> Steps[LeaderHeartbeat]:
     """Look for a leader until there is one; raises as `find_leader` does."""
     deadline = clock() + timeout_s
     looks, pauses = Backoff(FIRST_LOOK_S, MAX_LOOK_S), Backoff(FIRST_PAUSE_S, MAX_PAUSE_S)
-    watch = LeaderWatch(PayloadCodec("LeadershipEnvelope", seal=seals_of(cluster_id).of(Topic.LEADERSHIP)))
+    watch = LeaderWatch(PayloadCodec("LeadershipEnvelope", seal=seals_of(access).of(Topic.LEADERSHIP)))
     unreachable: ClusterUnreachable | None = None
     while (left_s := deadline - clock()) > 0:
         try:
@@ -75,16 +76,14 @@ def finding_leader(
             yield Pause(min(left_s, pauses.next_jittered(fraction())))
     if unreachable is not None:
         raise unreachable
-    raise NoLeader(f"no master leads the cluster '{cluster_id}': {watch.describe()} within {timeout_s:g} s")
+    raise NoLeader(f"no master leads the cluster '{access.cluster_id}': {watch.describe()} within {timeout_s:g} s")
 
 
-def listen_for_leader(
-    bootstrap: str, cluster_id: str, step: ListenForLeader, *, stop: Callable[[], bool] = lambda: False
-) -> LeaderHeartbeat | None:
+def listen_for_leader(access: ClusterAccess, step: ListenForLeader, *, stop: Callable[[], bool] = lambda: False) -> LeaderHeartbeat | None:
     """Take one look: return the heartbeat of a living leader, or None; raises as `PartitionReader` does."""
     deadline = Deadline.after(step.timeout_s)
     watch: LeaderWatch = step.watch
-    reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP, connect_timeout_s=step.timeout_s)
+    reader = PartitionReader(access, Topic.LEADERSHIP, connect_timeout_s=step.timeout_s)
     try:
         low, high = reader.offsets(0)
         reader.seek(0, watch.start(low, high))

@@ -23,6 +23,7 @@ from eventflink.gateways.request_channel import (
     RequestChannel,
 )
 from eventflink.model.backoff import Backoff
+from eventflink.model.cluster_access import ClusterAccess
 
 MAX_PENDING: Final = 4096
 _POLL_S: Final = 0.1
@@ -43,11 +44,11 @@ class PipelinedClient:
     """Sends without waiting. Any thread may send; close it, or use it as a context manager."""
 
     def __init__(
-        self, bootstrap: str, cluster_id: str, *, request_timeout_s: float = 30.0, max_pending: int = MAX_PENDING, seals: Seals = NO_SEALS
+        self, access: ClusterAccess, *, request_timeout_s: float = 30.0, max_pending: int = MAX_PENDING, seals: Seals = NO_SEALS
     ) -> None:
         """Connect and start the thread that reads the answers; raises as `RequestChannel` does."""
         self._request_timeout_s = request_timeout_s
-        self._channel = RequestChannel(bootstrap, cluster_id, seals=seals)
+        self._channel = RequestChannel(access, seals=seals)
         self._pending: dict[str, _Pending] = {}
         self._lock = threading.Lock()
         self._room = threading.BoundedSemaphore(max_pending)

@@ -17,6 +17,7 @@ from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader
+from eventflink.model.cluster_access import ClusterAccess
 
 DEFAULT_MASTER_TIMEOUT_S: Final = 3.0
 """How long one master is waited for before the next is asked."""
@@ -54,8 +55,8 @@ class KnownMaster:
 class _Presences:
     """The newest presence of each master."""
 
-    def __init__(self, cluster_id: str) -> None:
-        self._codec = PayloadCodec("LeadershipEnvelope", seal=seals_of(cluster_id).of(Topic.LEADERSHIP))
+    def __init__(self, access: ClusterAccess) -> None:
+        self._codec = PayloadCodec("LeadershipEnvelope", seal=seals_of(access).of(Topic.LEADERSHIP))
         self.newest: dict[str, KnownMaster] = {}
 
     def see(self, offset: int, value: bytes) -> None:
@@ -71,7 +72,7 @@ class _Presences:
 
 
 def find_masters(
-    bootstrap: str, cluster_id: str, *, timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S, stop: Callable[[], bool] = lambda: False
+    access: ClusterAccess, *, timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S, stop: Callable[[], bool] = lambda: False
 ) -> list[KnownMaster]:
     """Return the masters that were heard of lately, who spoke last first. Some of them may be gone.
 
@@ -80,10 +81,10 @@ def find_masters(
         ClusterNotFound: Kafka holds no such cluster.
 
     """
-    reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP, connect_timeout_s=timeout_s)
+    reader = PartitionReader(access, Topic.LEADERSHIP, connect_timeout_s=timeout_s)
     try:
         low, high = reader.offsets(0)
-        presences = _Presences(cluster_id)
+        presences = _Presences(access)
         if low < high:
             _read(reader, max(low, high - _TAIL_RECORDS), high, time.monotonic() + timeout_s, presences, stop)
         return presences.freshest_first()
@@ -91,14 +92,14 @@ def find_masters(
         reader.close()
 
 
-def listen_for_masters(bootstrap: str, cluster_id: str, *, listen_s: float) -> list[KnownMaster]:
+def listen_for_masters(access: ClusterAccess, *, listen_s: float) -> list[KnownMaster]:
     """Return the masters that said something within the next `listen_s`: those that live; raises as `find_masters` does.
 
     A master speaks twice in a lease.
     """
-    reader = PartitionReader(bootstrap, cluster_id, Topic.LEADERSHIP)
+    reader = PartitionReader(access, Topic.LEADERSHIP)
     try:
-        presences = _Presences(cluster_id)
+        presences = _Presences(access)
         _read(reader, reader.offsets(0)[1], None, time.monotonic() + listen_s, presences)
         return presences.freshest_first()
     finally:

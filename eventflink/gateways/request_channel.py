@@ -25,6 +25,7 @@ from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
 from eventflink.leadership.log_lines import one_line
 from eventflink.log.refusals import explain, is_denied
+from eventflink.model.cluster_access import ClusterAccess
 
 _logger = logging.getLogger(__name__)
 
@@ -98,8 +99,7 @@ class RequestChannel:
 
     def __init__(
         self,
-        bootstrap: str,
-        cluster_id: str,
+        access: ClusterAccess,
         *,
         pipelined: bool = True,
         connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
@@ -117,21 +117,20 @@ class RequestChannel:
             ClusterNotFound: Kafka holds no such cluster.
 
         """
-        self.cluster_id = cluster_id
-        self._bootstrap = bootstrap
+        self._access = access
         self._denials: list[Refused] = []
         """What Kafka did not let in, by those that sent it."""
         self._requests = {
             Topic.SUBMISSIONS: PayloadCodec("SubmissionEnvelope", seal=seals.of(Topic.SUBMISSIONS)),
             Topic.COMMANDS: PayloadCodec("CommandEnvelope", seal=seals.of(Topic.COMMANDS)),
         }
-        self._replies = PayloadCodec("ReplyEnvelope", seal=seals_of(cluster_id).of(Topic.REPLIES))
+        self._replies = PayloadCodec("ReplyEnvelope", seal=seals_of(access).of(Topic.REPLIES))
         deadline = Deadline.after(connect_timeout_s)
-        self._reader = PartitionReader(bootstrap, cluster_id, Topic.REPLIES, connect_timeout_s=connect_timeout_s)
+        self._reader = PartitionReader(access, Topic.REPLIES, connect_timeout_s=connect_timeout_s)
         try:
             self.reply_partition = random.randrange(self._reader.partition_count)  # noqa: S311 - spreads load, hides nothing
             self._reader.seek(self.reply_partition, self._reader.offsets(self.reply_partition, deadline.left_s())[1])
-            self._producer = make_producer(bootstrap, idempotent=pipelined)
+            self._producer = make_producer(access.kafka, idempotent=pipelined)
         except BaseException:
             self._reader.close()
             raise
@@ -148,7 +147,7 @@ class RequestChannel:
         value = self._requests[request.topic].encode(request, sent_at_ms=time.time_ns() // 1_000_000)
         if len(value) > MAX_INBOUND_BYTES:
             raise RequestRefused("RequestTooLarge", f"the request has {len(value)} bytes, and masters take at most {MAX_INBOUND_BYTES}")
-        return EncodedRequest(request.request_id, topic_name(self.cluster_id, request.topic), request.subject.encode(), value)
+        return EncodedRequest(request.request_id, topic_name(self._access.cluster_id, request.topic), request.subject.encode(), value)
 
     def send(self, request: EncodedRequest) -> None:
         """Hand the request to the producer, which sends it at once.
@@ -167,7 +166,7 @@ class RequestChannel:
 
     def _delivered(self, request: EncodedRequest, error: KafkaError | None, _message: Message) -> None:
         if error is not None and is_denied(error):
-            message = explain(error, self._bootstrap, "Write", request.topic)
+            message = explain(error, self._access.kafka, "Write", request.topic)
             self._denials.append(Refused(request.request_id, request.key.decode(), NOT_AUTHORIZED, message, -1))
 
     def tell(self, request: EncodedRequest, timeout_s: float) -> None:
@@ -180,7 +179,7 @@ class RequestChannel:
         outcome: list[str] = []
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
-            outcome.append("" if error is None else explain(error, self._bootstrap, "Write", request.topic))
+            outcome.append("" if error is None else explain(error, self._access.kafka, "Write", request.topic))
 
         deadline = time.monotonic() + timeout_s
         try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.gateways.rest_process import TIMEOUT_S, RestProcess, RestSilent, ask_rest, rest_process_of
 from eventflink.gateways.steps import AskRest, FoldLog, Parameters, Steps, random_fraction
+from eventflink.model.cluster_access import ClusterAccess
 
 if TYPE_CHECKING:
     from eventflink.blob.job_archives import JobArchives
@@ -51,7 +52,7 @@ def sources_of(configuration: "Configuration", bootstrap: Callable[[], str], clu
 class StateReads:
     """The reads of one connection; with a clock in seconds, which a test may hold in its hand."""
 
-    cluster_id: str
+    access: ClusterAccess
     request_timeout_s: float
     sources: Sources = NO_SOURCES
     clock: Callable[[], float] = time.monotonic

@@ -12,6 +12,7 @@ from eventflink.gateways.errors import FileNotAvailable
 from eventflink.gateways.gateway import DEFAULT_UPLOAD_TIMEOUT_S, CommandOptions, Gateway, header, method
 from eventflink.gateways.steps import Steps
 from eventflink.model.attempts import AttemptId
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.statuses import TaskFile
 
 
@@ -58,6 +59,8 @@ class TaskExecutorMethods(Gateway):
 class TaskExecutorGateway(TaskExecutorMethods, BlockingGateway):
     """Blocking requests about one TaskExecutor."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, **options: Unpack[BlockingOptions]) -> None:
-        super().__init__(bootstrap, cluster_id, **options)
+    def __init__(
+        self, cluster: ClusterAccess | str, cluster_id: str = "", task_manager_id: str = "", **options: Unpack[BlockingOptions]
+    ) -> None:
+        super().__init__(cluster, cluster_id, **options)
         self.task_manager_id = task_manager_id

@@ -28,7 +28,7 @@ from eventflink.local.broker_properties import LOOPBACK, render_server_propertie
 from eventflink.local.class_data import ClassData
 from eventflink.local.jars import KAFKA_BROKER, JarsUnavailable, Progress, ensure_jars, ignore_progress
 from eventflink.local.java import find_java
-from eventflink.model.kafka_settings import client_settings
+from eventflink.model.kafka_settings import KafkaAccess, client_settings
 from eventflink.processes import die_with_parent
 from eventflink.processes.file_lock import locked
 
@@ -291,7 +291,7 @@ class EmbeddedBroker:
         while not _accepts_connections(self._port):
             self._check_it_may_yet_answer(deadline)
             time.sleep(_POLL_S)
-        client = AdminClient(client_settings(f"{LOOPBACK}:{self._port}", {"log_level": 0}))
+        client = AdminClient(client_settings(KafkaAccess(f"{LOOPBACK}:{self._port}"), {"log_level": 0}))
         while True:
             with contextlib.suppress(KafkaException):
                 if client.list_topics(timeout=1.0).brokers and self.is_running:

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 
 from eventflink.log.access_rights import ResourceKind, Right
 from eventflink.log.refusals import explain, find_refusal, is_denied
-from eventflink.model.kafka_settings import client_settings
+from eventflink.model.kafka_settings import KafkaAccess, client_settings
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.05
@@ -76,12 +76,12 @@ class Watermarks:
 class AdminConnection:
     """An AdminClient, kept for as long as its calls go on (one that is collected cancels them)."""
 
-    def __init__(self, bootstrap_servers: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+    def __init__(self, kafka: KafkaAccess, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         """Connect lazily: an address that nobody answers shows with the first call."""
-        self._bootstrap_servers = bootstrap_servers
+        self._kafka = kafka
         self.timeout_s = timeout_s
         # Its own log would repeat on stderr, once a second, what the error says.
-        self._client = AdminClient(client_settings(bootstrap_servers, {"log_level": 0, "socket.connection.setup.timeout.ms": 5000}))
+        self._client = AdminClient(client_settings(kafka, {"log_level": 0, "socket.connection.setup.timeout.ms": 5000}))
 
     def _meet_brokers(self, what: str) -> list[int]:
         """Return the brokers' numbers; from then on there is a connection to one of them.
@@ -135,7 +135,7 @@ class AdminConnection:
                     return topics
             elif time.monotonic() > deadline:
                 raise AdministrationError(
-                    f"{self._bootstrap_servers}: after {self.timeout_s:.0f} s not visible or without a leader: {', '.join(missing)}"
+                    f"{self._kafka.bootstrap}: after {self.timeout_s:.0f} s not visible or without a leader: {', '.join(missing)}"
                 )
             time.sleep(_POLL_S)
 
@@ -272,21 +272,21 @@ class AdminConnection:
         except KafkaException as error:
             raise self._explain(what, error, operation, topic) from error
         except FutureTimeoutError as error:
-            refusal = find_refusal(self._bootstrap_servers)
+            refusal = find_refusal(self._kafka)
             raise KafkaUnreachable(
-                refusal or f"{self._bootstrap_servers}: {what}: no Kafka broker answered within {self.timeout_s:.0f} s"
+                refusal or f"{self._kafka.bootstrap}: {what}: no Kafka broker answered within {self.timeout_s:.0f} s"
             ) from error
 
     def _explain(self, what: str, error: KafkaException, operation: str, topic: str = "") -> AdministrationError:
         cause = error.args[0]
         if cause.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):  # noqa: SLF001 - public names of librdkafka's codes
             return KafkaUnreachable(
-                find_refusal(self._bootstrap_servers)
-                or f"{self._bootstrap_servers}: {what}: no Kafka broker answered within {self.timeout_s:.0f} s ({cause.str()})"
+                find_refusal(self._kafka)
+                or f"{self._kafka.bootstrap}: {what}: no Kafka broker answered within {self.timeout_s:.0f} s ({cause.str()})"
             )
         if is_denied(cause):
-            return AccessRefused(explain(cause, self._bootstrap_servers, operation, topic))
-        return AdministrationError(f"{self._bootstrap_servers}: {what}: {cause.str()} ({cause.name()})")
+            return AccessRefused(explain(cause, self._kafka, operation, topic))
+        return AdministrationError(f"{self._kafka.bootstrap}: {what}: {cause.str()} ({cause.name()})")
 
 
 def _constant(name: str) -> str:

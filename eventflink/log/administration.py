@@ -30,6 +30,8 @@ from eventflink.log.topic_checks import (
     find_fault,
     wanted_configuration,
 )
+from eventflink.model.cluster_access import ClusterAccess
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.pipelined_edges import edge_topic
 
 __all__ = [
@@ -104,8 +106,7 @@ def _names(cluster_id: str) -> dict[Topic, str]:
 
 
 def ensure_topics(
-    bootstrap: str,
-    cluster_id: str,
+    access: ClusterAccess,
     replication_factor: int = 1,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     *,
@@ -123,18 +124,18 @@ def ensure_topics(
         AdministrationError: a topic could not be created, or had no leader within `timeout_s`.
 
     """
-    connection = AdminConnection(bootstrap, timeout_s)
-    names = _names(cluster_id)
+    connection = AdminConnection(access.kafka, timeout_s)
+    names = _names(access.cluster_id)
     existing = _find_topics_with_log(connection, names)
     missing = [topic for topic, name in names.items() if name not in existing]
     if missing:
-        _check_brokers_suffice(connection, bootstrap, replication_factor)
+        _check_brokers_suffice(connection, access.kafka, replication_factor)
         partitions = {topic: deployment_partitions if topic is Topic.DEPLOYMENTS else SPECIFICATIONS[topic].partitions for topic in missing}
         connection.create_topics(
             NewTopic(names[topic], partitions[topic], replication_factor, config=wanted_configuration(topic, replication_factor))
             for topic in missing
         )
-        _LOGGER.info("TopicsCreated cluster=%s topics=%s replication_factor=%s", cluster_id, ",".join(missing), replication_factor)
+        _LOGGER.info("TopicsCreated cluster=%s topics=%s replication_factor=%s", access.cluster_id, ",".join(missing), replication_factor)
     found = connection.wait_for_topics(names.values())
     configurations = connection.read_configurations(names.values())
     for topic, name in names.items():
@@ -183,7 +184,7 @@ def _find_used(connection: AdminConnection, names: dict[Topic, str], existing: d
     return list(dict.fromkeys(topic for topic, partition in partitions if offsets[partition].high))
 
 
-def check_was_never_written(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+def check_was_never_written(access: ClusterAccess, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
     """Check, of a log that has no record, that it never had one (P5a): what leaders write elsewhere follows from records of it.
 
     Raises:
@@ -191,71 +192,71 @@ def check_was_never_written(bootstrap: str, cluster_id: str, timeout_s: float = 
         AdministrationError: no broker answered.
 
     """
-    connection = AdminConnection(bootstrap, timeout_s)
+    connection = AdminConnection(access.kafka, timeout_s)
     existing = connection.find_topics()
-    names = {topic: name for topic, name in _names(cluster_id).items() if topic in WRITTEN_BY_LEADERS and name in existing}
+    names = {topic: name for topic, name in _names(access.cluster_id).items() if topic in WRITTEN_BY_LEADERS and name in existing}
     if used := _find_used(connection, names, existing):
         raise LogTruncated(Topic.LOG, f"it is empty, and leaders have written to {', '.join(used)}")
 
 
-def _check_brokers_suffice(connection: AdminConnection, bootstrap: str, replication_factor: int) -> None:
+def _check_brokers_suffice(connection: AdminConnection, kafka: KafkaAccess, replication_factor: int) -> None:
     brokers = connection.count_brokers()
     if replication_factor > brokers:
         raise AdministrationError(
-            f"{bootstrap}: topics.replication-factor is {replication_factor}, but the Kafka cluster has {brokers} broker(s) now"
+            f"{kafka.bootstrap}: topics.replication-factor is {replication_factor}, but the Kafka cluster has {brokers} broker(s) now"
         )
 
 
-def count_deployment_partitions(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
+def count_deployment_partitions(access: ClusterAccess, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
     """Return among how many partitions of `deployments` the TaskManagers are divided: as many as the topic has.
 
     Raises:
         AdministrationError: the topic does not exist, or no broker answered.
 
     """
-    name = topic_name(cluster_id, Topic.DEPLOYMENTS)
-    found = AdminConnection(bootstrap, timeout_s).find_topics().get(name)
+    name = topic_name(access.cluster_id, Topic.DEPLOYMENTS)
+    found = AdminConnection(access.kafka, timeout_s).find_topics().get(name)
     if found is None:
-        raise AdministrationError(f"topic not found: '{name}' at {bootstrap}")
+        raise AdministrationError(f"topic not found: '{name}' at {access.bootstrap}")
     return found.partitions
 
 
-def remove_edges(bootstrap: str, cluster_id: str, job_id: str, edges: Iterable[str]) -> None:
+def remove_edges(access: ClusterAccess, job_id: str, edges: Iterable[str]) -> None:
     """Remove the topics of a job's pipelined edges.
 
     Raises:
         AdministrationError: a topic could not be removed, or no broker answered.
 
     """
-    topics = [edge_topic(cluster_id, job_id, edge) for edge in edges]
-    AdminConnection(bootstrap).delete_topics(topics)
+    topics = [edge_topic(access.cluster_id, job_id, edge) for edge in edges]
+    AdminConnection(access.kafka).delete_topics(topics)
     _LOGGER.info("EdgesRemoved job=%s topics=%s", job_id, ",".join(topics))
 
 
-def topic_ids(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[Topic, str]:
+def topic_ids(access: ClusterAccess, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[Topic, str]:
     """Return the id that Kafka gave each topic when it was created; empty where the broker has no such ids.
 
     Raises:
         AdministrationError: a topic does not exist, or no broker answered.
 
     """
-    names = _names(cluster_id)
-    ids = AdminConnection(bootstrap, timeout_s).read_topic_ids(names.values())
+    names = _names(access.cluster_id)
+    ids = AdminConnection(access.kafka, timeout_s).read_topic_ids(names.values())
     return {topic: ids[name] for topic, name in names.items()}
 
 
-def log_topic_id(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
+def log_topic_id(access: ClusterAccess, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
     """Return the id of the log's topic; empty where the broker has no such ids.
 
     Raises:
         AdministrationError: there is no log, or no broker answered.
 
     """
-    name = topic_name(cluster_id, Topic.LOG)
-    return AdminConnection(bootstrap, timeout_s).read_topic_ids([name])[name]
+    name = topic_name(access.cluster_id, Topic.LOG)
+    return AdminConnection(access.kafka, timeout_s).read_topic_ids([name])[name]
 
 
-def trim_log(bootstrap: str, cluster_id: str, first_kept_offset: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
+def trim_log(access: ClusterAccess, first_kept_offset: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
     """Delete the records of the log before an offset, for ever, and return where the log begins now.
 
     Who calls this has made sure that a confirmed snapshot holds what they led to (P18).
@@ -264,34 +265,34 @@ def trim_log(bootstrap: str, cluster_id: str, first_kept_offset: int, timeout_s:
         AdministrationError: the offset is beyond the end, the broker refuses, or none answered.
 
     """
-    name = topic_name(cluster_id, Topic.LOG)
-    first_offset = AdminConnection(bootstrap, timeout_s).delete_records(name, 0, first_kept_offset)
-    _LOGGER.info("LogTrimmed cluster=%s first_offset=%d", cluster_id, first_offset)
+    name = topic_name(access.cluster_id, Topic.LOG)
+    first_offset = AdminConnection(access.kafka, timeout_s).delete_records(name, 0, first_kept_offset)
+    _LOGGER.info("LogTrimmed cluster=%s first_offset=%d", access.cluster_id, first_offset)
     return first_offset
 
 
-def delete_topics(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+def delete_topics(access: ClusterAccess, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
     """Delete all topics of a cluster, and with them everything it knows. For clusters that were only tried out.
 
     Raises:
         AdministrationError: the broker refuses, or none answered.
 
     """
-    connection = AdminConnection(bootstrap, timeout_s)
+    connection = AdminConnection(access.kafka, timeout_s)
     existing = connection.find_topics()
-    connection.delete_topics(name for name in _names(cluster_id).values() if name in existing)
+    connection.delete_topics(name for name in _names(access.cluster_id).values() if name in existing)
 
 
-def describe_topics(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[TopicRow]:
+def describe_topics(access: ClusterAccess, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[TopicRow]:
     """Return a row for each topic of the cluster that exists, in the order in which they are specified.
 
     Raises:
         AdministrationError: no broker answered.
 
     """
-    connection = AdminConnection(bootstrap, timeout_s)
+    connection = AdminConnection(access.kafka, timeout_s)
     existing = connection.find_topics()
-    names = {topic: name for topic, name in _names(cluster_id).items() if name in existing}
+    names = {topic: name for topic, name in _names(access.cluster_id).items() if name in existing}
     configurations = connection.read_configurations(names.values())
     offsets = connection.read_watermarks((name, partition) for name in names.values() for partition in range(existing[name].partitions))
     return [
@@ -310,7 +311,7 @@ def describe_topics(bootstrap: str, cluster_id: str, timeout_s: float = DEFAULT_
     ]
 
 
-def check_durability(bootstrap: str, cluster_id: str, replication_factor: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
+def check_durability(access: ClusterAccess, replication_factor: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
     """Check that no accepted decision can be lost (P5), and return warnings for people; the topics must exist.
 
     Below a replication factor of three the cluster is single-node: that is a warning and nothing else is asked.
@@ -321,10 +322,10 @@ def check_durability(bootstrap: str, cluster_id: str, replication_factor: int, t
         AdministrationError: a topic does not exist, or no broker answered.
 
     """
-    connection = AdminConnection(bootstrap, timeout_s)
+    connection = AdminConnection(access.kafka, timeout_s)
     if replication_factor < DURABLE_REPLICATION_FACTOR:
         return [_warn_of_single_node(replication_factor, connection.count_brokers())]
-    names = {topic: topic_name(cluster_id, topic) for topic in DURABLE_TOPICS}
+    names = {topic: topic_name(access.cluster_id, topic) for topic in DURABLE_TOPICS}
     found = connection.wait_for_topics(names.values())
     configurations = connection.read_configurations(names.values())
     faults = [
@@ -335,7 +336,7 @@ def check_durability(bootstrap: str, cluster_id: str, replication_factor: int, t
     return []
 
 
-def check_transaction_bound(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
+def check_transaction_bound(kafka: KafkaAccess, timeout_s: float = DEFAULT_TIMEOUT_S) -> list[str]:
     """Return a warning for each broker that lets a client's transaction hold readers up for longer than ours does.
 
     Raises:
@@ -346,7 +347,7 @@ def check_transaction_bound(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S
     return [
         f"broker {broker}: {key} is {value}; a client's hanging transaction holds its topic up for so long. Set it to {wanted} or less"
         for wanted in [TRANSACTION_MAX_TIMEOUT_MS]
-        for broker, value in AdminConnection(bootstrap, timeout_s).read_broker_value(key).items()
+        for broker, value in AdminConnection(kafka, timeout_s).read_broker_value(key).items()
         if value is not None and int(value) > wanted
     ]
 

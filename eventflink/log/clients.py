@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer
 
-from eventflink.model.kafka_settings import client_settings
+from eventflink.model.kafka_settings import KafkaAccess, client_settings
 
 _quiet: Final = logging.getLogger(f"{__name__}.librdkafka")
 _quiet.setLevel(logging.CRITICAL)
@@ -23,7 +23,7 @@ _COMMON: Final = {"socket.nagle.disable": True, "reconnect.backoff.max.ms": 1_00
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-def consumer_settings(bootstrap: str, own: Mapping[str, Any] = _NOTHING, *, isolation: str = "read_uncommitted") -> dict[str, Any]:
+def consumer_settings(kafka: KafkaAccess, own: Mapping[str, Any] = _NOTHING, *, isolation: str = "read_uncommitted") -> dict[str, Any]:
     """Return the settings of a consumer that reads assigned partitions, from where it is told, for itself alone.
 
     What others write in transactions is read as it comes, unless `isolation` says otherwise: who reads what masters and TaskExecutors say
@@ -43,20 +43,20 @@ def consumer_settings(bootstrap: str, own: Mapping[str, Any] = _NOTHING, *, isol
         "fetch.message.max.bytes": 4 * 1024 * 1024,
         "check.crcs": True,
     }
-    return client_settings(bootstrap, {**_COMMON, **common, **own})
+    return client_settings(kafka, {**_COMMON, **common, **own})
 
 
-def new_consumer(bootstrap: str, own: Mapping[str, Any] = _NOTHING, *, isolation: str = "read_uncommitted") -> Consumer:
+def new_consumer(kafka: KafkaAccess, own: Mapping[str, Any] = _NOTHING, *, isolation: str = "read_uncommitted") -> Consumer:
     """Return a consumer with `consumer_settings`.
 
     Raises:
         KafkaException: librdkafka takes no such settings.
 
     """
-    return Consumer(consumer_settings(bootstrap, own, isolation=isolation))
+    return Consumer(consumer_settings(kafka, own, isolation=isolation))
 
 
-def producer_settings(bootstrap: str, message_timeout_ms: int, own: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
+def producer_settings(kafka: KafkaAccess, message_timeout_ms: int, own: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
     """Return the settings of a producer that sends at once, and is idempotent unless its `own` settings say otherwise.
 
     An idempotent one keeps the order of records that are in flight together, and sends its first record up to half a second late:
@@ -71,14 +71,14 @@ def producer_settings(bootstrap: str, message_timeout_ms: int, own: Mapping[str,
         "message.max.bytes": 4 * 1024 * 1024,
         "compression.type": "none",
     }
-    return client_settings(bootstrap, {**_COMMON, **common, **own})
+    return client_settings(kafka, {**_COMMON, **common, **own})
 
 
-def new_producer(bootstrap: str, message_timeout_ms: int, own: Mapping[str, Any] = _NOTHING) -> Producer:
+def new_producer(kafka: KafkaAccess, message_timeout_ms: int, own: Mapping[str, Any] = _NOTHING) -> Producer:
     """Return a producer with `producer_settings`.
 
     Raises:
         KafkaException: librdkafka takes no such settings.
 
     """
-    return Producer(producer_settings(bootstrap, message_timeout_ms, own))
+    return Producer(producer_settings(kafka, message_timeout_ms, own))

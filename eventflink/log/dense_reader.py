@@ -11,6 +11,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, KafkaException,
 
 from eventflink.leadership.offset_gaps import OffsetGaps, Stretch
 from eventflink.log.clients import new_consumer
+from eventflink.model.kafka_settings import KafkaAccess
 
 TIMEOUT_S: Final = 5.0
 """For an answer of Kafka."""
@@ -22,12 +23,12 @@ MAX_ANSWERED: Final = 10_000
 class DenseReader:
     """Makes dense what one consumer of a partition is given."""
 
-    def __init__(self, bootstrap: str, partition: TopicPartition, next_offset: int) -> None:
+    def __init__(self, kafka: KafkaAccess, partition: TopicPartition, next_offset: int) -> None:
         """Begin before `next_offset`."""
         self._topic, self._number = partition.topic, partition.partition
         self._last: Message | None = None
         """The last record that was given: an empty one, whose time is not known, has its timestamp."""
-        self.gaps = OffsetGaps(next_offset, lambda offset: ask_kafka(bootstrap, TopicPartition(self._topic, self._number, offset)))
+        self.gaps = OffsetGaps(next_offset, lambda offset: ask_kafka(kafka, TopicPartition(self._topic, self._number, offset)))
 
     def fill(self, messages: Iterable[Message], position: int) -> list[Message]:
         """Return the records with empty ones in the gaps before, between and, up to the consumer's `position`, behind them.
@@ -52,14 +53,14 @@ class DenseReader:
         return Message(topic=self._topic, partition=self._number, offset=offset, timestamp=timestamp)
 
 
-def ask_kafka(bootstrap: str, partition: TopicPartition) -> Stretch:
+def ask_kafka(kafka: KafkaAccess, partition: TopicPartition) -> Stretch:
     """Ask, by a consumer of its own, what there is from the partition's offset on.
 
     Raises:
         KafkaException: Kafka does not say within `TIMEOUT_S`.
 
     """
-    consumer = new_consumer(bootstrap, {"enable.partition.eof": True, "fetch.wait.max.ms": 10})
+    consumer = new_consumer(kafka, {"enable.partition.eof": True, "fetch.wait.max.ms": 10})
     try:
         consumer.assign([partition])
         deadline = time.monotonic() + TIMEOUT_S

@@ -8,6 +8,7 @@ from typing import Final
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.pulled_partition import PulledPartition
 from eventflink.log.replay import ReplayStalled, read_to
+from eventflink.model.cluster_access import ClusterAccess
 
 TIMEOUT_S: Final = 10.0
 
@@ -22,7 +23,7 @@ class RecordRead:
     value: bytes | None
 
 
-def newest_records(bootstrap: str, cluster_id: str, topic: Topic, count: int, timeout_s: float = TIMEOUT_S) -> tuple[list[RecordRead], int]:
+def newest_records(access: ClusterAccess, topic: Topic, count: int, timeout_s: float = TIMEOUT_S) -> tuple[list[RecordRead], int]:
     """Return the newest `count` records of a topic's first partition, the newest first, and how many offsets it keeps in all.
 
     Raises:
@@ -30,7 +31,7 @@ def newest_records(bootstrap: str, cluster_id: str, topic: Topic, count: int, ti
 
     """
     deadline = time.monotonic() + timeout_s
-    with PulledPartition(bootstrap, topic_name(cluster_id, topic)) as reader:
+    with PulledPartition(access.kafka, topic_name(access.cluster_id, topic)) as reader:
         low, high = reader.bounds(timeout_s)
         reader.seek(max(low, high - count))
         found: list[RecordRead] = []

@@ -14,6 +14,7 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.ports import AppendFailed
 from eventflink.log.clients import new_producer
 from eventflink.log.refusals import explain
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.processes.trace import stamp
 
 _logger = logging.getLogger(__name__)
@@ -30,13 +31,13 @@ class NotDelivered(Exception):
 class LogAppender:
     """Appends decisions to the log, in order, without waiting."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, lease_timeout_ms: int) -> None:
+    def __init__(self, access: ClusterAccess, lease_timeout_ms: int) -> None:
         """Open a producer whose records live no longer than the lease."""
-        self._bootstrap = bootstrap
-        self._topic = topic_name(cluster_id, Topic.LOG)
-        self._key = cluster_id.encode()
+        self._access = access
+        self._topic = topic_name(access.cluster_id, Topic.LOG)
+        self._key = access.cluster_id.encode()
         self._failure: str | None = None
-        self._producer = new_producer(bootstrap, lease_timeout_ms, {"request.timeout.ms": lease_timeout_ms})
+        self._producer = new_producer(access.kafka, lease_timeout_ms, {"request.timeout.ms": lease_timeout_ms})
 
     def connect(self, timeout_s: float = 5.0) -> None:
         """Learn where the log is, so that the first record need not wait for that.
@@ -79,7 +80,7 @@ class LogAppender:
         if error is None:
             stamp("delivered", Topic.LOG, offset=message.offset() or 0)
         elif self._failure is None:
-            self._failure = explain(error, self._bootstrap, "Write", self._topic)
+            self._failure = explain(error, self._access.kafka, "Write", self._topic)
 
     def close(self, timeout_s: float) -> None:
         """Wait for what is queued, at most `timeout_s`, and drop the rest."""
@@ -92,9 +93,9 @@ class LogAppender:
 class EffectProducer:
     """Produces replies, deployments, heartbeats and dead letters: at least once, for each receiver in order."""
 
-    def __init__(self, bootstrap: str, cluster_id: str) -> None:
-        self._bootstrap, self._cluster_id = bootstrap, cluster_id
-        self._producer = new_producer(bootstrap, _EFFECT_TIMEOUT_MS)
+    def __init__(self, access: ClusterAccess) -> None:
+        self._access = access
+        self._producer = new_producer(access.kafka, _EFFECT_TIMEOUT_MS)
         self.failed_count = 0
 
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
@@ -103,7 +104,7 @@ class EffectProducer:
         A record that finds the queue full, or that is too large to be sent at all, counts as one that was not delivered: it must not end
         the leadership, since the next leader would have to send the same.
         """
-        name = topic_name(self._cluster_id, topic)
+        name = topic_name(self._access.cluster_id, topic)
         try:
             self._producer.produce(name, key=key.encode(), value=value, partition=partition, on_delivery=self._delivered)
         except (BufferError, KafkaException) as error:
@@ -113,7 +114,7 @@ class EffectProducer:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
             topic = str(message.topic())
-            self._note_failure(topic, explain(error, self._bootstrap, "Write", topic))
+            self._note_failure(topic, explain(error, self._access.kafka, "Write", topic))
 
     def _note_failure(self, name: str, error: str) -> None:
         """Count it. Nothing is lost: what the state still misses is sent again, and a client repeats its request."""
@@ -136,11 +137,11 @@ class EffectProducer:
 class PatientProducer:
     """Writes records of one topic's first partition; use it as a context manager, which drops what was not flushed."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, topic: Topic, *, linger_ms: int = 0, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, access: ClusterAccess, topic: Topic, *, linger_ms: int = 0, patience_s: float = PATIENCE_S) -> None:
         """Open the producer; records wait up to `linger_ms` for company, and up to `patience_s` for Kafka."""
-        self._bootstrap, self._topic = bootstrap, topic_name(cluster_id, topic)
+        self._access, self._topic = access, topic_name(access.cluster_id, topic)
         self._patience_s = patience_s
-        self._producer = new_producer(bootstrap, int(patience_s * 1000), {"linger.ms": linger_ms})
+        self._producer = new_producer(access.kafka, int(patience_s * 1000), {"linger.ms": linger_ms})
         self._failure = ""
 
     def produce(self, key: str, value: bytes | None) -> None:
@@ -177,7 +178,7 @@ class PatientProducer:
 
     def _delivered(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
-            self._failure = self._failure or explain(error, self._bootstrap, "Write", self._topic)
+            self._failure = self._failure or explain(error, self._access.kafka, "Write", self._topic)
 
     def close(self) -> None:
         """Drop what is queued, and every connection."""

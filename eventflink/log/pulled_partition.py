@@ -13,6 +13,7 @@ from confluent_kafka.admin import TopicMetadata
 
 from eventflink.log.clients import new_consumer
 from eventflink.log.dense_reader import DenseReader
+from eventflink.model.kafka_settings import KafkaAccess
 
 BATCH: Final = 10_000
 """Records of one reading at most."""
@@ -32,7 +33,7 @@ class PulledPartition:
 
     def __init__(
         self,
-        bootstrap: str,
+        kafka: KafkaAccess,
         topic: str,
         *,
         isolation: str = "read_uncommitted",
@@ -43,7 +44,7 @@ class PulledPartition:
         """Make the consumer, which connects when it is first asked for something.
 
         Args:
-            bootstrap: the Kafka cluster.
+            kafka: the Kafka cluster.
             topic: the name of the topic.
             isolation: "read_committed", where open and aborted transactions are not to be read.
             is_dense: whether an empty record stands for each offset that has none, as in the log (P3b).
@@ -60,11 +61,11 @@ class PulledPartition:
         self.reached: int | None = None
         """The end at which the last reading found nothing more; None: records came since then."""
         self.is_dense = is_dense
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._passes = passes
         self._place = TopicPartition(topic, 0)
         self._dense: DenseReader | None = None
-        self._consumer: Consumer = new_consumer(bootstrap, {**own_settings, "enable.partition.eof": True}, isolation=isolation)
+        self._consumer: Consumer = new_consumer(kafka, {**own_settings, "enable.partition.eof": True}, isolation=isolation)
 
     def metadata(self, timeout_s: float) -> TopicMetadata:
         """Return what Kafka says of the topic.
@@ -105,7 +106,7 @@ class PulledPartition:
         self._place = TopicPartition(self.topic, partition, offset)
         self._consumer.assign([self._place])
         self.position, self.reached = max(0, offset), None
-        self._dense = DenseReader(self._bootstrap, self._place, self.position) if self.is_dense else None
+        self._dense = DenseReader(self._kafka, self._place, self.position) if self.is_dense else None
 
     def read(self, timeout_s: float, most: int = BATCH, *, waits_for_all: bool = False) -> list[Message]:
         """Return the records that are there, at most so many; wait up to `timeout_s` for the first, or for all.

@@ -7,14 +7,13 @@ asks `find_refusal`. The rule: nothing here is needed as long as Kafka answers.
 import logging
 import shlex
 import time
-from collections.abc import Mapping
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from eventflink.log.access_rights import Grantee, find_grant
-from eventflink.model.kafka_settings import KafkaRole, client_settings, own_role, principal_of, settings_of
+from eventflink.model.kafka_settings import KafkaAccess, KafkaRole, client_settings, principal_of
 from eventflink.model.references import SecretMissing
 
 _PROBE_TIMEOUT_S: Final = 3.0
@@ -36,10 +35,10 @@ _UNANSWERED: Final = "in state APIVERSION_QUERY"
 """What librdkafka logs when somebody listens and closes before a word of Kafka's protocol."""
 
 
-def find_fault(bootstrap: str) -> str:
+def find_fault(kafka: KafkaAccess) -> str:
     """Return why no client can be made with the settings for this Kafka, which is not asked; empty: one can."""
     try:
-        AdminClient(client_settings(bootstrap, {"log_level": 0}))
+        AdminClient(client_settings(kafka, {"log_level": 0}))
     except SecretMissing as error:
         return str(error)
     except KafkaException as error:
@@ -54,10 +53,9 @@ def is_denied(error: KafkaError) -> bool:
 
 def explain(
     error: KafkaError,
-    bootstrap: str,
+    kafka: KafkaAccess,
     operation: str,
     topic: str = "",
-    settings: Mapping[str, str] | None = None,
     *,
     group: str = "",
     transactional_id: str = "",
@@ -66,10 +64,9 @@ def explain(
 
     Args:
         error: of a client, a record, or its delivery.
-        bootstrap: the Kafka that said it.
+        kafka: the Kafka that said it.
         operation: what was to be done, as Kafka names it: `Read`, `Write`, `Describe`.
         topic: its full name; empty: the cluster itself.
-        settings: those of the client, where this process does not have them for that Kafka.
         group: that of the client, where it is not one of those that each role has.
         transactional_id: that of the client.
 
@@ -77,9 +74,9 @@ def explain(
     if not is_denied(error):
         text: str = error.str()
         return text
-    principal = principal_of(settings_of(bootstrap) if settings is None else settings)
+    principal = principal_of(kafka.settings)
     who, grantee = principal or "the user of these settings", principal or "User:NAME"
-    grant = find_grant(topic, operation, _ROLES.get(own_role(), Grantee.CLIENT))
+    grant = find_grant(topic, operation, _ROLES.get(kafka.role, Grantee.CLIENT))
     match error.code():
         case KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
             grant, operation, what = None, "Write", _name("transactional id", transactional_id, topic)
@@ -94,23 +91,23 @@ def explain(
             what, option = (f"topic '{topic}'", f"--topic {topic}") if topic else ("the Kafka cluster", "--cluster")
     if grant is not None:
         cluster_id, role = grant
-        command = f"eventflink --bootstrap {bootstrap} --cluster-id {cluster_id} topics --acls --apply --principal {role}={grantee}"
+        command = f"eventflink --bootstrap {kafka.bootstrap} --cluster-id {cluster_id} topics --acls --apply --principal {role}={grantee}"
     else:
-        command = f"kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal {grantee} --operation {operation} {option}"
-    return f"{who} may not {operation} {what} at {bootstrap}; what grants it is: {command}"
+        command = f"kafka-acls.sh --bootstrap-server {kafka.bootstrap} --add --allow-principal {grantee} --operation {operation} {option}"
+    return f"{who} may not {operation} {what} at {kafka.bootstrap}; what grants it is: {command}"
 
 
 def _name(kind: str, name: str, topic: str) -> str:
     return f"{kind} '{name}'" if name else f"a {kind} for topic '{topic}'"
 
 
-def find_refusal(bootstrap: str) -> str:
+def find_refusal(kafka: KafkaAccess) -> str:
     """Return why Kafka takes no connection of ours, in up to three seconds; empty: it takes them, or nobody is there."""
     errors: list[KafkaError] = []
     log, heard = logging.Logger("kafka-probe"), _Heard()  # noqa: LOG001 - of this call alone
     log.addHandler(heard)
-    client = AdminClient(client_settings(bootstrap, {"error_cb": errors.append}), logger=log)
-    deadline = time.monotonic() + (_PROBE_TIMEOUT_S if settings_of(bootstrap) else _PLAIN_PROBE_TIMEOUT_S)
+    client = AdminClient(client_settings(kafka, {"error_cb": errors.append}), logger=log)
+    deadline = time.monotonic() + (_PROBE_TIMEOUT_S if kafka.settings else _PLAIN_PROBE_TIMEOUT_S)
     said = ""
     while not said and time.monotonic() < deadline and not any(error.code() == _ALL_DOWN for error in errors):
         try:
@@ -119,10 +116,12 @@ def find_refusal(bootstrap: str) -> str:
             client.poll(0)
         else:
             return ""
-        said = next(filter(None, (_explain_connection(error, bootstrap) for error in errors)), "")
+        said = next(filter(None, (_explain_connection(error, kafka) for error in errors)), "")
     if not said and any(_UNANSWERED in line for line in heard.lines):
-        protocol = settings_of(bootstrap).get("security.protocol", "plaintext").upper()
-        said = f"Kafka at {bootstrap} ends the connection unheard: its listener speaks another kafka.security.protocol than {protocol}"
+        protocol = kafka.settings.get("security.protocol", "plaintext").upper()
+        said = (
+            f"Kafka at {kafka.bootstrap} ends the connection unheard: its listener speaks another kafka.security.protocol than {protocol}"
+        )
     return said
 
 
@@ -138,10 +137,10 @@ class _Heard(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-def _explain_connection(error: KafkaError, bootstrap: str) -> str:
+def _explain_connection(error: KafkaError, kafka: KafkaAccess) -> str:
     if error.code() in _AUTHENTICATION:
-        who = principal_of(settings_of(bootstrap)) or "the user of these settings"
-        return f"Kafka at {bootstrap} does not accept {who}: {error.str()}"
+        who = principal_of(kafka.settings) or "the user of these settings"
+        return f"Kafka at {kafka.bootstrap} does not accept {who}: {error.str()}"
     if error.code() in _UNSOUND and "ssl" in error.str().lower():
-        return f"Kafka at {bootstrap} takes no connection by kafka.security.protocol and what belongs to it: {error.str()}"
+        return f"Kafka at {kafka.bootstrap} takes no connection by kafka.security.protocol and what belongs to it: {error.str()}"
     return ""

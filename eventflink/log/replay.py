@@ -21,7 +21,7 @@ from eventflink.leadership.known_log import KnownLog
 from eventflink.log.pulled_partition import BATCH, PulledPartition
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
-from eventflink.model.cluster_secret import sealed_from_offset
+from eventflink.model.cluster_access import ClusterAccess
 
 _logger = logging.getLogger(__name__)
 
@@ -36,33 +36,33 @@ class ReplayStalled(Exception):
     """Kafka gave no more records before the end of the log was reached."""
 
 
-def new_fold(settings: MasterSettings | None = None, cluster_id: str = "") -> Fold:
+def new_fold(access: ClusterAccess, settings: MasterSettings | None = None) -> Fold:
     """Return the state before the first record."""
-    return Fold(Master(settings or MasterSettings()), log_codec(cluster_id))
+    return Fold(Master(settings or MasterSettings()), log_codec(access))
 
 
-def log_codec(cluster_id: str) -> DecisionCodec:
+def log_codec(access: ClusterAccess) -> DecisionCodec:
     """Return what reads the log of a cluster: where this process has the cluster's secret, no record counts without its seal (P3a)."""
-    return DecisionCodec(seal=seals_of(cluster_id).of(Topic.LOG), sealed_from_offset=sealed_from_offset(cluster_id))
+    return DecisionCodec(seal=seals_of(access).of(Topic.LOG), sealed_from_offset=access.sealed_from_offset)
 
 
-def log_bounds(bootstrap: str, cluster_id: str, timeout_s: float = 10.0) -> tuple[int, int]:
+def log_bounds(access: ClusterAccess, timeout_s: float = 10.0) -> tuple[int, int]:
     """Return the first offset of the log and the offset after its last record.
 
     Raises:
         KafkaException: the broker cannot be reached, or the cluster has no log.
 
     """
-    with PulledPartition(bootstrap, topic_name(cluster_id, Topic.LOG)) as log:
+    with PulledPartition(access.kafka, topic_name(access.cluster_id, Topic.LOG)) as log:
         return log.bounds(timeout_s)
 
 
 class EndOffset:
     """Asks Kafka for the end of a cluster's log, by one connection that stays open. For any thread, one question at a time."""
 
-    def __init__(self, bootstrap: str, cluster_id: str) -> None:
+    def __init__(self, access: ClusterAccess) -> None:
         """Connect with the first question."""
-        self._bootstrap, self._topic = bootstrap, topic_name(cluster_id, Topic.LOG)
+        self._access, self._topic = access, topic_name(access.cluster_id, Topic.LOG)
         self._log: PulledPartition | None = None
         self._lock = threading.Lock()
 
@@ -75,7 +75,7 @@ class EndOffset:
         """
         with self._lock:
             if self._log is None:
-                self._log = PulledPartition(self._bootstrap, self._topic)
+                self._log = PulledPartition(self._access.kafka, self._topic)
             return self._log.bounds(timeout_s)[1]
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class EndOffset:
 
 
 def read_log(
-    bootstrap: str, cluster_id: str, first_offset: int, end_offset: int, stall_timeout_s: float = DEFAULT_STALL_TIMEOUT_S
+    access: ClusterAccess, first_offset: int, end_offset: int, stall_timeout_s: float = DEFAULT_STALL_TIMEOUT_S
 ) -> Iterator[tuple[int, int, bytes]]:
     """Yield (offset, timestamp, value) of the records from `first_offset` up to, without, `end_offset`; no value where there is none.
 
@@ -98,7 +98,7 @@ def read_log(
     """
     if first_offset >= end_offset:
         return
-    with PulledPartition(bootstrap, topic_name(cluster_id, Topic.LOG), is_dense=True) as log:
+    with PulledPartition(access.kafka, topic_name(access.cluster_id, Topic.LOG), is_dense=True) as log:
         # Connected first: librdkafka asks half a second later for a beginning that it could not ask for at once.
         log.bounds(stall_timeout_s)
         log.seek(first_offset if first_offset > 0 else OFFSET_BEGINNING)
@@ -155,8 +155,7 @@ def not_collecting() -> Iterator[None]:
 
 
 def replay(
-    bootstrap: str,
-    cluster_id: str,
+    access: ClusterAccess,
     fold: Fold,
     end_offset: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
@@ -172,11 +171,11 @@ def replay(
 
     """
     known = known or KnownLog()
-    _, high = log_bounds(bootstrap, cluster_id)
+    _, high = log_bounds(access)
     end = high if end_offset is None else min(end_offset, high)
     started = time.monotonic()
     with collecting_rarely():
-        for offset, timestamp_ms, value in read_log(bootstrap, cluster_id, fold.last_offset + 1, end):
+        for offset, timestamp_ms, value in read_log(access, fold.last_offset + 1, end):
             fold.fold_record(offset, timestamp_ms, value)
             if offset == known.offset:
                 known.check(fold)

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.pulled_partition import PulledPartition
 from eventflink.log.replay import read_to
+from eventflink.model.cluster_access import ClusterAccess
 
 _CONNECT_TIMEOUT_S: Final = 10.0
 
@@ -19,8 +20,8 @@ _CONNECT_TIMEOUT_S: Final = 10.0
 class StoredTopic:
     """A reader of partition 0 of a topic: any stretch of it, as often as is asked."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, topic: Topic) -> None:
-        self._reader = PulledPartition(bootstrap, topic_name(cluster_id, topic))
+    def __init__(self, access: ClusterAccess, topic: Topic) -> None:
+        self._reader = PulledPartition(access.kafka, topic_name(access.cluster_id, topic))
 
     def __enter__(self) -> Self:
         return self
@@ -49,13 +50,13 @@ class StoredTopic:
             yield (message.key() or b"").decode("utf-8", "replace"), message.value()
 
 
-def read_last(bootstrap: str, cluster_id: str, topic: Topic, count: int) -> list[bytes | None]:
+def read_last(access: ClusterAccess, topic: Topic, count: int) -> list[bytes | None]:
     """Return the values of the last records of a topic, at most `count`; none where there is no such topic.
 
     Raises:
         KafkaException, ReplayStalled: Kafka does not give them.
 
     """
-    with StoredTopic(bootstrap, cluster_id, topic) as stored:
+    with StoredTopic(access, topic) as stored:
         low, high = stored.bounds()
         return [value for _, value in stored.read(max(low, high - count), high)] if high > low else []

@@ -18,6 +18,7 @@ from confluent_kafka import KafkaException, Message
 
 from eventflink.log.pulled_partition import PulledPartition
 from eventflink.log.refusals import explain
+from eventflink.model.kafka_settings import KafkaAccess
 
 BATCH_RECORDS: Final = 256
 """Records of a batch at most; its bytes are bounded by what librdkafka keeps."""
@@ -47,7 +48,7 @@ class TopicReader:
 
     def __init__(
         self,
-        bootstrap: str,
+        kafka: KafkaAccess,
         topic: str,
         offset: int,
         settings: Mapping[str, Any] = {},
@@ -67,7 +68,7 @@ class TopicReader:
         """Where the topic ended by the broker's last answer; None before there was one."""
         self._stable_offset: int | None = None
         """Where what is committed ended, while nothing came behind it."""
-        self._bootstrap, self._topic, self._offset = bootstrap, topic, offset
+        self._kafka, self._topic, self._offset = kafka, topic, offset
         self._isolation = "read_committed" if is_committed else "read_uncommitted"
         self._is_dense = is_dense
         self._settings: dict[str, Any] = {
@@ -133,13 +134,13 @@ class TopicReader:
         try:
             self._read_on(hand_out)
         except KafkaException as error:
-            self.failure = f"{self._topic}: {explain(error.args[0], self._bootstrap, 'Read', self._topic)}"
+            self.failure = f"{self._topic}: {explain(error.args[0], self._kafka, 'Read', self._topic)}"
         except Exception as error:  # noqa: BLE001 - whatever ends the thread, nothing more will come
             self.failure = f"{self._topic}: {error}"
 
     def _read_on(self, hand_out: Callable[[list[Message]], object]) -> None:
         with PulledPartition(
-            self._bootstrap, self._topic, isolation=self._isolation, is_dense=self._is_dense, own_settings=self._settings, passes=_passes
+            self._kafka, self._topic, isolation=self._isolation, is_dense=self._is_dense, own_settings=self._settings, passes=_passes
         ) as reader:
             reader.seek(self._offset)
             while not self._is_closing:

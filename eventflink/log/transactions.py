@@ -20,7 +20,7 @@ from confluent_kafka import KafkaException, Producer
 
 from eventflink.log.admin_connection import AccessRefused, AdministrationError, KafkaUnreachable
 from eventflink.log.refusals import explain, is_denied
-from eventflink.model.kafka_settings import client_settings, mechanism_of
+from eventflink.model.kafka_settings import KafkaAccess, client_settings, mechanism_of
 
 _client_logger: Final = logging.getLogger(__name__)
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # What fails is an error of ours, once.
@@ -111,7 +111,7 @@ class OpenTransaction:
     """In which it has written."""
 
 
-def find_open_transactions(bootstrap: str, topics: Collection[str], timeout_s: float) -> list[OpenTransaction]:
+def find_open_transactions(kafka: KafkaAccess, topics: Collection[str], timeout_s: float) -> list[OpenTransaction]:
     """Return the transactions that are open on any of these topics, the oldest first.
 
     Raises:
@@ -120,18 +120,18 @@ def find_open_transactions(bootstrap: str, topics: Collection[str], timeout_s: f
 
     """
     try:
-        found = asyncio.run(asyncio.wait_for(_ask_brokers(bootstrap, int(timeout_s * 1000)), timeout_s))
+        found = asyncio.run(asyncio.wait_for(_ask_brokers(kafka, int(timeout_s * 1000)), timeout_s))
     except TimeoutError as error:
-        raise KafkaUnreachable(f"{bootstrap}: list transactions: no answer within {timeout_s:.0f} s") from error
+        raise KafkaUnreachable(f"{kafka.bootstrap}: list transactions: no answer within {timeout_s:.0f} s") from error
     except (IncompatibleBrokerVersion, NotImplementedError) as error:
-        raise AdministrationError(f"{bootstrap}: list transactions: this Kafka does not tell (before 3.0)") from error
+        raise AdministrationError(f"{kafka.bootstrap}: list transactions: this Kafka does not tell (before 3.0)") from error
     except (KafkaError, OSError) as error:
-        raise AdministrationError(f"{bootstrap}: list transactions: {error}") from error
+        raise AdministrationError(f"{kafka.bootstrap}: list transactions: {error}") from error
     return sorted((each for each in found if not set(topics).isdisjoint(each.topics)), key=lambda each: each.began_at_ms)
 
 
-async def _ask_brokers(bootstrap: str, timeout_ms: int) -> list[OpenTransaction]:
-    client = AIOKafkaClient(request_timeout_ms=timeout_ms, **_connection(bootstrap, client_settings(bootstrap)))
+async def _ask_brokers(kafka: KafkaAccess, timeout_ms: int) -> list[OpenTransaction]:
+    client = AIOKafkaClient(request_timeout_ms=timeout_ms, **_connection(kafka, client_settings(kafka)))
     try:
         await client.bootstrap()
         found = [await _ask_broker(client, broker.nodeId) for broker in client.cluster.brokers()]
@@ -140,7 +140,7 @@ async def _ask_brokers(bootstrap: str, timeout_ms: int) -> list[OpenTransaction]
     return [each for of_broker in found for each in of_broker]
 
 
-def _connection(bootstrap: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def _connection(kafka: KafkaAccess, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return as aiokafka's arguments what librdkafka's settings say of a connection.
 
     Raises:
@@ -149,16 +149,16 @@ def _connection(bootstrap: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
     """
     protocol, mechanism = settings.get("security.protocol", "plaintext").upper(), mechanism_of(settings)
-    found: dict[str, Any] = {"bootstrap_servers": bootstrap, "security_protocol": protocol}
+    found: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap, "security_protocol": protocol}
     if protocol.startswith("SASL_"):
         if mechanism not in _MECHANISMS:
-            raise AdministrationError(f"{bootstrap}: list transactions: not over {mechanism}; kafka-transactions.sh does")
+            raise AdministrationError(f"{kafka.bootstrap}: list transactions: not over {mechanism}; kafka-transactions.sh does")
         user, password = settings.get("sasl.username"), settings.get("sasl.password")
         found |= {"sasl_mechanism": mechanism, "sasl_plain_username": user, "sasl_plain_password": password}
     if protocol.endswith("SSL"):
         if foreign := [key for key in _NOT_HERE if settings.get(key)]:
             wanted = "with ssl.certificate.location and ssl.key.location it does"
-            raise AdministrationError(f"{bootstrap}: list transactions: not with kafka.{foreign[0]}; {wanted}")
+            raise AdministrationError(f"{kafka.bootstrap}: list transactions: not with kafka.{foreign[0]}; {wanted}")
         context = ssl.create_default_context(cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem"))
         context.check_hostname = settings.get("ssl.endpoint.identification.algorithm", "https") != "none"
         if certificate := settings.get("ssl.certificate.location"):
@@ -180,7 +180,7 @@ async def _ask_broker(client: Any, node_id: int) -> list[OpenTransaction]:
     ]
 
 
-def abort_transaction(bootstrap: str, topics: Collection[str], transactional_id: str, timeout_s: float) -> OpenTransaction | None:
+def abort_transaction(kafka: KafkaAccess, topics: Collection[str], transactional_id: str, timeout_s: float) -> OpenTransaction | None:
     """End a transaction that is open on one of these topics: its producer is fenced, and what it wrote is never read.
 
     Returns:
@@ -191,15 +191,15 @@ def abort_transaction(bootstrap: str, topics: Collection[str], transactional_id:
         AdministrationError: Kafka does not end it, or does not answer within `timeout_s`.
 
     """
-    found = {each.transactional_id: each for each in find_open_transactions(bootstrap, topics, timeout_s)}
+    found = {each.transactional_id: each for each in find_open_transactions(kafka, topics, timeout_s)}
     if transactional_id not in found:
         return None
-    settings = client_settings(bootstrap, {"transactional.id": transactional_id, "log_level": 0})
+    settings = client_settings(kafka, {"transactional.id": transactional_id, "log_level": 0})
     try:
         Producer(settings, logger=_client_logger).init_transactions(timeout_s)  # Kafka aborts what its predecessor had begun.
     except KafkaException as error:
-        said = explain(error.args[0], bootstrap, "Write", transactional_id=transactional_id)
+        said = explain(error.args[0], kafka, "Write", transactional_id=transactional_id)
         if is_denied(error.args[0]):
             raise AccessRefused(said) from error
-        raise AdministrationError(f"{bootstrap}: abort the transaction '{transactional_id}': {said}") from error
+        raise AdministrationError(f"{kafka.bootstrap}: abort the transaction '{transactional_id}': {said}") from error
     return found[transactional_id]

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.cluster_secret import OFF, secret_path
 from eventflink.model.configuration_files import with_paths_of_the_project
 from eventflink.model.configuration_keys.blob_keys import BlobKeys
@@ -36,6 +37,7 @@ from eventflink.model.document_text import InvalidText, read_document
 from eventflink.model.job_graph import (
     RestartStrategy,
 )
+from eventflink.model.kafka_settings import KafkaAccess, KafkaRole, settings_of_role
 from eventflink.model.loopback import LOOPBACK
 from eventflink.model.metric_settings import MetricScope, scope_labels
 from eventflink.model.places import Place, is_url, parse_place
@@ -249,6 +251,11 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
         """Return the keys by which other hosts do not reach a master of this configuration, though they may reach its Kafka."""
         brokers = {server.strip().rpartition(":")[0].strip("[]").lower() for server in bootstrap.split(",")}
         return [] if brokers <= LOOPBACK else self.keys_for_one_host
+
+    def access(self, bootstrap: str, role: KafkaRole = KafkaRole.CLIENT) -> ClusterAccess:
+        """Return how a process of this role reaches the cluster: its Kafka at these servers, with the settings and the secret of now."""
+        kafka = KafkaAccess(bootstrap, settings_of_role(self.kafka, role), role)
+        return ClusterAccess(kafka, self.cluster_id, self.secret_reference, self.sealed_from_offset)
 
     def with_ids(self) -> "Configuration":
         """Return a copy in which the ids that were left out are filled in."""

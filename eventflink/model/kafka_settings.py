@@ -1,24 +1,17 @@
 """How this process connects to Kafka: the keys `kafka.*`, by the names of librdkafka, and what is made of them for a client.
 
-Every client takes its settings from `client_settings`, and knows its cluster by its bootstrap servers alone: so the settings of one cluster
-never go to another, as to a Kafka that a job names. Child processes find them in the environment. A secret is never a value here, only a
-reference to a file or a variable, which is resolved where a client is made: so nothing that is printed, logged or passed on holds one.
+Every client takes its settings from `client_settings`, by a `KafkaAccess` that it is given: the settings of one Kafka never go to another,
+as to one that a job names. A secret is never a value here, only a reference to a file or a variable, which is resolved where a client is
+made: so nothing that is printed, logged or passed on holds one.
 """
 
-import json
-import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
 from eventflink.model.references import SecretMissing, check_reference, resolve
-
-VARIABLE: Final = "EVENTFLINK_KAFKA"
-"""In the environment: the settings by bootstrap servers, as JSON, with references in place of secrets."""
-
-ROLE_VARIABLE: Final = "EVENTFLINK_KAFKA_ROLE"
-"""In the environment: the role of this process and its children."""
 
 MAX_SETTINGS: Final = 100
 MAX_VALUE_LENGTH: Final = 4_096
@@ -71,6 +64,22 @@ class KafkaRole(StrEnum):
     REST = "rest"
 
 
+@dataclass(frozen=True, slots=True)
+class KafkaAccess:
+    """How this process reaches one Kafka: what its clients are made of."""
+
+    bootstrap: str
+    """Its bootstrap servers, as host:port."""
+    settings: dict[str, str] = field(default_factory=dict, hash=False)
+    """By the names of librdkafka, with references in place of secrets; empty: as anybody connects."""
+    role: KafkaRole = KafkaRole.CLIENT
+    """As whom: it is said of a right that is lacking how this role gets it."""
+
+    def at(self, bootstrap: str | None) -> "KafkaAccess":
+        """Return how a Kafka is reached that a job names: empty is this one, and another has none of its settings."""
+        return self if not bootstrap or bootstrap == self.bootstrap else KafkaAccess(bootstrap, role=self.role)
+
+
 def checked_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the keys below `kafka.` as texts.
 
@@ -109,48 +118,19 @@ def settings_of_role(settings: Mapping[str, str], role: KafkaRole) -> dict[str, 
     return of_all | ({key[len(role) + 1 :]: value for key, value in settings.items() if key.startswith(f"{role}.")} if role else {})
 
 
-def use_settings(bootstrap: str, settings: Mapping[str, str]) -> None:
-    """Let every client that this process and its children make for this Kafka have these settings."""
-    known = _known() | {bootstrap: dict(settings)}
-    os.environ[VARIABLE] = json.dumps({servers: found for servers, found in known.items() if found}, sort_keys=True)
-
-
-def use_role(role: KafkaRole) -> None:
-    """Let this process and its children say of a right that they lack how this role gets it."""
-    os.environ[ROLE_VARIABLE] = role
-
-
-def own_role() -> KafkaRole:
-    """Return the role of this process; nobody named one: a client, as programs are."""
-    named = os.environ.get(ROLE_VARIABLE, "")
-    return next((role for role in KafkaRole if role == named), KafkaRole.CLIENT)
-
-
-def settings_of(bootstrap: str) -> dict[str, str]:
-    """Return the settings for a Kafka, with references as they are; empty: none were made for it."""
-    return _known().get(bootstrap, {})
-
-
-def _known() -> dict[str, dict[str, str]]:
-    known: dict[str, dict[str, str]] = json.loads(os.environ.get(VARIABLE) or "{}")
-    return known
-
-
-def client_settings(bootstrap: str, own: Mapping[str, Any] | None = None, settings: Mapping[str, str] | None = None) -> dict[str, Any]:
+def client_settings(kafka: KafkaAccess, own: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what a client of librdkafka is made with.
 
     Args:
-        bootstrap: the Kafka cluster.
+        kafka: what it connects to, and how.
         own: what this client wants; what the configuration says comes before it.
-        settings: in place of those that this process has for that Kafka.
 
     Raises:
         SecretMissing: what a setting refers to cannot be read.
 
     """
-    given = settings_of(bootstrap) if settings is None else settings
-    resolved = {name: resolve(f"kafka.{name}", value, may_have_lines=name.endswith(".pem")) for name, value in given.items()}
-    return {"bootstrap.servers": bootstrap, **(own or {}), **resolved}
+    resolved = {name: resolve(f"kafka.{name}", value, may_have_lines=name.endswith(".pem")) for name, value in kafka.settings.items()}
+    return {"bootstrap.servers": kafka.bootstrap, **(own or {}), **resolved}
 
 
 def principal_of(settings: Mapping[str, str]) -> str:

@@ -15,9 +15,10 @@ from confluent_kafka import OFFSET_END, Message
 
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.inputs import Heartbeat
-from eventflink.events.seal import seals_of
+from eventflink.events.seal import Seals
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.topic_reader import TopicReader
+from eventflink.model.cluster_access import ClusterAccess
 
 MAX_INSTANCES: Final = 20_000
 """The most of which it is remembered; those that were silent for longest are forgotten."""
@@ -33,9 +34,9 @@ _logger = logging.getLogger(__name__)
 class Heartbeats:
     """The newest heartbeat of each instance. One thread takes, and any may ask."""
 
-    def __init__(self, cluster_id: str = "") -> None:
+    def __init__(self, seals: Seals) -> None:
         """Know of none."""
-        self._codec = PayloadCodec("HeartbeatEnvelope", seal=seals_of(cluster_id).of(Topic.HEARTBEATS))
+        self._codec = PayloadCodec("HeartbeatEnvelope", seal=seals.of(Topic.HEARTBEATS))
         self._heard_ms: OrderedDict[str, int] = OrderedDict()
 
     def take(self, records: Iterable[tuple[int, bytes]]) -> None:
@@ -57,10 +58,10 @@ class Heartbeats:
 class HeartbeatFollower:
     """Has `Heartbeats` take what comes. For one event loop."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, heartbeats: Heartbeats) -> None:
+    def __init__(self, access: ClusterAccess, heartbeats: Heartbeats) -> None:
         """Prepare; nothing is read before `start`."""
-        self._bootstrap = bootstrap
-        self._topic = topic_name(cluster_id, Topic.HEARTBEATS)
+        self._access = access
+        self._topic = topic_name(access.cluster_id, Topic.HEARTBEATS)
         self._heartbeats = heartbeats
         self._keeper: asyncio.Task[None] | None = None
 
@@ -91,7 +92,7 @@ class HeartbeatFollower:
 
     def _read(self) -> TopicReader:
         """Return a reader that has begun; one that has failed has ended."""
-        reader = TopicReader(self._bootstrap, self._topic, OFFSET_END, gathering_ms=_GATHERING_MS)
+        reader = TopicReader(self._access.kafka, self._topic, OFFSET_END, gathering_ms=_GATHERING_MS)
         reader.start(partial(self._take, reader))
         return reader
 

@@ -21,6 +21,7 @@ from eventflink.leadership.known_log import KnownLog
 from eventflink.log.administration import AdministrationError
 from eventflink.log.replay import EndOffset, ReplayStalled, collecting_rarely, read_log
 from eventflink.model.backoff import Backoff
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.reader.archives.runs import ArchivedRuns
 from eventflink.reader.questions import Question, answer_of, look_up
 from eventflink.snapshots.loading import read_state
@@ -48,15 +49,14 @@ class _Asked:
 class LocalReader:
     """Answers about one cluster. For any threads."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, archives: Callable[[], JobArchives | None] = lambda: None) -> None:
+    def __init__(self, access: ClusterAccess, archives: Callable[[], JobArchives | None] = lambda: None) -> None:
         """Prepare; nothing is read before the first question. `archives` opens where archives of jobs are, if anywhere."""
-        self._bootstrap = bootstrap
-        self._cluster_id = cluster_id
+        self._access = access
         self._archives = archives
         self._archived_runs = ArchivedRuns()
         self._fold: Fold | None = None
         self._known = KnownLog()
-        self._end = EndOffset(bootstrap, cluster_id)
+        self._end = EndOffset(access)
         self._lock = threading.Lock()
         self._asked: list[_Asked] = []
         self._wake = threading.Event()
@@ -148,12 +148,12 @@ class LocalReader:
         fold = self._fold
         end = self._end.fetch() if fold is not None else -1
         if fold is None or not fold.last_offset < end <= fold.last_offset + FAR_BEHIND:
-            fold = self._fold = read_state(self._bootstrap, self._cluster_id, known=self._known)
-            _logger.info("LogFolded cluster=%s offset=%d", self._cluster_id, fold.last_offset)
+            fold = self._fold = read_state(self._access, known=self._known)
+            _logger.info("LogFolded cluster=%s offset=%d", self._access.cluster_id, fold.last_offset)
         elif fold.last_offset + 1 < end:
             self._fold = None  # Half a fold is none.
             with collecting_rarely():
-                for offset, timestamp_ms, value in read_log(self._bootstrap, self._cluster_id, fold.last_offset + 1, end):
+                for offset, timestamp_ms, value in read_log(self._access, fold.last_offset + 1, end):
                     fold.fold_record(offset, timestamp_ms, value)
             self._fold = fold
         self._known.note(fold)

@@ -18,6 +18,7 @@ from eventflink.log.administration import AdministrationError
 from eventflink.log.replay import EndOffset, ReplayStalled
 from eventflink.log.topic_reader import TopicReader
 from eventflink.model.backoff import Backoff
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.reader.log_end import LogEnd
 from eventflink.reader.observed_state import UNFOLDABLE, ObservedState
 from eventflink.snapshots.loading import read_state
@@ -36,14 +37,13 @@ _logger = logging.getLogger(__name__)
 class StateObserver:
     """Follows one cluster's log. For one event loop."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, state: ObservedState) -> None:
+    def __init__(self, access: ClusterAccess, state: ObservedState) -> None:
         """Prepare; nothing is read before `start`."""
-        self._bootstrap = bootstrap
-        self._cluster_id = cluster_id
+        self._access = access
         self._state = state
         self._reader: TopicReader | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self._end = EndOffset(bootstrap, cluster_id)
+        self._end = EndOffset(access)
 
     async def start(self) -> None:
         """Fold the log up to its present end, and follow it from there on.
@@ -66,8 +66,8 @@ class StateObserver:
         await asyncio.to_thread(self._end.close)
 
     async def _rebuild(self) -> None:
-        fold = await asyncio.to_thread(read_state, self._bootstrap, self._cluster_id, known=self._state.known)
-        reader = TopicReader(self._bootstrap, topic_name(self._cluster_id, Topic.LOG), fold.last_offset + 1, is_dense=True)
+        fold = await asyncio.to_thread(read_state, self._access, known=self._state.known)
+        reader = TopicReader(self._access.kafka, topic_name(self._access.cluster_id, Topic.LOG), fold.last_offset + 1, is_dense=True)
         reader.be_prompt(is_waited_for=True)
         loop = asyncio.get_running_loop()
         replaces = self._state.position is not None or bool(self._state.failure)
@@ -78,7 +78,7 @@ class StateObserver:
         gc.freeze()  # A large state would be walked through by every full collection, and every request would wait for that.
         self._reader = reader
         reader.start(lambda messages: loop.call_soon_threadsafe(self._take, reader, messages))
-        _logger.info("ObserverFollows cluster=%s offset=%d epoch=%d", self._cluster_id, fold.last_offset, fold.acceptance.epoch)
+        _logger.info("ObserverFollows cluster=%s offset=%d epoch=%d", self._access.cluster_id, fold.last_offset, fold.acceptance.epoch)
 
     def _take(self, reader: TopicReader, messages: list[Message]) -> None:
         """Fold what a reader handed out, unless another one has taken its place."""
@@ -96,7 +96,7 @@ class StateObserver:
                 pauses_s.reset()
                 continue
             offset, pause_s = self._state.log_offset, pauses_s.next()
-            _logger.warning("ObserverStopped cluster=%s offset=%d retry_s=%g reason=%s", self._cluster_id, offset, pause_s, failure)
+            _logger.warning("ObserverStopped cluster=%s offset=%d retry_s=%g reason=%s", self._access.cluster_id, offset, pause_s, failure)
             self._state.failure = failure
             await self._close_reader()
             await asyncio.sleep(pause_s)

@@ -15,9 +15,10 @@ from eventflink.blob.open_storage import open_storage
 from eventflink.events.seal import seals_of
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
 from eventflink.leadership.configured_settings import master_settings
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
 from eventflink.processes.ending import ending_on_signals
-from eventflink.reader.heartbeats import HeartbeatFollower
+from eventflink.reader.heartbeats import HeartbeatFollower, Heartbeats
 from eventflink.reader.observed_state import ObservedState
 from eventflink.reader.observer import StateObserver
 from eventflink.reader.past.frames import LogToRead
@@ -38,7 +39,7 @@ class _Face(NamedTuple):
     protection: Protection
 
 
-def run_rest(configuration: Configuration, bootstrap: str, announce: Callable[[str], ExitStack]) -> None:
+def run_rest(configuration: Configuration, access: ClusterAccess, announce: Callable[[str], ExitStack]) -> None:
     """Serve until SIGINT or SIGTERM; `announce` is given the URL, and what it gives is closed at the end.
 
     Raises:
@@ -51,24 +52,24 @@ def run_rest(configuration: Configuration, bootstrap: str, announce: Callable[[s
     except ProtectionUnusable as error:
         raise RestFailed(str(error)) from error
     with listen("rest.bind-address", configuration.rest_bind_address, "rest.bind-port", configuration.rest_listen_ports) as listener:
-        asyncio.run(_run(configuration, bootstrap, _Face(listener, protection), announce))
+        asyncio.run(_run(configuration, access, _Face(listener, protection), announce))
 
 
-async def _run(configuration: Configuration, bootstrap: str, face: _Face, announce: Callable[[str], ExitStack]) -> None:
-    cluster_id = configuration.cluster_id
+async def _run(configuration: Configuration, access: ClusterAccess, face: _Face, announce: Callable[[str], ExitStack]) -> None:
     state = ObservedState()
     async with AsyncExitStack() as at_the_end:
-        proof = face.protection.admission.proof(seals_of(cluster_id))
-        dispatcher = await at_the_end.enter_async_context(AsyncDispatcherGateway(bootstrap, cluster_id, seals=proof))
-        resource_manager = await at_the_end.enter_async_context(AsyncResourceManagerGateway(bootstrap, cluster_id, seals=proof))
-        history = HistoryProcess(LogToRead(bootstrap, cluster_id, master_settings(configuration)))
+        proof = face.protection.admission.proof(seals_of(access))
+        dispatcher = await at_the_end.enter_async_context(AsyncDispatcherGateway(access, seals=proof))
+        resource_manager = await at_the_end.enter_async_context(AsyncResourceManagerGateway(access, seals=proof))
+        history = HistoryProcess(LogToRead(access, master_settings(configuration)))
         services = Services(
             configuration,
-            bootstrap,
+            access,
             state,
             dispatcher,
             resource_manager,
             _archives(configuration),
+            Heartbeats(seals_of(access)),
             admission=face.protection.admission,
             proof=proof,
             history=history,
@@ -77,9 +78,9 @@ async def _run(configuration: Configuration, bootstrap: str, face: _Face, announ
         at_the_end.callback(services.jars.close)
         application = build_application(services)
         ending = ending_on_signals()
-        if await _start(StateObserver(bootstrap, cluster_id, state), at_the_end, ending):
-            _logger.info("LogFollowed cluster=%s offset=%d", cluster_id, state.log_offset)
-            heartbeats = HeartbeatFollower(bootstrap, cluster_id, services.heartbeats)
+        if await _start(StateObserver(access, state), at_the_end, ending):
+            _logger.info("LogFollowed cluster=%s offset=%d", access.cluster_id, state.log_offset)
+            heartbeats = HeartbeatFollower(access, services.heartbeats)
             at_the_end.push_async_callback(heartbeats.stop)
             heartbeats.start()
             at_the_end.push_async_callback(history.stop)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from eventflink.blob.job_archives import JobArchives
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.gateways.async_gateways import AsyncDispatcherGateway, AsyncResourceManagerGateway
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
 from eventflink.reader.archives.runs import ArchivedRuns
 from eventflink.reader.heartbeats import Heartbeats
@@ -23,15 +24,14 @@ class Services:
     """The services of one process."""
 
     configuration: Configuration
-    bootstrap: str
-    """Where Kafka is."""
+    access: ClusterAccess
     state: ObservedState
     dispatcher: AsyncDispatcherGateway
     resource_manager: AsyncResourceManagerGateway
     archives: JobArchives | None
     """None: this configuration names no place for archives."""
+    heartbeats: Heartbeats
     archived_runs: ArchivedRuns = field(default_factory=ArchivedRuns)
-    heartbeats: Heartbeats = field(default_factory=Heartbeats)
     operations: Operations = field(default_factory=Operations)
     history: History = field(default_factory=NoHistory)
     cache: StateCache = field(default_factory=StateCache)

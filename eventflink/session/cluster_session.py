@@ -14,13 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from eventflink.model.cluster_secret import use_secret
 from eventflink.model.configuration_files import USUAL_DIRECTORY
-from eventflink.model.kafka_settings import KafkaRole, settings_of_role, use_role, use_settings
+from eventflink.model.kafka_settings import KafkaRole
 from eventflink.model.secret_values import DEFAULT_KEYS, use_keys
 from eventflink.session.errors import KafkaNotFound, SecretNotWritten, SessionError, SessionInvalid
 
 if TYPE_CHECKING:
+    from eventflink.model.cluster_access import ClusterAccess
     from eventflink.model.configuration import Configuration
 
 CONFIGURATION_FILE: Final = "eventflink.yaml"
@@ -61,10 +61,6 @@ def directory_of(config: Path | None) -> Path | None:
     return config.parent if config is not None and config.name == CONFIGURATION_FILE else None
 
 
-def _use_secret(configuration: "Configuration") -> None:
-    use_secret(configuration.cluster_id, configuration.secret_reference, configuration.sealed_from_offset)
-
-
 def _not_written(path: Path, error: OSError | UnicodeDecodeError) -> SessionError:
     """Return the error for a cluster secret that cannot be kept: the disk is the machine's matter, the place the configuration's."""
     from eventflink.processes.disk import FAULTS
@@ -95,7 +91,7 @@ class ClusterSession:
 
     @cached_property
     def configuration(self) -> "Configuration":
-        """The configuration with `-D`, `--bootstrap` and `--cluster-id` laid over it; Kafka's clients of this process follow it.
+        """The configuration with `-D`, `--bootstrap` and `--cluster-id` laid over it.
 
         Raises:
             ConfigurationError: it is not usable.
@@ -104,10 +100,6 @@ class ClusterSession:
         from eventflink.model.configuration import load_configuration
 
         configuration = load_configuration(self.config, self.overrides)
-        use_role(self.role)
-        if configuration.kafka:
-            use_settings(configuration.bootstrap_servers, settings_of_role(configuration.kafka, self.role))
-        _use_secret(configuration)
         if configuration.redaction_keys != DEFAULT_KEYS:
             use_keys(configuration.redaction_keys)
         return configuration
@@ -129,7 +121,6 @@ class ClusterSession:
             mint_secret(path)
         except OSError as error:
             raise _not_written(path, error) from error
-        _use_secret(configuration)
 
     def read_secret(self) -> str:
         """Return what the file of the cluster secret below data.directory holds.
@@ -153,10 +144,9 @@ class ClusterSession:
             SessionError: that id has another secret here, or it cannot be written.
 
         """
-        from eventflink.model.cluster_secret import mint_secret, secret_path, share_secret
+        from eventflink.model.cluster_secret import mint_secret, secret_path
 
         configuration = self.configuration
-        share_secret(configuration.cluster_id, copy_id)
         if configuration.cluster_secret or not configuration.secret_reference:
             return
         path, secret = secret_path(configuration.data_path, copy_id), self.read_secret()
@@ -182,7 +172,6 @@ class ClusterSession:
             raise _not_written(path, error) from error
         if self.read_secret() != secret:
             raise SessionInvalid(f"{path} holds another secret of this cluster than the host from which it is started")
-        _use_secret(self.configuration)
 
     @property
     def configuration_directory(self) -> Path | None:
@@ -235,12 +224,18 @@ class ClusterSession:
             from eventflink.log.refusals import find_fault, find_refusal
             from eventflink.model.configuration import ConfigurationError
 
-            if fault := find_fault(found):
+            kafka = self.configuration.access(found, self.role).kafka
+            if fault := find_fault(kafka):
                 raise ConfigurationError(fault)
             # Asked first: a command that is refused would wait for its time to run out.
-            if refusal := find_refusal(found):
+            if refusal := find_refusal(kafka):
                 raise KafkaNotFound(refusal)
         return found
+
+    @property
+    def access(self) -> "ClusterAccess":
+        """How this process reaches the cluster; raises as `bootstrap` does."""
+        return self.configuration.access(self.bootstrap, self.role)
 
     @property
     def cluster_id(self) -> str:

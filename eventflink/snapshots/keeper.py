@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from eventflink.master.upkeep import Upkeep
 from eventflink.model.backoff import Backoff
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
 from eventflink.snapshots.snapshotter import DONE, REFUTED
 
@@ -204,13 +205,12 @@ class SnapshotKeeper:
             self._run = None
 
 
-def starter(configuration: Configuration, bootstrap: str) -> Callable[[SnapshotTask], SnapshotProcess]:
+def starter(configuration: Configuration, access: ClusterAccess) -> Callable[[SnapshotTask], SnapshotProcess]:
     """Return what starts a snapshotter as a process; its log goes where this process's goes."""
 
     def start(task: SnapshotTask) -> SnapshotProcess:
         values = {
-            "--bootstrap": bootstrap,
-            "--cluster-id": configuration.cluster_id,
+            "--access": access.as_text(),
             "--master-id": configuration.master_id,
             "--snapshot-id": task.snapshot_id,
             "--trusted": ",".join(task.trusted),

@@ -21,6 +21,7 @@ from eventflink.log.administration import check_was_never_written, log_topic_id
 from eventflink.log.replay import log_bounds, log_codec, new_fold, not_collecting, read_log, replay
 from eventflink.log.stored_topic import StoredTopic, read_last
 from eventflink.master.settings import MasterSettings
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.snapshots.search import Candidate, SnapshotSearch
 from eventflink.snapshots.snapshot import ANY_LOG, LogRange, SnapshotUnusable, check_history, check_reached, restore_snapshot
 from eventflink.snapshots.topic import list_snapshots
@@ -51,8 +52,7 @@ class LoadedSnapshot:
 
 
 def find_snapshot(
-    bootstrap: str,
-    cluster_id: str,
+    access: ClusterAccess,
     settings: MasterSettings | None = None,
     *,
     wanted: Callable[[SnapshotManifest], bool] = lambda _: True,
@@ -69,13 +69,13 @@ def find_snapshot(
         KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
 
     """
-    with StoredTopic(bootstrap, cluster_id, Topic.SNAPSHOTS) as topic:
+    with StoredTopic(access, Topic.SNAPSHOTS) as topic:
         low, high = topic.bounds()
         if low == high:
             return None
         if log is None:  # Asked for after the snapshots: it reaches to all of them (P5a).
-            log = LogRange(log_topic_id(bootstrap, cluster_id), *log_bounds(bootstrap, cluster_id))
-        search = SnapshotSearch(log, wanted, seals_of(cluster_id).of(Topic.SNAPSHOTS))
+            log = LogRange(log_topic_id(access), *log_bounds(access))
+        search = SnapshotSearch(log, wanted, seals_of(access).of(Topic.SNAPSHOTS))
         window, end = _FIRST_WINDOW, high
         while end > low:
             start = max(low, end - window)
@@ -85,15 +85,15 @@ def find_snapshot(
             while (candidate := search.pop_newest(at_the_beginning=end <= low)) is not None:
                 _warn(search)
                 if log is not ANY_LOG:
-                    check_log_of(bootstrap, cluster_id, candidate.manifest, log)
-                fold = _load(cluster_id, candidate, settings, verify=verify)
+                    check_log_of(access, candidate.manifest, log)
+                fold = _load(access, candidate, settings, verify=verify)
                 if fold is not None:
                     return LoadedSnapshot(candidate.manifest, fold)
         _warn(search)
     return None
 
 
-def check_log_of(bootstrap: str, cluster_id: str, manifest: SnapshotManifest, log: LogRange) -> None:
+def check_log_of(access: ClusterAccess, manifest: SnapshotManifest, log: LogRange) -> None:
     """Check that Kafka has the records of the log of which a snapshot was taken, as far as they are left.
 
     Raises:
@@ -102,41 +102,41 @@ def check_log_of(bootstrap: str, cluster_id: str, manifest: SnapshotManifest, lo
 
     """
     check_reached(manifest, log)
-    check_history(manifest, log, _backwards(bootstrap, cluster_id, log.first_offset, manifest.log_offset + 1), log_codec(cluster_id))
+    check_history(manifest, log, _backwards(access, log.first_offset, manifest.log_offset + 1), log_codec(access))
 
 
-def is_log_of(bootstrap: str, cluster_id: str, manifest: SnapshotManifest, log: LogRange) -> bool:
+def is_log_of(access: ClusterAccess, manifest: SnapshotManifest, log: LogRange) -> bool:
     """Tell whether the log has the records of which a snapshot was taken; raises as `check_log_of` where Kafka does not give them."""
     try:
-        check_log_of(bootstrap, cluster_id, manifest, log)
+        check_log_of(access, manifest, log)
     except LogTruncated:
         return False
     return True
 
 
-def _backwards(bootstrap: str, cluster_id: str, first_offset: int, end_offset: int) -> Iterator[tuple[int, bytes]]:
+def _backwards(access: ClusterAccess, first_offset: int, end_offset: int) -> Iterator[tuple[int, bytes]]:
     """Yield (offset, value) of the log's records before `end_offset`, the newest first."""
     window = _FIRST_LOOK
     while end_offset > first_offset:
         start = max(first_offset, end_offset - window)
-        records = [(offset, value) for offset, _, value in read_log(bootstrap, cluster_id, start, end_offset)]
+        records = [(offset, value) for offset, _, value in read_log(access, start, end_offset)]
         yield from reversed(records)
         end_offset, window = start, _MAX_WINDOW
 
 
-def find_oldest_snapshot(bootstrap: str, cluster_id: str) -> LoadedSnapshot | None:
+def find_oldest_snapshot(access: ClusterAccess) -> LoadedSnapshot | None:
     """Return the oldest snapshot of the log that is whole and can be used, loaded; None if there is none.
 
     Raises:
         KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
 
     """
-    ids = [stored.snapshot_id for stored in list_snapshots(bootstrap, cluster_id) if stored.is_whole]
-    return next((found for each in ids if (found := _find_by_id(bootstrap, cluster_id, each)) is not None), None)
+    ids = [stored.snapshot_id for stored in list_snapshots(access) if stored.is_whole]
+    return next((found for each in ids if (found := _find_by_id(access, each)) is not None), None)
 
 
-def _find_by_id(bootstrap: str, cluster_id: str, snapshot_id: str) -> LoadedSnapshot | None:
-    return find_snapshot(bootstrap, cluster_id, wanted=lambda manifest: manifest.snapshot_id == snapshot_id)
+def _find_by_id(access: ClusterAccess, snapshot_id: str) -> LoadedSnapshot | None:
+    return find_snapshot(access, wanted=lambda manifest: manifest.snapshot_id == snapshot_id)
 
 
 def _warn(search: SnapshotSearch) -> None:
@@ -148,10 +148,10 @@ def _warn(search: SnapshotSearch) -> None:
     search.untold = 0
 
 
-def _load(cluster_id: str, candidate: Candidate, settings: MasterSettings | None, *, verify: bool) -> Fold | None:
+def _load(access: ClusterAccess, candidate: Candidate, settings: MasterSettings | None, *, verify: bool) -> Fold | None:
     manifest = candidate.manifest
     started = time.monotonic()
-    fold = new_fold(settings, cluster_id)
+    fold = new_fold(access, settings)
     try:
         with not_collecting():
             restore_snapshot(manifest, candidate.chunks, fold, verify=verify)
@@ -170,8 +170,7 @@ def _load(cluster_id: str, candidate: Candidate, settings: MasterSettings | None
 
 
 def load_fold(
-    bootstrap: str,
-    cluster_id: str,
+    access: ClusterAccess,
     settings: MasterSettings | None = None,
     *,
     wanted: Callable[[SnapshotManifest], bool] = lambda _: True,
@@ -185,23 +184,23 @@ def load_fold(
         KafkaException, ReplayStalled, AdministrationError: Kafka does not answer.
 
     """
-    loaded = find_snapshot(bootstrap, cluster_id, settings, wanted=wanted, verify=verify)
+    loaded = find_snapshot(access, settings, wanted=wanted, verify=verify)
     if loaded is not None:
         return loaded.fold
-    first_offset, end_offset = log_bounds(bootstrap, cluster_id)
+    first_offset, end_offset = log_bounds(access)
     if not end_offset:
-        check_was_never_written(bootstrap, cluster_id)
+        check_was_never_written(access)
     if first_offset > 0:
         raise LogTrimmed(
-            f"the log of {cluster_id} begins at offset {first_offset}: it was trimmed behind a snapshot, but no usable snapshot reaches "
-            "that offset; the warnings (SnapshotSkipped) say what is wrong with those that are there, docs/snapshots.md what can be done"
+            f"the log of {access.cluster_id} begins at offset {first_offset}: it was trimmed behind a snapshot, but no usable snapshot "
+            "reaches that offset; the warnings (SnapshotSkipped) say what is wrong with those that are there, docs/snapshots.md "
+            "what can be done"
         )
-    return new_fold(settings, cluster_id)
+    return new_fold(access, settings)
 
 
 def read_state(
-    bootstrap: str,
-    cluster_id: str,
+    access: ClusterAccess,
     settings: MasterSettings | None = None,
     *,
     known: KnownLog | None = None,
@@ -218,7 +217,7 @@ def read_state(
         KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
 
     """
-    said = read_last(bootstrap, cluster_id, Topic.LEADERSHIP, HEARD_BACK_RECORDS) if believes_masters else []
-    fold = replay(bootstrap, cluster_id, load_fold(bootstrap, cluster_id, settings), known=known)
-    check_heard(fold, said, seals_of(cluster_id).of(Topic.LEADERSHIP))
+    said = read_last(access, Topic.LEADERSHIP, HEARD_BACK_RECORDS) if believes_masters else []
+    fold = replay(access, load_fold(access, settings), known=known)
+    check_heard(fold, said, seals_of(access).of(Topic.LEADERSHIP))
     return fold

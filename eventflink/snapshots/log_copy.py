@@ -15,6 +15,7 @@ from eventflink.events.topics import Topic
 from eventflink.log.administration import log_topic_id, trim_log
 from eventflink.log.producers import PatientProducer
 from eventflink.log.replay import log_bounds, read_log
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.snapshots.loading import LoadedSnapshot, find_snapshot, is_log_of
 from eventflink.snapshots.snapshot import LogRange, take_snapshot
 from eventflink.snapshots.topic import write_snapshot
@@ -40,7 +41,7 @@ class CopiedLog:
     seconds: float
 
 
-def append_records(bootstrap: str, cluster_id: str, values: Iterable[bytes]) -> int:
+def append_records(access: ClusterAccess, values: Iterable[bytes]) -> int:
     """Append records, in order, to a log that no master writes; return how many there were, once Kafka has them.
 
     Raises:
@@ -48,15 +49,15 @@ def append_records(bootstrap: str, cluster_id: str, values: Iterable[bytes]) -> 
 
     """
     count = 0
-    with PatientProducer(bootstrap, cluster_id, Topic.LOG, linger_ms=5) as producer:
+    with PatientProducer(access, Topic.LOG, linger_ms=5) as producer:
         for value in values:
-            producer.produce(cluster_id, value)
+            producer.produce(access.cluster_id, value)
             count += 1
         producer.flush()
     return count
 
 
-def copy_log(bootstrap: str, source: str, target: str, say: Callable[[str], None], end_offset: int | None = None) -> CopiedLog:
+def copy_log(source: ClusterAccess, target: ClusterAccess, say: Callable[[str], None], end_offset: int | None = None) -> CopiedLog:
     """Copy the log of the cluster `source`, up to its present end or an earlier one, into the empty log of the cluster `target`.
 
     Raises:
@@ -65,29 +66,33 @@ def copy_log(bootstrap: str, source: str, target: str, say: Callable[[str], None
 
     """
     started = time.monotonic()
-    first_offset, present_end = log_bounds(bootstrap, source)
+    first_offset, present_end = log_bounds(source)
     end_offset = present_end if end_offset is None else min(end_offset, present_end)
-    copied = LogRange(log_topic_id(bootstrap, source), first_offset, end_offset)
-    if log_bounds(bootstrap, target) != (0, 0):
-        raise CopyFailed(f"the log of '{target}' is not empty")
-    snapshot = find_snapshot(bootstrap, source, wanted=lambda manifest: is_log_of(bootstrap, source, manifest, copied), log=copied)
+    copied = LogRange(log_topic_id(source), first_offset, end_offset)
+    if log_bounds(target) != (0, 0):
+        raise CopyFailed(f"the log of '{target.cluster_id}' is not empty")
+    snapshot = find_snapshot(source, wanted=lambda manifest: is_log_of(source, manifest, copied), log=copied)
     if first_offset:
         if snapshot is None:
-            raise CopyFailed(f"the log of '{source}' begins at offset {first_offset}, and no snapshot that can be used reaches there")
-        _begin_at(bootstrap, target, first_offset)
+            raise CopyFailed(
+                f"the log of '{source.cluster_id}' begins at offset {first_offset}, and no snapshot that can be used reaches there"
+            )
+        _begin_at(target, first_offset)
     read = _Sum()
-    append_records(bootstrap, target, _watched(bootstrap, source, first_offset, end_offset, read, say))
+    append_records(target, _watched(source, first_offset, end_offset, read, say))
     written = _Sum()
-    for offset, _, value in read_log(bootstrap, target, first_offset, end_offset):
+    for offset, _, value in read_log(target, first_offset, end_offset):
         written.add(offset, value)
-    if (read.count, read.hexdigest) != (written.count, written.hexdigest) or log_bounds(bootstrap, target) != (first_offset, end_offset):
-        raise CopyFailed(f"the log of '{target}' is not what was read of '{source}': somebody else writes to one of them")
+    if (read.count, read.hexdigest) != (written.count, written.hexdigest) or log_bounds(target) != (first_offset, end_offset):
+        raise CopyFailed(
+            f"the log of '{target.cluster_id}' is not what was read of '{source.cluster_id}': somebody else writes to one of them"
+        )
     if snapshot is not None:
-        _copy_snapshot(bootstrap, snapshot, target)
+        _copy_snapshot(snapshot, target)
     return CopiedLog(first_offset, end_offset, read.byte_count, read.hexdigest, time.monotonic() - started)
 
 
-def begin_with_snapshot(bootstrap: str, snapshot: LoadedSnapshot, target: str) -> None:
+def begin_with_snapshot(snapshot: LoadedSnapshot, target: ClusterAccess) -> None:
     """Let the empty log of the cluster `target` begin behind a snapshot, of which it gets a copy.
 
     Raises:
@@ -95,15 +100,15 @@ def begin_with_snapshot(bootstrap: str, snapshot: LoadedSnapshot, target: str) -
         KafkaException, NotDelivered, AdministrationError: Kafka does not answer.
 
     """
-    if log_bounds(bootstrap, target) != (0, 0):
-        raise CopyFailed(f"the log of '{target}' is not empty")
-    _begin_at(bootstrap, target, snapshot.manifest.log_offset + 1)
-    _copy_snapshot(bootstrap, snapshot, target)
+    if log_bounds(target) != (0, 0):
+        raise CopyFailed(f"the log of '{target.cluster_id}' is not empty")
+    _begin_at(target, snapshot.manifest.log_offset + 1)
+    _copy_snapshot(snapshot, target)
 
 
-def _begin_at(bootstrap: str, target: str, first_offset: int) -> None:
-    append_records(bootstrap, target, (b"" for _ in range(first_offset)))
-    trim_log(bootstrap, target, first_offset)
+def _begin_at(target: ClusterAccess, first_offset: int) -> None:
+    append_records(target, (b"" for _ in range(first_offset)))
+    trim_log(target, first_offset)
 
 
 class _Sum:
@@ -125,20 +130,18 @@ class _Sum:
         return self._hash.hexdigest()
 
 
-def _watched(
-    bootstrap: str, cluster_id: str, first_offset: int, end_offset: int, total: _Sum, say: Callable[[str], None]
-) -> Iterable[bytes]:
-    for offset, _, value in read_log(bootstrap, cluster_id, first_offset, end_offset):
+def _watched(access: ClusterAccess, first_offset: int, end_offset: int, total: _Sum, say: Callable[[str], None]) -> Iterable[bytes]:
+    for offset, _, value in read_log(access, first_offset, end_offset):
         total.add(offset, value)
         if total.count % SAY_EVERY == 0:
             say(f"{total.count:,} of {end_offset - first_offset:,} records copied")
         yield value
 
 
-def _copy_snapshot(bootstrap: str, snapshot: LoadedSnapshot, target: str) -> None:
+def _copy_snapshot(snapshot: LoadedSnapshot, target: ClusterAccess) -> None:
     """Write a snapshot again, as one of the target's log."""
     manifest = snapshot.manifest
-    copied, chunks = take_snapshot(snapshot.fold, manifest.snapshot_id, manifest.taken_by, log_topic_id(bootstrap, target))
+    copied, chunks = take_snapshot(snapshot.fold, manifest.snapshot_id, manifest.taken_by, log_topic_id(target))
     if copied.digest != manifest.digest:
         raise CopyFailed(f"the snapshot {manifest.snapshot_id} holds a state with the digest {copied.digest}, not {manifest.digest}")
-    write_snapshot(bootstrap, target, copied, chunks)
+    write_snapshot(target, copied, chunks)

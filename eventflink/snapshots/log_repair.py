@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from eventflink.log.administration import describe_topics, ensure_topics
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.snapshots.log_copy import CopyFailed, begin_with_snapshot, copy_log
 from eventflink.snapshots.log_survey import survey_log
 
@@ -25,7 +26,7 @@ class Repair:
     """What is known to have been there, and is not in it."""
 
 
-def repair_log(bootstrap: str, source: str, target: str, replication_factor: int, say: Callable[[str], None]) -> Repair:
+def repair_log(source: ClusterAccess, target: ClusterAccess, replication_factor: int, say: Callable[[str], None]) -> Repair:
     """Make the topics of the cluster `target`, and bring the state of the cluster `source` there.
 
     Raises:
@@ -33,20 +34,20 @@ def repair_log(bootstrap: str, source: str, target: str, replication_factor: int
         KafkaException, NotDelivered, ReplayStalled, AdministrationError: Kafka does not answer.
 
     """
-    survey = survey_log(bootstrap, source)
+    survey = survey_log(source)
     snapshot = survey.snapshot
     begins_with = snapshot if snapshot is not None and snapshot.manifest.log_offset >= survey.provable_end else None
     if begins_with is None and not survey.provable_end:
-        raise CopyFailed(f"nothing is left of '{source}': neither a log that can be folded nor a whole snapshot")
-    if describe_topics(bootstrap, target):
-        raise CopyFailed(f"'{target}' has topics already: choose another id")
-    ensure_topics(bootstrap, target, replication_factor)
+        raise CopyFailed(f"nothing is left of '{source.cluster_id}': neither a log that can be folded nor a whole snapshot")
+    if describe_topics(target):
+        raise CopyFailed(f"'{target.cluster_id}' has topics already: choose another id")
+    ensure_topics(target, replication_factor)
     if begins_with is not None:
-        begin_with_snapshot(bootstrap, begins_with, target)
+        begin_with_snapshot(begins_with, target)
         manifest = begins_with.manifest
         end_offset, epoch, snapshot_id = manifest.log_offset + 1, manifest.epoch, manifest.snapshot_id
     else:
-        copied = copy_log(bootstrap, source, target, say, survey.provable_end)
+        copied = copy_log(source, target, say, survey.provable_end)
         end_offset, snapshot_id = copied.end_offset, ""
         epoch = survey.fold.acceptance.epoch if survey.fold is not None else 0
     lost = [f"the records {end_offset} to {survey.known_end - 1} of the log"] if survey.known_end > end_offset else []

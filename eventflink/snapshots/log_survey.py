@@ -19,6 +19,7 @@ from eventflink.log.administration import check_was_never_written
 from eventflink.log.replay import ReplayStalled, new_fold, read_log
 from eventflink.log.stored_topic import read_last
 from eventflink.log.topic_checks import DURABLE_TOPICS
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.snapshots.loading import LoadedSnapshot, check_log_of, find_snapshot, is_log_of
 from eventflink.snapshots.snapshot import ANY_LOG, LogRange
 from eventflink.snapshots.topic import list_snapshots
@@ -84,7 +85,7 @@ class LogSurvey:
             self.findings.append(LogFinding(topic, str(error)))
 
 
-def survey_log(bootstrap: str, cluster_id: str) -> LogSurvey:
+def survey_log(access: ClusterAccess) -> LogSurvey:
     """Return what there is of a cluster, and what is wrong with it; of a cluster of which there is no topic, that there is none.
 
     Raises:
@@ -92,27 +93,27 @@ def survey_log(bootstrap: str, cluster_id: str) -> LogSurvey:
 
     """
     # What others know is read before the ends of topics are asked for: they were as far then.
-    connection = AdminConnection(bootstrap)
-    said = read_last(bootstrap, cluster_id, Topic.LEADERSHIP, HEARD_BACK_RECORDS)
-    manifests = [stored.manifest for stored in list_snapshots(bootstrap, cluster_id) if stored.is_whole and stored.manifest is not None]
-    survey = LogSurvey(_find_topics(connection, cluster_id))
+    connection = AdminConnection(access.kafka)
+    said = read_last(access, Topic.LEADERSHIP, HEARD_BACK_RECORDS)
+    manifests = [stored.manifest for stored in list_snapshots(access) if stored.is_whole and stored.manifest is not None]
+    survey = LogSurvey(_find_topics(connection, access.cluster_id))
     if not survey.topics:
         return survey
     absent = [topic for topic in DURABLE_TOPICS if topic not in survey.topics]
     survey.findings += [LogFinding(topic, "the topic is missing") for topic in absent]
     if manifests:
         furthest = max(manifests, key=lambda manifest: manifest.log_offset)
-        survey.hold(Topic.LOG, lambda: check_log_of(bootstrap, cluster_id, furthest, survey.log))
-        survey.snapshot = find_snapshot(bootstrap, cluster_id, verify=True, log=ANY_LOG)
+        survey.hold(Topic.LOG, lambda: check_log_of(access, furthest, survey.log))
+        survey.snapshot = find_snapshot(access, verify=True, log=ANY_LOG)
     if Topic.LOG in survey.topics:
         if not survey.log.end_offset:
-            survey.hold(Topic.LOG, lambda: check_was_never_written(bootstrap, cluster_id))
-        survey.hold(Topic.LOG, lambda: _fold_log(survey, bootstrap, cluster_id))
-    heard = heard_offset(survey.fold.acceptance, said, seals_of(cluster_id).of(Topic.LEADERSHIP)) if survey.fold is not None else -1
+            survey.hold(Topic.LOG, lambda: check_was_never_written(access))
+        survey.hold(Topic.LOG, lambda: _fold_log(survey, access))
+    heard = heard_offset(survey.fold.acceptance, said, seals_of(access).of(Topic.LEADERSHIP)) if survey.fold is not None else -1
     survey.known_end = max([survey.log.end_offset, heard + 1, *(manifest.log_offset + 1 for manifest in manifests)])
     if heard >= survey.log.end_offset:
         survey.findings.append(LogFinding(Topic.LOG, f"{missing(survey.log.end_offset, heard)}, which its last leader said to have read"))
-    inbound = _find_topics(connection, cluster_id)  # Once more: they have all that the log decides by now.
+    inbound = _find_topics(connection, access.cluster_id)  # Once more: they have all that the log decides by now.
     survey.topics |= {topic: inbound[topic] for topic in INBOUND if topic in inbound}
     _check_inbound(survey)
     return survey
@@ -128,17 +129,17 @@ def _find_topics(connection: AdminConnection, cluster_id: str) -> dict[Topic, To
     return {topic: TopicExtent(topic, ids[name], marks[name, 0].low, marks[name, 0].high) for topic, name in names.items()}
 
 
-def _fold_log(survey: LogSurvey, bootstrap: str, cluster_id: str) -> None:
+def _fold_log(survey: LogSurvey, access: ClusterAccess) -> None:
     """Fold the log as far as it goes: from its first record, or from a snapshot behind which it was trimmed."""
     log = survey.log
     if not log.first_offset:
-        survey.fold = new_fold(cluster_id=cluster_id)
+        survey.fold = new_fold(access)
     else:
-        loaded = find_snapshot(bootstrap, cluster_id, wanted=lambda m: is_log_of(bootstrap, cluster_id, m, log), verify=True, log=log)
+        loaded = find_snapshot(access, wanted=lambda m: is_log_of(access, m, log), verify=True, log=log)
         if loaded is None:
             raise LogUnusable(f"it begins at offset {log.first_offset}, and no snapshot that can be used reaches to there")
         survey.fold = loaded.fold
-    for offset, timestamp_ms, value in read_log(bootstrap, cluster_id, survey.fold.last_offset + 1, log.end_offset):
+    for offset, timestamp_ms, value in read_log(access, survey.fold.last_offset + 1, log.end_offset):
         survey.fold.fold_record(offset, timestamp_ms, value)
 
 

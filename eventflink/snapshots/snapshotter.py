@@ -1,6 +1,6 @@
 """The snapshotter: a process of its own that a master starts to take a snapshot, to confirm one, or to trim the log behind one.
 
-    python -m eventflink.snapshots.snapshotter take    --bootstrap … --cluster-id … --master-id …
+    python -m eventflink.snapshots.snapshotter take    --access JSON --master-id …
     python -m eventflink.snapshots.snapshotter confirm … --snapshot-id ID --trusted ID,ID
     python -m eventflink.snapshots.snapshotter trim    … --snapshot-id ID --keep-records N
 
@@ -30,6 +30,7 @@ from eventflink.leadership.fold import Fold, LogDiverged, LogUnusable
 from eventflink.log.administration import AdministrationError, log_topic_id, trim_log
 from eventflink.log.producers import NotDelivered, PatientProducer
 from eventflink.log.replay import ReplayStalled, log_bounds, replay
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.processes import set_parent_death_signal
 from eventflink.snapshots.loading import LoadedSnapshot, find_snapshot, load_fold
 from eventflink.snapshots.snapshot import encode_fold, take_snapshot
@@ -54,19 +55,19 @@ class NotConfirmed(Exception):
     """The log does not say that the snapshot was confirmed: nothing may be deleted behind it."""
 
 
-def take(bootstrap: str, cluster_id: str, master_id: str, retained: int) -> str | None:
+def take(access: ClusterAccess, master_id: str, retained: int) -> str | None:
     """Write a snapshot of the state at the present end of the log, report it, and remove those that are needed no more.
 
     Returns its id; None if a snapshot of just this state is there already.
     """
-    fold = load_fold(bootstrap, cluster_id)
+    fold = load_fold(access)
     before = fold.last_offset
-    replay(bootstrap, cluster_id, fold)
+    replay(access, fold)
     if fold.last_offset == before:
         return None
     snapshot_id = f"{fold.last_offset}-{uuid.uuid4().hex[:12]}"
-    manifest, chunks = take_snapshot(fold, snapshot_id, master_id, log_topic_id(bootstrap, cluster_id))
-    write_snapshot(bootstrap, cluster_id, manifest, chunks)
+    manifest, chunks = take_snapshot(fold, snapshot_id, master_id, log_topic_id(access))
+    write_snapshot(access, manifest, chunks)
     _logger.info(
         "SnapshotWritten snapshot=%s offset=%d chunks=%d bytes=%d digest=%s",
         snapshot_id,
@@ -85,8 +86,8 @@ def take(bootstrap: str, cluster_id: str, master_id: str, retained: int) -> str 
         byte_count=manifest.byte_count,
         taken_by=master_id,
     )
-    _report(bootstrap, cluster_id, report)
-    remove_snapshots(bootstrap, cluster_id, stale_snapshots(list_snapshots(bootstrap, cluster_id), fold, retained))
+    _report(access, report)
+    remove_snapshots(access, stale_snapshots(list_snapshots(access), fold, retained))
     return snapshot_id
 
 
@@ -101,7 +102,7 @@ def stale_snapshots(stored: Sequence[StoredSnapshot], fold: Fold, retained: int)
     return [snapshot for snapshot in stored[:newest] if snapshot.snapshot_id not in kept]
 
 
-def confirm(bootstrap: str, cluster_id: str, master_id: str, snapshot_id: str, trusted: Sequence[str]) -> None:
+def confirm(access: ClusterAccess, master_id: str, snapshot_id: str, trusted: Sequence[str]) -> None:
     """Compute the state at a snapshot's offset without it, compare, and report that they are equal.
 
     The fold starts from one of the `trusted` snapshots, which were confirmed before, or from the first record of the log.
@@ -110,10 +111,10 @@ def confirm(bootstrap: str, cluster_id: str, master_id: str, snapshot_id: str, t
         SnapshotRefuted: they are not equal, or the snapshot cannot be loaded.
 
     """
-    loaded = _load(bootstrap, cluster_id, snapshot_id)
+    loaded = _load(access, snapshot_id)
     manifest = loaded.manifest
-    fold = load_fold(bootstrap, cluster_id, wanted=lambda m: m.snapshot_id in trusted and m.log_offset < manifest.log_offset, verify=True)
-    replay(bootstrap, cluster_id, fold, end_offset=manifest.log_offset + 1)
+    fold = load_fold(access, wanted=lambda m: m.snapshot_id in trusted and m.log_offset < manifest.log_offset, verify=True)
+    replay(access, fold, end_offset=manifest.log_offset + 1)
     digest = fold.master.digest()
     if digest != manifest.digest:
         raise SnapshotRefuted(f"snapshot {snapshot_id} has the digest {manifest.digest}, but the log leads to {digest}")
@@ -127,17 +128,17 @@ def confirm(bootstrap: str, cluster_id: str, master_id: str, snapshot_id: str, t
         digest=digest,
         confirmed_by=master_id,
     )
-    _report(bootstrap, cluster_id, confirmation)
+    _report(access, confirmation)
 
 
-def _load(bootstrap: str, cluster_id: str, snapshot_id: str) -> LoadedSnapshot:
-    loaded = find_snapshot(bootstrap, cluster_id, wanted=lambda m: m.snapshot_id == snapshot_id, verify=True)
+def _load(access: ClusterAccess, snapshot_id: str) -> LoadedSnapshot:
+    loaded = find_snapshot(access, wanted=lambda m: m.snapshot_id == snapshot_id, verify=True)
     if loaded is None:
         raise SnapshotRefuted(f"snapshot {snapshot_id} is not there, or cannot be used")
     return loaded
 
 
-def trim(bootstrap: str, cluster_id: str, snapshot_id: str, keep_records: int) -> int:
+def trim(access: ClusterAccess, snapshot_id: str, keep_records: int) -> int:
     """Delete the records before a confirmed snapshot, but for the newest `keep_records` of the log; return where the log begins then.
 
     Raises:
@@ -145,26 +146,26 @@ def trim(bootstrap: str, cluster_id: str, snapshot_id: str, keep_records: int) -
         NotConfirmed: the log does not say that another master confirmed it as it is.
 
     """
-    loaded = _load(bootstrap, cluster_id, snapshot_id)
+    loaded = _load(access, snapshot_id)
     manifest = loaded.manifest
-    fold = replay(bootstrap, cluster_id, loaded.fold)
+    fold = replay(access, loaded.fold)
     record = fold.master.upkeep.snapshots.get(snapshot_id)
     if record is None or not record.confirmed_by or (record.log_offset, record.digest) != (manifest.log_offset, manifest.digest):
         raise NotConfirmed(f"snapshot {snapshot_id} is not confirmed by what the log says up to offset {fold.last_offset}")
-    first_offset, end_offset = log_bounds(bootstrap, cluster_id)
+    first_offset, end_offset = log_bounds(access)
     first_kept_offset = min(manifest.log_offset + 1, end_offset - keep_records)
-    return trim_log(bootstrap, cluster_id, first_kept_offset) if first_kept_offset > first_offset else first_offset
+    return trim_log(access, first_kept_offset) if first_kept_offset > first_offset else first_offset
 
 
-def _report(bootstrap: str, cluster_id: str, command: ReportSnapshot | ConfirmSnapshot) -> None:
+def _report(access: ClusterAccess, command: ReportSnapshot | ConfirmSnapshot) -> None:
     """Put a command where the leader reads it.
 
     Raises:
         NotDelivered: Kafka did not take it.
 
     """
-    codec = PayloadCodec("CommandEnvelope", seal=seals_of(cluster_id).of(Topic.COMMANDS))
-    with PatientProducer(bootstrap, cluster_id, Topic.COMMANDS, patience_s=_REPORT_TIMEOUT_S) as producer:
+    codec = PayloadCodec("CommandEnvelope", seal=seals_of(access).of(Topic.COMMANDS))
+    with PatientProducer(access, Topic.COMMANDS, patience_s=_REPORT_TIMEOUT_S) as producer:
         producer.produce(command.snapshot_id, codec.encode(command, sent_at_ms=time.time_ns() // 1_000_000))
         producer.flush()
     _logger.info("%s snapshot=%s offset=%d digest=%s", type(command).__name__, command.snapshot_id, command.log_offset, command.digest)
@@ -173,8 +174,7 @@ def _report(bootstrap: str, cluster_id: str, command: ReportSnapshot | ConfirmSn
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="eventflink.snapshots.snapshotter", description=__doc__)
     parser.add_argument("mode", choices=("take", "confirm", "trim"))
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--cluster-id", required=True)
+    parser.add_argument("--access", required=True, type=ClusterAccess.of_text, help="how the cluster is reached, as JSON")
     parser.add_argument("--master-id", required=True)
     parser.add_argument("--snapshot-id", default="")
     parser.add_argument("--trusted", default="", help="ids, separated by commas")
@@ -186,12 +186,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _run(options: argparse.Namespace) -> None:
     if options.mode == "take":
-        take(options.bootstrap, options.cluster_id, options.master_id, options.retained)
+        take(options.access, options.master_id, options.retained)
     elif options.mode == "confirm":
         trusted = [snapshot_id for snapshot_id in options.trusted.split(",") if snapshot_id]
-        confirm(options.bootstrap, options.cluster_id, options.master_id, options.snapshot_id, trusted)
+        confirm(options.access, options.master_id, options.snapshot_id, trusted)
     else:
-        trim(options.bootstrap, options.cluster_id, options.snapshot_id, options.keep_records)
+        trim(options.access, options.snapshot_id, options.keep_records)
 
 
 _PASSING = (AdministrationError, KafkaException, ReplayStalled, NotDelivered, LogUnusable, LogDiverged, LogNotDense, NotConfirmed)

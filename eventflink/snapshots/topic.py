@@ -14,6 +14,7 @@ from eventflink.events.snapshot_records import SnapshotChunk, SnapshotManifest
 from eventflink.events.topics import Topic
 from eventflink.log.producers import PatientProducer
 from eventflink.log.stored_topic import StoredTopic
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.snapshots.search import ENVELOPE, MANIFEST, record_key, split_key
 
 _logger = logging.getLogger(__name__)
@@ -35,15 +36,15 @@ class StoredSnapshot:
         return manifest is not None and {record_key(self.snapshot_id, index) for index in range(manifest.chunk_count)} < set(self.keys)
 
 
-def write_snapshot(bootstrap: str, cluster_id: str, manifest: SnapshotManifest, chunks: Iterable[SnapshotChunk]) -> None:
+def write_snapshot(access: ClusterAccess, manifest: SnapshotManifest, chunks: Iterable[SnapshotChunk]) -> None:
     """Write the chunks and, once Kafka has them all, the manifest.
 
     Raises:
         NotDelivered: Kafka did not take a record in time.
 
     """
-    codec = PayloadCodec(ENVELOPE, seal=seals_of(cluster_id).of(Topic.SNAPSHOTS))
-    with PatientProducer(bootstrap, cluster_id, Topic.SNAPSHOTS) as producer:
+    codec = PayloadCodec(ENVELOPE, seal=seals_of(access).of(Topic.SNAPSHOTS))
+    with PatientProducer(access, Topic.SNAPSHOTS) as producer:
         for chunk in chunks:
             producer.produce(record_key(manifest.snapshot_id, chunk.chunk_index), codec.encode(chunk))
         producer.flush()
@@ -51,14 +52,14 @@ def write_snapshot(bootstrap: str, cluster_id: str, manifest: SnapshotManifest, 
         producer.flush()
 
 
-def remove_snapshots(bootstrap: str, cluster_id: str, snapshots: Iterable[StoredSnapshot]) -> None:
+def remove_snapshots(access: ClusterAccess, snapshots: Iterable[StoredSnapshot]) -> None:
     """Put a tombstone on every record of these snapshots, the manifests first.
 
     Raises:
         NotDelivered: Kafka did not take one in time; what is left of a snapshot counts for nothing.
 
     """
-    with PatientProducer(bootstrap, cluster_id, Topic.SNAPSHOTS) as producer:
+    with PatientProducer(access, Topic.SNAPSHOTS) as producer:
         for snapshot in snapshots:
             manifest_key = record_key(snapshot.snapshot_id, MANIFEST)
             producer.produce(manifest_key, None)
@@ -70,16 +71,16 @@ def remove_snapshots(bootstrap: str, cluster_id: str, snapshots: Iterable[Stored
             _logger.info("SnapshotRemoved snapshot=%s records=%d", snapshot.snapshot_id, len(snapshot.keys))
 
 
-def list_snapshots(bootstrap: str, cluster_id: str) -> list[StoredSnapshot]:
+def list_snapshots(access: ClusterAccess) -> list[StoredSnapshot]:
     """Return what `snapshots` holds, in the order in which it was begun; unfinished and unreadable ones as well.
 
     Raises:
         KafkaException, ReplayStalled: Kafka does not give it.
 
     """
-    codec = PayloadCodec(ENVELOPE, seal=seals_of(cluster_id).of(Topic.SNAPSHOTS))
+    codec = PayloadCodec(ENVELOPE, seal=seals_of(access).of(Topic.SNAPSHOTS))
     live: dict[str, tuple[str, bytes | None]] = {}
-    with StoredTopic(bootstrap, cluster_id, Topic.SNAPSHOTS) as topic:
+    with StoredTopic(access, Topic.SNAPSHOTS) as topic:
         low, high = topic.bounds()
         for key, value in topic.read(low, high) if high > low else ():
             snapshot_id, name = split_key(key)

@@ -25,7 +25,7 @@ from pydantic import TypeAdapter, ValidationError
 from eventflink.jobs.hash_keys import are_spelled_alike, key_spelling
 from eventflink.log.admin_connection import AdminConnection, AdministrationError
 from eventflink.model.job_graph import LateRows, StreamSink, StreamSource
-from eventflink.model.kafka_settings import client_settings
+from eventflink.model.kafka_settings import KafkaAccess, client_settings
 from eventflink.model.pipelined_edges import edge_topic
 from eventflink.model.statuses import ShipStrategy, StreamConnector
 from eventflink.streams.failures import StreamUnusable
@@ -101,7 +101,7 @@ def _edge_of(end: StreamSource | StreamSink, cluster_id: str, job_id: str) -> Ed
     )
 
 
-def create_edges(edges: Iterable[Edge], bootstrap: str, replication_factor: int) -> None:
+def create_edges(edges: Iterable[Edge], kafka: KafkaAccess, replication_factor: int) -> None:
     """Create the topics that are not there yet.
 
     Raises:
@@ -111,7 +111,7 @@ def create_edges(edges: Iterable[Edge], bootstrap: str, replication_factor: int)
     wanted = {edge.topic: edge for edge in edges}
     if not wanted:
         return
-    connection = AdminConnection(bootstrap)
+    connection = AdminConnection(kafka)
     kept = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1", "max.message.bytes": str(MAX_RECORD_BYTES)}
 
     def create(names: list[str]) -> None:
@@ -204,10 +204,10 @@ def check_keys(spark: "SparkSession", edges: Iterable[Edge]) -> None:
                 )
 
 
-def read_edge(spark: "SparkSession", edge: Edge, share: list[int], bootstrap: str, location: Path) -> InputRows:
+def read_edge(spark: "SparkSession", edge: Edge, share: list[int], kafka: KafkaAccess, location: Path) -> InputRows:
     """Return the rows of these partitions of an edge, as streaming DataFrames of the query that has a checkpoint directory."""
     options = {
-        **spark_options(bootstrap),
+        **spark_options(kafka),
         "kafka.isolation.level": "read_committed",
         "startingOffsets": "earliest",
         "failOnDataLoss": "true",
@@ -230,7 +230,7 @@ def _quoted(column: str) -> "Column":
 # -- where the ends stand ---------------------------------------------------------------------------------------------
 
 
-def note_end(edges: Iterable[Edge], subtask_index: int, bootstrap: str) -> None:
+def note_end(edges: Iterable[Edge], subtask_index: int, kafka: KafkaAccess) -> None:
     """Note that a bounded subtask has written all that it will ever write to these edges, of all of them at once.
 
     Were it noted of one after the other, an attempt could end between. The next one would write more, of which one reader gets nothing.
@@ -240,26 +240,26 @@ def note_end(edges: Iterable[Edge], subtask_index: int, bootstrap: str) -> None:
 
     """
     if noted := list(edges):
-        _note(bootstrap, f"{noted[0].writer_group}/{subtask_index}/{_END}", [TopicPartition(edge.topic, 0, 1) for edge in noted])
+        _note(kafka, f"{noted[0].writer_group}/{subtask_index}/{_END}", [TopicPartition(edge.topic, 0, 1) for edge in noted])
 
 
-def has_ended(edges: Iterable[Edge], subtask_index: int, bootstrap: str) -> bool:
+def has_ended(edges: Iterable[Edge], subtask_index: int, kafka: KafkaAccess) -> bool:
     """Tell whether an earlier attempt of a subtask noted that it has written all; of no edges it is not known.
 
     Raises:
         StreamUnusable: Kafka does not say so.
 
     """
-    noted = [_noted(bootstrap, f"{edge.writer_group}/{subtask_index}/{_END}", edge.topic, [0]) for edge in edges]
+    noted = [_noted(kafka, f"{edge.writer_group}/{subtask_index}/{_END}", edge.topic, [0]) for edge in edges]
     return bool(noted) and all(noted)
 
 
-def wait_for_writers(edges: Iterable[tuple[Edge, list[int]]], bootstrap: str) -> None:
+def wait_for_writers(edges: Iterable[tuple[Edge, list[int]]], kafka: KafkaAccess) -> None:
     """Wait until every writer of these edges has written all, however long that takes: a job that ends kills who waits here.
 
     Args:
         edges: each with the partitions that are read, in which the last transaction may end a moment after its writer has.
-        bootstrap: the Kafka of the edges.
+        kafka: the Kafka of the edges.
 
     Raises:
         AdministrationError, StreamUnusable: Kafka does not say so.
@@ -269,9 +269,9 @@ def wait_for_writers(edges: Iterable[tuple[Edge, list[int]]], bootstrap: str) ->
     for edge, share in edges:
         partitions += [(edge.topic, number) for number in share]
         for index in range(edge.writers):
-            while not has_ended([edge], index, bootstrap):
+            while not has_ended([edge], index, kafka):
                 time.sleep(_POLL_S)
-    connection = AdminConnection(bootstrap)
+    connection = AdminConnection(kafka)
     while connection.read_watermarks(partitions, is_committed=True) != connection.read_watermarks(partitions):
         time.sleep(_POLL_S)
 
@@ -279,7 +279,7 @@ def wait_for_writers(edges: Iterable[tuple[Edge, list[int]]], bootstrap: str) ->
 class UnreadRecords:
     """What some partitions have, while nobody writes to them, that a query has not read."""
 
-    def __init__(self, edges: Iterable[tuple[Edge, list[int]]], location: Path, bootstrap: str) -> None:
+    def __init__(self, edges: Iterable[tuple[Edge, list[int]]], location: Path, kafka: KafkaAccess) -> None:
         """Take edges, each with the partitions that the query reads, and its checkpoint directory.
 
         Raises:
@@ -287,7 +287,7 @@ class UnreadRecords:
 
         """
         partitions = [(edge.topic, number) for edge, share in edges for number in share]
-        self._ends = {partition: marks.high for partition, marks in AdminConnection(bootstrap).read_watermarks(partitions).items()}
+        self._ends = {partition: marks.high for partition, marks in AdminConnection(kafka).read_watermarks(partitions).items()}
         self._location = location
 
     def count(self) -> int:
@@ -314,61 +314,61 @@ def _places(location: Path, batches_before: int = 0) -> dict[tuple[str, int], in
     return found
 
 
-def discard_read(edges: Iterable[Edge], location: Path, bootstrap: str, reader: tuple[str, int, int]) -> None:
+def discard_read(edges: Iterable[Edge], location: Path, kafka: KafkaAccess, reader: tuple[str, int, int]) -> None:
     """Remove the records that every reader has read, so that an edge is as large as its readers are behind.
 
     Args:
         edges: which this subtask reads.
         location: its checkpoint directory; what the batch before its last one has read is not read again.
-        bootstrap: the Kafka of the edges.
+        kafka: the Kafka of the edges.
         reader: what is noted of the readers of an edge that each reads whole begins so; which of them this is; and how many there are.
 
     Raises:
         AdministrationError, StreamUnusable: Kafka does not do that now.
 
     """
-    connection, places = AdminConnection(bootstrap), _places(location, 1)
+    connection, places = AdminConnection(kafka), _places(location, 1)
     group, subtask_index, parallelism = reader
     for edge in edges:
         share = edge.share_of(subtask_index, parallelism)
         read = {number: places.get((edge.topic, number), 0) for number in share}
         if edge.ship is ShipStrategy.BROADCAST and parallelism > 1:
-            _note(bootstrap, f"{group}/{subtask_index}/{_PLACE}", [TopicPartition(edge.topic, number, at) for number, at in read.items()])
+            _note(kafka, f"{group}/{subtask_index}/{_PLACE}", [TopicPartition(edge.topic, number, at) for number, at in read.items()])
             for index in range(parallelism):
-                noted = _noted(bootstrap, f"{group}/{index}/{_PLACE}", edge.topic, share)
+                noted = _noted(kafka, f"{group}/{index}/{_PLACE}", edge.topic, share)
                 read = {number: min(at, noted.get(number, 0)) for number, at in read.items()}
         for number, at in read.items():
             if at > 0:
                 connection.delete_records(edge.topic, number, at)
 
 
-def _note(bootstrap: str, group: str, places: list[TopicPartition]) -> None:
-    consumer = Consumer(_connection(bootstrap, group))
+def _note(kafka: KafkaAccess, group: str, places: list[TopicPartition]) -> None:
+    consumer = Consumer(_connection(kafka, group))
     try:
         consumer.commit(offsets=places, asynchronous=False)
     except KafkaException as error:
-        raise _unavailable(bootstrap, error) from error
+        raise _unavailable(kafka, error) from error
     finally:
         consumer.close()
 
 
-def _noted(bootstrap: str, group: str, topic: str, partitions: list[int]) -> dict[int, int]:
-    consumer = Consumer(_connection(bootstrap, group))
+def _noted(kafka: KafkaAccess, group: str, topic: str, partitions: list[int]) -> dict[int, int]:
+    consumer = Consumer(_connection(kafka, group))
     try:
         found = consumer.committed([TopicPartition(topic, number) for number in partitions], timeout=_TIMEOUT_S)
     except KafkaException as error:
-        raise _unavailable(bootstrap, error) from error
+        raise _unavailable(kafka, error) from error
     finally:
         consumer.close()
     if faults := [each.error for each in found if each.error is not None]:
-        raise StreamUnusable(f"Kafka at {bootstrap} does not say what is noted of the edge '{topic}': {faults[0].str()}")
+        raise StreamUnusable(f"Kafka at {kafka.bootstrap} does not say what is noted of the edge '{topic}': {faults[0].str()}")
     return {each.partition: each.offset for each in found if each.offset > 0}
 
 
-def _unavailable(bootstrap: str, error: KafkaException) -> StreamUnusable:
-    return StreamUnusable(f"Kafka at {bootstrap} does not take or say what is noted of the edges of a job: {error.args[0].str()}")
+def _unavailable(kafka: KafkaAccess, error: KafkaException) -> StreamUnusable:
+    return StreamUnusable(f"Kafka at {kafka.bootstrap} does not take or say what is noted of the edges of a job: {error.args[0].str()}")
 
 
-def _connection(bootstrap: str, group: str) -> dict[str, Any]:
+def _connection(kafka: KafkaAccess, group: str) -> dict[str, Any]:
     # The groups have no members: each is the place of a number.
-    return client_settings(bootstrap, {"group.id": group, "enable.auto.commit": False, "log_level": 0})
+    return client_settings(kafka, {"group.id": group, "enable.auto.commit": False, "log_level": 0})

@@ -1,4 +1,4 @@
-"""How Spark connects to Kafka: the settings of this process, by the names of Kafka's Java clients, as options of a source or sink.
+"""How Spark connects to Kafka: the settings for it, by the names of Kafka's Java clients, as options of a source or sink.
 
 Spark's plans, logs and pages hold the options, so a secret is a reference there as well: Kafka's own clients resolve it, where they run.
 A setting that has no name in Java is left out; what tunes librdkafka does not concern Spark.
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
-from eventflink.model.kafka_settings import mechanism_of, settings_of
+from eventflink.model.kafka_settings import KafkaAccess, mechanism_of
 from eventflink.model.references import SecretMissing, reference_of
 
 _PROVIDERS: Final = {
@@ -29,9 +29,9 @@ _SAME: Final = (
 """What both call alike."""
 
 
-def spark_options(bootstrap: str) -> dict[str, str]:
+def spark_options(kafka: KafkaAccess) -> dict[str, str]:
     """Return the options of a Kafka source or sink of Spark that say how to connect."""
-    return {f"kafka.{name}": value for name, value in {"bootstrap.servers": bootstrap, **java_settings(settings_of(bootstrap))}.items()}
+    return {f"kafka.{name}": value for name, value in {"bootstrap.servers": kafka.bootstrap, **java_settings(kafka.settings)}.items()}
 
 
 def java_settings(settings: Mapping[str, str]) -> dict[str, str]:

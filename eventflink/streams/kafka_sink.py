@@ -201,7 +201,7 @@ class KafkaSink:
 
     @property
     def _connection(self) -> dict[str, Any]:
-        return client_settings(self._settings.bootstrap, {"client.id": self._settings.writer_id}, dict(self._settings.connection))
+        return client_settings(self._settings.kafka, {"client.id": self._settings.writer_id})
 
     def _read_mark(self, isolation_level: str) -> Mark | None:
         """Return the mark; one that is read committed is waited for while a transaction that moves it is open."""
@@ -235,14 +235,15 @@ class KafkaSink:
         # That the transaction cannot go on says less than why.
         reason = explain(
             self._refusal or error,
-            settings.bootstrap,
+            settings.kafka,
             "Write",
             self._refused_topic,
-            dict(settings.connection),
             group=settings.writer_id,
             transactional_id=settings.transactional_id,
         )
-        return SinkUnavailable(f"Kafka at {settings.bootstrap} did not take batch {batch_id} for topic '{self._refused_topic}': {reason}")
+        return SinkUnavailable(
+            f"Kafka at {settings.kafka.bootstrap} did not take batch {batch_id} for topic '{self._refused_topic}': {reason}"
+        )
 
 
 def _committed(consumer: Consumer, topic: str) -> TopicPartition:

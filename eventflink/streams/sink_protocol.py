@@ -14,6 +14,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final
 
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.streams.failures import CheckpointLost, SinkFenced
 
 
@@ -21,7 +22,8 @@ from eventflink.streams.failures import CheckpointLost, SinkFenced
 class KafkaSinkSettings:
     """Where batches go, and whose they are."""
 
-    bootstrap: str
+    kafka: KafkaAccess
+    """It travels into another process."""
     topic: str
     """Of several the first by name: the mark is kept beside it."""
     writer_id: str
@@ -36,8 +38,6 @@ class KafkaSinkSettings:
     """Its number within the attempt, which may stop one and start another."""
     fixed_partitions: tuple[tuple[str, int], ...] = ()
     """Topics of which this subtask writes one partition only."""
-    connection: tuple[tuple[str, str], ...] = ()
-    """How Kafka's clients connect, with references in place of secrets: it travels into another process."""
 
     @property
     def transactional_id(self) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eventflink.model.attempts import AttemptId
 from eventflink.model.avro_schema import expand, spark_columns
 from eventflink.model.job_graph import StreamSink
-from eventflink.model.kafka_settings import settings_of
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.statuses import ShipStrategy, StreamConnector, StreamFormat
 from eventflink.model.stream_document import (
     DEFAULT_TRANSACTION_TIMEOUT_MS,
@@ -58,7 +58,7 @@ class SinkWriter:
     """Which query of the attempt, or what comes after that one: a higher number than all before."""
     location: Path
     """The checkpoint directory of the subtask."""
-    bootstrap: str
+    kafka: KafkaAccess
     """The Kafka of the cluster, for a sink that names none."""
     first_batch_id: int = 0
     """Batches below it were written before the savepoint from which the stream began."""
@@ -100,7 +100,7 @@ def write_to_sinks(
     [sink] = sinks
     rows, document = _counted(outputs[sink.name], 0) if is_counted else outputs[sink.name], sink_document(sink)
     if document.kafka is not None:
-        return _write_at_least_once(rows, sink, document, document.kafka.bootstrap_servers or writer.bootstrap)
+        return _write_at_least_once(rows, sink, document, writer.kafka.at(document.kafka.bootstrap_servers))
     if document.files is not None:
         check_directory(Path(document.files.path), writer.location)
         _require(rows, document.files.partition_by)
@@ -125,12 +125,12 @@ def _is_transactional(sinks: Sequence[StreamSink]) -> bool:
     )
 
 
-def _write_at_least_once(rows: "DataFrame", sink: StreamSink, document: StreamSinkDocument, bootstrap: str) -> "DataStreamWriter":
+def _write_at_least_once(rows: "DataFrame", sink: StreamSink, document: StreamSinkDocument, kafka: KafkaAccess) -> "DataStreamWriter":
     """Write to a topic by Spark's own sink, which writes a row as it comes."""
-    kafka = _kafka_of(sink)
-    partition_count(bootstrap, kafka.topic, "the sink")
-    records = _records_of(rows, sink, kafka, document.registry)
-    return records.writeStream.format("kafka").options(**spark_options(bootstrap), topic=kafka.topic)
+    to = _kafka_of(sink)
+    partition_count(kafka, to.topic, "the sink")
+    records = _records_of(rows, sink, to, document.registry)
+    return records.writeStream.format("kafka").options(**spark_options(kafka), topic=to.topic)
 
 
 def _counted(rows: "DataFrame", index: int) -> "DataFrame":
@@ -154,7 +154,7 @@ def _write_to_topics(
             rows = records_of(outputs[sink.name], edges[sink.location])
         else:
             kafka, topic = _kafka_of(sink), sink.location
-            partition_count(settings.bootstrap, topic, f"sink '{sink.name}'" if sink.name else "the sink")
+            partition_count(settings.kafka, topic, f"sink '{sink.name}'" if sink.name else "the sink")
             rows = _records_of(outputs[sink.name], sink, kafka, sink_document(sink).registry)
         if len(sinks) > 1:
             key = f.col(KEY) if KEY in rows.columns else f.lit(None).cast("binary")
@@ -212,9 +212,8 @@ def _kafka_settings(sinks: Sequence[StreamSink], writer: SinkWriter) -> KafkaSin
     kafkas = [_kafka_of(sink) for sink in sinks if sink.connector is StreamConnector.KAFKA]
     edges = _edges_of(sinks, writer).values()
     topics = [*(kafka.topic for kafka in kafkas), *(edge.topic for edge in edges)]
-    bootstrap = kafkas[0].bootstrap_servers or writer.bootstrap if kafkas else writer.bootstrap
     return KafkaSinkSettings(
-        bootstrap,
+        writer.kafka.at(kafkas[0].bootstrap_servers if kafkas else ""),
         min(topics),  # Which topic has the mark must not depend on the order in which they are written down.
         writer.writer_id,
         writer.attempt,
@@ -223,7 +222,6 @@ def _kafka_settings(sinks: Sequence[StreamSink], writer: SinkWriter) -> KafkaSin
         writer.first_batch_id,
         writer.query,
         tuple([(edge.topic, writer.attempt_id.subtask_index) for edge in edges if edge.ship is ShipStrategy.FORWARD]),
-        tuple(settings_of(bootstrap).items()),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.avro_schema import spark_columns
 from eventflink.model.job_graph import StreamSource
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.statuses import StreamFormat
 from eventflink.model.stream_document import KafkaSourceDocument, StreamSourceDocument, source_document
 from eventflink.streams.avro_records import PROBLEM, ROW, decoder
@@ -68,14 +69,14 @@ def columns_of(spark: "SparkSession", row_schema: str, what: str) -> "list[Struc
         raise StreamUnusable(f"{what}: its 'schema' is not the columns as Spark's DDL: {reason}: {row_schema[:_SHOWN_SCHEMA]}") from error
 
 
-def check_cores(spark: "SparkSession", sources: Iterable[StreamSource], share: SubtaskShare, bootstrap: str) -> None:
+def check_cores(spark: "SparkSession", sources: Iterable[StreamSource], share: SubtaskShare, kafka: KafkaAccess) -> None:
     """Refuse a query in real time for which Spark has too few cores: it keeps one for each partition, and never reads the others.
 
     Args:
         spark: the session of the task.
         sources: of the graph; what those of `python` read is not known.
         share: of Kafka's partitions.
-        bootstrap: the Kafka of the cluster.
+        kafka: the Kafka of the cluster.
 
     Raises:
         StreamUnusable: a topic is not there, or this subtask reads more partitions than Spark has cores.
@@ -85,8 +86,8 @@ def check_cores(spark: "SparkSession", sources: Iterable[StreamSource], share: S
 
     reads = 0
     for source in sources:
-        if (kafka := source_document(source).kafka) is not None:
-            count = partition_count(kafka.bootstrap_servers or bootstrap, kafka.topic, f"source '{source.name}'")
+        if (topic := source_document(source).kafka) is not None:
+            count = partition_count(kafka.at(topic.bootstrap_servers), topic.topic, f"source '{source.name}'")
             reads += len(share.of(count))
     # Spark Connect does not say its parallelism, but makes so many partitions of a range.
     cores = spark.range(_MANY).select(f.spark_partition_id()).distinct().count() if reads > 1 else 1
@@ -100,7 +101,7 @@ def read_source(
     spark: "SparkSession",
     source: StreamSource,
     share: SubtaskShare,
-    bootstrap: str,
+    kafka: KafkaAccess,
     resolve: Callable[[str], Callable[..., Any]],
     location: Path,
     *,
@@ -112,7 +113,7 @@ def read_source(
         spark: the session of the task.
         source: what the graph declares.
         share: of Kafka's partitions; any other source is read whole, and by one subtask only.
-        bootstrap: the Kafka of the cluster, for a source that names none.
+        kafka: the Kafka of the cluster, for a source that names none.
         resolve: finds a function of the user's code by `module:function`.
         location: the checkpoint directory of the query.
         is_real_time: whether its batches end with their time, and no other bound.
@@ -126,7 +127,7 @@ def read_source(
     if source.row_schema and source.stream_format is not StreamFormat.AVRO:
         columns = columns_of(spark, source.row_schema, f"source '{source.name}'")
     if document.kafka is not None:
-        options = _kafka_options(source, document.kafka, share, document.kafka.bootstrap_servers or bootstrap, is_real_time=is_real_time)
+        options = _kafka_options(source, document.kafka, share, kafka, is_real_time=is_real_time)
         rows = _read_kafka(spark, source, document, document.kafka, options, columns)
     elif share.parallelism > 1:
         raise StreamUnusable(
@@ -211,23 +212,24 @@ def _read_kafka(
 
 
 def _kafka_options(
-    source: StreamSource, kafka: KafkaSourceDocument, share: SubtaskShare, bootstrap: str, *, is_real_time: bool
+    source: StreamSource, document: KafkaSourceDocument, share: SubtaskShare, kafka: KafkaAccess, *, is_real_time: bool
 ) -> dict[str, str]:
-    count = partition_count(bootstrap, kafka.topic, f"source '{source.name}'")
+    kafka = kafka.at(document.bootstrap_servers)
+    count = partition_count(kafka, document.topic, f"source '{source.name}'")
     if count < share.parallelism:
-        raise StreamUnusable(f"source '{source.name}': topic '{kafka.topic}' has {count} partitions for {share.parallelism} subtasks")
+        raise StreamUnusable(f"source '{source.name}': topic '{document.topic}' has {count} partitions for {share.parallelism} subtasks")
     options = {
-        **spark_options(bootstrap),
+        **spark_options(kafka),
         "kafka.isolation.level": "read_committed",
-        "startingOffsets": kafka.starting_offsets,
-        "failOnDataLoss": str(kafka.fail_on_data_loss).lower(),
+        "startingOffsets": document.starting_offsets,
+        "failOnDataLoss": str(document.fail_on_data_loss).lower(),
     }
     if not is_real_time:
-        options["maxOffsetsPerTrigger"] = str(kafka.max_offsets_per_trigger)
+        options["maxOffsetsPerTrigger"] = str(document.max_offsets_per_trigger)
     if share.parallelism == 1:  # Partitions that are added later are read as well.
-        options["subscribe"] = kafka.topic
+        options["subscribe"] = document.topic
     else:
-        options["assign"] = json.dumps({kafka.topic: list(share.of(count))})
+        options["assign"] = json.dumps({document.topic: list(share.of(count))})
     return options
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from eventflink.log.admin_connection import AdminConnection, AdministrationError
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.streams.failures import StreamUnusable
 
 logger = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ _TIMEOUT_S: Final = 15.0
 class WatchedTopic:
     """A topic that a source reads."""
 
-    bootstrap: str
+    kafka: KafkaAccess
     topic: str
     source: str
     fails_on_data_loss: bool
@@ -48,7 +49,7 @@ class TopicWatch:
         self._topics = topics
         self._notes = notes
         self._is_assigned = is_assigned
-        self._connections = {each.bootstrap: AdminConnection(each.bootstrap, _TIMEOUT_S) for each in topics}
+        self._connections = {each.kafka.bootstrap: AdminConnection(each.kafka, _TIMEOUT_S) for each in topics}
         self._counts: dict[WatchedTopic, int] = {}
         self._looks_at_s = 0.0
 
@@ -86,7 +87,9 @@ class TopicWatch:
         """
         self._looks_at_s = time.monotonic() + DISCOVERY_S
         try:
-            found = {self._key(each): self._connections[each.bootstrap].read_topic_ids([each.topic])[each.topic] for each in self._topics}
+            found = {
+                self._key(each): self._connections[each.kafka.bootstrap].read_topic_ids([each.topic])[each.topic] for each in self._topics
+            }
         except AdministrationError as error:
             logger.warning("TopicsNotSeen error=%s", error)
             return
@@ -94,7 +97,7 @@ class TopicWatch:
         for each in self._topics:
             key = self._key(each)
             if noted.get(key) and found[key] and noted[key] != found[key]:
-                lost = f"source '{each.source}': topic '{each.topic}' of Kafka at {each.bootstrap} was deleted and made again"
+                lost = f"source '{each.source}': topic '{each.topic}' of Kafka at {each.kafka.bootstrap} was deleted and made again"
                 if each.fails_on_data_loss:
                     raise StreamUnusable(f"{lost}: the stream's offsets are those of the old one; submit it as a new job to read this one")
                 logger.warning("TopicReplaced topic=%s reason=%s", each.topic, lost)
@@ -112,10 +115,10 @@ class TopicWatch:
             logger.warning("TopicsNotSeen error=%s", error)
             return {}
         for each in self._topics:
-            if (topic := by_kafka[each.bootstrap].get(each.topic)) is not None:
+            if (topic := by_kafka[each.kafka.bootstrap].get(each.topic)) is not None:
                 counts[each] = topic.partitions
         return counts
 
     @staticmethod
     def _key(topic: WatchedTopic) -> str:
-        return f"{topic.bootstrap}/{topic.topic}"
+        return f"{topic.kafka.bootstrap}/{topic.topic}"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from eventflink.blob.tls import tls_files
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
 from eventflink.model.spark_ends import SparkEnd
 from eventflink.processes.file_lock import FileLock, LockBusy
@@ -60,15 +61,15 @@ _IDENTITY_TIMEOUT_S: Final = 15.0
 """How long another process may still be this TaskExecutor."""
 
 
-def run_task_executor(configuration: Configuration, bootstrap: str) -> int:
+def run_task_executor(configuration: Configuration, access: ClusterAccess) -> int:
     """Run a TaskExecutor until SIGTERM or SIGINT; return the exit code: 0 after an orderly stop, 1 when it could not continue.
 
-    Call it from the main thread. `bootstrap` names the Kafka cluster; as long as it cannot be reached, it is tried again.
+    Call it from the main thread. As long as the Kafka of the cluster cannot be reached, it is tried again.
     """
     configuration = configuration.with_ids()
     stopping = threading.Event()
     with _stop_signals(stopping):
-        return TaskExecutor(configuration, bootstrap, stopping).run()
+        return TaskExecutor(configuration, access, stopping).run()
 
 
 @contextmanager
@@ -89,7 +90,7 @@ def _stop_signals(stopping: threading.Event) -> Iterator[None]:
 class TaskExecutor:
     """The parts of one TaskExecutor process, driven by its main loop."""
 
-    def __init__(self, configuration: Configuration, bootstrap: str, stopping: threading.Event) -> None:
+    def __init__(self, configuration: Configuration, access: ClusterAccess, stopping: threading.Event) -> None:
         """Put the parts together; nothing runs yet. `stopping` asks for an orderly stop."""
         self._configuration = configuration
         self._stopping = stopping
@@ -114,11 +115,9 @@ class TaskExecutor:
         # dead one left (P15).
         self._identity_lock = FileLock(log_directory / "taskexecutor.lock", _IDENTITY_TIMEOUT_S)
         self._lease = SparkLease(runtime_directory)
-        ids = (bootstrap, configuration.cluster_id, configuration.task_manager_id)
+        ids = (access, configuration.task_manager_id)
         self._guardian = GuardianLink(*ids, log_directory / "guardian.log", self._identity_lock)
-        self._processes = ProcessLink(
-            configuration, bootstrap, log_directory, runtime_directory, self._inbox, self._protocol, self._guardian
-        )
+        self._processes = ProcessLink(configuration, access, log_directory, runtime_directory, self._inbox, self._protocol, self._guardian)
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
         self._writer = ReportsWriter(*ids, configuration.self_fence_timeout_ms, self._inbox, self._protocol)
         self._disks = DiskWatch(directories, configuration.disk_min_free_bytes, self._tell_disk)

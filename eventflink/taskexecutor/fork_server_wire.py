@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from eventflink.blob.tls import TlsFiles
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.model.spark_pools import SHARED
 from eventflink.taskexecutor import process_events
@@ -25,8 +26,8 @@ class ForkServerSettings:
     """What task processes need to know of their TaskExecutor; times in milliseconds."""
 
     cluster_id: str
-    bootstrap_servers: str
-    """Of the Kafka of the cluster, which streams read and write where they name no other."""
+    kafka: KafkaAccess
+    """That of the cluster, which streams read and write where they name no other."""
     replication_factor: int
     """Of the topics that streams make there."""
     working_place: Place

@@ -21,6 +21,7 @@ import psutil
 
 from eventflink.events.topics import Topic
 from eventflink.log.last_record import produce_last_record
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.processes.guardian_process import read_owner
 from eventflink.taskexecutor import spark_release
 from eventflink.taskexecutor.guardian_messages import (
@@ -138,7 +139,7 @@ def _release(remote: str, session_id: str, deadline_s: float) -> None:
             return
 
 
-def settle(estate: Estate, bootstrap: str, cluster_id: str, task_manager_id: str) -> bool:
+def settle(estate: Estate, access: ClusterAccess, task_manager_id: str) -> bool:
     """Do what the death of the TaskExecutor asks for; return whether all of it was done.
 
     Without Kafka, or an instance, nothing is told: the master sees the missed heartbeats.
@@ -148,7 +149,7 @@ def settle(estate: Estate, bootstrap: str, cluster_id: str, task_manager_id: str
     _LOGGER.info("EstateSettled processes=%d killed=%d sessions=%d", len(estate.processes), killed, len(estate.sessions))
     if not estate.instance_id:
         return True
-    told = produce_last_record(bootstrap, cluster_id, Topic.TASKMANAGERS, task_manager_id, estate.death, _DELIVERY_TIMEOUT_S)
+    told = produce_last_record(access, Topic.TASKMANAGERS, task_manager_id, estate.death, _DELIVERY_TIMEOUT_S)
     _LOGGER.info("DeathReported instance=%s told=%s", estate.instance_id, told)
     return told
 
@@ -172,15 +173,14 @@ def _watch(estate: Estate) -> None:
 def main() -> int:
     """Watch one TaskExecutor until it ends; return the exit code."""
     parser = argparse.ArgumentParser(description="Watches one TaskExecutor; started by it.")
-    parser.add_argument("--bootstrap", required=True)
-    parser.add_argument("--cluster-id", required=True)
+    parser.add_argument("--access", required=True, type=ClusterAccess.of_text, help="how the cluster is reached, as JSON")
     parser.add_argument("--task-manager-id", required=True)
     arguments = parser.parse_args()
     estate = Estate()
     _watch(estate)
     if estate.is_orderly:
         return 0
-    return 0 if settle(estate, arguments.bootstrap, arguments.cluster_id, arguments.task_manager_id) else 1
+    return 0 if settle(estate, arguments.access, arguments.task_manager_id) else 1
 
 
 if __name__ == "__main__":

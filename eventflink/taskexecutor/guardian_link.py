@@ -9,6 +9,7 @@ from eventflink.events.codec import ReportsCodec
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.processes.file_lock import FileLock
 from eventflink.processes.guardian_process import GuardianProcess
 from eventflink.taskexecutor.guardian_messages import (
@@ -28,10 +29,10 @@ _LOGGER = logging.getLogger(__name__)
 class GuardianLink:
     """Owns the guardian process; used by the main loop only."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, log_path: Path, identity_lock: FileLock) -> None:
+    def __init__(self, access: ClusterAccess, task_manager_id: str, log_path: Path, identity_lock: FileLock) -> None:
         """Prepare; what the guardian has to say goes to the file `log_path`; it holds the lock, too, as long as it lives."""
-        arguments = ["--bootstrap", bootstrap, "--cluster-id", cluster_id, "--task-manager-id", task_manager_id]
-        self._cluster_id = cluster_id
+        arguments = ["--access", access.as_text(), "--task-manager-id", task_manager_id]
+        self._access = access
         self._task_manager_id = task_manager_id
         self._guardian = GuardianProcess("eventflink.taskexecutor.guardian", arguments, self._known, log_path, identity_lock)
         self._instance: GuardedInstance | None = None
@@ -46,7 +47,7 @@ class GuardianLink:
     def begin_instance(self, instance_id: str) -> None:
         """Tell the guardian which instance this is, and what it is to say of its death."""
         reason = f"the TaskExecutor's process {os.getpid()} ended without deregistering"
-        codec = ReportsCodec("TaskManagerEnvelope", seal=seals_of(self._cluster_id).of(Topic.TASKMANAGERS))
+        codec = ReportsCodec("TaskManagerEnvelope", seal=seals_of(self._access).of(Topic.TASKMANAGERS))
         death = codec.encode([TaskManagerDeath(self._task_manager_id, instance_id, reason)])
         self.send_message(GuardedInstance(instance_id, death.hex()))
 

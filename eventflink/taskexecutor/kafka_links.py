@@ -26,6 +26,7 @@ from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, deployment_partition, topic_name
 from eventflink.log.clients import new_consumer, new_producer
 from eventflink.log.refusals import explain
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.texts import is_told
 from eventflink.processes.trace import stamp
 from eventflink.taskexecutor.protocol import Action, Input, TaskExecutorProtocol
@@ -108,10 +109,10 @@ class _Troubles:
 class EffectsReader:
     """Reads its partition of `deployments` in a thread of its own, from the end that it had when the thread began."""
 
-    def __init__(self, bootstrap: str, cluster_id: str, task_manager_id: str, inbox: Inbox, protocol: TaskExecutorProtocol) -> None:
+    def __init__(self, access: ClusterAccess, task_manager_id: str, inbox: Inbox, protocol: TaskExecutorProtocol) -> None:
         """Prepare the consumer; nothing is read yet."""
-        self._bootstrap = bootstrap
-        self._topic = topic_name(cluster_id, Topic.DEPLOYMENTS)
+        self._access = access
+        self._topic = topic_name(access.cluster_id, Topic.DEPLOYMENTS)
         self._task_manager_id = task_manager_id
         self._partitions = 0
         """Among how many it chose its own; 0: it has not yet."""
@@ -121,12 +122,12 @@ class EffectsReader:
         """Set by the main loop when it has named them anew."""
         self._inbox = inbox
         self._protocol = protocol
-        self._codecs = TaskExecutorCodecs(seals_of(cluster_id))
+        self._codecs = TaskExecutorCodecs(seals_of(access))
         self._undecodable = 0
         self._closing = threading.Event()
         # Masters write in no transactions, and those of others hold nobody up: what is uncommitted is read.
         own = client_configuration(task_manager_id) | {"fetch.wait.max.ms": _FETCH_WAIT_MS}
-        self._consumer = new_consumer(bootstrap, own)
+        self._consumer = new_consumer(access.kafka, own)
         self._thread = threading.Thread(target=self._run, name="effects-reader", daemon=True)
 
     def start(self) -> None:
@@ -184,7 +185,7 @@ class EffectsReader:
             return cause
 
     def _explain(self, error: KafkaError) -> str:
-        return explain(error, self._bootstrap, "Read", self._topic)
+        return explain(error, self._access.kafka, "Read", self._topic)
 
     def _find_partition(self) -> TopicPartition:
         """Return the partition in which orders for this TaskManager are.
@@ -296,28 +297,27 @@ class ReportsWriter:
 
     def __init__(
         self,
-        bootstrap: str,
-        cluster_id: str,
+        access: ClusterAccess,
         task_manager_id: str,
         heartbeat_timeout_ms: int,
         inbox: Inbox,
         protocol: TaskExecutorProtocol,
     ) -> None:
         """Open the producers; a heartbeat that is not delivered within `heartbeat_timeout_ms` is given up."""
-        self._bootstrap = bootstrap
+        self._access = access
         self._task_manager_id = task_manager_id
         self._inbox = inbox
         self._protocol = protocol
-        self._codecs = TaskExecutorCodecs(seals_of(cluster_id))
-        self._reports_topic = topic_name(cluster_id, Topic.TASKMANAGERS)
-        self._heartbeats_topic = topic_name(cluster_id, Topic.HEARTBEATS)
+        self._codecs = TaskExecutorCodecs(seals_of(access))
+        self._reports_topic = topic_name(access.cluster_id, Topic.TASKMANAGERS)
+        self._heartbeats_topic = topic_name(access.cluster_id, Topic.HEARTBEATS)
         self._prompt_heartbeat_sent_at_ms = 0
         """When the newest heartbeat was sent that Kafka acknowledged at once."""
         common = client_configuration(task_manager_id)
-        self._reports = _PolledProducer(partial(new_producer, bootstrap, _REPORT_TIMEOUT_MS, common), "reports-producer")
+        self._reports = _PolledProducer(partial(new_producer, access.kafka, _REPORT_TIMEOUT_MS, common), "reports-producer")
         # A producer of its own: heartbeats neither wait behind reports nor keep them waiting.
         unordered = common | {"enable.idempotence": False}
-        self._heartbeats = _PolledProducer(partial(new_producer, bootstrap, heartbeat_timeout_ms, unordered), "heartbeats-producer")
+        self._heartbeats = _PolledProducer(partial(new_producer, access.kafka, heartbeat_timeout_ms, unordered), "heartbeats-producer")
 
     def send_reports(self, reports: Sequence[TaskManagerReport], sent_at_ms: int) -> None:
         """Append the reports, in order."""
@@ -349,7 +349,7 @@ class ReportsWriter:
         self._heartbeats.produce(self._heartbeats_topic, self._task_manager_id, self._codecs.encode_heartbeat(heartbeat), on_delivery)
 
     def _explain(self, error: KafkaError, topic: str) -> str:
-        return explain(error, self._bootstrap, "Write", topic)
+        return explain(error, self._access.kafka, "Write", topic)
 
     def _on_reports_failed(self, reports: Sequence[TaskManagerReport], late_since_ms: int | None, now_ms: int) -> list[Action]:
         """Tell the protocol; where heartbeats that were sent well after the reports got through at once, the producer of reports is stuck.

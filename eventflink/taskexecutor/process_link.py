@@ -14,6 +14,7 @@ from pathlib import Path
 
 from eventflink.blob.tls import tls_files
 from eventflink.model.attempts import AttemptId
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
 from eventflink.processes.trace import stamp
 from eventflink.taskexecutor.fork_server import ForkServer
@@ -64,7 +65,7 @@ class ProcessLink:
     def __init__(
         self,
         configuration: Configuration,
-        bootstrap: str,
+        access: ClusterAccess,
         log_directory: Path,
         runtime_directory: Path,
         inbox: Inbox,
@@ -72,8 +73,8 @@ class ProcessLink:
         guardian: GuardianLink,
     ) -> None:
         settings = ForkServerSettings(
-            cluster_id=configuration.cluster_id,
-            bootstrap_servers=bootstrap,
+            cluster_id=access.cluster_id,
+            kafka=access.kafka,
             replication_factor=configuration.replication_factor,
             working_place=configuration.working_place,
             log_directory=log_directory,

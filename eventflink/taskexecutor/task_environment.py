@@ -7,20 +7,18 @@ rule: what is not named here or in the configuration is not there.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from eventflink.model import kafka_settings
-
 ALWAYS: Final = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TZ", "TMPDIR", "XDG_CACHE_HOME"),
     *("PYTHON*", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"),
     *("JAVA_HOME", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "HADOOP_HOME", "HADOOP_CONF_DIR"),
     *("SPARK_HOME", "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS", "SPARK_LOCAL_IP"),
     *("OMP_*", "OPENBLAS_*", "MKL_*", "NUMEXPR_*", "ARROW_*", "JE_ARROW_MALLOC_CONF"),
-    *("EVENTFLINK_TRACE", "EVENTFLINK_IVY_SETTINGS", kafka_settings.VARIABLE),
+    *("EVENTFLINK_TRACE", "EVENTFLINK_IVY_SETTINGS"),
 )
 """Where things are and how they run. A name that ends with an asterisk is the beginning of names.
 
-Streams speak to Kafka as their TaskExecutor does: those settings hold references in place of secrets, and where one is to a variable, that
-has to be named in the configuration.
+Streams speak to Kafka as their TaskExecutor does: they are told its settings with references in place of secrets, and where one is to a
+variable, that has to be named in the configuration.
 """
 
 

@@ -20,6 +20,7 @@ from eventflink.events.effects import SavepointOrder, TaskDeployment
 from eventflink.log.admin_connection import AdministrationError
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, StreamDefinition, StreamSource
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.statuses import SavepointMode, StreamConnector, StreamTrigger
 from eventflink.model.stream_document import sink_document, source_document
 from eventflink.streams.edges import (
@@ -145,11 +146,9 @@ class StreamTask:
         problem = spark.conf.get(PROBLEM_SETTING, "")
         if problem and any(source.connector in (StreamConnector.KAFKA, StreamConnector.EDGE) for source in self._stream.sources):
             raise StreamUnusable(f"Spark cannot read Kafka: {problem}")
-        create_edges(
-            (*self._edges_in.values(), *self._edges_out.values()), self._settings.bootstrap_servers, self._settings.replication_factor
-        )
+        create_edges((*self._edges_in.values(), *self._edges_out.values()), self._settings.kafka, self._settings.replication_factor)
         if self._is_real_time:
-            check_cores(spark, self._stream.sources, self._share, self._settings.bootstrap_servers)
+            check_cores(spark, self._stream.sources, self._share, self._settings.kafka)
         if (restore := self._deployment.restore) is not None:
             place = (self._attempt.vertex_id, self._attempt.subtask_index, self._deployment.parallelism)
             self._first_batch_id = restore_checkpoint(
@@ -174,12 +173,12 @@ class StreamTask:
         return found.rows
 
     def _read(self, source: StreamSource, spark: "SparkSession") -> InputRows:
-        bootstrap = self._settings.bootstrap_servers
+        kafka = self._settings.kafka
         if source.connector is StreamConnector.EDGE:
             edge = self._edges_in[source.location]
             check_keys(spark, self._edges_in.values())
-            return read_edge(spark, edge, self._share_of(edge), bootstrap, self._location)
-        return read_source(spark, source, self._share, bootstrap, resolve_function, self._location, is_real_time=self._is_real_time)
+            return read_edge(spark, edge, self._share_of(edge), kafka, self._location)
+        return read_source(spark, source, self._share, kafka, resolve_function, self._location, is_real_time=self._is_real_time)
 
     def _share_of(self, edge: Edge) -> list[int]:
         return edge.share_of(self._deployment.subtask_index, self._deployment.parallelism)
@@ -234,11 +233,11 @@ class StreamTask:
         watch = self._watch()
         watch.begin()
         self._compute(compute)
-        bootstrap, index = self._settings.bootstrap_servers, self._attempt.subtask_index
+        kafka, index = self._settings.kafka, self._attempt.subtask_index
         if self._is_bounded:
-            if has_ended(self._edges_out.values(), index, bootstrap):
+            if has_ended(self._edges_out.values(), index, kafka):
                 return  # An earlier attempt wrote all; what came since is beyond what the readers have taken for the end.
-            wait_for_writers(self._shares, bootstrap)
+            wait_for_writers(self._shares, kafka)
         self._begin()
         threading.Thread(target=self._obey, args=(orders,), name="stream-orders", daemon=True).start()
         while True:
@@ -247,7 +246,7 @@ class StreamTask:
                 self._read_more(query, watch, compute)
                 continue
             if not query.was_stopped:
-                note_end(self._edges_out.values(), index, bootstrap)
+                note_end(self._edges_out.values(), index, kafka)
                 return
             decision = self._decisions.get()
             if isinstance(decision, Exception):
@@ -287,23 +286,23 @@ class StreamTask:
 
     def _watch(self) -> TopicWatch:
         """Return what looks at the topics of the sources; what a bounded stream reads it has found when it begins."""
-        own, topics = self._settings.bootstrap_servers, []
+        own, topics = self._settings.kafka, []
         for source in self._stream.sources:
             if self._is_bounded or source.connector is not StreamConnector.KAFKA:
                 continue
             if (kafka := source_document(source).kafka) is not None:
-                topics += [WatchedTopic(kafka.bootstrap_servers or own, kafka.topic, source.name, kafka.fail_on_data_loss)]
+                topics += [WatchedTopic(own.at(kafka.bootstrap_servers), kafka.topic, source.name, kafka.fail_on_data_loss)]
         return TopicWatch(topics, self._location.with_suffix(self._location.suffix + ".topics"), is_assigned=self._share.parallelism > 1)
 
-    def _topics(self) -> Iterator[tuple[str, str, str]]:
+    def _topics(self) -> Iterator[tuple[KafkaAccess, str, str]]:
         """Yield the Kafka, the topic and the name for people of each source and sink that is a topic."""
-        own = self._settings.bootstrap_servers
+        own = self._settings.kafka
         for source in self._stream.sources:
             if source.connector is StreamConnector.KAFKA and (kafka := source_document(source).kafka) is not None:
-                yield kafka.bootstrap_servers or own, kafka.topic, f"source '{source.name}'"
+                yield own.at(kafka.bootstrap_servers), kafka.topic, f"source '{source.name}'"
         for sink in self._stream.sinks:
             if sink.connector is StreamConnector.KAFKA and (to := sink_document(sink).kafka) is not None:
-                yield to.bootstrap_servers or own, to.topic, f"sink '{sink.name}'" if sink.name else "the sink"
+                yield own.at(to.bootstrap_servers), to.topic, f"sink '{sink.name}'" if sink.name else "the sink"
         for edge in (*self._edges_in.values(), *self._edges_out.values()):
             yield own, edge.topic, "an edge between streams"
 
@@ -321,7 +320,7 @@ class StreamTask:
         """Return who writes from now on, and nobody before it any more."""
         settings = self._settings
         self._writers += 1
-        place = (self._location, settings.bootstrap_servers, self._first_batch_id)
+        place = (self._location, settings.kafka, self._first_batch_id)
         return SinkWriter(settings.cluster_id, self._attempt, self._writers, *place)
 
     def _begin(self) -> None:
@@ -397,7 +396,7 @@ class StreamTask:
         """
         if not self._edges_in:
             return
-        unread = UnreadRecords(self._shares, self._location, self._settings.bootstrap_servers)
+        unread = UnreadRecords(self._shares, self._location, self._settings.kafka)
         if not unread.count():
             return
         self._query = self._start(dataclasses.replace(self._stream, trigger=StreamTrigger.AVAILABLE_NOW))
@@ -408,7 +407,7 @@ class StreamTask:
         attempt, parallelism = self._attempt, self._deployment.parallelism
         reader = (f"{self._settings.cluster_id}/{attempt.job_id}/{attempt.vertex_id}", attempt.subtask_index, parallelism)
         try:
-            discard_read(self._edges_in.values(), self._location, self._settings.bootstrap_servers, reader)
+            discard_read(self._edges_in.values(), self._location, self._settings.kafka, reader)
         except (AdministrationError, StreamUnusable, OSError) as error:
             logger.warning("EdgesNotTrimmed attempt=%s error=%s", attempt, error)
 

@@ -48,10 +48,10 @@ class ClusterProcesses:
 
     def __init__(self, bootstrap: str, cluster_id: str, directory: Path, settings: MiniClusterSettings) -> None:
         """Name the processes; raises ConfigurationError where the settings are wrong."""
-        self._bootstrap = bootstrap
-        self._cluster_id = cluster_id
         self._overrides = settings.overrides(bootstrap, cluster_id, str(directory / "data"))
         self.configuration = load_configuration(None, self._overrides)
+        self.access = self.configuration.access(bootstrap)
+        """How the cluster is reached."""
         self._masters = [f"master-{n + 1}" for n in range(settings.masters)]
         self._task_executors = [f"tm-{n + 1}" for n in range(settings.task_executors)]
         self._children: dict[str, ChildProcess] = {}
@@ -105,7 +105,7 @@ class ClusterProcesses:
         while time.monotonic() < deadline:
             self._check()
             try:
-                heartbeat = find_leader(self._bootstrap, self._cluster_id, timeout_s=_LOOK_S)
+                heartbeat = find_leader(self.access, timeout_s=_LOOK_S)
             except GatewayError as error:
                 said = str(error)
                 continue
@@ -115,14 +115,14 @@ class ClusterProcesses:
 
     def _follow(self, name: str) -> None:
         try:
-            wait_until_it_follows(self._bootstrap, self._cluster_id, name, self._check)
+            wait_until_it_follows(self.access, name, self._check)
         except MasterNotFollowing as error:
             raise Unexpected(f"{error}\n{self.describe()}") from None
 
     def _wait_until_registered(self, deadline: float) -> None:
         """Wait until the processes that run now are registered, and not those that they replace."""
         missing: set[str] = set()
-        with ResourceManagerGateway(self._bootstrap, self._cluster_id) as gateway:
+        with ResourceManagerGateway(self.access) as gateway:
 
             def registered() -> bool:
                 self._check()

@@ -17,6 +17,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterUnreachable, RequestRefused, RequestTimedOut
 from eventflink.gateways.outputs import find_output
 from eventflink.jobs.plain_rows import python_rows
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.stack_traces import cut_stack_trace
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.testing.failures import Unexpected
@@ -38,8 +39,7 @@ _NOT_YET: Final = ("StreamsNotReady", "JobNotRunning")
 class JobsCluster(Protocol):
     """What a job asks of the cluster that has it."""
 
-    bootstrap: str
-    cluster_id: str
+    access: ClusterAccess
     savepoint_directory: str
 
     @property
@@ -175,7 +175,7 @@ class JobHandle:
             return gateway.request_job_status(self.job_id) is end
 
         # A gateway is for one thread.
-        with DispatcherGateway(self._cluster.bootstrap, self._cluster.cluster_id, request_timeout_s=REQUEST_TIMEOUT_S) as gateway:
+        with DispatcherGateway(self._cluster.access, request_timeout_s=REQUEST_TIMEOUT_S) as gateway:
             path: str = self._wait_for(taken, "ready for a savepoint, or the savepoint was not complete,", timeout_s)
             if end is not None:
                 self._wait_for(ended, end, max(deadline - time.monotonic(), _POLL_S))

@@ -66,7 +66,9 @@ class MiniCluster:
         self.processes = ClusterProcesses(bootstrap, self.cluster_id, directory, self.settings)
         self.savepoint_directory = str((directory / "savepoints").resolve())
         self._broker = broker
-        self._topics = Topics(bootstrap, self._describe_jobs)
+        self.access = self.processes.access
+        """How it is reached: what gateways are made of."""
+        self._topics = Topics(self.access.kafka, self._describe_jobs)
         self._jobs: list[JobHandle] = []
         self._gateway: DispatcherGateway | None = None
 
@@ -75,7 +77,7 @@ class MiniCluster:
         """The Python gateway to the cluster's Dispatcher (docs/gateways.md), for what a handle does not offer."""
         if self._gateway is None:
             sources = sources_of(self.processes.configuration, lambda: self.bootstrap, self.cluster_id)
-            self._gateway = DispatcherGateway(self.bootstrap, self.cluster_id, request_timeout_s=REQUEST_TIMEOUT_S, sources=sources)
+            self._gateway = DispatcherGateway(self.access, request_timeout_s=REQUEST_TIMEOUT_S, sources=sources)
         return self._gateway
 
     def __enter__(self) -> Self:
@@ -87,7 +89,7 @@ class MiniCluster:
             ConfigurationError: the settings have a key or a value that is wrong.
 
         """
-        ensure_topics(self.bootstrap, self.cluster_id)
+        ensure_topics(self.access)
         try:
             self.processes.start()
         except BaseException:
@@ -106,7 +108,7 @@ class MiniCluster:
         self.processes.close()
         with contextlib.suppress(AdministrationError):
             self._topics.delete_all()
-            delete_topics(self.bootstrap, self.cluster_id)
+            delete_topics(self.access)
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 

@@ -90,10 +90,11 @@ def eventflink_broker(request: pytest.FixtureRequest, eventflink_embedded_broker
     if eventflink_embedded_broker is not None:
         return eventflink_embedded_broker.bootstrap_servers
     from eventflink.log.admin_connection import AdminConnection, AdministrationError
+    from eventflink.model.kafka_settings import KafkaAccess
 
     bootstrap = _bootstrap_of(request.config)
     try:
-        AdminConnection(bootstrap, _CONNECT_TIMEOUT_S).count_brokers()
+        AdminConnection(KafkaAccess(bootstrap), _CONNECT_TIMEOUT_S).count_brokers()
     except AdministrationError as error:
         _give_up(f"{error}; without --eventflink-bootstrap a broker is started for the tests")
     return bootstrap

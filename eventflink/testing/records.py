@@ -18,6 +18,7 @@ from confluent_kafka.admin import NewTopic
 from eventflink.gateways.kafka_clients import make_producer
 from eventflink.log.admin_connection import AdminConnection, AdministrationError
 from eventflink.log.clients import new_consumer
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.testing.failures import Unexpected
 
 MAX_COLLECTED: Final = 1_000_000
@@ -70,17 +71,17 @@ class Topics:
 
     """
 
-    def __init__(self, bootstrap: str, describe: Callable[[], str]) -> None:
+    def __init__(self, kafka: KafkaAccess, describe: Callable[[], str]) -> None:
         """Connect to nothing yet; `describe` says what else there is to know when records do not come."""
-        self._bootstrap = bootstrap
+        self._kafka = kafka
         self._describe = describe
-        self._admin = AdminConnection(bootstrap)
+        self._admin = AdminConnection(kafka)
         self._made: set[str] = set()
 
     def create(self, name: str, partitions: int, configuration: Mapping[str, str]) -> None:
         """Make a topic and wait until it can be written to; raises ValueError if it is there already."""
         if name in self._admin.find_topics():
-            raise ValueError(f"the topic '{name}' is there already, at {self._bootstrap}: take another name, or delete it")
+            raise ValueError(f"the topic '{name}' is there already, at {self._kafka.bootstrap}: take another name, or delete it")
         self._admin.create_topics([NewTopic(name, partitions, 1, config=dict(configuration))])
         self._made.add(name)
         self._admin.wait_for_topics([name])
@@ -94,13 +95,13 @@ class Topics:
         """Return how many partitions a topic has; raises ValueError if there is no such topic."""
         topics = self._admin.find_topics()
         if topic not in topics:
-            raise ValueError(f"topic not found: '{topic}' at {self._bootstrap}; create_topic makes one")
+            raise ValueError(f"topic not found: '{topic}' at {self._kafka.bootstrap}; create_topic makes one")
         return topics[topic].partitions
 
     def feed(self, topic: str, records: Iterable[Record]) -> None:
         """Append records, and return when Kafka has all of them."""
         self.partitions_of(topic)
-        producer = make_producer(self._bootstrap)
+        producer = make_producer(self._kafka)
         failed: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _message: Message) -> None:
@@ -115,7 +116,7 @@ class Topics:
             producer.purge()
         if failed or left:
             reason = failed[0].str() if failed else f"no answer within {_DELIVERY_TIMEOUT_S:g} s"
-            raise Unexpected(f"{len(failed) + left} records did not reach '{topic}' at {self._bootstrap}: {reason}")
+            raise Unexpected(f"{len(failed) + left} records did not reach '{topic}' at {self._kafka.bootstrap}: {reason}")
 
     def collect_until(
         self, topic: str, condition: Callable[[list[Record]], Any], wanted: str, timeout_s: float, *, committed: bool
@@ -123,7 +124,7 @@ class Topics:
         """Return all that the topic holds, once it is as wanted; in the order of their offsets within a partition."""
         partitions = range(self.partitions_of(topic))
         isolation = "read_committed" if committed else "read_uncommitted"
-        consumer = new_consumer(self._bootstrap, {"enable.partition.eof": True}, isolation=isolation)
+        consumer = new_consumer(self._kafka, {"enable.partition.eof": True}, isolation=isolation)
         held = _Held()
         deadline = time.monotonic() + timeout_s
         try:

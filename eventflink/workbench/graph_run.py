@@ -24,6 +24,7 @@ from eventflink.jobs.archive import build_archive, find_members
 from eventflink.jobs.result import JobOutput
 from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph, JobVertex
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.model.statuses import TaskType
 from eventflink.taskexecutor.archive_cache import DIRECTORY, hold_archive
@@ -247,7 +248,7 @@ class _Bench:
             hold_archive(self._spark.directory / DIRECTORY, self._archives[0], lambda: archive)
         self._settings = ForkServerSettings(
             cluster_id=configuration.cluster_id,
-            bootstrap_servers="",
+            kafka=KafkaAccess(""),
             replication_factor=1,
             working_place=Place(str(run.directory.parent)),
             log_directory=self._spark.directory,

@@ -99,8 +99,7 @@ class Clients:
 
     def _found(self, case: Sequence[Message]) -> tuple[Any, ...]:
         said = [message.value for message in case if message.to == Topic.LEADERSHIP]
-        heartbeats = Heartbeats()
-        heartbeats._codec = self._heartbeats
+        heartbeats = Heartbeats(self._seals)
         heartbeats.take([(NOW_MS, message.value) for message in case if message.to == Topic.HEARTBEATS])
         heartbeats.take([(NOW_MS, self._heartbeats.encode(Heartbeat("tm", "tm-1", 1, 1, 1)))])
         assert heartbeats.newest_of("tm-1") == NOW_MS

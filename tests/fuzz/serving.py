@@ -26,6 +26,7 @@ from eventflink.blob.store import BlobStore
 from eventflink.entrypoint.query_server import QueryServer
 from eventflink.metrics.registry import MetricRegistry
 from eventflink.metrics.server import MetricsServer, ServerSettings
+from eventflink.model.cluster_access import access_to
 from eventflink.model.metric_settings import MetricScope
 from eventflink.rest.application import build_application
 from tests.fuzz.corpus_files import Message
@@ -106,7 +107,7 @@ class Ports:
         hand.lead()
         hand.submit("running")
         hand.settle()
-        query = QueryServer(NOWHERE, "nobody", "m-1", "127.0.0.1", 0, lambda: hand.participant)
+        query = QueryServer(access_to(NOWHERE, "nobody"), "m-1", "127.0.0.1", 0, lambda: hand.participant)
         blob = BlobServer(BlobStore(LocalStorage(Path(directory))), BlobServerSettings(max_bytes=4_096, max_total_bytes=1 << 30))
 
         def end() -> None:

@@ -124,7 +124,7 @@ def test_a_user_rescales_a_job_of_the_default_scheduler_which_else_stays_as_its_
     wait_until(lambda: _running(gate, 2) == ["3", "3"], "two of three run", JOB_TIMEOUT_S)
 
     async def rescale_with_a_wrong_and_the_right_token() -> None:
-        async with AsyncJobMasterGateway(cluster.bootstrap, cluster.cluster_id, job_id) as gateway:
+        async with AsyncJobMasterGateway(cluster.access, job_id=job_id) as gateway:
             with pytest.raises(RequestRefused) as refused:
                 await gateway.rescale_job("numbers", 200)
             assert refused.value.code == "ParallelismOutOfRange"
@@ -138,7 +138,7 @@ def test_a_user_rescales_a_job_of_the_default_scheduler_which_else_stays_as_its_
     Path(f"{gate}.go").touch()
     job = cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
     _check_result(job)
-    with JobMasterGateway(cluster.bootstrap, cluster.cluster_id, job_id) as gateway:
+    with JobMasterGateway(cluster.access, job_id=job_id) as gateway:
         assert {v.vertex_id: (v.parallelism, v.wanted_parallelism) for v in gateway.request_job().vertices} == {
             "numbers": (2, 2),
             "total": (1, 1),

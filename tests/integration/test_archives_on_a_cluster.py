@@ -52,7 +52,7 @@ def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def dispatcher(cluster: RunningCluster) -> Iterator[DispatcherGateway]:
     configuration = load_configuration(None, {key: str(value) for key, value in cluster.overrides.items()})
     sources = sources_of(configuration, lambda: cluster.bootstrap, cluster.cluster_id)
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id, sources=sources) as gateway:
+    with DispatcherGateway(cluster.access, sources=sources) as gateway:
         yield gateway
 
 
@@ -161,7 +161,7 @@ def test_a_secret_is_in_the_process_of_its_task_and_nowhere_else(
 
 def stored(cluster: RunningCluster, topic: Topic) -> Iterator[bytes]:
     """Yield what all partitions of a topic hold."""
-    consumer = Consumer(consumer_settings(cluster.bootstrap))
+    consumer = Consumer(consumer_settings(cluster.access.kafka))
     try:
         name = topic_name(cluster.cluster_id, topic)
         for partition in consumer.list_topics(name, timeout=60).topics[name].partitions:

@@ -28,6 +28,7 @@ from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterNotFound
 from eventflink.log.administration import delete_topics, ensure_topics
+from eventflink.model.cluster_access import access_to
 from eventflink.model.statuses import JobStatus
 from tests.support import zygote
 from tests.support.asked_log import storied_cluster
@@ -109,7 +110,7 @@ def asked(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     late_offset = append_late_decision(cluster, waiting)
     yield Asked(cluster, finished, failed, waiting, late_offset)
     cluster.close()
-    delete_topics(bootstrap, name)
+    delete_topics(access_to(bootstrap, name))
 
 
 def test_events_shows_every_event_once_and_the_rejected_one_as_such(asked: Asked) -> None:
@@ -157,7 +158,7 @@ def test_events_follows_what_comes_until_interrupted(asked: Asked) -> None:
             nonlocal told
             # Refused again until it is seen: whether the command listens already cannot be seen from outside.
             with (
-                DispatcherGateway(asked.cluster.bootstrap, asked.cluster.cluster_id) as gateway,
+                DispatcherGateway(asked.cluster.access) as gateway,
                 pytest.raises(Exception, match="job not found"),
             ):
                 gateway.cancel_job("nobody", actor="test")
@@ -309,7 +310,7 @@ def test_two_moments_differ_in_what_happened_between_them(asked: Asked) -> None:
 
 
 def test_a_log_whose_beginning_was_trimmed_is_shown_and_asked_but_cannot_say_why(bootstrap: str, cluster_id: str) -> None:
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     scripted = storied_cluster()
     topic = topic_name(cluster_id, Topic.LOG)
     producer = Producer({"bootstrap.servers": bootstrap})

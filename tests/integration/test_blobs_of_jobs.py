@@ -19,6 +19,7 @@ from eventflink.events.log_events import FileUploaded
 from eventflink.gateways.leader import find_leader
 from eventflink.jobs.archive import build_archive
 from eventflink.log.administration import delete_topics
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import load_configuration
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import USER_TASKS, RunningCluster, running_cluster, wait_until
@@ -42,7 +43,7 @@ def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
 
 
 def address_of(cluster: RunningCluster) -> str:
-    return find_leader(cluster.bootstrap, cluster.cluster_id, timeout_s=30).blob_address
+    return find_leader(cluster.access, timeout_s=30).blob_address
 
 
 def is_there(cluster: RunningCluster, key: str) -> bool:
@@ -140,7 +141,7 @@ def test_a_cluster_speaks_tls_with_everyone_who_needs_its_blobs(bootstrap: str, 
     finally:
         running.processes = {name: process for name, process in running.processes.items() if process.poll() is None}
         running.close()
-        delete_topics(bootstrap, name)
+        delete_topics(access_to(bootstrap, name))
 
 
 def test_a_master_that_cannot_use_its_blob_storage_or_certificate_says_which_key_and_ends(bootstrap: str, tmp_path: Path) -> None:
@@ -158,5 +159,5 @@ def test_a_master_that_cannot_use_its_blob_storage_or_certificate_says_which_key
             assert process.wait(120) == exit_code
         finally:
             process.kill()
-            delete_topics(bootstrap, name)
+            delete_topics(access_to(bootstrap, name))
         assert said in running.output(f"master-{number}")

@@ -35,7 +35,7 @@ def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
 
 def test_a_burst_of_1000_jobs_drains_each_in_its_turn_beside_a_job_of_many_tasks(cluster: RunningCluster) -> None:
     job_ids = [GREEDY, *(f"small-{number}" for number in range(1, JOBS))]
-    with PipelinedClient(cluster.bootstrap, cluster.cluster_id, request_timeout_s=TIMEOUT_S) as client:
+    with PipelinedClient(cluster.access, request_timeout_s=TIMEOUT_S) as client:
         wide, graph = idle_graph(0, parallelism=GREEDY_TASKS), idle_graph(0)
         submissions = [JobSubmission(job_id=n, actor="test", job_graph=wide if n == GREEDY else graph) for n in job_ids]
         half = [client.send(submission) for submission in submissions[: JOBS // 2]]

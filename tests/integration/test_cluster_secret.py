@@ -1,5 +1,8 @@
 """P3a on a real cluster: who has no secret writes to every topic, and starts masters and TaskExecutors, and nobody believes any of it."""
 
+import json
+import time
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +12,7 @@ from confluent_kafka import Producer
 
 from eventflink.events.codec import DecisionCodec, PayloadCodec, ReportsCodec
 from eventflink.events.effects import InstanceForgotten, LeaderHeartbeat, Resignation
-from eventflink.events.inputs import TaskManagerDeath
+from eventflink.events.inputs import Heartbeat, TaskManagerDeath
 from eventflink.events.log_events import LeadershipGranted, RequestRejected
 from eventflink.events.topics import SPECIFICATIONS, Topic, deployment_partition, topic_name
 from eventflink.model.statuses import JobStatus
@@ -101,3 +104,27 @@ def test_a_master_without_the_secret_refuses_to_lead_and_a_task_executor_without
     cluster.start("tm-stranger", "taskexecutor", **off, **{"taskmanager.id": "tm-stranger"})
     wait_until(lambda: refusals(cluster), "its registration refused")
     assert "tm-stranger" not in cluster.state().master.resource_manager.task_managers
+
+
+@pytest.mark.rule("P3a")
+def test_a_rest_process_shows_no_heartbeat_that_a_stranger_wrote(cluster: RunningCluster) -> None:
+    """Heartbeats have one order: when a later one is shown, the forged one was read."""
+    cluster.start_host("host", 1)
+    url = cluster.start_rest()
+
+    def heard_ms(task_manager_id: str) -> int:
+        with urllib.request.urlopen(f"{url}/taskmanagers/{task_manager_id}", timeout=60) as answer:
+            return int(json.load(answer)["timeSinceLastHeartbeat"])
+
+    def wait_until_read() -> None:
+        now_ms = time.time_ns() // 1_000_000
+        wait_until(lambda: heard_ms("host-1") > now_ms, "a later heartbeat")
+
+    cluster.pause("tm")
+    wait_until_read()
+    before = heard_ms("tm")
+    instance_id = cluster.state().master.resource_manager.task_managers["tm"].instance_id
+    Stranger(cluster).write(Topic.HEARTBEATS, PayloadCodec("HeartbeatEnvelope").encode(Heartbeat("tm", instance_id, 1, 1, 0)), "tm")
+    wait_until_read()
+    assert heard_ms("tm") == before
+    cluster.resume("tm")

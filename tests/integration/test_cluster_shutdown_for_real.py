@@ -70,7 +70,7 @@ def _shut_down_over_a_fall(cluster: RunningCluster, capsys: pytest.CaptureFixtur
     cluster.pause("tm")
     cluster.start("shutdown", "shutdown", "--status", "FAILED", "--diagnostics", "as the test wanted", "--wait")
     cluster.wait_for(lambda fold: fold.master.shutdown.is_under_way, "it is being shut down")
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as dispatcher:
+    with DispatcherGateway(cluster.access) as dispatcher:
         with pytest.raises(ClusterShuttingDown, match="runs no more jobs"):
             dispatcher.submit_job(idle_graph(), "late")
         with pytest.raises(ClusterShuttingDown):

@@ -331,7 +331,7 @@ def test_a_stream_into_a_database_counts_each_record_once_though_its_sinks_proce
     assert numbers() == list(range(fed))
     [subtask] = cluster.job(job_id).execution_graph.subtasks()
     assert subtask.attempt == 3
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         gateway.cancel_job(job_id)
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
 
@@ -372,7 +372,7 @@ def test_what_is_fed_all_the_time_is_in_the_database_once_though_three_jobs_stop
         for _ in range(3):
             job_id, seen = submit(), len(numbers())
             wait_until(lambda: len(numbers()) > seen + 300, "it writes", TIMEOUT_S)  # noqa: B023 - called here
-            with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+            with DispatcherGateway(cluster.access) as gateway:
                 path = gateway.stop_with_savepoint(job_id, str(tmp_path)).savepoint_path
             cluster.wait_for_status(job_id, JobStatus.FINISHED)
             [part] = read_savepoint(path).parts
@@ -386,6 +386,6 @@ def test_what_is_fed_all_the_time_is_in_the_database_once_though_three_jobs_stop
     wait_until(lambda: len(set(numbers())) >= fed, "all records are in the database", TIMEOUT_S)
     time.sleep(1.0)
     assert numbers() == list(range(fed))
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         gateway.cancel_job(job_id)
     cluster.wait_for_status(job_id, JobStatus.CANCELED)

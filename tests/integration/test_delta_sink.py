@@ -354,7 +354,7 @@ def wait_for_numbers(table: Path, count: int, what: str) -> None:
 
 
 def cancel(cluster: RunningCluster, job_id: str) -> None:
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         gateway.cancel_job(job_id)
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
 
@@ -412,7 +412,7 @@ def test_what_is_fed_all_the_time_is_in_the_table_once_though_two_jobs_stop_in_t
         for _ in range(2):
             job_id, seen = submit(cluster, topic, table, **restore), len(numbers_of(table))
             wait_for_numbers(table, seen + 101, "it writes")
-            with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+            with DispatcherGateway(cluster.access) as gateway:
                 path = gateway.stop_with_savepoint(job_id, str(tmp_path)).savepoint_path
             cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
             [part] = read_savepoint(path).parts

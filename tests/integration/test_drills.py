@@ -24,6 +24,7 @@ from eventflink.gateways.reads import find_masters
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id, topic_ids, trim_log
 from eventflink.log.replay import log_bounds, new_fold, replay
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import Configuration, load_configuration
 from eventflink.model.rehearsal import SCRATCH_MARK
 from eventflink.processes.child_processes import ChildDied
@@ -56,7 +57,7 @@ def leader(cluster: RunningCluster) -> str:
     living = [name for name in cluster.processes if name in cluster.masters]
     if len(living) < 2:
         cluster.start_standby(f"m-{len(cluster.masters)}")
-    return find_leader(cluster.bootstrap, cluster.cluster_id).master_id
+    return find_leader(cluster.access).master_id
 
 
 def arguments(bootstrap: str, cluster_id: str, *more: str) -> list[str]:
@@ -79,13 +80,13 @@ def check_takeover(cluster: RunningCluster, report: dict[str, Any], old: str) ->
     fold = cluster.state()
     assert (report["old_leader"], report["new_epoch"]) == (old, report["old_epoch"] + 1)
     assert fold.acceptance.epoch == report["new_epoch"]
-    assert report["new_leader"] == find_leader(cluster.bootstrap, cluster.cluster_id).master_id != old
+    assert report["new_leader"] == find_leader(cluster.access).master_id != old
     assert 0 < report["granted_ms"] <= report["answered_ms"]
     assert report["tasks"] == {"alive": TASKS, "undisturbed": TASKS, "finished": 0, "disturbed": []}
     assert report["reported"] == report["task_managers"] == len(fold.master.resource_manager.task_managers)
     assert {m.digest for m in _digests(report)} == {m.replayed for m in _digests(report)}
     for told in _digests(report):
-        at = replay(cluster.bootstrap, cluster.cluster_id, new_fold(), end_offset=told.log_offset + 1)
+        at = replay(cluster.access, new_fold(cluster.access), end_offset=told.log_offset + 1)
         assert told.digest == at.master.digest()
 
 
@@ -143,7 +144,7 @@ def test_a_drill_that_could_hurt_is_refused_and_the_leader_stands(
     cluster = RunningCluster(bootstrap, name, tmp_path)
     try:
         process = cluster.start_master("only")
-        query_address = find_masters(bootstrap, name)[0].presence.query_address
+        query_address = find_masters(access_to(bootstrap, name))[0].presence.query_address
         for options, said in (
             (["--yes"], "there is no standby: when only crashes, nobody leads"),
             (["--yes", "--without-standby"], "drills.allowed is false"),
@@ -156,10 +157,10 @@ def test_a_drill_that_could_hurt_is_refused_and_the_leader_stands(
             assert said in capsys.readouterr().err
         assert process.poll() is None
         assert cluster.state().acceptance.epoch == 1
-        assert find_leader(bootstrap, name).epoch == 1
+        assert find_leader(access_to(bootstrap, name)).epoch == 1
     finally:
         cluster.close()
-        delete_topics(bootstrap, name)
+        delete_topics(access_to(bootstrap, name))
 
 
 @pytest.mark.parametrize(
@@ -189,8 +190,9 @@ class Production:
         self.configuration_path = directory.parent / "cluster.yaml"
         scripted = busy_cluster()
         self.log, self.dirty = scripted.log, list(scripted.master.dispatcher.dirty)
-        ensure_topics(bootstrap, self.cluster_id)
-        append_records(bootstrap, self.cluster_id, self.log)
+        self.access = access_to(bootstrap, self.cluster_id)
+        ensure_topics(self.access)
+        append_records(self.access, self.log)
         for job_id in scripted.master.dispatcher.jobs:
             for name in ("a/0/1/default/part-0.parquet", "b/0/1/default/part-0.parquet"):
                 path = directory / "jobs" / job_id / name
@@ -215,8 +217,8 @@ class Production:
             if path.is_file()
         }
         return {
-            "offsets": AdminConnection(self.bootstrap).read_watermarks(partitions),
-            "topics": topic_ids(self.bootstrap, self.cluster_id),
+            "offsets": AdminConnection(self.access.kafka).read_watermarks(partitions),
+            "topics": topic_ids(self.access),
             "files": files,
         }
 
@@ -236,7 +238,7 @@ def production(bootstrap: str, tmp_path: Path) -> Iterator[Production]:
     (tmp_path / "production").mkdir()
     made = Production(bootstrap, tmp_path / "production")
     yield made
-    delete_topics(bootstrap, made.cluster_id)
+    delete_topics(access_to(bootstrap, made.cluster_id))
 
 
 def scratch_directories() -> set[Path]:
@@ -271,7 +273,7 @@ def test_a_rehearsal_that_fails_leaves_nothing_behind(production: Production) ->
         return [sys.executable, "-c", "print('no such module'); raise SystemExit(7)"]
 
     with pytest.raises(ChildDied, match=r"ended by itself \(exit code 7\); its log, .*, ends:\nno such module"):
-        run_rehearsal(production.configuration, production.bootstrap, broken, "drill-test", 10.0, lambda _: None)
+        run_rehearsal(production.configuration, production.access, broken, "drill-test", 10.0, lambda _: None)
     assert production.stands() == before
     assert production.scratch_topics == []
     assert scratch_directories() == directories
@@ -289,20 +291,20 @@ def test_a_master_rehearses_only_under_a_scratch_id(production: Production) -> N
 def target(production: Production) -> Iterator[str]:
     """The id of an empty cluster to copy to."""
     name = scratch_id(production.cluster_id)
-    ensure_topics(production.bootstrap, name)
+    ensure_topics(access_to(production.bootstrap, name))
     yield name
-    delete_topics(production.bootstrap, name)
+    delete_topics(access_to(production.bootstrap, name))
 
 
 def test_a_trimmed_log_is_copied_with_its_snapshot_to_the_same_offsets(production: Production, target: str) -> None:
     bootstrap, source = production.bootstrap, production.cluster_id
     offset = len(production.log) // 2
     fold = fold_of(production.log[: offset + 1])
-    write_snapshot(bootstrap, source, *take_snapshot(fold, "middle", "test", log_topic_id(bootstrap, source)))
-    trim_log(bootstrap, source, offset - 3)
-    copied = copy_log(bootstrap, source, target, lambda _: None)
-    assert (copied.first_offset, copied.end_offset) == log_bounds(bootstrap, target) == (offset - 3, len(production.log))
-    state, wanted = read_state(bootstrap, target), fold_of(production.log)
+    write_snapshot(access_to(bootstrap, source), *take_snapshot(fold, "middle", "test", log_topic_id(access_to(bootstrap, source))))
+    trim_log(access_to(bootstrap, source), offset - 3)
+    copied = copy_log(access_to(bootstrap, source), access_to(bootstrap, target), lambda _: None)
+    assert (copied.first_offset, copied.end_offset) == log_bounds(access_to(bootstrap, target)) == (offset - 3, len(production.log))
+    state, wanted = read_state(access_to(bootstrap, target)), fold_of(production.log)
     assert (state.last_offset, state.running_hash, state.master.digest()) == (
         wanted.last_offset,
         wanted.running_hash,
@@ -311,6 +313,6 @@ def test_a_trimmed_log_is_copied_with_its_snapshot_to_the_same_offsets(productio
 
 
 def test_a_log_is_copied_only_into_an_empty_one(production: Production, target: str) -> None:
-    append_records(production.bootstrap, target, [b"somebody else's"])
+    append_records(access_to(production.bootstrap, target), [b"somebody else's"])
     with pytest.raises(CopyFailed, match="is not empty"):
-        copy_log(production.bootstrap, production.cluster_id, target, lambda _: None)
+        copy_log(production.access, access_to(production.bootstrap, target), lambda _: None)

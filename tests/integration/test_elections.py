@@ -23,6 +23,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics
 from eventflink.log.clients import consumer_settings
 from eventflink.log.replay import log_bounds, new_fold, read_log
+from eventflink.model.cluster_access import access_to
 from eventflink.model.statuses import ExecutionState, JobStatus, Role
 from tests.support.running_cluster import TIMEOUT_S, RunningCluster, wait_until
 from tests.support.zookeeper import ZooKeeper
@@ -49,9 +50,9 @@ class Elected:
 
     def leaders(self) -> dict[int, str]:
         """Return the master of each epoch; no accepted decision may be of another one."""
-        fold, masters, leader_ids = new_fold(), dict[int, str](), dict[int, str]()
-        _, end = log_bounds(self.running.bootstrap, self.running.cluster_id)
-        for offset, timestamp_ms, value in read_log(self.running.bootstrap, self.running.cluster_id, 0, end):
+        fold, masters, leader_ids = new_fold(self.running.access), dict[int, str](), dict[int, str]()
+        _, end = log_bounds(self.running.access)
+        for offset, timestamp_ms, value in read_log(self.running.access, 0, end):
             decision = fold.fold_record(offset, timestamp_ms, value)
             if decision is None:
                 continue
@@ -82,7 +83,7 @@ class Elected:
     def roles(self) -> dict[str, Role]:
         """Return what each master that lives says of itself from now on."""
         alive = self.running.masters & self.running.processes.keys()
-        codec, consumer = PayloadCodec("LeadershipEnvelope"), Consumer(consumer_settings(self.running.bootstrap))
+        codec, consumer = PayloadCodec("LeadershipEnvelope"), Consumer(consumer_settings(self.running.access.kafka))
         said: dict[str, Role] = {}
         try:
             consumer.assign([TopicPartition(topic_name(self.running.cluster_id, Topic.LEADERSHIP), 0, OFFSET_END)])
@@ -149,7 +150,7 @@ def elected(request: pytest.FixtureRequest, bootstrap: str, tmp_path_factory: py
             finally:
                 if zookeeper is not None:
                     zookeeper.stop()
-    delete_topics(bootstrap, name)
+    delete_topics(access_to(bootstrap, name))
 
 
 def test_exactly_one_leads(elected: Elected) -> None:

@@ -14,6 +14,7 @@ from benchmarks.graphs import idle_graph
 from benchmarks.simulated_tasks import read_journal
 from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds, new_fold, read_log
+from eventflink.model.cluster_access import access_to
 from eventflink.model.statuses import ExecutionState
 from tests.support.burst import Burst
 from tests.support.running_cluster import RunningCluster, running_cluster
@@ -65,9 +66,9 @@ def test_a_leader_that_is_frozen_for_longer_than_its_lease_is_deposed_and_follow
 
 def _assert_late_decisions_changed_nothing(cluster: RunningCluster) -> None:
     """Fold the log once more without the decisions that were rejected: the state must be the same."""
-    fold, bare = new_fold(), new_fold()
-    _, end = log_bounds(cluster.bootstrap, cluster.cluster_id)
-    for offset, timestamp_ms, value in read_log(cluster.bootstrap, cluster.cluster_id, 0, end):
+    fold, bare = new_fold(cluster.access), new_fold(cluster.access)
+    _, end = log_bounds(cluster.access)
+    for offset, timestamp_ms, value in read_log(cluster.access, 0, end):
         if fold.fold_record(offset, timestamp_ms, value) is not None:
             bare.fold_record(bare.last_offset + 1, timestamp_ms, value)
     assert bare.rejected_count == 0
@@ -136,4 +137,4 @@ def test_a_task_executor_and_the_leader_killed_together_restart_only_what_ran_th
     assert len(launched) == len(set(launched)) == 8 + list(places.values()).count("host-a-1")
     assert cluster.state().acceptance.epoch == 2
     cluster.close()
-    delete_topics(bootstrap, name)
+    delete_topics(access_to(bootstrap, name))

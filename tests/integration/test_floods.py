@@ -88,7 +88,7 @@ def test_amid_garbage_on_every_topic_each_good_job_is_accepted_and_each_refused_
     cluster: RunningCluster, producer: Producer
 ) -> None:
     """The inboxes are bounded in bytes, so what the master holds is, whatever waits in Kafka."""
-    before, begun = memory_of(cluster), log_bounds(cluster.bootstrap, cluster.cluster_id)[1]
+    before, begun = memory_of(cluster), log_bounds(cluster.access)[1]
     offsets = {topic: next_offset(cluster, topic) for topic in (Topic.SUBMISSIONS, Topic.COMMANDS, Topic.TASKMANAGERS)}
     kinds = (b"\xc3\x01garbage %d", b'{"type": "Nonsense%d"}', b"%d" + b"\0" * 4_000, b'{"job_graph": [%d]}')
     for number in range(GARBAGE):
@@ -136,7 +136,7 @@ def test_thousands_of_submissions_do_not_keep_another_client_from_cancelling(clu
 
 def test_a_task_manager_that_comes_anew_again_and_again_harms_nobody_else(cluster: RunningCluster, producer: Producer) -> None:
     """Each time costs as many events; its slots are those of its last instance, and what was blocked stays so."""
-    begun, offset = log_bounds(cluster.bootstrap, cluster.cluster_id)[1], next_offset(cluster, Topic.TASKMANAGERS)
+    begun, offset = log_bounds(cluster.access)[1], next_offset(cluster, Topic.TASKMANAGERS)
     slots = cluster.state().master.slot_manager.get_number_registered_slots()
     for number in range(FLAPS):
         registration = TaskManagerRegistration("flapping", f"flapping-{number}", "h", number, 4, begun_at_ms=number + 1)
@@ -161,7 +161,7 @@ def test_a_task_manager_that_comes_anew_again_and_again_harms_nobody_else(cluste
 
 def test_one_that_is_lost_and_returns_by_withheld_heartbeats_costs_two_events_a_time(cluster: RunningCluster, producer: Producer) -> None:
     """It sends heartbeats as long as it likes to, is lost when it stops, and has to come back as a new instance."""
-    begun = log_bounds(cluster.bootstrap, cluster.cluster_id)[1]
+    begun = log_bounds(cluster.access)[1]
     for number in range(2):
         instance = f"shy-{number}"
         put(producer, cluster, Topic.TASKMANAGERS, REPORTS.encode([TaskManagerRegistration("shy", instance, "h", 1, 2)]))
@@ -181,7 +181,7 @@ def test_one_that_is_lost_and_returns_by_withheld_heartbeats_costs_two_events_a_
 
 @pytest.mark.soak("eventflink.entrypoint")
 def test_heartbeats_of_ten_thousand_unknown_task_managers_change_nothing(cluster: RunningCluster, producer: Producer) -> None:
-    before, state = log_bounds(cluster.bootstrap, cluster.cluster_id)[1], cluster.state().master.resource_manager
+    before, state = log_bounds(cluster.access)[1], cluster.state().master.resource_manager
     known = dict(state.task_managers)
     for number in range(10_000):
         put(producer, cluster, Topic.HEARTBEATS, HEARTBEATS.encode(Heartbeat(f"unknown-{number}", f"u-{number}", 0, 1, 0)))

@@ -50,7 +50,9 @@ from eventflink.gateways.request_channel import Accepted
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import ensure_topics, trim_log
 from eventflink.model.attempts import AttemptId
+from eventflink.model.cluster_access import access_to
 from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.statuses import TaskFile
 
 pytestmark = pytest.mark.slow
@@ -112,7 +114,7 @@ class ScriptedLeader:
 
 @pytest.fixture
 def leader(bootstrap: str, cluster_id: str) -> Iterator[ScriptedLeader]:
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     scripted = ScriptedLeader(bootstrap, cluster_id)
     yield scripted
     scripted.stop()
@@ -221,7 +223,7 @@ def test_pipelined_requests_each_get_their_own_answer(bootstrap: str, leader: Sc
         )
 
     leader.decide = decide
-    with PipelinedClient(bootstrap, leader.cluster_id, max_pending=64) as client:
+    with PipelinedClient(access_to(bootstrap, leader.cluster_id), max_pending=64) as client:
         futures = {f"job-{n}": client.send(JobSubmission(job_id=f"job-{n}", job_graph=GRAPH)) for n in range(500)}
         for job_id, future in futures.items():
             if job_id.endswith("7"):
@@ -234,7 +236,7 @@ def test_pipelined_requests_each_get_their_own_answer(bootstrap: str, leader: Sc
 def test_pipelined_requests_are_repeated_and_given_up(bootstrap: str, leader: ScriptedLeader, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipelined_client, "REPEAT_AFTER_S", 0.2)
     leader.decide = lambda _request: None
-    with PipelinedClient(bootstrap, leader.cluster_id, request_timeout_s=1) as client:
+    with PipelinedClient(access_to(bootstrap, leader.cluster_id), request_timeout_s=1) as client:
         future = client.send(CancelJob(job_id="job-1"))
         assert isinstance(future.exception(5), RequestTimedOut)
     assert len({request.request_id for _, request in leader.seen}) == 1
@@ -256,11 +258,11 @@ def heartbeat(leader_id: str, epoch: int, blob_address: str = "h:1") -> bytes:
 
 def test_only_a_heartbeat_that_comes_after_the_question_is_a_living_leaders(bootstrap: str, leader: ScriptedLeader) -> None:
     with pytest.raises(NoLeader, match="nothing was said"):
-        find_leader(bootstrap, leader.cluster_id, timeout_s=0.5)
+        find_leader(access_to(bootstrap, leader.cluster_id), timeout_s=0.5)
     leader.produce(Topic.LEADERSHIP, heartbeat("old", 1))
     leader.producer.flush(5)
     with pytest.raises(NoLeader, match=r"master-old \(epoch 1\)"):
-        find_leader(bootstrap, leader.cluster_id, timeout_s=0.5)
+        find_leader(access_to(bootstrap, leader.cluster_id), timeout_s=0.5)
     # While the question waits: garbage, a deposed leader's late heartbeat, then the living one.
 
     def say() -> None:
@@ -271,7 +273,7 @@ def test_only_a_heartbeat_that_comes_after_the_question_is_a_living_leaders(boot
     leader.producer.flush(5)
     timer = threading.Timer(0.4, say)
     timer.start()
-    assert find_leader(bootstrap, leader.cluster_id, timeout_s=60).leader_id == "newer"
+    assert find_leader(access_to(bootstrap, leader.cluster_id), timeout_s=60).leader_id == "newer"
     timer.join()
 
 
@@ -307,7 +309,7 @@ def follow(bootstrap: str, cluster_id: str, from_offset: int, until: int = 1_000
     """Return the decisions from an offset to another one, or fail after 10 s."""
     found: list[LoggedDecision] = []
     deadline = time.monotonic() + 10
-    with LogFollower(bootstrap, cluster_id, from_offset) as follower:
+    with LogFollower(access_to(bootstrap, cluster_id), from_offset) as follower:
         while not found or found[-1].offset < until:
             assert time.monotonic() < deadline
             found += follower.poll(0.2)
@@ -330,10 +332,10 @@ def test_a_follower_of_a_trimmed_log_finds_out_who_leads(bootstrap: str, leader:
     for value, _ in LOG:
         leader.produce(Topic.LOG, value)
     leader.producer.flush(5)
-    trim_log(bootstrap, leader.cluster_id, first_offset)
+    trim_log(access_to(bootstrap, leader.cluster_id), first_offset)
     found: list[LoggedDecision] = []
     deadline = time.monotonic() + 10
-    with LogFollower.at_the_beginning(bootstrap, leader.cluster_id) as follower:
+    with LogFollower.at_the_beginning(access_to(bootstrap, leader.cluster_id)) as follower:
         assert (follower.is_trimmed, follower.next_offset) == (True, first_offset)
         while follower.next_offset < len(LOG):
             assert time.monotonic() < deadline
@@ -355,11 +357,11 @@ def test_of_a_repeated_request_is_told_what_the_log_still_has_of_it(bootstrap: s
     leader.producer.flush(5)
     repeated = Accepted("r", "job", 1, 4, "a", log_offset=4)
     for first_offset in (0, 1, 2):
-        trim_log(bootstrap, leader.cluster_id, first_offset)
-        assert await_upload(bootstrap, leader.cluster_id, repeated, 10) == done[2]
-    trim_log(bootstrap, leader.cluster_id, 4)
+        trim_log(access_to(bootstrap, leader.cluster_id), first_offset)
+        assert await_upload(access_to(bootstrap, leader.cluster_id), repeated, 10) == done[2]
+    trim_log(access_to(bootstrap, leader.cluster_id), 4)
     with pytest.raises(RequestTrimmed, match="request r was done before"):
-        await_upload(bootstrap, leader.cluster_id, repeated, 10)
+        await_upload(access_to(bootstrap, leader.cluster_id), repeated, 10)
 
 
 @pytest.mark.parametrize("command", ["submit graph.json", "cancel job", "cancel job --wait", "cancel --with-savepoint job"])
@@ -426,7 +428,7 @@ def test_a_follower_passes_over_what_strangers_wrote_and_over_nothing_that_may_b
     writer.produce(name, value=LOG[0][0])
     writer.commit_transaction(10)
     deadline = time.monotonic() + 10  # Its marker takes offset 1, a little later.
-    while AdminConnection(bootstrap).read_watermarks([(name, 0)])[name, 0].high != 2:
+    while AdminConnection(KafkaAccess(bootstrap)).read_watermarks([(name, 0)])[name, 0].high != 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     leader.produce(Topic.LOG, LOG[1][0])
@@ -449,7 +451,7 @@ def test_a_request_that_its_caller_gave_up_is_sent_no_more_and_makes_room(
 ) -> None:
     monkeypatch.setattr(pipelined_client, "REPEAT_AFTER_S", 0.2)
     leader.decide = lambda request: leader.accept(request) if request.job_id == "wanted" else None
-    with PipelinedClient(bootstrap, leader.cluster_id, request_timeout_s=60, max_pending=1) as client:
+    with PipelinedClient(access_to(bootstrap, leader.cluster_id), request_timeout_s=60, max_pending=1) as client:
         given_up = client.send(CancelJob(job_id="given-up"))
         assert given_up.cancel()
         assert client.send(CancelJob(job_id="wanted")).result(120).job_id == "wanted"

@@ -84,13 +84,13 @@ def task_states(fold: Fold, job_id: str) -> list[str]:
 
 @pytest.fixture
 def dispatcher(cluster: RunningCluster) -> Iterator[DispatcherGateway]:
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         yield gateway
 
 
 @pytest.fixture
 def resource_manager(cluster: RunningCluster) -> Iterator[ResourceManagerGateway]:
-    with ResourceManagerGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with ResourceManagerGateway(cluster.access) as gateway:
         yield gateway
 
 
@@ -190,13 +190,13 @@ def test_files_of_a_task_are_uploaded_wherever_they_are_asked_for(
     # Asked once more, it is the same upload.
     assert resource_manager.request_task_manager_file_upload(AttemptId(*WORDS), TaskFile.STDOUT, request_id=request_id) == key
     assert dispatcher.request_file_upload(AttemptId(*WORDS), TaskFile.LOG).job_id == "words"
-    with TaskExecutorGateway(cluster.bootstrap, cluster.cluster_id, "tm") as task_executor:
+    with TaskExecutorGateway(cluster.access, task_manager_id="tm") as task_executor:
         assert task_executor.request_slot_report().slots == 2
         key = task_executor.request_file_upload(AttemptId(*WORDS), TaskFile.STDERR)
         assert "said on stderr" in get_blob(blob_address, key).decode()
         with pytest.raises(FileNotAvailable, match=r"words/task\[0\]#2 did not run on tm: it was never deployed"):
             task_executor.request_file_upload(AttemptId("words", "task", 0, 2), TaskFile.LOG)
-    with TaskExecutorGateway(cluster.bootstrap, cluster.cluster_id, "other") as other:
+    with TaskExecutorGateway(cluster.access, task_manager_id="other") as other:
         with pytest.raises(FileNotAvailable, match="did not run on other: it ran on tm"):
             other.request_file_upload(AttemptId(*WORDS), TaskFile.LOG)
         with pytest.raises(UnknownTaskManager):
@@ -244,7 +244,7 @@ def test_who_tells_wants_no_answer_and_the_log_has_it(cluster: RunningCluster, d
 
 def test_a_job_master_is_asked_under_its_own_token(cluster: RunningCluster, dispatcher: DispatcherGateway) -> None:
     dispatcher.submit_job(idle_graph(), "mastered")
-    with JobMasterGateway(cluster.bootstrap, cluster.cluster_id, "mastered") as job_master:
+    with JobMasterGateway(cluster.access, job_id="mastered") as job_master:
         assert job_master.request_job().job_master_id == job_master.connect() == cluster.job("mastered").job_master_id
         assert job_master.request_job_status() is JobStatus.RUNNING
         assert job_master.cancel(actor="me").job_id == "mastered"
@@ -254,7 +254,7 @@ def test_a_job_master_is_asked_under_its_own_token(cluster: RunningCluster, disp
     with dispatcher.job_master("beside") as beside:
         beside.cancel()
     assert dispatcher.request_job_result("beside", timeout_s=120).status is JobStatus.CANCELED  # Its connection is the dispatcher's.
-    with JobMasterGateway(cluster.bootstrap, cluster.cluster_id, "nobody") as job_master, pytest.raises(UnknownJob):
+    with JobMasterGateway(cluster.access, job_id="nobody") as job_master, pytest.raises(UnknownJob):
         job_master.cancel()
 
 
@@ -263,7 +263,7 @@ def test_a_command_under_a_stale_token_is_refused_and_changes_nothing(cluster: R
         dispatcher.cancel_job("running", fencing_token="some-other-leader")
     with pytest.raises(FencingTokenMismatch):
         dispatcher.request_file_upload(AttemptId(*WORDS), TaskFile.LOG, fencing_token="some-other-leader")
-    job_master = JobMasterGateway(cluster.bootstrap, cluster.cluster_id, "running")
+    job_master = JobMasterGateway(cluster.access, job_id="running")
     job_master.job_master_id = "running-0"
     with job_master, pytest.raises(FencingTokenMismatch, match="'running-0'"):
         job_master.cancel()
@@ -351,7 +351,7 @@ def test_every_method_answers_in_an_event_loop_as_it_does_in_a_thread(
 
 def test_many_wait_for_results_at_once_and_who_gives_up_leaves_nothing_behind(cluster: RunningCluster) -> None:
     async def run() -> None:
-        async with AsyncDispatcherGateway(cluster.bootstrap, cluster.cluster_id, max_under_way=400) as gateway:
+        async with AsyncDispatcherGateway(cluster.access, max_under_way=400) as gateway:
             waiting = [asyncio.create_task(gateway.request_job_result("running")) for _ in range(300)]
             await asyncio.sleep(1.0)
             # Neither those who wait nor those who ask meanwhile keep each other from anything.
@@ -478,7 +478,7 @@ def test_a_frozen_leader_is_passed_over_by_who_waits_for_a_result(cluster: Runni
     with ThreadPoolExecutor(1) as threads:
 
         def wait() -> Any:
-            with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+            with DispatcherGateway(cluster.access) as gateway:
                 return gateway.request_job_result("frozen", timeout_s=120)
 
         result = threads.submit(wait)

@@ -9,16 +9,21 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+import eventflink
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.cli.session import Session
 from eventflink.cli.transactions import transaction_findings
 from eventflink.events.topics import Topic, topic_name
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.errors import ClusterUnreachable
+from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.log.access_rights import Grantee, ResourceKind, Right, rights_of
 from eventflink.log.admin_connection import AccessRefused, AdminConnection
 from eventflink.log.administration import AdministrationError, check_transaction_bound, delete_topics, ensure_topics
-from eventflink.model import kafka_settings
-from eventflink.model.kafka_settings import client_settings
+from eventflink.model.cluster_access import ClusterAccess, access_to
+from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.kafka_settings import KafkaAccess, client_settings
 from eventflink.model.statuses import JobStatus
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
@@ -58,20 +63,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
         yield started
 
 
-@pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kafka_settings.VARIABLE, "{}")
-    monkeypatch.setenv(kafka_settings.ROLE_VARIABLE, "")
-
-
 def options(settings: dict[str, str], *more: str) -> list[str]:
     return [*(f"-D{key}={value}" for key, value in settings.items()), *more]
-
-
-def become(broker: SecuredBroker, name: str) -> str:
-    """Let clients that this process makes from now on connect as somebody; return where."""
-    kafka_settings.use_settings(broker.address_of(name), broker.settings[name])
-    return broker.address_of(name)
 
 
 # -- the whole path ----------------------------------------------------------------------------------------------------
@@ -107,14 +100,27 @@ def test_a_job_runs_where_everybody_has_the_least_rights(cluster: RunningCluster
     assert run([*auditor, "history", job_id]) == ExitCode.OK
 
 
+def test_a_gateway_reaches_the_cluster_as_the_configuration_says(cluster: RunningCluster, broker: SecuredBroker, tmp_path: Path) -> None:
+    configuration = tmp_path / "eventflink.yaml"
+    keys = {"bootstrap.servers": broker.sasl, "cluster.id": cluster.cluster_id, **broker.options_of("alice")}
+    configuration.write_text(json.dumps(keys), encoding="utf-8")
+    with eventflink.connect(configuration=configuration) as found, DispatcherGateway(found.access) as dispatcher:
+        job_id = dispatcher.submit_job(parse_job_graph(NOOP, "noop")).job_id
+        assert dispatcher.request_job_result(job_id, timeout_s=120).status is JobStatus.FINISHED
+        with JobMasterGateway(found.access, job_id=job_id) as job_master:
+            assert job_master.request_job_status() is JobStatus.FINISHED
+    with DispatcherGateway(broker.sasl, cluster.cluster_id) as plain, pytest.raises(ClusterUnreachable, match="speaks another"):
+        plain.list_jobs()
+
+
 def test_a_task_executor_says_which_right_it_lacks_and_registers_when_it_is_granted(cluster: RunningCluster, broker: SecuredBroker) -> None:
     cluster.start("late", "taskexecutor", **{"taskmanager.id": "late"}, **broker.options_of("nobody", "taskmanager."))
     lacks = f"User:nobody may not Read topic '{topic_name(cluster.cluster_id, Topic.DEPLOYMENTS)}'"
     wait_until(lambda: lacks in cluster.output("late"), "it says what it lacks")
     rights = rights_of(Grantee.TASKEXECUTOR, cluster.cluster_id)
-    AdminConnection(broker.open).grant([right for right in rights if "Read" in right.operations], "User:nobody")
+    AdminConnection(KafkaAccess(broker.open)).grant([right for right in rights if "Read" in right.operations], "User:nobody")
     wait_until(lambda: "ReportsNotDelivered" in cluster.output("late"), "its reports are refused")
-    AdminConnection(broker.open).grant(rights, "User:nobody")
+    AdminConnection(KafkaAccess(broker.open)).grant(rights, "User:nobody")
     cluster.wait_for(lambda fold: "late" in fold.master.resource_manager.task_managers, "late registered")
     assert cluster.stop("late") == 0
 
@@ -131,7 +137,7 @@ def test_a_stream_and_its_edge_run_with_the_rights_of_the_task_executor(cluster:
     """Spark reads by Kafka's Java client, the sink writes by librdkafka beside Spark's server: both are known by the certificate."""
     source, target = create_topic(broker.open), create_topic(broker.open)
     rights = (Right(ResourceKind.TOPIC, source, ("Read",)), Right(ResourceKind.TOPIC, target, ("Read", "Write")))
-    AdminConnection(broker.open).grant(rights, "User:worker")
+    AdminConnection(KafkaAccess(broker.open)).grant(rights, "User:worker")
     feed(broker.open, source, ({"key": f"k{number % 7}", "number": number} for number in range(100)))
     reads = {"source": {"kafka": {"topic": source}, "format": "json", "schema": "key STRING, number BIGINT"}}
     settings = {"trigger": {"available_now": True}, "settings": {"spark.sql.shuffle.partitions": 1}}
@@ -161,22 +167,20 @@ def topics_only(broker: SecuredBroker) -> Iterator[str]:
     """The id of a cluster of which there are only topics; what its principals may do is granted, and `master` has made the topics."""
     cluster_id = f"roles-{uuid.uuid4().hex[:12]}"
     for name, role in ROLES.items():
-        AdminConnection(broker.open).grant(rights_of(role, cluster_id), f"User:{name}")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv(kafka_settings.VARIABLE, "{}")
-        ensure_topics(become(broker, "master"), cluster_id)
+        AdminConnection(KafkaAccess(broker.open)).grant(rights_of(role, cluster_id), f"User:{name}")
+    ensure_topics(ClusterAccess(broker.access_of("master"), cluster_id))
     yield cluster_id
-    delete_topics(broker.open, cluster_id)
+    delete_topics(access_to(broker.open, cluster_id))
 
 
-def written(bootstrap: str, cluster_id: str) -> set[str]:
+def written(kafka: KafkaAccess, cluster_id: str) -> set[str]:
     """Return which topics take a record; the others refuse it for want of a right."""
     outcome: dict[str, KafkaError | None] = {}
 
     def delivered(error: KafkaError | None, message: Message) -> None:
         outcome[message.topic() or ""] = error
 
-    producer = Producer(client_settings(bootstrap, {"log_level": 0, "message.timeout.ms": 20_000}))
+    producer = Producer(client_settings(kafka, {"log_level": 0, "message.timeout.ms": 20_000}))
     for topic in Topic:
         producer.produce(topic_name(cluster_id, topic), b"x", b"k", partition=0, on_delivery=delivered)
     assert producer.flush(30) == 0
@@ -184,10 +188,10 @@ def written(bootstrap: str, cluster_id: str) -> set[str]:
     return {str(topic) for topic in Topic if outcome[topic_name(cluster_id, topic)] is None}
 
 
-def read(bootstrap: str, cluster_id: str) -> set[str]:
+def read(kafka: KafkaAccess, cluster_id: str) -> set[str]:
     """Return which topics give their records or their end; the others refuse for want of a right."""
     own = {"group.id": "eventflink-test", "enable.auto.commit": False, "enable.partition.eof": True, "log_level": 0}
-    consumer = Consumer(client_settings(bootstrap, own))
+    consumer = Consumer(client_settings(kafka, own))
     found: dict[str, bool] = {}
     try:
         errors = {name: consumer.list_topics(name, timeout=60).topics[name].error for name in (topic_name(cluster_id, t) for t in Topic)}
@@ -210,17 +214,17 @@ def read(bootstrap: str, cluster_id: str) -> set[str]:
 @pytest.mark.rule("L6")
 @pytest.mark.parametrize("name", PEOPLE)
 def test_each_role_writes_and_reads_what_is_its_own_and_nothing_else(name: str, broker: SecuredBroker, topics_only: str) -> None:
-    bootstrap, column = become(broker, name), PEOPLE.index(name)
-    assert written(bootstrap, topics_only) == {topic for topic, may in MAY.items() if "w" in may[column]}
-    assert read(bootstrap, topics_only) == {topic for topic, may in MAY.items() if "r" in may[column]}
+    kafka, column = broker.access_of(name), PEOPLE.index(name)
+    assert written(kafka, topics_only) == {topic for topic, may in MAY.items() if "w" in may[column]}
+    assert read(kafka, topics_only) == {topic for topic, may in MAY.items() if "r" in may[column]}
 
 
 @pytest.mark.parametrize("name", [name for name in PEOPLE if name != "operator"])
 def test_only_an_operator_grants_rights(name: str, broker: SecuredBroker, topics_only: str) -> None:
     rights = rights_of(Grantee.CLIENT, topics_only)
     with pytest.raises(AccessRefused, match=r"may not Alter"):
-        AdminConnection(become(broker, name), 20).grant(rights, "User:bob")
-    AdminConnection(become(broker, "operator"), 20).grant(rights, "User:bob")
+        AdminConnection(broker.access_of(name), 20).grant(rights, "User:bob")
+    AdminConnection(broker.access_of("operator"), 20).grant(rights, "User:bob")
 
 
 def test_a_transaction_that_hangs_is_named_and_ended_by_an_operator_and_not_hidden_from_a_client(
@@ -228,9 +232,9 @@ def test_a_transaction_that_hangs_is_named_and_ended_by_an_operator_and_not_hidd
 ) -> None:
     """Kafka lists to nobody what its right does not show (P11)."""
     cluster_id = f"hangs-{uuid.uuid4().hex[:12]}"
-    ensure_topics(broker.open, cluster_id)
+    ensure_topics(access_to(broker.open, cluster_id))
     for name, role in ROLES.items():
-        AdminConnection(broker.open).grant(rights_of(role, cluster_id), f"User:{name}")
+        AdminConnection(KafkaAccess(broker.open)).grant(rights_of(role, cluster_id), f"User:{name}")
     submissions, transactional_id = topic_name(cluster_id, Topic.SUBMISSIONS), f"{cluster_id}-batch"
     hanging = Producer({"bootstrap.servers": broker.open, "transactional.id": transactional_id})
     hanging.init_transactions(30)
@@ -242,7 +246,7 @@ def test_a_transaction_that_hangs_is_named_and_ended_by_an_operator_and_not_hidd
         return options({"bootstrap.servers": broker.sasl, "cluster.id": cluster_id, **broker.options_of(name)}, "doctor", *more)
 
     def found(name: str) -> list[tuple[str, str]]:
-        return [(verdict, detail) for _, verdict, detail in transaction_findings(become(broker, name), cluster_id)]
+        return [(verdict, detail) for _, verdict, detail in transaction_findings(ClusterAccess(broker.access_of(name), cluster_id))]
 
     held = f"{submissions}: 1 records are held back by "
     assert ("failed", f"{held}a transaction that User:alice may not see; Describe on its TransactionalId shows it") in found("alice")
@@ -250,7 +254,7 @@ def test_a_transaction_that_hangs_is_named_and_ended_by_an_operator_and_not_hidd
     [(_, named)] = found("operator")
     assert f"{submissions}: the transaction '{transactional_id}' of producer " in named
     right = Right(ResourceKind.TRANSACTIONAL_ID, transactional_id, ("Describe",))
-    AdminConnection(broker.open).grant([right], "User:alice")
+    AdminConnection(KafkaAccess(broker.open)).grant([right], "User:alice")
     line = said(capsys, ExitCode.NEGATIVE, arguments("alice", "--abort-transaction", transactional_id))
     assert f"User:alice may not Write transactional id '{transactional_id}' at {broker.sasl}; what grants it is: kafka-acls.sh" in line
     assert run(arguments("operator", "--abort-transaction", transactional_id)) == ExitCode.OK
@@ -258,17 +262,17 @@ def test_a_transaction_that_hangs_is_named_and_ended_by_an_operator_and_not_hidd
     with pytest.raises(KafkaException):
         hanging.commit_transaction(30)
     assert found("operator") == [("ok", "none is open on the cluster's topics")]
-    delete_topics(broker.open, cluster_id)
+    delete_topics(access_to(broker.open, cluster_id))
 
 
 def test_a_master_may_ask_whether_transactions_are_bounded(broker: SecuredBroker, topics_only: str) -> None:
     assert topics_only
-    assert check_transaction_bound(become(broker, "master"), 20) == []
+    assert check_transaction_bound(broker.access_of("master"), 20) == []
 
 
 @pytest.mark.parametrize("name", PEOPLE)
 def test_nobody_deletes_records_or_a_topic_of_a_cluster(name: str, broker: SecuredBroker, topics_only: str) -> None:
-    connection, log = AdminConnection(become(broker, name), 20), topic_name(topics_only, Topic.LOG)
+    connection, log = AdminConnection(broker.access_of(name), 20), topic_name(topics_only, Topic.LOG)
     with pytest.raises(AccessRefused, match=rf"may not Delete topic '{log}'"):
         connection.delete_topics([log])
     with pytest.raises(AdministrationError):  # Who may not even Describe it, is told that nobody leads it.
@@ -278,7 +282,7 @@ def test_nobody_deletes_records_or_a_topic_of_a_cluster(name: str, broker: Secur
 @pytest.mark.parametrize("name", [name for name in PEOPLE if name != "master"])
 def test_only_a_master_makes_topics(name: str, broker: SecuredBroker) -> None:
     with pytest.raises(AccessRefused, match=r"may not Create topic 'new\."):
-        ensure_topics(become(broker, name), "new", timeout_s=60)
+        ensure_topics(ClusterAccess(broker.access_of(name), "new"), timeout_s=60)
 
 
 # -- what is said of a refusal -----------------------------------------------------------------------------------------
@@ -329,14 +333,14 @@ def test_who_may_not_submit_is_told_what_grants_it(
     may: tuple[Topic, ...], operation: str, topic: Topic, broker: SecuredBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster_id = f"refused-{uuid.uuid4().hex[:12]}"
-    ensure_topics(broker.open, cluster_id)
+    ensure_topics(access_to(broker.open, cluster_id))
     groups = [right for right in rights_of(Grantee.CLIENT, cluster_id) if right.kind is ResourceKind.GROUP]
     reads = [Right(ResourceKind.TOPIC, topic_name(cluster_id, each), ("Read",)) for each in may]
-    AdminConnection(broker.open).grant([*groups, *reads], "User:nobody")
+    AdminConnection(KafkaAccess(broker.open)).grant([*groups, *reads], "User:nobody")
     graph = tmp_path / "noop.json"
     graph.write_text(json.dumps(NOOP), encoding="utf-8")
     keys = {"bootstrap.servers": broker.sasl, "cluster.id": cluster_id, **broker.options_of("nobody")}
     line = said(capsys, ExitCode.NEGATIVE, options(keys, "submit", str(graph)))
     assert f"User:nobody may not {operation} topic '{topic_name(cluster_id, topic)}' at {broker.sasl}" in line
     assert f"--cluster-id {cluster_id} topics --acls --apply --principal client=User:nobody" in line
-    delete_topics(broker.open, cluster_id)
+    delete_topics(access_to(broker.open, cluster_id))

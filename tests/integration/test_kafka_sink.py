@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.streams import client_watch
 from eventflink.streams.failures import CheckpointLost, ClientSilent, SinkFenced, SinkUnavailable
 from eventflink.streams.kafka_sink import KafkaSink
@@ -44,7 +45,9 @@ class Subtask:
 
     def sink(self, attempt: int, query: int = 1) -> KafkaSink:
         location = str(self._offsets.parent)
-        return KafkaSink(KafkaSinkSettings(self._bootstrap, self._topic, self._writer_id, attempt, 60_000, location, query=query))
+        return KafkaSink(
+            KafkaSinkSettings(KafkaAccess(self._bootstrap), self._topic, self._writer_id, attempt, 60_000, location, query=query)
+        )
 
     def begin(self, batch_id: int, end: int) -> None:
         """Note as Spark does what a batch reads, and when it begins."""
@@ -255,7 +258,7 @@ def test_a_batch_that_begins_anew_with_other_records_under_a_number_that_was_wri
 
 
 def test_a_batch_that_took_longer_than_a_transaction_may_is_said_to_have(bootstrap: str, subtask: Subtask) -> None:
-    held = Held(KafkaSinkSettings(bootstrap, subtask._topic, subtask._writer_id, 1, 5_000, ""))
+    held = Held(KafkaSinkSettings(KafkaAccess(bootstrap), subtask._topic, subtask._writer_id, 1, 5_000, ""))
     thread = threading.Timer(17.0, held.go_on.set)  # Kafka looks for such transactions every ten seconds.
     thread.start()
     subtask.write(subtask.sink(1), 0)

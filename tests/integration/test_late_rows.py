@@ -131,6 +131,6 @@ def test_late_rows_are_told_apart_by_an_attempt_that_goes_on_where_another_was_k
     assert sorted(row["number"] for row in late_reader.rows) == [6, 7]
     reader.close()
     late_reader.close()
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         gateway.cancel_job(job_id)
     cluster.wait_for_status(job_id, JobStatus.CANCELED)

@@ -12,6 +12,7 @@ import pytest
 
 from eventflink.log.administration import delete_topics
 from eventflink.metrics.metric_catalogue import METRICS
+from eventflink.model.cluster_access import access_to
 from eventflink.model.statuses import JobStatus
 from tests.support.dashboard import dashboard_metrics
 from tests.support.running_cluster import RunningCluster, wait_until
@@ -79,7 +80,7 @@ def measured(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     finally:
         measured.flag.with_name("flag.go").touch()
         cluster.close()
-        delete_topics(bootstrap, name)
+        delete_topics(access_to(bootstrap, name))
 
 
 @pytest.mark.parametrize("name", ["first", "second"])

@@ -124,7 +124,7 @@ def test_a_job_outlives_a_task_executor_a_leader_and_ten_seconds_without_its_sto
     job_id = _submit(cluster, graph, tmp_path)
     _wait_until_held(tmp_path)
     cluster.kill("tm-1")
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         cluster.kill(gateway.find_leader().master_id)
     cluster.start_standby("third")
     cluster.start_task_executor("tm-3", slots=2)

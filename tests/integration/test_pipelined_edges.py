@@ -52,7 +52,7 @@ def no_job_is_left(cluster: RunningCluster) -> Iterator[None]:
     yield
     for job in cluster.state().master.dispatcher.jobs.values():
         if job.status not in TERMINAL_JOB_STATUSES:
-            with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+            with DispatcherGateway(cluster.access) as gateway:
                 gateway.cancel_job(job.job_id)
             cluster.wait_for_status(job.job_id, JobStatus.CANCELED)
 
@@ -165,7 +165,7 @@ class Work:
         return self.topic in AdminClient({"bootstrap.servers": self.cluster.bootstrap}).list_topics(timeout=60).topics
 
     def cancel(self) -> None:
-        with DispatcherGateway(self.cluster.bootstrap, self.cluster.cluster_id) as gateway:
+        with DispatcherGateway(self.cluster.access) as gateway:
             gateway.cancel_job(self.job_id)
         self.cluster.wait_for_status(self.job_id, JobStatus.CANCELED)
         self.rows.close()
@@ -187,7 +187,7 @@ def test_rows_go_over_an_edge_once_each_whatever_is_killed_and_its_topic_goes_wi
     work.check()
     assert {row["count"] for row in work.rows.rows} == {1}
 
-    connection = AdminConnection(cluster.bootstrap)
+    connection = AdminConnection(cluster.access.kafka)
     partitions = [(work.topic, number) for number in range(3)]
     wait_until(lambda: any(m.low > 0 for m in connection.read_watermarks(partitions).values()), "the topic is trimmed", SPARK_TIMEOUT_S)
     work.cancel()
@@ -215,7 +215,7 @@ def test_streams_that_a_forward_edge_joins_are_one_query_without_a_topic(cluster
     work.kill("parse")
     work.feed()
     work.check()
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         assert [vertex.name for vertex in gateway.request_job(work.job_id).vertices] == ["parse -> between -> stream"]
     assert not work.has_topic()
     work.cancel()
@@ -244,7 +244,7 @@ def test_jobs_one_after_the_other_begin_in_savepoints_and_what_was_on_the_edge_c
         for drain in (False, True):
             work.wait_for_starts(3)
             work.read_more()
-            with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+            with DispatcherGateway(cluster.access) as gateway:
                 if not drain:
                     work.take(partial(gateway.trigger_savepoint, work.job_id, str(tmp_path)))
                     work.wait_for_starts(6)
@@ -266,7 +266,7 @@ def test_a_reader_whose_next_batch_is_far_away_reads_the_rest_when_its_job_stops
     work = Work(cluster, "count_numbers", {}, trigger={"processing_time_ms": 3_600_000})
     work.wait_for_starts(2)
     work.feed()
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         work.take(partial(gateway.stop_with_savepoint, work.job_id, str(tmp_path), drain=True))
     cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
     work.check()
@@ -276,9 +276,9 @@ def test_a_reader_whose_next_batch_is_far_away_reads_the_rest_when_its_job_stops
 def test_rows_on_an_edge_that_no_query_reads_keep_no_savepoint_waiting(cluster: RunningCluster, tmp_path: Path) -> None:
     work = Work(cluster, "copy", {})
     work.check()
-    connection = AdminConnection(cluster.bootstrap)
+    connection = AdminConnection(cluster.access.kafka)
     wait_until(lambda: connection.read_watermarks([(work.topic, 0)])[work.topic, 0].high > 0, "rows are on the edge", SPARK_TIMEOUT_S)
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         work.take(partial(gateway.stop_with_savepoint, work.job_id, str(tmp_path)))
     cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
     work.rows.close()
@@ -291,7 +291,7 @@ def test_a_reader_whose_first_batch_is_cut_begins_it_again_in_the_savepoint(clus
     work.wait_for_starts(2)
     [location] = [Path(e.location) for e in cluster.events_of(work.job_id) if isinstance(e, StreamStarted) and e.vertex_id == "stream"]
     wait_until(lambda: last_begun_batch(location) == 0, "the first batch", SPARK_TIMEOUT_S)
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         taken = work.take(partial(gateway.stop_with_savepoint, work.job_id, str(tmp_path)))
     cluster.wait_for_status(work.job_id, JobStatus.FINISHED)
     gate.touch()

@@ -8,6 +8,7 @@ import pytest
 
 from eventflink.entrypoint.process_driver import ProcessDriver
 from eventflink.log.administration import ensure_topics
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import Configuration, load_configuration
 from eventflink.processes.identity import is_running, send_signal
 from eventflink.processes.worker_processes import WorkerProcesses
@@ -40,7 +41,7 @@ class Host(Provider):
 
 @pytest.fixture
 def provider(bootstrap: str, cluster_id: str, tmp_path: Path) -> Host:
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     values = {
         "data.directory": str(tmp_path / "data"),
         "bootstrap.servers": bootstrap,

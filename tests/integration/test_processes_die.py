@@ -104,7 +104,7 @@ def test_kill_9_of_the_master_disturbs_no_running_task_and_loses_no_job(cluster:
         job = cluster.wait_for_status(job_id, JobStatus.FINISHED)
         assert {s.attempt for s in job.execution_graph.subtasks()} == {1}
     assert cluster.state().last_offset > offset_before
-    again = replay(cluster.bootstrap, cluster.cluster_id, new_fold(), end_offset=offset_before + 1)
+    again = replay(cluster.access, new_fold(cluster.access), end_offset=offset_before + 1)
     assert again.master.digest() == digest_before
 
 

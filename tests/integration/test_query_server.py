@@ -37,7 +37,7 @@ def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def addresses(cluster: RunningCluster) -> dict[str, str]:
     """Return where each master that lives answers."""
-    living = listen_for_masters(cluster.bootstrap, cluster.cluster_id, listen_s=LISTEN_S)
+    living = listen_for_masters(cluster.access, listen_s=LISTEN_S)
     return {master.master_id: master.presence.query_address for master in living}
 
 
@@ -89,7 +89,7 @@ def test_leader_and_standby_answer_alike_and_as_the_log_at_the_offset_they_name(
     roles = set()
     for address in at.values():
         answer = ask_master(address, "/digest", {"linearizable": "true"})
-        fold = replay(cluster.bootstrap, cluster.cluster_id, new_fold(), end_offset=answer["log_offset"] + 1)
+        fold = replay(cluster.access, new_fold(cluster.access), end_offset=answer["log_offset"] + 1)
         assert (answer["digest"], answer["epoch"]) == (fold.master.digest(), fold.acceptance.epoch)
         roles.add(answer["role"])
     assert roles == {"LEADER", "STANDBY"}
@@ -100,13 +100,13 @@ def test_what_was_accepted_before_the_question_is_in_every_linearizable_answer(c
     at = addresses(cluster)
     for number in range(5):
         cluster.submit(idle_graph(parallelism=1), f"counted-{number}")
-        end = log_bounds(cluster.bootstrap, cluster.cluster_id)[1]
+        end = log_bounds(cluster.access)[1]
         for address in at.values():
             assert ask_master(address, "/health", {"linearizable": "true"})["log_offset"] >= end - 1
 
 
 def test_a_read_at_an_offset_waits_for_it_at_any_master(cluster: RunningCluster) -> None:
-    _, end = log_bounds(cluster.bootstrap, cluster.cluster_id)
+    _, end = log_bounds(cluster.access)
     for address in addresses(cluster).values():
         assert ask_master(address, "/health", {"min_offset": end - 1})["log_offset"] >= end - 1
         with pytest.raises(MasterSilent, match=r"504.*stands at offset"):
@@ -183,7 +183,7 @@ def test_whoever_asks_gets_the_same_answer_whatever_runs(
     with_masters, who["masters"] = answered_by()
     cluster.kill("first")
     cluster.kill("second")
-    assert {known.master_id for known in find_masters(cluster.bootstrap, cluster.cluster_id)} == {"first", "second"}
+    assert {known.master_id for known in find_masters(cluster.access)} == {"first", "second"}
     without, who["nothing"] = answered_by()
     cluster.start_rest("later")
     with_rest_alone, who["REST"] = answered_by()

@@ -11,6 +11,7 @@ from eventflink.entrypoint.faust_application import FaustApplication
 from eventflink.events.topics import Topic, topic_name
 from eventflink.log.administration import ensure_topics
 from eventflink.log.topic_reader import BATCH_RECORDS, MAX_BATCHES
+from eventflink.model.cluster_access import access_to
 
 RECORDS = 6_000
 PAUSE_EVERY = 500
@@ -31,7 +32,7 @@ class _Reading:
     def __init__(self, bootstrap: str, cluster_id: str) -> None:
         self.read: dict[Topic, list[int]] = {Topic.TASKMANAGERS: [], Topic.LOG: []}
         self.on_read: Callable[[Topic], Awaitable[None] | None] = lambda _topic: None
-        self.application = FaustApplication(bootstrap, cluster_id, dict.fromkeys(self.read, 0), self._on_record)
+        self.application = FaustApplication(access_to(bootstrap, cluster_id), dict.fromkeys(self.read, 0), self._on_record)
 
     def _on_record(self, topic: Topic, message: Message) -> Awaitable[None] | None:
         self.read[topic].append(int(message.value()))
@@ -55,7 +56,7 @@ async def _running(reading: _Reading) -> AsyncIterator[_Reading]:
 @pytest.mark.rule("L3")
 def test_a_pause_in_the_middle_of_what_was_fetched_loses_nothing(bootstrap: str, cluster_id: str) -> None:
     """A flood larger than an inbox: the leader pauses the topic again and again, and continues where it stopped."""
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     _produce(bootstrap, cluster_id, 0, RECORDS)
     pauses = 0
 
@@ -81,7 +82,7 @@ def test_a_pause_in_the_middle_of_what_was_fetched_loses_nothing(bootstrap: str,
 
 
 def test_a_paused_topic_is_not_read_on_until_it_is_resumed_and_others_are(bootstrap: str, cluster_id: str) -> None:
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     _produce(bootstrap, cluster_id, 0, 10)
 
     async def scenario() -> None:
@@ -104,7 +105,7 @@ def test_a_paused_topic_is_not_read_on_until_it_is_resumed_and_others_are(bootst
 @pytest.mark.rule("L3")
 def test_while_an_agent_waits_its_topic_is_held_within_bounds_and_another_is_read(bootstrap: str, cluster_id: str) -> None:
     """As where a schema is fetched behind a flood. What waits in the process is what was handed out, and no more (L3)."""
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     count = 20_000
     _produce(bootstrap, cluster_id, 0, count)
 
@@ -140,7 +141,7 @@ def _waiting_batches(application: FaustApplication) -> list[int]:
 
 @pytest.mark.rule("P11")
 def test_what_a_transaction_aborted_never_reaches_an_agent(bootstrap: str, cluster_id: str) -> None:
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": cluster_id})
     producer.init_transactions(TIMEOUT_S)
     for number, end in ((1, producer.abort_transaction), (2, producer.commit_transaction)):
@@ -161,7 +162,7 @@ def test_what_a_transaction_aborted_never_reaches_an_agent(bootstrap: str, clust
 
 @pytest.mark.rule("P11")
 def test_what_lies_behind_an_open_transaction_is_counted_and_comes_in_order_when_it_ends(bootstrap: str, cluster_id: str) -> None:
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": cluster_id})
     producer.init_transactions(TIMEOUT_S)
 
@@ -187,7 +188,7 @@ def test_what_lies_behind_an_open_transaction_is_counted_and_comes_in_order_when
 
 def test_an_agent_that_fails_ends_the_reading(bootstrap: str, cluster_id: str) -> None:
     """The next record of its topic would be read without it."""
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     _produce(bootstrap, cluster_id, 0, 2)
 
     async def scenario() -> None:

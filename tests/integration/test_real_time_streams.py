@@ -65,7 +65,7 @@ class Copy:
         assert {row["number"] for row in self.reader.rows} == set(range(self.fed))
 
     def cancel(self, job_id: str) -> None:
-        with DispatcherGateway(self.cluster.bootstrap, self.cluster.cluster_id) as gateway:
+        with DispatcherGateway(self.cluster.access) as gateway:
             gateway.cancel_job(job_id)
         self.cluster.wait_for_status(job_id, JobStatus.CANCELED)
         self.reader.close()
@@ -102,7 +102,7 @@ def starts(cluster: RunningCluster, job_id: str) -> list[StreamStarted]:
 
 def wait_for_progress(cluster: RunningCluster, job_id: str) -> Any:
     """Return what a checkpoint says of the stream once a batch of its newest attempt has ended."""
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
 
         def progress() -> Any:
             gateway.trigger_checkpoint(job_id)
@@ -119,13 +119,13 @@ def test_a_stream_in_real_time_stops_with_a_savepoint_and_goes_on_by_batches(clu
     copy.wait_until_copied()
     wait_for_progress(cluster, job_id)
     copy.feed()
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         path = gateway.stop_with_savepoint(job_id, str(tmp_path)).savepoint_path
     cluster.wait_for_status(job_id, JobStatus.FINISHED)
     copy.feed()
     by_batches = copy.submit({"processing_time_ms": 100}, path)
     copy.check_that_none_is_missing()
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         path = gateway.stop_with_savepoint(by_batches, str(tmp_path)).savepoint_path
     cluster.wait_for_status(by_batches, JobStatus.FINISHED)
     copy.feed()

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from eventflink.entrypoint.topic_watching import KafkaLook
 from eventflink.log.admin_connection import AdministrationError
+from eventflink.model.cluster_access import access_to
 from eventflink.model.schedule_document import check_schedule
 from eventflink.model.schedules import OffsetRange, PartitionOffset, graph_for, records_behind, take_records
 from tests.support.spark_sessions import own_session
@@ -37,7 +38,7 @@ def write(bootstrap: str, topic: str, values: range, transaction: str = "") -> P
 
 
 def test_spark_reads_the_records_of_a_job_and_no_others(bootstrap: str, session: SparkSession) -> None:
-    topic, look = create_topic(bootstrap, partitions=3), KafkaLook(bootstrap, "own")
+    topic, look = create_topic(bootstrap, partitions=3), KafkaLook(access_to(bootstrap, "own"))
     job = {"name": "take", "vertices": [{"id": "take", "python": "take:take"}], "parameters": {name: {"type": "string"} for name in TOLD}}
     definition = check_schedule({"records": {"topic": topic, "at_most": 15}, "instant_parameters": TOLD, "job": job})
     cursor: dict[int, int] = {}
@@ -65,18 +66,18 @@ def test_spark_reads_the_records_of_a_job_and_no_others(bootstrap: str, session:
 
 def test_a_topic_that_is_not_there_is_named(bootstrap: str) -> None:
     with pytest.raises(AdministrationError, match="none-of-this-name"):
-        KafkaLook(bootstrap, "own").topics(["none-of-this-name"])
+        KafkaLook(access_to(bootstrap, "own")).topics(["none-of-this-name"])
 
 
 def test_a_topic_without_records_has_its_partitions(bootstrap: str) -> None:
     topic = create_topic(bootstrap, partitions=2)
-    seen = KafkaLook(bootstrap, "own").topics([topic])[topic]
+    seen = KafkaLook(access_to(bootstrap, "own")).topics([topic])[topic]
     assert len(seen.topic_id) == 22
     assert seen.bounds == (OffsetRange(0, 0, 0), OffsetRange(1, 0, 0))
 
 
 def test_records_are_found_by_their_age(bootstrap: str) -> None:
-    topic, look = create_topic(bootstrap, partitions=2), KafkaLook(bootstrap, "own")
+    topic, look = create_topic(bootstrap, partitions=2), KafkaLook(access_to(bootstrap, "own"))
     producer = Producer({"bootstrap.servers": bootstrap})
     for time_ms in (1_000, 2_000, 3_000):
         producer.produce(topic, b"a record", partition=1, timestamp=time_ms)
@@ -88,4 +89,4 @@ def test_records_are_found_by_their_age(bootstrap: str) -> None:
 
 def test_a_topic_of_the_cluster_itself_is_not_looked_at(bootstrap: str) -> None:
     with pytest.raises(AdministrationError, match=r"own\.log is the cluster's own"):
-        KafkaLook(bootstrap, "own").topics(["own.log"])
+        KafkaLook(access_to(bootstrap, "own")).topics(["own.log"])

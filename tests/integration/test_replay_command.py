@@ -16,6 +16,7 @@ from eventflink.cli.main import run
 from eventflink.drills.state_summary import MAX_NAMED
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id, trim_log
+from eventflink.model.cluster_access import ClusterAccess, access_to
 from eventflink.snapshots.log_copy import append_records
 from eventflink.snapshots.snapshot import take_snapshot
 from eventflink.snapshots.topic import write_snapshot
@@ -34,6 +35,10 @@ class Log:
     values: list[bytes]
 
     @property
+    def access(self) -> ClusterAccess:
+        return access_to(self.bootstrap, self.cluster_id)
+
+    @property
     def last(self) -> int:
         return len(self.values) - 1
 
@@ -47,27 +52,27 @@ class Log:
 @pytest.fixture(scope="module")
 def log(bootstrap: str) -> Iterator[Log]:
     written = Log(bootstrap, f"test-{uuid.uuid4().hex[:12]}", eventful_cluster().log)
-    ensure_topics(bootstrap, written.cluster_id)
-    append_records(bootstrap, written.cluster_id, written.values)
+    ensure_topics(access_to(bootstrap, written.cluster_id))
+    append_records(access_to(bootstrap, written.cluster_id), written.values)
     yield written
-    delete_topics(bootstrap, written.cluster_id)
+    delete_topics(access_to(bootstrap, written.cluster_id))
 
 
 @pytest.fixture
 def trimmed(bootstrap: str) -> Iterator[Log]:
     """A log of its own, with a snapshot in its middle, which is trimmed behind that."""
     written = Log(bootstrap, f"test-{uuid.uuid4().hex[:12]}", eventful_cluster().log)
-    ensure_topics(bootstrap, written.cluster_id)
-    append_records(bootstrap, written.cluster_id, written.values)
+    ensure_topics(access_to(bootstrap, written.cluster_id))
+    append_records(access_to(bootstrap, written.cluster_id), written.values)
     write_snapshot_at(written, written.last // 2)
-    trim_log(bootstrap, written.cluster_id, written.last // 2 + 1)
+    trim_log(access_to(bootstrap, written.cluster_id), written.last // 2 + 1)
     yield written
-    delete_topics(bootstrap, written.cluster_id)
+    delete_topics(access_to(bootstrap, written.cluster_id))
 
 
 def write_snapshot_at(log: Log, offset: int) -> None:
     fold = log.fold_to(offset)
-    write_snapshot(log.bootstrap, log.cluster_id, *take_snapshot(fold, f"at-{offset}", "test", log_topic_id(log.bootstrap, log.cluster_id)))
+    write_snapshot(log.access, *take_snapshot(fold, f"at-{offset}", "test", log_topic_id(log.access)))
 
 
 def answer(capsys: pytest.CaptureFixture[str], log: Log, *options: str) -> dict[str, Any]:

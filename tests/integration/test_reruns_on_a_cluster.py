@@ -65,7 +65,7 @@ def cluster(bootstrap: str, spark: str, tmp_path: Path) -> Iterator[RunningClust
 
 
 def _kill_the_leader(cluster: RunningCluster, successor: str) -> None:
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         cluster.kill(gateway.find_leader().master_id)
     cluster.start_standby(successor)
 

@@ -12,6 +12,7 @@ from eventflink.events.log_events import TaskManagerReleased, WorkerRequested, W
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.log.administration import delete_topics
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import load_configuration
 from eventflink.model.statuses import ApplicationStatus, JobStatus
 from eventflink.processes.identity import is_running
@@ -35,7 +36,7 @@ def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
     yield running
     running.close()
     processes_of(running).stop_all(30)
-    delete_topics(bootstrap, name)
+    delete_topics(access_to(bootstrap, name))
 
 
 def processes_of(cluster: RunningCluster) -> WorkerProcesses:
@@ -55,7 +56,7 @@ def events(cluster: RunningCluster, *kinds: type) -> list[object]:
 def test_a_job_gets_a_worker_where_there_is_no_task_manager_and_the_idle_worker_goes(cluster: RunningCluster) -> None:
     cluster.start_master()
     job_id = cluster.run_task("noop")
-    with ResourceManagerGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with ResourceManagerGateway(cluster.access) as gateway:
         wait_until(gateway.get_number_pending_task_manager_slots, "a worker is asked for", 120)
         cluster.wait_for_status(job_id, JobStatus.FINISHED)
         assert gateway.get_number_pending_task_manager_slots() == 0
@@ -118,7 +119,7 @@ def test_a_program_that_cannot_run_is_told_with_the_end_of_its_log(cluster: Runn
     failed = events(cluster, WorkerRequestFailed)[0]
     assert isinstance(failed, WorkerRequestFailed)
     assert failed.reason.startswith("the resource driver cannot start it: env.log.dir: ")
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         gateway.cancel_job(job_id)
 
 
@@ -127,7 +128,7 @@ def test_the_driver_is_told_how_the_cluster_ended_and_starts_workers_again_when_
     gate = cluster.directory / "task"
     job_id = cluster.run_task("wait_for_file", path=str(gate))
     cluster.wait_for_running(job_id)
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         gateway.shut_down_cluster(ApplicationStatus.SUCCEEDED, "the day is over")
     assert cluster.processes["first"].wait(120) == 0, cluster.output("first")
     assert "ApplicationDeregistered status=SUCCEEDED" in cluster.output("first")

@@ -139,14 +139,13 @@ def test_the_past_is_answered_by_a_process_that_is_replaced_when_it_dies_and_die
 
 
 def test_of_a_trimmed_log_all_is_answered_that_is_left_of_it(cluster: RunningCluster) -> None:
-    reach = cluster.bootstrap, cluster.cluster_id
     first = cluster.submit(cluster.graph(NO_SLOT))
-    assert take(*reach, "master-1", 16) is not None
-    [snapshot] = list_snapshots(*reach)
+    assert take(cluster.access, "master-1", 16) is not None
+    [snapshot] = list_snapshots(cluster.access)
     assert snapshot.manifest is not None
     states_from, first_offset = snapshot.manifest.log_offset, snapshot.manifest.log_offset - 1
     assert cluster.state().last_offset >= states_from
-    trim_log(*reach, first_offset)
+    trim_log(cluster.access, first_offset)
     cluster.submit(cluster.graph(NO_SLOT))
     url, end = cluster.start_rest(), cluster.state().last_offset
     assert get(f"{url}/eventflink/v1/cluster", end)[2]["body"]["jobs"] == {"RUNNING": 2}
@@ -159,15 +158,15 @@ def test_of_a_trimmed_log_all_is_answered_that_is_left_of_it(cluster: RunningClu
     events = get(f"{url}/eventflink/v1/log/events?from=0&order=oldest")[2]["body"]["events"]
     assert events[0]["offset"] == first_offset
     # What is trimmed while the process runs it has read, and goes on knowing.
-    trim_log(*reach, states_from + 1)
+    trim_log(cluster.access, states_from + 1)
     cluster.submit(cluster.graph(NO_SLOT))
     assert get(f"{url}/eventflink/v1/cluster", cluster.state().last_offset)[2]["body"]["jobs"] == {"RUNNING": 3}
     assert get(f"{url}/eventflink/v1/log/{first_offset}")[0] == 200
     # Whoever submits the same job again is told how it ended, though the log has its beginning no more.
-    with DispatcherGateway(*reach) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         accepted = gateway.submit_job(cluster.graph(NO_SLOT), first)
         gateway.cancel_job(first)
-    session = Session(None, {"bootstrap.servers": reach[0], "cluster.id": reach[1]}, verbose=False)
+    session = Session(None, {"bootstrap.servers": cluster.bootstrap, "cluster.id": cluster.cluster_id}, verbose=False)
     ended = wait_for_end_after(session, accepted, timeout_s=60, began_s=time.monotonic(), quiet=True)
     assert ended.status is JobStatus.CANCELED
 

@@ -25,6 +25,7 @@ from eventflink.gateways.pipelined_client import PipelinedClient
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.leadership.fold import Fold
 from eventflink.log.administration import delete_topics
+from eventflink.model.cluster_access import access_to
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph
 from tests.support.running_cluster import TIMEOUT_S, RunningCluster
@@ -83,7 +84,7 @@ class Upgrade(RunningCluster):
 
     def replace_task_executor(self, name: str, version: Version) -> None:
         """Let a TaskExecutor finish what it runs, and start it again, of this version."""
-        with ResourceManagerGateway(self.bootstrap, self.cluster_id) as gateway:
+        with ResourceManagerGateway(self.access) as gateway:
             gateway.block_task_manager(name, "upgrade", actor="test")
             self.wait_for(lambda fold: _is_idle(fold, name), f"{name} runs nothing")
             assert self.stop(name) == 0, self.output(name)
@@ -182,7 +183,7 @@ class Load:
     def __init__(self, cluster: Upgrade) -> None:
         self.journal = cluster.directory / "ran.txt"
         self._graph = self._graph_of(cluster)
-        self._client = PipelinedClient(cluster.bootstrap, cluster.cluster_id, request_timeout_s=TIMEOUT_S)
+        self._client = PipelinedClient(cluster.access, request_timeout_s=TIMEOUT_S)
         self._futures: dict[str, Future[Accepted]] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._submit, name="load", daemon=True)
@@ -223,7 +224,7 @@ def cluster(bootstrap: str, tmp_path: Path) -> Iterator[Upgrade]:
         for process in upgrade.processes.values():
             process.kill()
         upgrade.events.close()
-        delete_topics(bootstrap, upgrade.cluster_id)
+        delete_topics(access_to(bootstrap, upgrade.cluster_id))
 
 
 def _decided_at(told: Event) -> datetime:

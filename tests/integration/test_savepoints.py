@@ -47,7 +47,7 @@ def ask(cluster: RunningCluster, capsys: pytest.CaptureFixture[str], *command: s
 
 def stop(cluster: RunningCluster, job_id: str, directory: Path, *, drain: bool = False) -> str:
     """Stop a job with a savepoint, and return where that is."""
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         taken = gateway.stop_with_savepoint(job_id, str(directory), drain=drain)
     cluster.wait_for_status(job_id, JobStatus.FINISHED)
     return taken.savepoint_path
@@ -196,7 +196,7 @@ def test_when_a_savepoint_cannot_be_written_the_stream_goes_on(cluster: RunningC
     work.wait_until_copied()
     occupied = tmp_path / "a-file"
     occupied.touch()
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         with pytest.raises(CheckpointFailed, match="a-file"):
             gateway.trigger_savepoint(job_id, str(occupied))
         with pytest.raises(CheckpointFailed, match="a-file"):
@@ -222,7 +222,7 @@ def test_the_task_and_the_leader_are_killed_in_a_savepoint_and_what_follows_is_r
     failures: list[CheckpointFailed] = []
 
     def stop_it() -> None:
-        with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway, pytest.raises(CheckpointFailed) as raised:
+        with DispatcherGateway(cluster.access) as gateway, pytest.raises(CheckpointFailed) as raised:
             gateway.stop_with_savepoint(job_id, str(tmp_path))
         failures.append(raised.value)
 
@@ -279,7 +279,7 @@ def test_a_stream_without_state_is_rescaled_and_one_with_state_is_not(cluster: R
     ):
         job_id = counting.submit(savepoint=path, **refused)
         assert reason in refusal_of(cluster, job_id)
-        with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+        with DispatcherGateway(cluster.access) as gateway:
             gateway.cancel_job(job_id)
     (Path(path) / MANIFEST).unlink()
     job_id = counting.submit(savepoint=path)

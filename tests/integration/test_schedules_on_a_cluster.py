@@ -90,7 +90,7 @@ def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
 
 
 def _kill_the_leader(cluster: RunningCluster, successor: str) -> None:
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         cluster.kill(gateway.find_leader().master_id)
     cluster.start_standby(successor)
 
@@ -159,7 +159,7 @@ def test_each_record_of_a_topic_belongs_to_one_job_over_killed_leaders(
     (tmp_path / "own.yaml").write_text(OF_RECORDS.format(topic=f"{cluster.cluster_id}.log"))
     assert run([*options, "put", "own", str(tmp_path / "own.yaml"), "--code", str(tmp_path / "note.py")]) == ExitCode.USAGE
     assert "is the cluster's own" in capsys.readouterr().err
-    AdminConnection(cluster.bootstrap).create_topics([NewTopic(topic, 2, 1)])
+    AdminConnection(cluster.access.kafka).create_topics([NewTopic(topic, 2, 1)])
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     written = 0
 

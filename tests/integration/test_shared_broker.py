@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from eventflink.log.admin_connection import AdminConnection
+from eventflink.model.kafka_settings import KafkaAccess
 from tests.support.running_cluster import wait_until
 from tests.support.zygote import ROOT
 
@@ -39,7 +40,7 @@ def test_the_first_has_it_started_and_it_ends_with_the_last(tmp_path: Path) -> N
         assert told[0] == told[1]
         users[0].kill()
         assert users[0].wait(60) == -9
-        assert AdminConnection(told[0]).count_brokers() == 1
+        assert AdminConnection(KafkaAccess(told[0])).count_brokers() == 1
         users[1].kill()
         wait_until(lambda: not (tmp_path / "address").exists(), "nobody is told of it any more", 60)
 

@@ -15,6 +15,7 @@ from eventflink.events.log_events import SlotFreed, SlotShared, SlotShareReturne
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.resource_manager_gateway import ResourceManagerGateway
 from eventflink.log.administration import delete_topics
+from eventflink.model.cluster_access import access_to
 from eventflink.model.statuses import ExecutionState, JobStatus, SlotState
 from tests.support.running_cluster import RunningCluster, is_alive, kill_9, wait_until
 
@@ -28,7 +29,7 @@ def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
     running.start_task_executor(slots=1)
     yield running
     running.close()
-    delete_topics(bootstrap, running.cluster_id)
+    delete_topics(access_to(bootstrap, running.cluster_id))
 
 
 def _submit(cluster: RunningCluster, path: Path) -> str:
@@ -54,11 +55,11 @@ def test_two_vertices_of_a_group_run_in_the_only_slot_at_the_same_time(cluster: 
     assert is_alive(left)
     assert is_alive(right)
     cluster.wait_for_running(job_id)
-    with ResourceManagerGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with ResourceManagerGateway(cluster.access) as gateway:
         [slot] = gateway.request_task_manager_details_info("tm").slot_states
     assert slot.state is SlotState.ALLOCATED
     assert {attempt.vertex_id for attempt in slot.attempts} == {"left", "right"}
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as dispatcher:
+    with DispatcherGateway(cluster.access) as dispatcher:
         info = dispatcher.request_job(job_id)
     assert info.slot_requirements == [SlotRequirement(slot_sharing_group="pair", resources=None, required=1, held=1, requested=0)]
     assert [vertex.slot_sharing_group for vertex in info.vertices] == ["pair", "pair"]

@@ -100,7 +100,7 @@ def test_a_blocked_task_manager_gets_no_new_tasks_until_it_is_unblocked(cluster:
 
 
 def test_a_block_ends_by_itself_and_what_nobody_knows_is_refused(cluster: RunningCluster) -> None:
-    with ResourceManagerGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with ResourceManagerGateway(cluster.access) as gateway:
         gateway.block_task_manager("small", duration_ms=300, actor="test")
         with pytest.raises(RequestRefused, match="TaskManager not found: 'none' is not registered"):
             gateway.block_task_manager("none")

@@ -24,7 +24,8 @@ from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics, log_topic_id, trim_log
 from eventflink.log.clients import consumer_settings
 from eventflink.log.replay import log_bounds, new_fold, replay
-from eventflink.model.cluster_secret import MIN_LENGTH, VARIABLE, use_secret
+from eventflink.model.cluster_access import access_to
+from eventflink.model.cluster_secret import MIN_LENGTH
 from eventflink.model.configuration import build_configuration
 from eventflink.snapshots.keeper import SnapshotTask, starter
 from eventflink.snapshots.loading import LogTrimmed, find_snapshot, load_fold, read_state
@@ -49,16 +50,13 @@ class Cell:
 
     def __init__(self, bootstrap: str, cluster_id: str) -> None:
         self.bootstrap, self.cluster_id = bootstrap, cluster_id
-        ensure_topics(bootstrap, cluster_id)
+        self.access = access_to(bootstrap, cluster_id)
+        ensure_topics(self.access)
         self.scripted = eventful_cluster()
         self.first = len(self.scripted.log)
         self.appended = 0
         self.commands = 0
         self.append()
-
-    @property
-    def reach(self) -> tuple[str, str]:
-        return self.bootstrap, self.cluster_id
 
     def events(self, kind: type[EventType]) -> list[EventType]:
         """Return the events of a class that were decided since the cell began."""
@@ -80,8 +78,8 @@ class Cell:
     def decide_commands(self) -> None:
         """Let the leader decide what stands on `commands`."""
         name = topic_name(self.cluster_id, Topic.COMMANDS)
-        end = AdminConnection(self.bootstrap).read_watermarks([(name, 0)])[name, 0].high
-        consumer = Consumer(consumer_settings(self.bootstrap))
+        end = AdminConnection(self.access.kafka).read_watermarks([(name, 0)])[name, 0].high
+        consumer = Consumer(consumer_settings(self.access.kafka))
         consumer.assign([TopicPartition(name, 0, self.commands)])
         while self.commands < end:
             for message in consumer.consume(end - self.commands, timeout=1):
@@ -92,13 +90,13 @@ class Cell:
         self.append()
 
     def take(self, master_id: str = "master-1", retained: int = 16) -> str:
-        snapshot_id = take(*self.reach, master_id, retained)
+        snapshot_id = take(self.access, master_id, retained)
         assert snapshot_id is not None
         self.decide_commands()
         return snapshot_id
 
     def confirm(self, snapshot_id: str, *trusted: str, master_id: str = "master-2") -> None:
-        confirm(*self.reach, master_id, snapshot_id, trusted)
+        confirm(self.access, master_id, snapshot_id, trusted)
         self.decide_commands()
 
     def put(self, key: str, value: bytes | None) -> None:
@@ -109,7 +107,7 @@ class Cell:
 
     def check(self) -> None:
         """Compare what a reader who starts from a snapshot knows with what the leader knows."""
-        fold = read_state(*self.reach)
+        fold = read_state(self.access)
         fold.master.validate()
         assert fold.master.digest() == self.scripted.master.digest()
         assert fold.running_hash == self.scripted.fold.running_hash
@@ -118,26 +116,26 @@ class Cell:
 @pytest.fixture
 def cell(bootstrap: str, cluster_id: str) -> Iterator[Cell]:
     yield Cell(bootstrap, cluster_id)
-    delete_topics(bootstrap, cluster_id)
+    delete_topics(access_to(bootstrap, cluster_id))
 
 
 @pytest.fixture
 def second_id(bootstrap: str, cluster_id: str) -> Iterator[str]:
     """The id of a cluster of which there is nothing yet."""
     yield f"{cluster_id}-2"
-    delete_topics(bootstrap, f"{cluster_id}-2")
+    delete_topics(access_to(bootstrap, f"{cluster_id}-2"))
 
 
 def test_snapshot_and_tail_equal_the_full_replay(cell: Cell) -> None:
-    assert find_snapshot(*cell.reach) is None
+    assert find_snapshot(cell.access) is None
     snapshot_id = cell.take()
     cell.run_jobs("one", "two")
-    loaded = find_snapshot(*cell.reach, verify=True)
+    loaded = find_snapshot(cell.access, verify=True)
     assert loaded is not None
     assert loaded.manifest.snapshot_id == snapshot_id
     assert 0 < loaded.fold.last_offset < cell.appended - 5
-    whole = replay(*cell.reach, new_fold())
-    assert encode_fold(read_state(*cell.reach)) == encode_fold(whole)
+    whole = replay(cell.access, new_fold(cell.access))
+    assert encode_fold(read_state(cell.access)) == encode_fold(whole)
     cell.check()
 
 
@@ -146,9 +144,9 @@ def test_a_snapshot_is_told_in_the_log_and_one_of_the_same_state_is_not_taken_ag
     [taken] = cell.events(SnapshotTaken)
     assert (taken.snapshot_id, taken.taken_by) == (snapshot_id, "master-1")
     # The report itself was decided behind the snapshot, so there is something new; behind that there is nothing.
-    second = take(*cell.reach, "master-1", 16)
+    second = take(cell.access, "master-1", 16)
     assert second is not None
-    assert take(*cell.reach, "master-1", 16) is None
+    assert take(cell.access, "master-1", 16) is None
     cell.decide_commands()
     assert [e.snapshot_id for e in cell.events(SnapshotTaken)] == [snapshot_id, second]
 
@@ -159,14 +157,14 @@ def test_a_damaged_snapshot_is_named_and_the_one_before_it_used(cell: Cell, capl
     new = cell.take()
     cell.put(record_key(new, 0), None)
     with caplog.at_level(logging.WARNING):
-        loaded = find_snapshot(*cell.reach)
+        loaded = find_snapshot(cell.access)
     assert loaded is not None
     assert loaded.manifest.snapshot_id == old
     assert f"SnapshotSkipped snapshot {new} at offset" in caplog.text
     assert "chunk 0 of 1 is missing" in caplog.text
     cell.put(record_key(old, MANIFEST), b"garbage")
     with caplog.at_level(logging.WARNING):
-        assert find_snapshot(*cell.reach) is None
+        assert find_snapshot(cell.access) is None
     assert f"snapshot {old}: its record manifest cannot be read" in caplog.text
     cell.check()
 
@@ -178,36 +176,36 @@ def test_a_snapshot_among_very_many_records_is_found(cell: Cell) -> None:
     for number in range(1000):
         producer.produce(topic_name(cell.cluster_id, Topic.SNAPSHOTS), key=f"torn/{number}", value=b"a piece", partition=0)
     assert producer.flush(30) == 0
-    loaded = find_snapshot(*cell.reach)
+    loaded = find_snapshot(cell.access)
     assert loaded is not None
     assert loaded.manifest.snapshot_id == snapshot_id
 
 
 def test_a_snapshot_of_a_log_that_was_deleted_shows_that_this_one_is_not_it(cell: Cell) -> None:
-    manifest, chunks = take_snapshot(read_state(*cell.reach), "foreign", "master-1", "0123456789012345678901")
-    write_snapshot(*cell.reach, manifest, chunks)
-    if not log_topic_id(*cell.reach):
+    manifest, chunks = take_snapshot(read_state(cell.access), "foreign", "master-1", "0123456789012345678901")
+    write_snapshot(cell.access, manifest, chunks)
+    if not log_topic_id(cell.access):
         pytest.skip("this broker gives topics no ids")
     with pytest.raises(LogTruncated, match="created after the topic 0123456789012345678901, of which the snapshot foreign was taken"):
-        load_fold(*cell.reach)
-    assert accept_log_end(*cell.reach, cell.appended)
+        load_fold(cell.access)
+    assert accept_log_end(cell.access, cell.appended)
     cell.check()
 
 
 @pytest.mark.rule("P5a")
 def test_a_snapshot_of_records_that_are_gone_stops_every_reader_until_an_operator_accepts_the_end(cell: Cell) -> None:
     cell.take()
-    fold = read_state(*cell.reach)
+    fold = read_state(cell.access)
     fold.last_offset = cell.appended + 2
-    manifest, chunks = take_snapshot(fold, "later", "master-1", log_topic_id(*cell.reach))
-    write_snapshot(*cell.reach, manifest, chunks)
+    manifest, chunks = take_snapshot(fold, "later", "master-1", log_topic_id(cell.access))
+    write_snapshot(cell.access, manifest, chunks)
     reason = rf"it ends at {cell.appended}, and the records {cell.appended} to {cell.appended + 2} are missing, of which the snapshot later"
     with pytest.raises(LogTruncated, match=reason):
-        read_state(*cell.reach)
-    assert not accept_log_end(*cell.reach, cell.appended + 3)
+        read_state(cell.access)
+    assert not accept_log_end(cell.access, cell.appended + 3)
     with pytest.raises(LogTruncated):
-        read_state(*cell.reach)
-    assert accept_log_end(*cell.reach, cell.appended)
+        read_state(cell.access)
+    assert accept_log_end(cell.access, cell.appended)
     cell.check()
     cell.take()
 
@@ -219,22 +217,22 @@ def test_a_snapshot_of_other_records_stops_every_reader_until_an_operator_accept
     lost.register()
     lost.submit(graph(vertex("a")), job_id="lost")
     lost.settle()
-    manifest, chunks = take_snapshot(lost.fold, "lost", "master-1", log_topic_id(*cell.reach))
+    manifest, chunks = take_snapshot(lost.fold, "lost", "master-1", log_topic_id(cell.access))
     assert manifest.log_offset < cell.appended
-    write_snapshot(*cell.reach, manifest, chunks)
+    write_snapshot(cell.access, manifest, chunks)
     reason = f"up to the record {manifest.log_offset} it has other records than those of which the snapshot lost was taken"
     with pytest.raises(LogTruncated, match=reason):
-        read_state(*cell.reach)
-    assert reason in [finding.reason for finding in survey_log(*cell.reach).findings]
-    assert repair_log(*cell.reach, second_id, 1, lambda _: None).end_offset == cell.appended
-    assert accept_log_end(*cell.reach, cell.appended)
+        read_state(cell.access)
+    assert reason in [finding.reason for finding in survey_log(cell.access).findings]
+    assert repair_log(cell.access, cell.access.of_copy(second_id), 1, lambda _: None).end_offset == cell.appended
+    assert accept_log_end(cell.access, cell.appended)
     cell.check()
 
 
 def test_a_survey_of_a_whole_cluster_finds_nothing_and_the_state_at_its_end(cell: Cell) -> None:
     snapshot_id = cell.take()
     cell.run_jobs("one")
-    survey = survey_log(*cell.reach)
+    survey = survey_log(cell.access)
     # Its cursors are those of a script, whose inputs are not in Kafka.
     assert [finding for finding in survey.findings if finding.topic is Topic.LOG] == []
     assert survey.fold is not None
@@ -249,30 +247,30 @@ def test_of_a_log_with_a_record_of_an_unknown_version_all_before_it_is_brought_i
     producer = Producer({"bootstrap.servers": cell.bootstrap})
     producer.produce(topic_name(cell.cluster_id, Topic.LOG), MARKER + bytes(40), partition=0)
     assert producer.flush(30) == 0
-    (finding,) = [finding for finding in survey_log(*cell.reach).findings if finding.topic is Topic.LOG]
+    (finding,) = [finding for finding in survey_log(cell.access).findings if finding.topic is Topic.LOG]
     assert f"log@{cell.appended}: " in finding.reason
-    done = repair_log(*cell.reach, second_id, 1, lambda _: None)
+    done = repair_log(cell.access, cell.access.of_copy(second_id), 1, lambda _: None)
     assert (done.end_offset, done.snapshot_id) == (cell.appended, "")
     assert done.lost[0] == f"the records {cell.appended} to {cell.appended} of the log"
-    assert read_state(cell.bootstrap, second_id).master.digest() == cell.scripted.master.digest()
+    assert read_state(access_to(cell.bootstrap, second_id)).master.digest() == cell.scripted.master.digest()
     with pytest.raises(CopyFailed, match="has topics already"):
-        repair_log(*cell.reach, second_id, 1, lambda _: None)
+        repair_log(cell.access, cell.access.of_copy(second_id), 1, lambda _: None)
 
 
 def test_of_a_log_that_is_empty_the_newest_whole_snapshot_is_brought_into_a_new_cluster(cell: Cell, second_id: str) -> None:
     snapshot_id = cell.take()
     trimmed = topic_name(cell.cluster_id, Topic.LOG)
     before = cell.scripted.master.digest()
-    snapshot = find_snapshot(*cell.reach)
+    snapshot = find_snapshot(cell.access)
     assert snapshot is not None
-    connection = AdminConnection(cell.bootstrap)
+    connection = AdminConnection(cell.access.kafka)
     connection.delete_topics([trimmed])
     wait_until(lambda: trimmed not in connection.find_topics(), "the topic is gone")
-    reasons = [finding.reason for finding in survey_log(*cell.reach).findings if finding.topic is Topic.LOG]
+    reasons = [finding.reason for finding in survey_log(cell.access).findings if finding.topic is Topic.LOG]
     assert "the topic is missing" in reasons
-    done = repair_log(*cell.reach, second_id, 1, lambda _: None)
+    done = repair_log(cell.access, cell.access.of_copy(second_id), 1, lambda _: None)
     assert (done.end_offset, done.snapshot_id) == (snapshot.manifest.log_offset + 1, snapshot_id)
-    fold = read_state(cell.bootstrap, second_id)
+    fold = read_state(access_to(cell.bootstrap, second_id))
     assert fold.last_offset == snapshot.manifest.log_offset
     assert fold.master.digest() == snapshot.fold.master.digest() != before
 
@@ -290,39 +288,38 @@ def test_stale_snapshots_are_removed_but_never_the_newest_confirmed_nor_one_in_t
     for name in ("one", "two", "three"):
         cell.run_jobs(name)
         cell.take()
-    stored = list_snapshots(*cell.reach)
+    stored = list_snapshots(cell.access)
     assert len(stored) == 4
     torn, making = ("1-torn", "2-making")
     cell.put(record_key(torn, 0), b"a piece")
     cell.run_jobs("four")
-    last = take(*cell.reach, "master-1", 2)
+    last = take(cell.access, "master-1", 2)
     assert last is not None
-    assert {s.snapshot_id for s in list_snapshots(*cell.reach)} == {confirmed, stored[-1].snapshot_id, last}
+    assert {s.snapshot_id for s in list_snapshots(cell.access)} == {confirmed, stored[-1].snapshot_id, last}
     cell.put(record_key(making, 0), b"a piece")
     cell.decide_commands()
     cell.run_jobs("five")
-    newest = take(*cell.reach, "master-1", 1)
+    newest = take(cell.access, "master-1", 1)
     assert newest is not None
-    assert {s.snapshot_id for s in list_snapshots(*cell.reach)} == {confirmed, newest}
+    assert {s.snapshot_id for s in list_snapshots(cell.access)} == {confirmed, newest}
     cell.put(record_key(making, 1), b"a piece")
     cell.decide_commands()
-    assert {s.snapshot_id for s in list_snapshots(*cell.reach)} == {confirmed, newest, making}
-    remove_snapshots(*cell.reach, list_snapshots(*cell.reach))
-    assert list_snapshots(*cell.reach) == []
-    assert find_snapshot(*cell.reach) is None
+    assert {s.snapshot_id for s in list_snapshots(cell.access)} == {confirmed, newest, making}
+    remove_snapshots(cell.access, list_snapshots(cell.access))
+    assert list_snapshots(cell.access) == []
+    assert find_snapshot(cell.access) is None
 
 
 @pytest.mark.rule("P3a")
 def test_what_has_no_seal_takes_no_snapshot_out_of_the_list(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not listed as whole is removed."""
     monkeypatch.setenv("SECRET_OF_THE_CELL", "s" * MIN_LENGTH)
-    monkeypatch.setenv(VARIABLE, "{}")
-    use_secret(cell.cluster_id, "${env:SECRET_OF_THE_CELL}")
-    manifest, chunks = take_snapshot(new_fold(), "sealed", "master-1", "")
-    write_snapshot(*cell.reach, manifest, chunks)
+    sealing = replace(cell.access, secret_reference="${env:SECRET_OF_THE_CELL}")
+    manifest, chunks = take_snapshot(new_fold(sealing), "sealed", "master-1", "")
+    write_snapshot(sealing, manifest, chunks)
     for name in (0, MANIFEST):
         cell.put(record_key("sealed", name), PayloadCodec(ENVELOPE).encode(manifest))
-    [found] = list_snapshots(*cell.reach)
+    [found] = list_snapshots(sealing)
     assert found.is_whole
     assert found.manifest == manifest
 
@@ -348,22 +345,22 @@ def test_who_took_a_snapshot_cannot_confirm_it(cell: Cell) -> None:
 @pytest.mark.rule("P18")
 def test_a_snapshot_that_is_not_what_the_log_leads_to_is_refuted(cell: Cell) -> None:
     """Whoever wrote it had a fault: every check sum of it is right."""
-    wrong = read_state(*cell.reach)
+    wrong = read_state(cell.access)
     wrong.master.leader.blob_address = "elsewhere:1"
-    manifest, chunks = take_snapshot(wrong, "wrong", "master-1", log_topic_id(*cell.reach))
-    write_snapshot(*cell.reach, manifest, chunks)
+    manifest, chunks = take_snapshot(wrong, "wrong", "master-1", log_topic_id(cell.access))
+    write_snapshot(cell.access, manifest, chunks)
     with pytest.raises(SnapshotRefuted, match="but the log leads to"):
-        confirm(*cell.reach, "master-2", "wrong", [])
-    miscounted = read_state(*cell.reach)
+        confirm(cell.access, "master-2", "wrong", [])
+    miscounted = read_state(cell.access)
     miscounted.master.leader.blob_address = cell.scripted.master.leader.blob_address
     miscounted.event_count += 1
-    manifest, chunks = take_snapshot(miscounted, "miscounted", "master-1", log_topic_id(*cell.reach))
-    write_snapshot(*cell.reach, manifest, chunks)
+    manifest, chunks = take_snapshot(miscounted, "miscounted", "master-1", log_topic_id(cell.access))
+    write_snapshot(cell.access, manifest, chunks)
     with pytest.raises(SnapshotRefuted, match="other counts"):
-        confirm(*cell.reach, "master-2", "miscounted", [])
-    manifest, chunks = take_snapshot(replay(*cell.reach, new_fold()), "lying", "master-1", log_topic_id(*cell.reach))
-    write_snapshot(*cell.reach, replace(manifest, digest="0" * 64), chunks)
-    arguments = ["--bootstrap", cell.bootstrap, "--cluster-id", cell.cluster_id, "--master-id", "master-2", "--snapshot-id"]
+        confirm(cell.access, "master-2", "miscounted", [])
+    manifest, chunks = take_snapshot(replay(cell.access, new_fold(cell.access)), "lying", "master-1", log_topic_id(cell.access))
+    write_snapshot(cell.access, replace(manifest, digest="0" * 64), chunks)
+    arguments = ["--access", cell.access.as_text(), "--master-id", "master-2", "--snapshot-id"]
     assert subprocess.run([*SNAPSHOTTER, "confirm", *arguments, "lying"], check=False, timeout=120).returncode == REFUTED
     assert subprocess.run([*SNAPSHOTTER, "confirm", *arguments, "absent"], check=False, timeout=120).returncode == REFUTED
 
@@ -372,21 +369,21 @@ def test_a_snapshot_that_is_not_what_the_log_leads_to_is_refuted(cell: Cell) -> 
 def test_the_log_is_trimmed_only_behind_a_confirmed_snapshot_and_the_cluster_goes_on(cell: Cell) -> None:
     unconfirmed = cell.take()
     with pytest.raises(NotConfirmed, match=unconfirmed):
-        trim(*cell.reach, unconfirmed, 0)
-    assert log_bounds(*cell.reach)[0] == 0
+        trim(cell.access, unconfirmed, 0)
+    assert log_bounds(cell.access)[0] == 0
     cell.run_jobs("one")
     snapshot_id = cell.take()
     cell.confirm(snapshot_id)
     offset = cell.scripted.master.upkeep.snapshots[snapshot_id].log_offset
-    assert trim(*cell.reach, snapshot_id, 10**9) == 0
-    assert trim(*cell.reach, snapshot_id, cell.appended - 50) == 50
-    assert trim(*cell.reach, snapshot_id, 0) == offset + 1
-    assert trim(*cell.reach, snapshot_id, 0) == offset + 1
-    assert log_bounds(*cell.reach) == (offset + 1, cell.appended)
+    assert trim(cell.access, snapshot_id, 10**9) == 0
+    assert trim(cell.access, snapshot_id, cell.appended - 50) == 50
+    assert trim(cell.access, snapshot_id, 0) == offset + 1
+    assert trim(cell.access, snapshot_id, 0) == offset + 1
+    assert log_bounds(cell.access) == (offset + 1, cell.appended)
     cell.check()
     # A master that starts now: what it knows comes from the snapshot; it leads, decides, and the next snapshot is taken and confirmed.
     before = cell.scripted.master.digest()
-    fold = read_state(*cell.reach)
+    fold = read_state(cell.access)
     fold.last_timestamp_ms = cell.scripted.timestamps[-1]  # The script's time is not Kafka's.
     cell.scripted.participant = cell.scripted.new_participant(fold)
     assert cell.scripted.master.digest() == before
@@ -401,47 +398,47 @@ def test_the_log_is_trimmed_only_behind_a_confirmed_snapshot_and_the_cluster_goe
 
 def test_a_trimmed_log_whose_snapshots_are_gone_is_an_error_that_says_so(cell: Cell) -> None:
     cell.take()
-    trim_log(*cell.reach, 20)
-    remove_snapshots(*cell.reach, list_snapshots(*cell.reach))
+    trim_log(cell.access, 20)
+    remove_snapshots(cell.access, list_snapshots(cell.access))
     with pytest.raises(LogTrimmed, match=r"begins at offset 20: .* no usable snapshot reaches that offset"):
-        load_fold(*cell.reach)
-    manifest, chunks = take_snapshot(new_fold(), "short", "master-1", "")
-    write_snapshot(*cell.reach, replace(manifest, log_offset=10), chunks)
+        load_fold(cell.access)
+    manifest, chunks = take_snapshot(new_fold(cell.access), "short", "master-1", "")
+    write_snapshot(cell.access, replace(manifest, log_offset=10), chunks)
     with pytest.raises(LogTrimmed):
-        load_fold(*cell.reach)
+        load_fold(cell.access)
 
 
 def test_trimming_beyond_the_end_is_refused(cell: Cell) -> None:
     with pytest.raises(AdministrationError, match="delete records of"):
-        trim_log(*cell.reach, cell.appended + 1)
+        trim_log(cell.access, cell.appended + 1)
 
 
 def test_the_snapshotter_is_a_process_that_does_its_work_and_says_how_it_went(cell: Cell) -> None:
     configuration = build_configuration({"cluster.id": cell.cluster_id, "jobmanager.id": "master-7"}, "test")
-    start = starter(configuration, cell.bootstrap)
+    start = starter(configuration, cell.access)
     assert start(SnapshotTask("take")).wait(120) == DONE
     cell.decide_commands()
     [taken] = cell.events(SnapshotTaken)
     assert taken.taken_by == "master-7"
-    other = starter(configuration.model_copy(update={"master_id": "master-8"}), cell.bootstrap)
+    other = starter(configuration.model_copy(update={"master_id": "master-8"}), cell.access)
     assert other(SnapshotTask("trim", taken.snapshot_id)).wait(120) == FAILED
     assert other(SnapshotTask("confirm", taken.snapshot_id)).wait(120) == DONE
     cell.decide_commands()
     assert [e.confirmed_by for e in cell.events(SnapshotConfirmed)] == ["master-8"]
     assert other(SnapshotTask("trim", taken.snapshot_id)).wait(120) == DONE
-    assert log_bounds(*cell.reach)[0] == 0  # Fewer records than are kept.
+    assert log_bounds(cell.access)[0] == 0  # Fewer records than are kept.
 
 
 def test_a_snapshotter_whose_master_died_before_it_was_ready_ends_at_once(cell: Cell) -> None:
-    arguments = ["--bootstrap", cell.bootstrap, "--cluster-id", cell.cluster_id, "--master-id", "master-1", "--parent", str(os.getppid())]
+    arguments = ["--access", cell.access.as_text(), "--master-id", "master-1", "--parent", str(os.getppid())]
     assert subprocess.run([*SNAPSHOTTER, "take", *arguments], check=False, timeout=120).returncode == FAILED
-    assert list_snapshots(*cell.reach) == []
+    assert list_snapshots(cell.access) == []
 
 
 def test_a_snapshotter_without_a_broker_fails_in_time() -> None:
     started = time.monotonic()
     code = subprocess.run(
-        [*SNAPSHOTTER, "take", "--bootstrap", "127.0.0.1:1", "--cluster-id", "x", "--master-id", "y"], check=False, timeout=120
+        [*SNAPSHOTTER, "take", "--access", access_to("127.0.0.1:1", "x").as_text(), "--master-id", "y"], check=False, timeout=120
     ).returncode
     assert code == FAILED
     assert time.monotonic() - started < 60
@@ -449,15 +446,15 @@ def test_a_snapshotter_without_a_broker_fails_in_time() -> None:
 
 def test_pieces_of_the_codec_fit_into_a_record_of_the_topic(cell: Cell) -> None:
     """The largest chunk there can be is taken by Kafka."""
-    fold = read_state(*cell.reach)
+    fold = read_state(cell.access)
     for number in range(60_000):
         fold.master.resource_manager.gone_instances[os.urandom(16).hex()] = f"{number}"
-    manifest, chunks = take_snapshot(fold, "large", "master-1", log_topic_id(*cell.reach))
+    manifest, chunks = take_snapshot(fold, "large", "master-1", log_topic_id(cell.access))
     pieces = list(chunks)
     assert manifest.chunk_count == len(pieces) > 1
     assert max(len(PayloadCodec(ENVELOPE).encode(piece)) for piece in pieces) > 512 * 1024
-    write_snapshot(*cell.reach, manifest, pieces)
-    loaded = find_snapshot(*cell.reach, verify=True)
+    write_snapshot(cell.access, manifest, pieces)
+    loaded = find_snapshot(cell.access, verify=True)
     assert loaded is not None
     assert loaded.manifest == manifest
 

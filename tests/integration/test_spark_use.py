@@ -13,6 +13,7 @@ import pytest
 
 from eventflink.events.effects import TaskDeployment
 from eventflink.model.attempts import AttemptId
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import build_configuration
 from eventflink.model.statuses import TaskFile, TaskType
 from eventflink.processes.file_lock import FileLock
@@ -54,9 +55,11 @@ class Executor:
         settings = {"taskmanager.id": "tm", "data.directory": str(directory), "spark.remote": spark} | further
         configuration = build_configuration(settings, "test")
         self.working_place = configuration.working_place
-        guardian = GuardianLink(NOWHERE, "nowhere", "tm", directory / "guardian.log", FileLock(directory / "lock", 15.0))
+        guardian = GuardianLink(access_to(NOWHERE, "nowhere"), "tm", directory / "guardian.log", FileLock(directory / "lock", 15.0))
         protocol: TaskExecutorProtocol = MainLoop(SETTINGS, lambda: "i1").protocol
-        self.link = ProcessLink(configuration, "127.0.0.1:9", directory, directory / "run", self.inbox, protocol, guardian)
+        self.link = ProcessLink(
+            configuration, access_to("127.0.0.1:9", "test"), directory, directory / "run", self.inbox, protocol, guardian
+        )
         self.link.start()
 
     def wait_until_ready(self) -> None:

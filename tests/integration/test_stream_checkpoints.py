@@ -84,7 +84,7 @@ def test_a_stream_says_where_it_stands_and_goes_on_from_there_also_under_another
     cluster.wait_for_task_process(job_id).kill()
     assert wait_for_start(cluster, job_id, 2).restored_batch_id >= batch_id
     cluster.kill("master-1")
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         taken = gateway.trigger_checkpoint(job_id, 30.0, actor="me")
         assert taken.checkpoint_id == before["counts"]["triggered"] + 1
         stats = gateway.request_operator_back_pressure_stats(job_id, "stream")

@@ -372,7 +372,7 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(cluster: Runni
     one_at_a_time = {"trigger": {"processing_time_ms": 3_600_000}}
     job_id = run(cluster, vertex(source_of(source), json_sink(target), stream=one_at_a_time))
     committed(cluster, target, 100)
-    connection = AdminConnection(cluster.bootstrap)
+    connection = AdminConnection(cluster.access.kafka)
     connection.delete_topics([source])
     wait_until(lambda: source not in connection.find_topics(), "it is gone")
     connection.create_topics([NewTopic(source, 2, 1)])
@@ -382,7 +382,7 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(cluster: Runni
 
 
 def cancel(cluster: RunningCluster, job_id: str) -> None:
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         gateway.cancel_job(job_id)
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
 
@@ -427,7 +427,7 @@ def test_a_topic_that_is_deleted_while_a_stream_runs_is_named(cluster: RunningCl
     job_id = run(cluster, vertex(source_of(source), sink, stream={"trigger": {"processing_time_ms": 0}}))
     committed(cluster, target, 100)
     gone = source if which == "source" else target
-    AdminConnection(cluster.bootstrap).delete_topics([gone])
+    AdminConnection(cluster.access.kafka).delete_topics([gone])
     if which == "sink":
         feed(cluster.bootstrap, source, [{"key": "k", "number": 1}])
     what = "source 'source'" if which == "source" else "the sink"

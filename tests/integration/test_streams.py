@@ -182,7 +182,7 @@ class RunningCopy:
 
 
 def cancel(cluster: RunningCluster, job_id: str) -> None:
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         gateway.cancel_job(job_id)
     cluster.wait_for_status(job_id, JobStatus.CANCELED)
 

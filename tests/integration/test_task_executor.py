@@ -49,6 +49,7 @@ from eventflink.jobs.archive import build_archive
 from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.log.administration import ensure_topics
 from eventflink.model.attempts import AttemptId
+from eventflink.model.cluster_access import access_to
 from eventflink.model.statuses import ExecutionState, TaskFile, TaskType
 from eventflink.taskexecutor.spark_server import SparkLease, find_server
 from tests.support.spark_work import find_spark, wait_until_it_computes, wait_until_it_rests
@@ -93,7 +94,7 @@ class Cell:
     """One TaskExecutor's process, and the master's ends of its topics."""
 
     def __init__(self, bootstrap: str, cluster_id: str, directory: Path, **further: str) -> None:
-        ensure_topics(bootstrap, cluster_id)
+        ensure_topics(access_to(bootstrap, cluster_id))
         self.bootstrap, self.cluster_id, self.directory = bootstrap, cluster_id, directory
         self.blobs = Blobs(directory / "blobs")
         self.epoch = 1

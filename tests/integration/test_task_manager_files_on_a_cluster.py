@@ -36,12 +36,12 @@ def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def gateway(cluster: RunningCluster) -> Iterator[ResourceManagerGateway]:
-    with ResourceManagerGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with ResourceManagerGateway(cluster.access) as gateway:
         yield gateway
 
 
 def fetch(cluster: RunningCluster, key: str) -> str:
-    return get_blob(find_leader(cluster.bootstrap, cluster.cluster_id).blob_address, key).decode()
+    return get_blob(find_leader(cluster.access).blob_address, key).decode()
 
 
 def command(cluster: RunningCluster, *words: str) -> int:
@@ -104,7 +104,7 @@ def test_the_command_line_shows_them(cluster: RunningCluster, capfdbinary: pytes
 def test_masters_and_task_managers_tell_where_their_metrics_are(
     cluster: RunningCluster, gateway: ResourceManagerGateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as dispatcher:
+    with DispatcherGateway(cluster.access) as dispatcher:
         masters = dispatcher.request_metric_query_service_addresses()
         task_managers = dispatcher.request_task_manager_metric_query_service_addresses()
     assert set(masters) == {"first", "second"}

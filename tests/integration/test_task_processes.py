@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from eventflink.model.attempts import AttemptId, IOMetrics
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.model.statuses import TaskFile
 from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
@@ -359,7 +360,7 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
     inbox: queue.Queue[ProcessEvent] = queue.Queue()
     settings = ForkServerSettings(
         cluster_id="test",
-        bootstrap_servers="127.0.0.1:9",
+        kafka=KafkaAccess("127.0.0.1:9"),
         replication_factor=1,
         working_place=Place(str(tmp_path)),
         log_directory=tmp_path,
@@ -449,7 +450,7 @@ from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
 from eventflink.taskexecutor.fork_server_wire import decode_line
 from eventflink.taskexecutor.spark_server import SparkServerSettings
 d = Path(sys.argv[1])
-settings = ForkServerSettings(cluster_id="test", bootstrap_servers="", replication_factor=1,
+settings = ForkServerSettings(cluster_id="test", kafka=KafkaAccess(""), replication_factor=1,
     working_place=Place(str(d)), log_directory=d, runtime_directory=d, spark_remote="",
     spark_server=SparkServerSettings("local", "1g"), kill_timeout_ms=500, with_spark=True, warm_processes=2)
 server = ForkServer(settings, lambda event: None)

@@ -74,7 +74,7 @@ def test_a_hanging_task_ends_at_its_limit_whatever_leader_dies_before(
     cluster.submit(_job(code, "retried", 1, "15s", None), "retried")
     cluster.submit(_job(code, "late", 9, None, "50s"), "late")
     hung = [_hung(tmp_path, name) for name in ("retried-1", "late-1")]
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         cluster.kill(gateway.find_leader().master_id)
         capsys.readouterr()
         assert run(["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "status", "late"]) == ExitCode.OK

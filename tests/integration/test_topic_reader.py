@@ -24,6 +24,8 @@ from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import delete_topics, ensure_topics, trim_log
 from eventflink.log.replay import log_bounds, read_log
 from eventflink.log.topic_reader import FETCH_WAIT_MS, GATHERING_MS, TopicReader
+from eventflink.model.cluster_access import access_to
+from eventflink.model.kafka_settings import KafkaAccess
 from tests.support.running_cluster import wait_until
 
 TIMEOUT_S = 120
@@ -37,7 +39,7 @@ class _Taken:
         self.fetches = 0
         """Requests to fetch so far, by librdkafka's statistics."""
         told = {"statistics.interval.ms": 100, "stats_cb": self._on_statistics}
-        self.reader = TopicReader(bootstrap, topic, offset, told, gathering_ms=gathering_ms, **more)
+        self.reader = TopicReader(KafkaAccess(bootstrap), topic, offset, told, gathering_ms=gathering_ms, **more)
         self.reader.be_prompt(is_waited_for=not gathering_ms)
 
     def _on_statistics(self, statistics: str) -> None:
@@ -64,7 +66,7 @@ def _taking(taken: _Taken) -> Iterator[_Taken]:
 @pytest.fixture
 def log(bootstrap: str, cluster_id: str) -> str:
     """The name of a log that nobody else has."""
-    ensure_topics(bootstrap, cluster_id)
+    ensure_topics(access_to(bootstrap, cluster_id))
     return topic_name(cluster_id, Topic.LOG)
 
 
@@ -151,7 +153,7 @@ def test_an_offset_that_is_not_there_any_more_ends_the_reading(
 ) -> None:
     """Nothing is skipped, and nothing read twice: a new tail begins where the state says."""
     produce(log, *(b"%d" % number for number in range(10)))
-    trim_log(bootstrap, cluster_id, 5)
+    trim_log(access_to(bootstrap, cluster_id), 5)
     for offset in (2, 11):
         with _taking(_Taken(bootstrap, log, offset)) as taken:
             wait_until(lambda: taken.reader.failure, "the reading ends", TIMEOUT_S)
@@ -190,21 +192,21 @@ def test_transactions_of_strangers_in_the_log_hold_nobody_up_and_leave_offsets_t
         produce(log, b"7")
         taken.wait_for(8)
         assert taken.values == expected
-        read = [value for _, _, value in read_log(bootstrap, cluster_id, 0, log_bounds(bootstrap, cluster_id)[1])]
+        read = [value for _, _, value in read_log(access_to(bootstrap, cluster_id), 0, log_bounds(access_to(bootstrap, cluster_id))[1])]
         assert read == [value or b"" for value in expected]
         stranger.abort_transaction(TIMEOUT_S)
         taken.wait_for(9)
-    with contextlib.closing(PartitionReader(bootstrap, cluster_id, Topic.LOG)) as reader:
+    with contextlib.closing(PartitionReader(access_to(bootstrap, cluster_id), Topic.LOG)) as reader:
         reader.seek(0, 2)
         given: list[Message] = []
         while len(given) < 7:
             given += wait_until(lambda: reader.read(1), "the rest of the log", TIMEOUT_S)
-    follower = KafkaLog(bootstrap, cluster_id).follow(2)
+    follower = KafkaLog(access_to(bootstrap, cluster_id)).follow(2)
     followed = list(itertools.islice((each for each in follower if each is not None), 7))
     assert [(message.offset(), message.value() or b"") for message in given] == [(offset, value) for offset, _, value in followed]
     assert [value or None for _, _, value in followed] == taken.values[2:] == [*expected[2:], None]
-    end = log_bounds(bootstrap, cluster_id)[1]
-    assert [offset for offset, _, _ in read_log(bootstrap, cluster_id, 7, end)] == [7, 8], "up to an end that is no record"
+    end = log_bounds(access_to(bootstrap, cluster_id))[1]
+    assert [offset for offset, _, _ in read_log(access_to(bootstrap, cluster_id), 7, end)] == [7, 8], "up to an end that is no record"
 
 
 def test_a_topic_that_is_deleted_and_created_again_is_not_read_on(
@@ -213,8 +215,8 @@ def test_a_topic_that_is_deleted_and_created_again_is_not_read_on(
     produce(log, b"0", b"1")
     with _taking(_Taken(bootstrap, log)) as taken:
         taken.wait_for(2)
-        AdminConnection(bootstrap, 30).delete_topics([log])
-        wait_until(lambda: ensure_topics(bootstrap, cluster_id) == [Topic.LOG], "the topic is made again", TIMEOUT_S)
+        AdminConnection(KafkaAccess(bootstrap), 30).delete_topics([log])
+        wait_until(lambda: ensure_topics(access_to(bootstrap, cluster_id)) == [Topic.LOG], "the topic is made again", TIMEOUT_S)
         wait_until(lambda: taken.reader.failure, "the reading ends", TIMEOUT_S)
     assert taken.values == [b"0", b"1"]
 
@@ -225,7 +227,7 @@ def test_a_broker_that_is_killed_and_comes_back_is_read_on(tmp_path: Path) -> No
         port = int(free.getsockname()[1])
     cluster_id = f"test-{uuid.uuid4().hex[:12]}"
     with EmbeddedBroker(tmp_path / "broker", port) as broker:
-        ensure_topics(broker.bootstrap_servers, cluster_id)
+        ensure_topics(access_to(broker.bootstrap_servers, cluster_id))
         log, produce = topic_name(cluster_id, Topic.LOG), _producing(broker.bootstrap_servers)
         with _taking(_Taken(broker.bootstrap_servers, log)) as taken:
             for number in range(3):
@@ -239,4 +241,4 @@ def test_a_broker_that_is_killed_and_comes_back_is_read_on(tmp_path: Path) -> No
                     broker.start()
         assert taken.values == [b"0", b"1", b"2"]
         assert not taken.reader.failure
-        delete_topics(broker.bootstrap_servers, cluster_id)
+        delete_topics(access_to(broker.bootstrap_servers, cluster_id))

@@ -17,6 +17,7 @@ from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.administration import delete_topics
 from eventflink.log.replay import log_bounds, read_log
 from eventflink.log.topic_checks import wanted_configuration
+from eventflink.model.cluster_access import access_to
 from eventflink.reader.observed_state import ObservedState
 from eventflink.reader.observer import StateObserver
 from eventflink.snapshots.loading import read_state
@@ -26,20 +27,20 @@ from tests.support.running_cluster import RunningCluster, wait_until
 
 def _lose_the_end(cluster: RunningCluster, kept: int) -> None:
     """Let the log have its first records alone."""
-    reach, name = (cluster.bootstrap, cluster.cluster_id), topic_name(cluster.cluster_id, Topic.LOG)
-    values = [value for _, _, value in read_log(*reach, 0, kept)]
-    connection = AdminConnection(cluster.bootstrap)
+    name = topic_name(cluster.cluster_id, Topic.LOG)
+    values = [value for _, _, value in read_log(cluster.access, 0, kept)]
+    connection = AdminConnection(cluster.access.kafka)
     connection.delete_topics([name])
     wait_until(lambda: name not in connection.find_topics(), "the topic is gone")
     connection.create_topics([NewTopic(name, 1, 1, config=wanted_configuration(Topic.LOG, 1))])
     connection.wait_for_topics([name])
-    append_records(*reach, values)
+    append_records(cluster.access, values)
 
 
 async def _lose_the_end_below_an_observer(cluster: RunningCluster, kept: int, known: int) -> None:
     """Who only reads keeps what it has read, and says why it does not move."""
     state = ObservedState()
-    observer = StateObserver(cluster.bootstrap, cluster.cluster_id, state)
+    observer = StateObserver(cluster.access, state)
     await observer.start()
     assert state.log_offset == known
     await asyncio.to_thread(_lose_the_end, cluster, kept)
@@ -63,7 +64,7 @@ def test_a_log_that_loses_its_end_stops_masters_until_an_operator_accepts_what_i
     asyncio.run(_lose_the_end_below_an_observer(cluster, kept, known))
     cluster.resume("master")
     assert running.wait(120) == 4
-    end = log_bounds(bootstrap, name)[1]  # What the leader was about to append came behind what is left, and counts for nobody.
+    end = log_bounds(access_to(bootstrap, name))[1]  # What the leader was about to append came behind what is left, and counts for nobody.
     *_, line = [line for line in cluster.output("master").splitlines()[-2:] if "LogTruncated" in line]  # Its guardian may speak after it.
     assert f"LogTruncated topic=log: it ends at {end}, " in line
     assert "which this process has read" in line
@@ -83,9 +84,9 @@ def test_a_log_that_loses_its_end_stops_masters_until_an_operator_accepts_what_i
     try:
         cluster.start("accepting", "master", "--accept-log-end", str(end))
         another.start("master", "master", *done["start"].partition(" master ")[2].split())
-        wait_until(lambda: log_bounds(bootstrap, name)[1] > end, "a master leads from what is left")
+        wait_until(lambda: log_bounds(access_to(bootstrap, name))[1] > end, "a master leads from what is left")
         # Kafka still has the input of which the decision was lost; the new cluster has inbound topics of its own.
-        wait_until(lambda: list(read_state(bootstrap, name).master.dispatcher.jobs) == ["job"], "the job is accepted again")
+        wait_until(lambda: list(read_state(access_to(bootstrap, name)).master.dispatcher.jobs) == ["job"], "the job is accepted again")
         fold = another.wait_for(lambda fold: fold if fold.acceptance.epoch == 2 else None, "the new cluster is led")
         assert not fold.master.dispatcher.jobs
         assert cluster.stop("accepting") == another.stop("master") == 0
@@ -93,4 +94,4 @@ def test_a_log_that_loses_its_end_stops_masters_until_an_operator_accepts_what_i
         for process in (*cluster.processes.values(), *another.processes.values()):
             process.kill()
         for each in (cluster, another):
-            delete_topics(bootstrap, each.cluster_id)
+            delete_topics(access_to(bootstrap, each.cluster_id))

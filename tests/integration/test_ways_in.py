@@ -268,7 +268,7 @@ def test_garbage_on_the_other_inbound_topics_stops_nothing(cluster: RunningClust
 def test_an_invalid_graph_sent_as_avro_is_answered_to_its_sender(cluster: RunningCluster) -> None:
     graph = cluster.graph({"id": "a", "sql": "SELECT 1"})
     graph.vertices[0].parallelism = 0
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway, pytest.raises(RequestRefused, match="parallelism"):
+    with DispatcherGateway(cluster.access) as gateway, pytest.raises(RequestRefused, match="parallelism"):
         gateway.submit_job(graph)
 
 
@@ -307,12 +307,12 @@ def test_a_running_job_is_cancelled_and_its_process_ends(cluster: RunningCluster
     job_id = cluster.run_task("wait_for_file", path=str(tmp_path / "gate"))
     cluster.wait_for_running(job_id)
     process_id = int(wait_until((tmp_path / "gate.0.1").read_text, "the task's process id"))
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         gateway.cancel_job(job_id)
     job = cluster.wait_for_status(job_id, JobStatus.CANCELED)
     assert [s.state for s in job.execution_graph.subtasks()] == [ExecutionState.CANCELED]
     assert not Path(f"/proc/{process_id}").exists()
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         gateway.cancel_job(job_id)  # Cancelled already: cancelled.
         with pytest.raises(RequestRefused, match="job not found"):
             gateway.cancel_job("nobody")
@@ -320,7 +320,7 @@ def test_a_running_job_is_cancelled_and_its_process_ends(cluster: RunningCluster
 
 def test_a_request_that_comes_again_is_answered_again_and_done_once(cluster: RunningCluster) -> None:
     graph, job_id = cluster.graph({"id": "task", "python": "user_tasks:noop"}), f"again-{uuid.uuid4().hex[:8]}"
-    with DispatcherGateway(cluster.bootstrap, cluster.cluster_id) as gateway:
+    with DispatcherGateway(cluster.access) as gateway:
         first = gateway.submit_job(graph, job_id, request_id=f"request-{job_id}")
         cluster.wait_for_status(job_id, JobStatus.FINISHED)
         again = gateway.submit_job(graph, job_id, request_id=f"request-{job_id}")

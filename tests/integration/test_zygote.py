@@ -27,10 +27,10 @@ NOWHERE: Final = ("-Dbootstrap.servers=127.0.0.1:1", "-Dcluster.id=none")
 def answers_of(cluster: RunningCluster) -> dict[str, dict[str, Any]]:
     """Return what each master answers at the log's end, once its digest is found to be that of the log."""
     answers = {}
-    for master in listen_for_masters(cluster.bootstrap, cluster.cluster_id, listen_s=2.0):
+    for master in listen_for_masters(cluster.access, listen_s=2.0):
         where = master.presence.query_address
         digest = ask_master(where, "/digest", {"linearizable": "true"})
-        fold = replay(cluster.bootstrap, cluster.cluster_id, new_fold(), end_offset=digest["log_offset"] + 1)
+        fold = replay(cluster.access, new_fold(cluster.access), end_offset=digest["log_offset"] + 1)
         assert (digest["digest"], digest["epoch"]) == (fold.master.digest(), fold.acceptance.epoch)
         health = ask_master(where, "/health", {"linearizable": "true"})
         answers[master.master_id] = {name: health[name] for name in health if name not in ("master_id", "role")}

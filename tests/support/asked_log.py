@@ -7,12 +7,11 @@ from eventflink.audit.explanation import Explanation, explain_why
 from eventflink.events.decision import Cause, Decision
 from eventflink.events.inputs import SlotReport, TaskManagerDeath
 from eventflink.events.log_events import LogEvent
-from eventflink.log.replay import new_fold
 from eventflink.master.inputs import CleanupsCompleted
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState
-from tests.support.cluster import CODEC, ScriptedCluster, deployments, fixed_delay, graph, vertex
+from tests.support.cluster import CODEC, ScriptedCluster, deployments, fixed_delay, graph, new_fold, vertex
 
 
 class ScriptedLog:

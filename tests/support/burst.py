@@ -27,8 +27,8 @@ class Burst:
 
     def __init__(self, cluster: RunningCluster) -> None:
         self.cluster = cluster
-        self.watch = LogWatch(cluster.bootstrap, cluster.cluster_id)
-        self.client = PipelinedClient(cluster.bootstrap, cluster.cluster_id, request_timeout_s=PATIENCE_S, max_pending=MAX_UNANSWERED)
+        self.watch = LogWatch(cluster.access)
+        self.client = PipelinedClient(cluster.access, request_timeout_s=PATIENCE_S, max_pending=MAX_UNANSWERED)
         self.load = Load(self.client, JOBS_PER_S)
         self.long = cluster.submit(idle_graph(parallelism=LONG_TASKS))
         self.long_tasks = {SubtaskId(self.long, "idle", index) for index in range(LONG_TASKS)}

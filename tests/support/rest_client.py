@@ -19,7 +19,9 @@ from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.steps import Ask, AwaitUpload, Step, Steps, Work, drive_async
 from eventflink.leadership.fold import Fold
 from eventflink.master.settings import MasterSettings
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import load_configuration
+from eventflink.reader.heartbeats import Heartbeats
 from eventflink.reader.observed_state import ObservedState
 from eventflink.reader.past.historian import Historian
 from eventflink.reader.past.log_book import LogBook
@@ -97,11 +99,12 @@ def services_with(
         resource_manager = AsyncResourceManagerGateway(NOWHERE, "nobody", request_timeout_s=1)
     return Services(
         configuration=configuration,
-        bootstrap=NOWHERE,
+        access=access_to(NOWHERE, configuration.cluster_id),
         state=state,
         dispatcher=dispatcher,
         resource_manager=resource_manager,
         archives=archives,
+        heartbeats=Heartbeats(NO_SEALS),
         admission=admission,
         proof=proof,
         history=history or NoHistory(),

@@ -38,10 +38,12 @@ from eventflink.log.administration import delete_topics, ensure_topics
 from eventflink.log.clients import consumer_settings
 from eventflink.log.replay import EndOffset, log_bounds, new_fold, read_log, replay
 from eventflink.master.job_master import JobMaster
-from eventflink.model.cluster_secret import mint_secret, secret_path, use_secret
+from eventflink.model.cluster_access import ClusterAccess, access_to
+from eventflink.model.cluster_secret import mint_secret, secret_path
 from eventflink.model.configuration import load_configuration
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.processes.announced_address import Announced
 from eventflink.processes.announced_address import read as read_announced
@@ -89,18 +91,19 @@ class RunningCluster:
         self.surroundings: dict[str, Any] = {}
         """Where that is started: `cwd` and `env`, as a subprocess takes them."""
         self.journal = directory / "tasks.journal"
-        self._have_secret()
-        self.fold = new_fold(cluster_id=cluster_id)
+        self.access = self._have_secret()
+        """How a test reaches it: as a client without settings, that has the secret."""
+        self.fold = new_fold(self.access)
         self._decisions: list[tuple[int, Decision]] = []
-        self._end = EndOffset(bootstrap, cluster_id)
-        ensure_topics(bootstrap, cluster_id)
+        self._end = EndOffset(self.access)
+        ensure_topics(self.access)
 
-    def _have_secret(self) -> None:
+    def _have_secret(self) -> ClusterAccess:
         """Have a cluster secret, as `up` has, where the processes and this one look for it."""
         configuration = load_configuration(None, {key: str(value) for key, value in self.overrides.items()})
         if not configuration.cluster_secret:
             mint_secret(secret_path(configuration.data_path, self.cluster_id))
-        use_secret(self.cluster_id, configuration.secret_reference)
+        return ClusterAccess(KafkaAccess(self.bootstrap), self.cluster_id, configuration.secret_reference, configuration.sealed_from_offset)
 
     # -- processes ------------------------------------------------------------------------------------------------
 
@@ -126,7 +129,7 @@ class RunningCluster:
 
     def start_standby(self, name: str, **overrides: Any) -> subprocess.Popen[bytes]:
         """Start a master beside others and wait until it follows the log."""
-        following = Following(self.bootstrap, self.cluster_id)
+        following = Following(self.access)
         process = self._start_master(name, **overrides)
         following.wait(name, partial(self._check_runs, name, process))
         return process
@@ -136,7 +139,7 @@ class RunningCluster:
         processes = {name: self._start_master(name) for name in masters}
         self.start_host(host)
         for name, process in processes.items():
-            wait_until_it_follows(self.bootstrap, self.cluster_id, name, partial(self._check_runs, name, process))
+            wait_until_it_follows(self.access, name, partial(self._check_runs, name, process))
 
     def _check_runs(self, name: str, process: subprocess.Popen[bytes]) -> None:
         assert process.poll() is None, self.output(name)
@@ -219,9 +222,8 @@ class RunningCluster:
         """Check the state that the log leads to: it holds every invariant, and a second replay ends in the same one."""
         fold = self.state()
         fold.master.validate()
-        reach = self.bootstrap, self.cluster_id
-        begin = new_fold(cluster_id=self.cluster_id) if log_bounds(*reach)[0] == 0 else load_fold(*reach)
-        assert fold.master.digest() == replay(*reach, begin).master.digest()
+        begin = new_fold(self.access) if log_bounds(self.access)[0] == 0 else load_fold(self.access)
+        assert fold.master.digest() == replay(self.access, begin).master.digest()
 
     def spark_processes(self, word: str = "") -> list[psutil.Process]:
         """Return the processes of the cluster's own Spark whose command line has a word; the task that started it may be gone."""
@@ -238,7 +240,7 @@ class RunningCluster:
     def state(self) -> Fold:
         """Return the fold of the log up to its present end."""
         if self._end_of_log() > self.fold.last_offset + 1:
-            replay(self.bootstrap, self.cluster_id, self.fold)
+            replay(self.access, self.fold)
         return self.fold
 
     def _end_of_log(self) -> int:
@@ -247,7 +249,7 @@ class RunningCluster:
             return self._end.fetch()
         except KafkaException:  # Of a broker that was there and is another one now.
             self._end.close()
-            return log_bounds(self.bootstrap, self.cluster_id)[1]
+            return log_bounds(self.access)[1]
 
     def wait_for(self, condition: Callable[[Fold], Any], what: str, timeout_s: float = TIMEOUT_S) -> Any:
         return wait_until(lambda: condition(self.state()), what, timeout_s)
@@ -256,7 +258,7 @@ class RunningCluster:
         """Return every decision in the log, also the rejected ones; no foreign records."""
         codec = self.fold.codec
         first = self._decisions[-1][0] + 1 if self._decisions else 0
-        records = read_log(self.bootstrap, self.cluster_id, first, self._end_of_log())
+        records = read_log(self.access, first, self._end_of_log())
         self._decisions += [(offset, codec.decode(value)) for offset, _, value in records if not codec.is_foreign(offset, value)]
         return list(self._decisions)
 
@@ -266,7 +268,7 @@ class RunningCluster:
 
     def dead_letters(self) -> list[DeadLetter]:
         codec = PayloadCodec("DeadLetterEnvelope")
-        consumer = Consumer(consumer_settings(self.bootstrap))
+        consumer = Consumer(consumer_settings(self.access.kafka))
         try:
             partition = TopicPartition(topic_name(self.cluster_id, Topic.DEAD_LETTERS), 0, OFFSET_BEGINNING)
             _, end = consumer.get_watermark_offsets(partition, timeout=10)
@@ -292,14 +294,14 @@ class RunningCluster:
 
     def upload(self, archive: bytes) -> str:
         """Put an archive into the blob store and return its key."""
-        return put_blob(find_leader(self.bootstrap, self.cluster_id, timeout_s=10).blob_address, archive)
+        return put_blob(find_leader(self.access, timeout_s=10).blob_address, archive)
 
     def graph(self, *vertices: dict[str, Any], **more: Any) -> JobGraph:
         """Return a graph whose Python vertices may name functions of user_tasks."""
         return parse_job_graph({"name": "test", "vertices": list(vertices), "code_archives": [self.user_code()], **more}, "test")
 
     def submit(self, graph: JobGraph, job_id: str | None = None) -> str:
-        with DispatcherGateway(self.bootstrap, self.cluster_id) as gateway:
+        with DispatcherGateway(self.access) as gateway:
             return gateway.submit_job(graph, job_id, actor="test").job_id
 
     def run_task(self, function: str, *, parallelism: int = 1, restarts: int = 0, **parameters: Any) -> str:
@@ -323,7 +325,7 @@ class RunningCluster:
 
     def exceptions_of(self, job_id: str) -> dict[str, Any]:
         """Return what is told of the failures of a job, as of the log's end."""
-        folding = Folding(self.bootstrap, self.cluster_id, NO_SOURCES)
+        folding = Folding(self.access, NO_SOURCES)
         try:
             return folding.answer(FoldLog(f"/jobs/{job_id}/exceptions", {}, TIMEOUT_S, 0.0))
         finally:
@@ -361,7 +363,7 @@ def running_cluster(bootstrap: str, directory: Path, **settings: Any) -> Iterato
     finally:
         for process in running.processes.values():  # Of a cluster that could not be started as a whole.
             process.kill()
-        delete_topics(bootstrap, running.cluster_id)
+        delete_topics(access_to(bootstrap, running.cluster_id))
 
 
 def descendants(process: subprocess.Popen[bytes]) -> list[psutil.Process]:

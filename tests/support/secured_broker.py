@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechani
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from eventflink.local.embedded_broker import EmbeddedBroker
+from eventflink.model.kafka_settings import KafkaAccess
 from tests.support.ports import find_free_ports
 
 _MODULES = "org.apache.kafka.common.security"
@@ -41,6 +42,10 @@ class SecuredBroker:
     def address_of(self, name: str) -> str:
         """Return the listener of a principal."""
         return self.tls if self.settings[name]["security.protocol"] == "SSL" else self.sasl
+
+    def access_of(self, name: str) -> KafkaAccess:
+        """Return how somebody connects."""
+        return KafkaAccess(self.address_of(name), self.settings[name])
 
     def options_of(self, name: str, role: str = "") -> dict[str, str]:
         """Return the configuration of a principal, as keys of a role."""

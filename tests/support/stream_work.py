@@ -67,7 +67,7 @@ class Work:
             assert seen == sorted(set(seen))
 
     def cancel(self, job_id: str) -> None:
-        with DispatcherGateway(self.cluster.bootstrap, self.cluster.cluster_id) as gateway:
+        with DispatcherGateway(self.cluster.access) as gateway:
             gateway.cancel_job(job_id)
         self.cluster.wait_for_status(job_id, JobStatus.CANCELED)
         self.reader.close()

@@ -19,6 +19,7 @@ import psutil
 from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.jobs.result import read_result
 from eventflink.model.attempts import AttemptId, OutputLocation
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.model.statuses import TaskType
 from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
@@ -189,7 +190,7 @@ class Host:
         self.code = self.archives.add(tasks=CODE, helper=HELPER)
         self.settings = ForkServerSettings(
             cluster_id="test",
-            bootstrap_servers="127.0.0.1:9",
+            kafka=KafkaAccess("127.0.0.1:9"),
             replication_factor=1,
             working_place=Place(str(directory / "jobs")),
             log_directory=directory / "logs",

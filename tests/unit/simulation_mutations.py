@@ -502,7 +502,7 @@ def consequences_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P11", "a master reads the records of transactions that are open or were aborted")
 def uncommitted_records_are_read(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("eventflink.log.clients.consumer_settings", lambda bootstrap, own, **_: consumer_settings(bootstrap, own))
+    patch.setattr("eventflink.log.clients.consumer_settings", lambda kafka, own, **_: consumer_settings(kafka, own))
 
 
 @breaks("P11", "a leader leaves transactions open, however long they hold others up")
@@ -1110,7 +1110,7 @@ def any_seal_proves_a_name(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("L6", "the settings of a Kafka go to whichever is asked")
 def settings_go_to_every_kafka(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(kafka_settings, "settings_of", lambda _: next(iter(kafka_settings._known().values()), {}))
+    patch.setattr(kafka_settings.KafkaAccess, "at", lambda own, bootstrap: replace(own, bootstrap=bootstrap or own.bootstrap))
 
 
 @breaks("L6", "a password is taken as the value of its key")

@@ -13,18 +13,11 @@ from eventflink.cli.main import run
 from eventflink.events.topics import Topic
 from eventflink.log.access_rights import Grantee, ResourceKind, find_grant, rights_of
 from eventflink.log.refusals import explain, find_refusal
-from eventflink.model import kafka_settings
-from eventflink.model.kafka_settings import KafkaRole
+from eventflink.model.kafka_settings import KafkaAccess, KafkaRole
 from eventflink.streams.kafka_sink import KafkaSink
 from eventflink.streams.sink_protocol import KafkaSinkSettings
 
 OPERATING = Path(__file__).parents[2] / "docs" / "operating.md"
-
-
-@pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kafka_settings.VARIABLE, "{}")
-    monkeypatch.setenv(kafka_settings.ROLE_VARIABLE, "")
 
 
 def may(role: Grantee, operation: str) -> set[str]:
@@ -119,12 +112,11 @@ def test_a_missing_right_is_granted_to_the_role_of_who_lacks_it_if_that_has_it(
 
 
 @pytest.mark.parametrize(("process", "role"), [(KafkaRole.JOBMANAGER, "master"), (KafkaRole.REST, "client"), (KafkaRole.CLIENT, "client")])
-def test_a_process_says_which_role_of_its_own_lacks_a_right(process: KafkaRole, role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_says_which_role_of_its_own_lacks_a_right(process: KafkaRole, role: str) -> None:
     """A master that was told to become a client would also be let write submissions, and lack the next right."""
-    monkeypatch.setenv(kafka_settings.ROLE_VARIABLE, process)
-    denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    assert explain(denied, "k:1", "Read", "c.log").endswith(f"topics --acls --apply --principal {role}=User:ANONYMOUS")
-    assert explain(denied, "k:1", "Read", "c.deployments").endswith("--principal taskexecutor=User:ANONYMOUS")
+    kafka, denied = KafkaAccess("k:1", role=process), KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    assert explain(denied, kafka, "Read", "c.log").endswith(f"topics --acls --apply --principal {role}=User:ANONYMOUS")
+    assert explain(denied, kafka, "Read", "c.deployments").endswith("--principal taskexecutor=User:ANONYMOUS")
 
 
 GROUP, IDS, CLUSTER = (
@@ -151,32 +143,31 @@ GROUP, IDS, CLUSTER = (
 def test_what_is_refused_is_what_the_command_grants(
     code: int, operation: str, topic: str, names: dict[str, Any], says: str, granted: str
 ) -> None:
-    said = explain(KafkaError(code), "k:1", operation, topic, **names)
+    said = explain(KafkaError(code), KafkaAccess("k:1"), operation, topic, **names)
     assert said.startswith(f"User:ANONYMOUS may not {says} at k:1; what grants it is: ")
     assert said.endswith(granted)
 
 
 def test_a_sink_names_the_group_and_the_transactional_id_that_it_may_not_use() -> None:
-    sink = KafkaSink(KafkaSinkSettings("k:1", "orders", "c/job/sink/0", 1, 1_000, "/nowhere"))
+    sink = KafkaSink(KafkaSinkSettings(KafkaAccess("k:1"), "orders", "c/job/sink/0", 1, 1_000, "/nowhere"))
     assert str(sink._explain(KafkaError(GROUP), 1)).endswith("--operation Read --group c/job/sink/0")
     assert str(sink._explain(KafkaError(IDS), 1)).endswith("--operation Write --transactional-id c/job/sink/0")
 
 
-def test_a_refusal_is_one_sentence_that_names_who_what_and_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = {"k:1": {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "sasl.username": "alice"}}
-    monkeypatch.setenv(kafka_settings.VARIABLE, json.dumps(settings))
+def test_a_refusal_is_one_sentence_that_names_who_what_and_the_command() -> None:
+    kafka = KafkaAccess("k:1", {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "sasl.username": "alice"})
     denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    assert explain(denied, "k:1", "Write", "c.submissions") == (
+    assert explain(denied, kafka, "Write", "c.submissions") == (
         "User:alice may not Write topic 'c.submissions' at k:1; what grants it is: "
         "eventflink --bootstrap k:1 --cluster-id c topics --acls --apply --principal client=User:alice"
     )
-    assert explain(denied, "k:1", "Read", "orders").endswith("--allow-principal User:alice --operation Read --topic orders")
-    assert explain(denied, "k:2", "Read", "orders").startswith("User:ANONYMOUS may not Read topic 'orders' at k:2")
-    assert explain(KafkaError(KafkaError._MSG_TIMED_OUT), "k:1", "Write", "c.log") == "Local: Message timed out"
+    assert explain(denied, kafka, "Read", "orders").endswith("--allow-principal User:alice --operation Read --topic orders")
+    assert explain(denied, KafkaAccess("k:2"), "Read", "orders").startswith("User:ANONYMOUS may not Read topic 'orders' at k:2")
+    assert explain(KafkaError(KafkaError._MSG_TIMED_OUT), kafka, "Write", "c.log") == "Local: Message timed out"
 
 
 def test_nobody_is_blamed_where_nobody_answers() -> None:
-    assert find_refusal("127.0.0.1:9") == ""
+    assert find_refusal(KafkaAccess("127.0.0.1:9")) == ""
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,12 @@ from eventflink.documents.plain import plain
 from eventflink.gateways import state_reads
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.rest_process import IDENTITY_VARIABLE, cluster_name
-from eventflink.log.replay import new_fold
 from eventflink.processes.announced_address import Announced, announced
 from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.server_tls import ServerTls
 from eventflink.views.jobs_and_cluster import jobs_view
 from tests.support.asked_log import ScriptedLog
-from tests.support.cluster import ScriptedCluster, replay
+from tests.support.cluster import ScriptedCluster, new_fold, replay
 from tests.support.recorded_cluster import recorded_cluster
 from tests.support.rest_server import served
 from tests.support.rest_tokens import tokens_of_three

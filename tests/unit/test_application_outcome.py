@@ -27,7 +27,7 @@ def _result(job_id: str, status: JobStatus, message: str = "") -> JobResult:
 
 
 def _application(**more: Any) -> Application:
-    return Application(application_id="application", bootstrap="localhost:1", overrides={}, **more)
+    return Application(application_id="application", overrides={}, **more)
 
 
 class _NoCluster(ApplicationGateway):

@@ -6,10 +6,9 @@ from eventflink.audit import LogFaulty
 from eventflink.audit.entries import judge_for, read_entries
 from eventflink.events.log_events import JobStatusChanged, LeadershipGranted
 from eventflink.events.schemas import MARKER
-from eventflink.log.replay import new_fold
 from eventflink.model.statuses import JobStatus
 from tests.support.asked_log import append_foreign, entries_of
-from tests.support.cluster import START_MS, ScriptedCluster, graph, vertex
+from tests.support.cluster import START_MS, ScriptedCluster, graph, new_fold, vertex
 from tests.support.scenarios import eventful_cluster
 
 LATE = JobStatusChanged("job", JobStatus.RUNNING, JobStatus.FAILING)

@@ -9,12 +9,11 @@ from eventflink.audit.cause_chain import Step
 from eventflink.audit.explanation import Explanation, explain_why
 from eventflink.audit.subjects import SubjectType
 from eventflink.events.inputs import TaskManagerDeath
-from eventflink.log.replay import new_fold
 from eventflink.model.attempts import FailureCause
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
 from tests.support.asked_log import ScriptedLog, storied_cluster, why
-from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, sharing, tasks, vertex
+from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, new_fold, sharing, tasks, vertex
 from tests.support.scenarios import busy_cluster, restarting_cluster
 
 

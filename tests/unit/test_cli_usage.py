@@ -22,6 +22,7 @@ from eventflink.gateways.blocking import BlockingOptions
 from eventflink.gateways.errors import ClusterUnreachable
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.request_channel import Accepted
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.processes.announced_address import Announced, announced
 from eventflink.session.errors import KafkaNotFound, SecretNotWritten, SessionError, SessionInvalid
 from tests.support.command_line import commands_of
@@ -151,28 +152,27 @@ def test_a_broker_that_is_just_starting_is_waited_for(
         monkeypatch.setattr(
             "eventflink.cli.session.time.sleep", lambda _: broker.enter_context(announced(tmp_path, Announced.BROKER, "127.0.0.1:9"))
         )
-        assert session.await_bootstrap() == "127.0.0.1:9"
+        assert session.await_access().bootstrap == "127.0.0.1:9"
     [line] = capsys.readouterr().err.splitlines()
     assert line.startswith(f"no broker runs on {tmp_path}, and bootstrap.servers is empty: ")
 
 
 def test_a_broker_that_nobody_starts_is_waited_for_within_bounds(tmp_path: Path) -> None:
     with pytest.raises(KafkaNotFound, match="Kafka cluster not found"):
-        Session(None, {"data.directory": str(tmp_path), "broker.start-timeout": "1000"}, verbose=False).await_bootstrap()
+        Session(None, {"data.directory": str(tmp_path), "broker.start-timeout": "1000"}, verbose=False).await_access()
 
 
 def test_who_is_refused_waits_for_no_other_broker(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[str] = []
 
-    def refuse(bootstrap: str) -> str:
-        asked.append(bootstrap)
+    def refuse(kafka: KafkaAccess) -> str:
+        asked.append(kafka.bootstrap)
         return "does not accept User:me"
 
     monkeypatch.setattr("eventflink.log.refusals.find_refusal", refuse)
-    monkeypatch.setenv("EVENTFLINK_KAFKA", "{}")
     session = Session(None, {"bootstrap.servers": "127.0.0.1:9", "kafka.client.rack": "r1"}, verbose=False)
     with pytest.raises(KafkaNotFound, match="does not accept User:me"):
-        session.await_bootstrap()
+        session.await_access()
     assert asked == ["127.0.0.1:9"]
     assert capsys.readouterr().err == ""
 

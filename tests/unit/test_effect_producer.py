@@ -9,14 +9,16 @@ from eventflink.events.topics import Topic
 from eventflink.log import clients
 from eventflink.log.clients import producer_settings
 from eventflink.log.producers import EffectProducer, LogAppender
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import build_configuration
+from eventflink.model.kafka_settings import KafkaAccess
 
 NOWHERE = "127.0.0.1:9"
 
 
 def test_an_effect_that_is_too_large_to_be_sent_is_noted_and_the_next_one_is_taken(caplog: pytest.LogCaptureFixture) -> None:
     """A leader that ended at it would be followed by one that has to send the same."""
-    producer = EffectProducer(NOWHERE, "cluster")
+    producer = EffectProducer(access_to(NOWHERE, "cluster"))
     with caplog.at_level(logging.WARNING, "eventflink.log.producers"):
         producer.produce(Topic.DEPLOYMENTS, "tm", b"x" * 5 * 1024 * 1024)
         producer.produce(Topic.DEPLOYMENTS, "tm", b"small")
@@ -35,10 +37,10 @@ def test_a_queue_that_is_full_costs_the_leader_no_time(monkeypatch: pytest.Monke
             waits.append(timeout)
             return int(super().poll(0))
 
-    small = producer_settings(NOWHERE, 30_000) | {"queue.buffering.max.messages": 1}
+    small = producer_settings(KafkaAccess(NOWHERE), 30_000) | {"queue.buffering.max.messages": 1}
     monkeypatch.setattr(clients, "producer_settings", lambda *_: small)
     monkeypatch.setattr(clients, "Producer", Watched)
-    producer = EffectProducer(NOWHERE, "cluster")
+    producer = EffectProducer(access_to(NOWHERE, "cluster"))
     for _ in range(3):
         producer.produce(Topic.REPLIES, "request", b"answer")
     assert producer.failed_count == 2
@@ -47,4 +49,4 @@ def test_a_queue_that_is_full_costs_the_leader_no_time(monkeypatch: pytest.Monke
 
 def test_the_longest_lease_is_one_within_which_decisions_can_be_written() -> None:
     """Else a master would begin one term after the other, and never lead."""
-    LogAppender(NOWHERE, "cluster", build_configuration({"high-availability.lease-timeout": 900_000}, "f").lease_timeout_ms)
+    LogAppender(access_to(NOWHERE, "cluster"), build_configuration({"high-availability.lease-timeout": 900_000}, "f").lease_timeout_ms)

@@ -9,7 +9,6 @@ from benchmarks.failover_load import judge
 from benchmarks.graphs import idle_graph
 from benchmarks.simulated_tasks import Journal, SimulatedTasks, read_journal
 from eventflink.events.effects import TaskDeployment
-from eventflink.log.replay import new_fold
 from eventflink.master.dispatcher import ForgottenJob
 from eventflink.model.attempts import AttemptId, SubtaskId
 from eventflink.model.statuses import JobStatus, TaskType
@@ -24,6 +23,7 @@ from eventflink.taskexecutor.process_events import (
     TaskProcessEnded,
 )
 from eventflink.testing.tasks import InvalidRunTime, read_run_time_ms
+from tests.support.cluster import new_fold
 
 
 def order(job_id: str = "job", **parameters: object) -> LaunchTask:

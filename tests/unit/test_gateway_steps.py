@@ -42,6 +42,7 @@ from eventflink.gateways.rest_process import NothingThere, QuestionInvalid, Rest
 from eventflink.gateways.state_reads import ASK_AGAIN_S, Sources, StateReads
 from eventflink.gateways.steps import Ask, AskRest, AwaitCheckpoint, FoldLog, ListenForLeader, Pause, Step, Tell
 from eventflink.gateways.task_executor_gateway import TaskExecutorMethods
+from eventflink.model.cluster_access import access_to
 from eventflink.model.statuses import BackPressureLevel, CheckpointFailureReason, JobStatus, SavepointMode
 from eventflink.model.stream_progress import StreamSourceProgress
 from eventflink.views.checkpoints import checkpoints_view
@@ -74,7 +75,7 @@ class World:
     """How a checkpoint ends that is waited for; None: not in time."""
 
     def reads(self, request_timeout_s: float) -> StateReads:
-        return StateReads("c", request_timeout_s, Sources(lambda: self.rest), lambda: self.now_s, self.fraction)
+        return StateReads(access_to("nowhere", "c"), request_timeout_s, Sources(lambda: self.rest), lambda: self.now_s, self.fraction)
 
     def dispatcher(self, request_timeout_s: float = 30.0) -> "VirtualDispatcher":
         return VirtualDispatcher("nowhere", "c", connection=VirtualConnection(self, request_timeout_s))
@@ -115,7 +116,7 @@ class VirtualConnection(BlockingConnection):
     """Takes the steps of blocking gateways in a world."""
 
     def __init__(self, world: World, request_timeout_s: float = 30.0) -> None:
-        super().__init__("nowhere", "c", request_timeout_s)
+        super().__init__(access_to("nowhere", "c"), request_timeout_s)
         self.reads = world.reads(request_timeout_s)
         self._world = world
 
@@ -127,7 +128,7 @@ class VirtualEventLoop(AsyncConnection):
     """Takes the steps of `asyncio` gateways in a world."""
 
     def __init__(self, world: World, request_timeout_s: float = 30.0) -> None:
-        super().__init__("nowhere", "c", request_timeout_s)
+        super().__init__(access_to("nowhere", "c"), request_timeout_s)
         self.reads = world.reads(request_timeout_s)
         self._world = world
 

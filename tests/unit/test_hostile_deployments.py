@@ -10,6 +10,7 @@ from eventflink.events.effects import DeploymentEnvelope
 from eventflink.events.inputs import SlotOfferRefusal, TaskStateReport
 from eventflink.events.topics import MAX_INBOUND_BYTES
 from eventflink.model.attempts import AttemptId, OutputLocation
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.model.statuses import ExecutionState
 from eventflink.taskexecutor.failure_causes import OutputUnusable, UnknownFunction
@@ -40,7 +41,7 @@ def test_a_callable_that_is_none_is_named_and_nothing_is_called(task: str) -> No
 def test_an_archive_whose_name_is_no_digest_is_neither_asked_for_nor_stored(digest: str, tmp_path: Path) -> None:
     settings = ForkServerSettings(
         cluster_id="test",
-        bootstrap_servers="127.0.0.1:9",
+        kafka=KafkaAccess("127.0.0.1:9"),
         replication_factor=1,
         working_place=Place(str(tmp_path / "work")),
         log_directory=tmp_path / "logs",

@@ -3,11 +3,10 @@
 import ast
 from pathlib import Path
 
-import pytest
 from confluent_kafka import Producer
 
 from eventflink.log.clients import consumer_settings, new_consumer, new_producer, producer_settings
-from eventflink.model.kafka_settings import use_settings
+from eventflink.model.kafka_settings import KafkaAccess
 from tests.support.hand import NOWHERE
 
 PACKAGE = Path(__file__).parents[2] / "eventflink"
@@ -30,21 +29,20 @@ def test_clients_are_made_in_one_place() -> None:
     assert {path: names for path, names in made.items() if names} == MAKERS
 
 
-def test_the_configuration_comes_before_what_a_client_wants_and_that_before_what_all_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EVENTFLINK_KAFKA", "{}")
-    use_settings(NOWHERE, {"reconnect.backoff.max.ms": "7000"})
+def test_the_configuration_comes_before_what_a_client_wants_and_that_before_what_all_have() -> None:
+    kafka = KafkaAccess(NOWHERE, {"reconnect.backoff.max.ms": "7000"})
     own = {"reconnect.backoff.max.ms": 50, "linger.ms": 5}
-    assert consumer_settings(NOWHERE, {"fetch.wait.max.ms": 1_000})["fetch.wait.max.ms"] == 1_000
-    assert consumer_settings(NOWHERE, own)["reconnect.backoff.max.ms"] == "7000"
-    assert producer_settings(NOWHERE, 1_000, own)["reconnect.backoff.max.ms"] == "7000"
-    assert producer_settings(NOWHERE, 1_000, own)["linger.ms"] == 5
+    assert consumer_settings(kafka, {"fetch.wait.max.ms": 1_000})["fetch.wait.max.ms"] == 1_000
+    assert consumer_settings(kafka, own)["reconnect.backoff.max.ms"] == "7000"
+    assert producer_settings(kafka, 1_000, own)["reconnect.backoff.max.ms"] == "7000"
+    assert producer_settings(kafka, 1_000, own)["linger.ms"] == 5
 
 
 def test_nothing_that_is_uncommitted_is_waited_for_unless_that_is_said() -> None:
-    assert consumer_settings(NOWHERE)["isolation.level"] == "read_uncommitted"
-    assert consumer_settings(NOWHERE, isolation="read_committed")["isolation.level"] == "read_committed"
+    assert consumer_settings(KafkaAccess(NOWHERE))["isolation.level"] == "read_uncommitted"
+    assert consumer_settings(KafkaAccess(NOWHERE), isolation="read_committed")["isolation.level"] == "read_committed"
 
 
 def test_librdkafka_takes_the_settings() -> None:
-    new_consumer(NOWHERE).close()
-    assert isinstance(new_producer(NOWHERE, 1_000, {"enable.idempotence": False}), Producer)
+    new_consumer(KafkaAccess(NOWHERE)).close()
+    assert isinstance(new_producer(KafkaAccess(NOWHERE), 1_000, {"enable.idempotence": False}), Producer)

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -15,21 +16,23 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.cli.session import Session
 from eventflink.model import kafka_settings
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import ConfigurationError, build_configuration
-from eventflink.model.kafka_settings import KafkaRole, client_settings, own_role, principal_of, settings_of_role, use_settings
+from eventflink.model.kafka_settings import KafkaAccess, KafkaRole, client_settings, principal_of, settings_of_role
 from eventflink.model.references import SecretMissing, resolve
 from eventflink.model.secret_files import MAX_SECRET_BYTES
 from eventflink.streams.kafka_options import java_settings, spark_options
 
 KAFKA = "kafka.example:9093"
 SECRET = "hush-hush"
+CHILD = """
+import sys
+from eventflink.model.cluster_access import ClusterAccess
+from eventflink.model.kafka_settings import client_settings
+kafka = ClusterAccess.of_text(sys.argv[1]).kafka
+print(client_settings(kafka)["sasl.password"], kafka.role)
+"""
 SOURCES = Path(kafka_settings.__file__).parents[1]
-
-
-@pytest.fixture(autouse=True)
-def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(kafka_settings.VARIABLE, "{}")
-    monkeypatch.setenv(kafka_settings.ROLE_VARIABLE, "")
 
 
 @pytest.fixture
@@ -97,28 +100,39 @@ def test_settings_for_no_cluster_are_refused() -> None:
 
 @pytest.mark.rule("L6")
 def test_the_settings_of_one_kafka_go_to_no_other(secret: str) -> None:
-    use_settings(KAFKA, configured(security_protocol="SASL_SSL", sasl_username="me", sasl_password=secret))
-    assert client_settings(KAFKA)["sasl.password"] == SECRET
-    assert client_settings("elsewhere:9092", {"linger.ms": 5}) == {"bootstrap.servers": "elsewhere:9092", "linger.ms": 5}
-    assert spark_options("elsewhere:9092") == {"kafka.bootstrap.servers": "elsewhere:9092"}
+    kafka = KafkaAccess(KAFKA, configured(security_protocol="SASL_SSL", sasl_username="me", sasl_password=secret), KafkaRole.TASKMANAGER)
+    for own in (kafka, kafka.at(""), kafka.at(None), kafka.at(KAFKA)):
+        assert client_settings(own)["sasl.password"] == SECRET
+    elsewhere = kafka.at("elsewhere:9092")
+    assert client_settings(elsewhere, {"linger.ms": 5}) == {"bootstrap.servers": "elsewhere:9092", "linger.ms": 5}
+    assert spark_options(elsewhere) == {"kafka.bootstrap.servers": "elsewhere:9092"}
+    assert elsewhere.role == KafkaRole.TASKMANAGER
 
 
 def test_a_child_process_connects_as_its_parent_does_and_is_told_no_secret(secret: str) -> None:
-    use_settings(KAFKA, {"sasl.password": secret, "sasl.username": "me"})
-    told = os.environ[kafka_settings.VARIABLE]
+    """By either way to tell one: an argument, and a message."""
+    keys = {"bootstrap.servers": KAFKA, "kafka.sasl.password": secret, "kafka.sasl.username": "me", "security.cluster-secret": secret}
+    access = build_configuration(keys, "f").access(KAFKA, KafkaRole.JOBMANAGER)
+    assert SECRET not in repr(access)
+    told = access.as_text()
     assert SECRET not in told
-    assert json.loads(told) == {KAFKA: {"sasl.password": secret, "sasl.username": "me"}}
-    code = f"from eventflink.model.kafka_settings import client_settings; print(client_settings({KAFKA!r})['sasl.password'])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120).stdout.strip() == SECRET
+    assert ClusterAccess.of_text(told) == pickle.loads(pickle.dumps(access)) == access
+    said = subprocess.run([sys.executable, "-c", CHILD, told], capture_output=True, text=True, check=True, timeout=120).stdout
+    assert said.split() == [SECRET, KafkaRole.JOBMANAGER]
 
 
 @pytest.mark.parametrize("keys", [{}, {"kafka.client.rack": "r1"}], ids=["no keys", "keys of its own"])
-def test_a_child_process_knows_the_role_of_its_parent(keys: dict[str, str]) -> None:
-    session = Session(None, {"bootstrap.servers": KAFKA, **keys}, verbose=False, role=KafkaRole.TASKMANAGER)
-    assert session.configuration.bootstrap_servers == KAFKA
-    code = "from eventflink.model.kafka_settings import own_role; print(own_role())"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120).stdout
-    assert told.strip() == own_role() == KafkaRole.TASKMANAGER
+def test_the_role_of_a_process_is_part_of_how_it_connects(keys: dict[str, str]) -> None:
+    access = build_configuration({"bootstrap.servers": KAFKA, **keys}, "f").access(KAFKA, KafkaRole.TASKMANAGER)
+    assert access.kafka == KafkaAccess(KAFKA, {name.removeprefix("kafka."): value for name, value in keys.items()}, KafkaRole.TASKMANAGER)
+
+
+def test_how_a_cluster_is_reached_is_in_no_environment(secret: str) -> None:
+    """What is not passed on is not known: nobody finds another's settings by a name."""
+    before = dict(os.environ)
+    overrides = {"bootstrap.servers": KAFKA, "kafka.sasl.password": secret, "security.cluster-secret": secret}
+    assert Session(None, overrides, verbose=False, role=KafkaRole.REST).configuration.kafka
+    assert dict(os.environ) == before
 
 
 def test_a_secret_that_cannot_be_read_is_named_with_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,12 +171,14 @@ PROVIDER = f"{__name__}:Vault"
 
 def test_a_provider_is_asked_for_a_secret_and_not_for_each_client_again() -> None:
     reference = f"${{provider:{PROVIDER}:kafka/master}}"
-    use_settings(KAFKA, configured(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="me", sasl_password=reference))
-    assert SECRET not in os.environ[kafka_settings.VARIABLE]
-    assert [client_settings(KAFKA)["sasl.password"] for _ in range(3)] == [SECRET] * 3
+    kafka = KafkaAccess(
+        KAFKA, configured(security_protocol="SASL_SSL", sasl_mechanism="PLAIN", sasl_username="me", sasl_password=reference)
+    )
+    assert SECRET not in repr(kafka)
+    assert [client_settings(kafka)["sasl.password"] for _ in range(3)] == [SECRET] * 3
     assert Vault.asked == ["kafka/master"]
     with pytest.raises(SecretMissing, match="Spark reads"):
-        spark_options(KAFKA)
+        spark_options(kafka)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +192,7 @@ def test_what_a_provider_does_not_have_is_told_without_what_it_said(name: str, s
 
 
 def test_spark_gets_the_same_settings_by_the_names_of_java_and_references_in_place_of_secrets(secret: str) -> None:
-    use_settings(
+    kafka = KafkaAccess(
         KAFKA,
         {
             "security.protocol": "sasl_ssl",
@@ -188,7 +204,7 @@ def test_spark_gets_the_same_settings_by_the_names_of_java_and_references_in_pla
             "socket.nagle.disable": "true",
         },
     )
-    options = spark_options(KAFKA)
+    options = spark_options(kafka)
     directory, _, name = secret.removeprefix("${file:").removesuffix("}").rpartition("/")
     assert options["kafka.security.protocol"] == "SASL_SSL"
     assert options["kafka.sasl.jaas.config"] == (

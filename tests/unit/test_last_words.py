@@ -23,6 +23,7 @@ SMALL = {
     "eventflink.log.clients",
     "eventflink.log.last_record",
     "eventflink.model",
+    "eventflink.model.cluster_access",
     "eventflink.model.cluster_secret",
     "eventflink.model.kafka_settings",
     "eventflink.model.references",

@@ -9,6 +9,7 @@ import pytest
 
 from eventflink.blob.tls import TlsFiles
 from eventflink.model.attempts import FailureCause, LostInput, OutputLocation
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.processes.guardian_process import LINE_LIMIT_BYTES
 from eventflink.taskexecutor import guardian_messages
@@ -50,7 +51,7 @@ from tests.unit.test_taskexecutor_protocol import A, deployment
 
 SETTINGS = ForkServerSettings(
     cluster_id="test",
-    bootstrap_servers="127.0.0.1:9",
+    kafka=KafkaAccess("127.0.0.1:9"),
     replication_factor=1,
     working_place=Place("/work"),
     log_directory=Path("logs"),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from eventflink.events.effects import DeploymentEnvelope, RegistrationAccepted
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import build_configuration
 from eventflink.model.statuses import TaskType
 from eventflink.processes.file_lock import FileLock
@@ -40,9 +41,11 @@ class Executor:
     def __init__(self, directory: Path, **settings: str) -> None:
         self.inbox = Inbox()
         self.loop = MainLoop(SETTINGS, lambda: "i1")
-        guardian = GuardianLink(NOWHERE, "nowhere", "tm", directory / "guardian.log", FileLock(directory / "lock", 15.0))
+        guardian = GuardianLink(access_to(NOWHERE, "nowhere"), "tm", directory / "guardian.log", FileLock(directory / "lock", 15.0))
         configuration = build_configuration({"taskmanager.id": "tm", "data.directory": str(directory)} | settings, "test")
-        self.link = ProcessLink(configuration, "127.0.0.1:9", directory, directory / "run", self.inbox, self.loop.protocol, guardian)
+        self.link = ProcessLink(
+            configuration, access_to("127.0.0.1:9", "test"), directory, directory / "run", self.inbox, self.loop.protocol, guardian
+        )
         self.loop.turn(0, 0, [self.loop.protocol.on_positioned])
 
     def turn_until(self, is_so: Callable[[], bool], now_ms: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from eventflink.entrypoint import query_server
 from eventflink.entrypoint.query_server import MAX_UNDER_WAY, QueryServer
+from eventflink.model.cluster_access import access_to
 from tests.support.hand import NOWHERE, Hand
 
 GOOD = b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -27,7 +28,7 @@ def leader() -> Hand:
 
 def flood(leader: Hand, test: Callable[[int], Awaitable[None]]) -> None:
     async def run() -> None:
-        server = QueryServer(NOWHERE, "nobody", "m-1", "127.0.0.1", 0, lambda: leader.participant)
+        server = QueryServer(access_to(NOWHERE, "nobody"), "m-1", "127.0.0.1", 0, lambda: leader.participant)
         port = await server.start()
         try:
             async with asyncio.timeout(120):

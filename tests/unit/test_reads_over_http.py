@@ -11,6 +11,7 @@ import pytest
 from eventflink.entrypoint.query_server import QueryServer
 from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.participant import Participant
+from eventflink.model.cluster_access import access_to
 from eventflink.views.plain import iso_time
 from tests.support.cluster import START_MS, replay
 from tests.support.hand import NOWHERE, Hand
@@ -38,7 +39,7 @@ class Asker:
 
 @asynccontextmanager
 async def asking(present: Callable[[], Participant | None]) -> AsyncIterator[Asker]:
-    server = QueryServer(NOWHERE, "nobody", "m-1", "127.0.0.1", 0, present)
+    server = QueryServer(access_to(NOWHERE, "nobody"), "m-1", "127.0.0.1", 0, present)
     port = await server.start()
     async with aiohttp.ClientSession() as session:
         try:

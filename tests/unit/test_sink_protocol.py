@@ -2,6 +2,7 @@
 
 import pytest
 
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.streams.client_watch import ClientWatch
 from eventflink.streams.failures import CheckpointLost, ClientSilent, SinkFenced
 from eventflink.streams.sink_protocol import (
@@ -24,7 +25,7 @@ OPENING: list[SinkStep] = [BEFORE_FENCING, FenceOlder(), AFTER_FENCING]
 
 
 def sink(attempt: int = 2, query: int = 1) -> SinkProtocol:
-    return SinkProtocol(KafkaSinkSettings("", "answers", "job/v/0", attempt, 60_000, "", query=query))
+    return SinkProtocol(KafkaSinkSettings(KafkaAccess(""), "answers", "job/v/0", attempt, 60_000, "", query=query))
 
 
 def run(protocol: SinkProtocol, batch_id: int, offsets: str = "", early: Mark | None = None, late: Mark | None = None) -> list[SinkStep]:

@@ -13,6 +13,7 @@ from eventflink.gateways import leader
 from eventflink.gateways.errors import ClusterUnreachable, NoLeader
 from eventflink.gateways.leader import LeaderWatch, listen_for_leader
 from eventflink.gateways.steps import ListenForLeader
+from eventflink.model.cluster_access import access_to
 
 HEARTBEAT = LeaderHeartbeat(1, "leader-1", "master", "blobs:1", 0)
 
@@ -58,5 +59,5 @@ def test_a_look_for_the_leader_has_as_long_for_the_end_of_the_topic_as_for_the_c
             pass
 
     monkeypatch.setattr(leader, "PartitionReader", Reader)
-    assert listen_for_leader("kafka:1", "c", ListenForLeader(0.01, LeaderWatch())) is None
+    assert listen_for_leader(access_to("kafka:1", "c"), ListenForLeader(0.01, LeaderWatch())) is None
     assert asked == [(0.01,), (0,)]

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from eventflink.events.inputs import Disconnection
 from eventflink.leadership.ports import AppendFailed
 from eventflink.log.producers import EffectProducer, LogAppender
+from eventflink.model.cluster_access import access_to
 from eventflink.taskexecutor import kafka_links
 from eventflink.taskexecutor.kafka_links import Inbox, ReportsWriter
 from eventflink.taskexecutor.protocol import ProtocolSettings, TaskExecutorProtocol
@@ -39,7 +40,7 @@ def writer(inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> Iterator[ReportsWri
         self_fence_timeout_ms=3_500,
         kill_timeout_ms=1_000,
     )
-    writer = ReportsWriter(NOWHERE, "nowhere", "tm", 500, inbox, TaskExecutorProtocol(settings))
+    writer = ReportsWriter(access_to(NOWHERE, "nowhere"), "tm", 500, inbox, TaskExecutorProtocol(settings))
     yield writer
     writer.close(0)
 
@@ -103,11 +104,11 @@ def test_a_producer_that_fails_while_nothing_waits_is_replaced(writer: ReportsWr
 
 
 def test_a_leader_hears_of_a_producer_that_fails_while_nothing_waits() -> None:
-    appender = LogAppender(NOWHERE, "nowhere", 500)
+    appender = LogAppender(access_to(NOWHERE, "nowhere"), 500)
     appender._producer = _Failed()
     with pytest.raises(AppendFailed, match="no producer id"):
         appender.poll()
-    effects = EffectProducer(NOWHERE, "nowhere")
+    effects = EffectProducer(access_to(NOWHERE, "nowhere"))
     effects._producer = _Failed()
     effects.poll()
     assert effects.failed_count == 1

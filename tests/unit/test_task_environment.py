@@ -11,7 +11,6 @@ OWN = {
     "PYTHONPATH": "/code",
     "LC_ALL": "C",
     "JAVA_HOME": "/java",
-    "EVENTFLINK_KAFKA": '{"kafka:9092": {"sasl.password": "${env:KAFKA_PASSWORD}"}}',
     "FSSPEC_S3_SECRET": "s",
     "AWS_SECRET_ACCESS_KEY": "s",
     "KAFKA_PASSWORD": "s",
@@ -32,7 +31,7 @@ OWN = {
 def test_tasks_have_what_is_named_and_what_says_where_things_are(named: str, more: set[str]) -> None:
     configuration = build_configuration({"taskmanager.task.environment": named}, "test")
     names = configuration.task_environment_names
-    assert inherited(OWN, names) == {name: OWN[name] for name in {"PATH", "PYTHONPATH", "LC_ALL", "JAVA_HOME", "EVENTFLINK_KAFKA"} | more}
+    assert inherited(OWN, names) == {name: OWN[name] for name in {"PATH", "PYTHONPATH", "LC_ALL", "JAVA_HOME"} | more}
     assert SparkServerSettings.of(configuration).environment == names
 
 

@@ -10,6 +10,7 @@ from confluent_kafka import TopicPartition
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderChanged, RegistrationAccepted
 from eventflink.events.topics import deployment_partition
+from eventflink.model.cluster_access import access_to
 from eventflink.taskexecutor import kafka_links
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox
 from eventflink.taskexecutor.protocol import Action, Phase, ProtocolSettings, TaskExecutorProtocol
@@ -70,7 +71,7 @@ class _Deployments:
     def read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have an `EffectsReader` read all of it."""
         monkeypatch.setattr(kafka_links, "new_consumer", lambda _bootstrap, _own: self)
-        self.reader = EffectsReader("", "cluster", "tm", self.inbox, self.protocol)
+        self.reader = EffectsReader(access_to("", "cluster"), "tm", self.inbox, self.protocol)
         self.reader._run()
         self._take()
 

@@ -23,12 +23,14 @@ from eventflink.leadership.ports import ParticipantSettings
 from eventflink.leadership.worker_reconciliation import ListedWorker
 from eventflink.log.producers import EffectProducer, LogAppender
 from eventflink.master.effects import RequestWorker
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import build_configuration
 from eventflink.model.statuses import ApplicationStatus
 from tests.support.cluster import replay
 from tests.support.hand import NOWHERE
 
 SHUT_DOWN = b'{"type": "ShutDownCluster", "application_status": "FAILED", "request_id": "r", "reply_partition": 0}'
+ACCESS = access_to(NOWHERE, "test")
 
 
 class SlowDriver:
@@ -94,13 +96,13 @@ async def _ended_while_deregistering(directory: Path, disturb: Callable[[LoopTer
         InboundDecoder(),
         lambda: "leader-1",
     )
-    tail = Tail(configuration, NOWHERE, SchemaRegistryClient(""), ())
+    tail = Tail(configuration, ACCESS, SchemaRegistryClient(""), ())
     tail._topics.update({str(topic): InboundTopic(f"id-of-{topic}", 0) for topic in INBOUND})
     driver, stop = SlowDriver(), asyncio.Event()
     fold = replay([])
     life.rebuilt(fold)
-    guardian = MasterGuardianLink(configuration, NOWHERE, is_needed=False)
-    term = LoopTerm(configuration, NOWHERE, life, tail, EffectProducer(NOWHERE, "test"), guardian, ArchivePlaces(None, None), driver)
+    guardian = MasterGuardianLink(configuration, ACCESS, is_needed=False)
+    term = LoopTerm(configuration, ACCESS, life, tail, EffectProducer(ACCESS), guardian, ArchivePlaces(None, None), driver)
     running = asyncio.create_task(term.run(fold, stop))
     tail.intake.on_record(Topic.COMMANDS, 0, wall_ms(), None, SHUT_DOWN, 0)
     assert await asyncio.to_thread(driver.has_begun.wait, 20)

@@ -66,8 +66,8 @@ def test_each_file_of_tests_on_processes_exists_that_has_a_budget() -> None:
     [
         ("/x/python -m eventflink.cli -v -Dcluster.id=a master", "master"),
         ("/x/python -m eventflink.cli -v -Dcluster.id=a taskexecutor", "TaskExecutor"),
-        ("/x/python -m eventflink.taskexecutor.guardian --bootstrap b", "guardian"),
-        ("/x/python -m eventflink.entrypoint.guardian --bootstrap b", "guardian"),
+        ("/x/python -m eventflink.taskexecutor.guardian --access {}", "guardian"),
+        ("/x/python -m eventflink.entrypoint.guardian --access {}", "guardian"),
         ("/x/python -P -m eventflink.taskexecutor.fork_server_main 7", "fork server and tasks"),
         ("/x/java -cp /jars/* kafka.Kafka server.properties", "broker"),
         ("/x/java org.apache.spark.deploy.SparkSubmit --class org.apache.spark.sql.connect.service.SparkConnectServer", "Spark"),

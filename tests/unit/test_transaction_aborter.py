@@ -18,6 +18,8 @@ from eventflink.entrypoint.transaction_aborter import MAX_ABORTED, ROUND_MS, Tra
 from eventflink.log import transactions
 from eventflink.log.admin_connection import AccessRefused, AdministrationError, Watermarks
 from eventflink.log.transactions import OpenTransaction, abort_transaction
+from eventflink.model.cluster_access import access_to
+from eventflink.model.kafka_settings import KafkaAccess
 
 TOPIC = "c.submissions"
 HANGING = OpenTransaction("a", 7, 5, 60_000, (TOPIC,))
@@ -35,7 +37,7 @@ class Kafka:
         self.failure = ""
         patch.setattr(transaction_aborter, "find_open_transactions", self._find)
         patch.setattr(transaction_aborter, "abort_transaction", self._abort)
-        self._aborter = TransactionAborter("broker", abort_after_ms, lambda: self.now_ms)
+        self._aborter = TransactionAborter(KafkaAccess("broker"), abort_after_ms, lambda: self.now_ms)
 
     def _find(self, *_: object) -> list[OpenTransaction]:
         self.asked += 1
@@ -140,7 +142,7 @@ class Asked:
         return {(topic, n): Watermarks(0, behind if topic == TOPIC else 3) for topic, n in wanted}
 
     def said(self) -> list[tuple[Verdict, str]]:
-        return [(verdict, detail) for _, verdict, detail in findings.transaction_findings("broker", "c")]
+        return [(verdict, detail) for _, verdict, detail in findings.transaction_findings(access_to("broker", "c"))]
 
 
 def test_open_transactions_are_listed_to_whom_brokers_do_not_tell_their_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,7 +189,7 @@ def test_a_topic_is_looked_at_beside_those_that_are_listed_and_none_is_passed_ov
 @pytest.mark.parametrize("key", ["ssl.certificate.pem", "ssl.key.pem", "ssl.keystore.location"])
 def test_a_certificate_that_is_not_taken_is_named_with_what_is(key: str) -> None:
     with pytest.raises(AdministrationError, match=rf"not with kafka\.{key}; with ssl\.certificate\.location and ssl"):
-        transactions._connection("k:1", {"security.protocol": "ssl", key: "x"})
+        transactions._connection(KafkaAccess("k:1"), {"security.protocol": "ssl", key: "x"})
 
 
 def test_who_may_not_end_a_transaction_is_told_what_grants_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +203,7 @@ def test_who_may_not_end_a_transaction_is_told_what_grants_it(monkeypatch: pytes
     monkeypatch.setattr(transactions, "find_open_transactions", lambda *_: [replace(HANGING, transactional_id="a b")])
     monkeypatch.setattr(transactions, "Producer", Refused)
     with pytest.raises(AccessRefused) as refused:
-        abort_transaction("k:1", (TOPIC,), "a b", 1)
+        abort_transaction(KafkaAccess("k:1"), (TOPIC,), "a b", 1)
     assert str(refused.value) == (
         "User:ANONYMOUS may not Write transactional id 'a b' at k:1; what grants it is: kafka-acls.sh --bootstrap-server k:1 "
         "--add --allow-principal User:ANONYMOUS --operation Write --transactional-id 'a b'"

@@ -192,7 +192,7 @@ class Coordinator:
         bootstrap = configuration.bootstrap_servers or announced_address.read(configuration.data_path, Announced.BROKER)
         if not bootstrap:
             return ClusterLook(problem="the embedded broker does not run")
-        return look(bootstrap, configuration.cluster_id, configuration.lease_timeout_ms, workers=workers)
+        return look(configuration.access(bootstrap, self._session.role), configuration.lease_timeout_ms, workers=workers)
 
     # -- hosts -----------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from eventflink.documents.plain import plain
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.folding import read_fold
 from eventflink.gateways.reads import listen_for_masters
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.processes import announced_address
 from eventflink.processes.announced_address import Announced
 from eventflink.processes.pid_files import DaemonKind, PidFile
@@ -63,17 +64,17 @@ class ClusterLook:
         return max(leaders)[1] if leaders else ""
 
 
-def look(bootstrap: str, cluster_id: str, lease_timeout_ms: int, *, masters: bool = True, workers: bool = True) -> ClusterLook:
+def look(access: ClusterAccess, lease_timeout_ms: int, *, masters: bool = True, workers: bool = True) -> ClusterLook:
     """Return who is there; it takes a lease and a half where masters are listened for."""
     found: dict[str, MasterFound] = {}
     task_managers: dict[str, Any] = {}
     try:
         if masters:
-            for known in listen_for_masters(bootstrap, cluster_id, listen_s=_LEASES_LISTENED * lease_timeout_ms / 1000):
+            for known in listen_for_masters(access, listen_s=_LEASES_LISTENED * lease_timeout_ms / 1000):
                 presence = known.presence
                 found[known.master_id] = MasterFound(str(presence.role), presence.epoch, presence.query_address)
         if workers:
-            task_managers = {each.task_manager_id: plain(each) for each in cluster_view(read_fold(bootstrap, cluster_id)).task_managers}
+            task_managers = {each.task_manager_id: plain(each) for each in cluster_view(read_fold(access)).task_managers}
     except GatewayError as error:
         return ClusterLook(found, task_managers, str(error))
     return ClusterLook(found, task_managers)
@@ -102,8 +103,7 @@ class JoinWatch:
             self.problem = SILENCE[self._kind]
             return {file.daemon_id for file in files if rest_url(configuration.data_path, file)}
         seen = look(
-            self._session.bootstrap,
-            configuration.cluster_id,
+            self._session.access,
             configuration.lease_timeout_ms,
             masters=self._kind is DaemonKind.MASTER,
             workers=self._kind is DaemonKind.TASK_EXECUTOR,

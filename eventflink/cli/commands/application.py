@@ -55,15 +55,13 @@ def run_application_master(
         graph=graph,
         code=code,
         job_id=job_id,
-        bootstrap=session.await_bootstrap(),
         config=str(session.config.absolute()) if session.config is not None else "",
         overrides=dict(session.overrides),
     )
     try:
         with ending_in_order():
-            program = session.child_arguments(session.bootstrap, {})
-            return run_master(
-                configuration, session.bootstrap, program=program, application=application, render_flink=flink_render(configuration)
-            )
+            access = session.await_access()
+            program = session.child_arguments(access.bootstrap, {})
+            return run_master(configuration, access, program=program, application=application, render_flink=flink_render(configuration))
     except MasterFailed as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

@@ -62,7 +62,7 @@ def _load(session: Session, database: AuditDatabase, wanted: Range) -> None:
         first_offset, end = log.bounds()
         remark_on_beginning(session, first_offset)
         records = log.read(first_offset, wanted.end_offset(end))
-        database.load(entries_within(read_entries(records, judge_for(first_offset, new_fold(cluster_id=session.cluster_id))), wanted))
+        database.load(entries_within(read_entries(records, judge_for(first_offset, new_fold(session.access))), wanted))
 
 
 def _print_tables(session: Session, *, as_json: bool) -> None:

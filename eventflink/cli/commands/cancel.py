@@ -39,7 +39,7 @@ def cancel(session: Session, job_id: str | None, directory: str | None, timeout_
     what = "waiting for the end of the job" if wait else "waiting for the answer"
     deadline = Deadline.after(timeout_s)
     options = done_by(deadline, timeout_s)
-    with session.working(what), DispatcherGateway(session.bootstrap, session.cluster_id, **options) as gateway:
+    with session.working(what), DispatcherGateway(session.access, **options) as gateway:
         if directory is not None:
             within_s = deadline.left_s(DEFAULT_CHECKPOINT_TIMEOUT_S)
             taken = gateway.trigger_savepoint(job_id, directory, within_s, cancel_job=True, actor=actor_name())

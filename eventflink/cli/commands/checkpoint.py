@@ -20,7 +20,7 @@ from eventflink.session.cluster_session import actor_name
 @pass_session
 def checkpoint(session: Session, job_id: str, timeout_s: float, *, as_json: bool) -> int:
     """Take a checkpoint of the job JOB_ID, and wait until it is complete."""
-    with session.working("waiting for the checkpoint"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the checkpoint"), DispatcherGateway(session.access) as gateway:
         completed = gateway.trigger_checkpoint(job_id, timeout_s, actor=actor_name())
     if as_json:
         session.print_json(dataclasses.asdict(completed))

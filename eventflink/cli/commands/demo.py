@@ -39,6 +39,7 @@ from eventflink.gateways.outputs import find_output
 from eventflink.jobs.archive import build_archive
 from eventflink.jobs.plain_rows import python_rows
 from eventflink.log.administration import AdministrationError, delete_topics
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.statuses import JobStatus
 from eventflink.session.cluster_session import actor_name
 from eventflink.taskexecutor.spark_server import find_server, is_server_alive
@@ -95,25 +96,25 @@ def _demo_session(session: Session, *, keep: bool) -> Iterator[Session]:
             shutil.rmtree(directory, ignore_errors=True)
         if own.configuration.bootstrap_servers:
             with contextlib.suppress(AdministrationError):
-                delete_topics(own.configuration.bootstrap_servers, own.cluster_id)
+                delete_topics(own.configuration.access(own.configuration.bootstrap_servers, own.role))
 
 
 def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
     say = _say(session)
-    fold = read_fold(cluster.bootstrap, session.cluster_id)
+    fold = read_fold(session.access)
     job_id = new_job_id()
     document = _prepare(session, cluster, job_id)
     say(f"submitting '{document['job_graph']['name']}' as one JSON record on {topic_name(session.cluster_id, Topic.SUBMISSIONS)}")
-    _produce(cluster.bootstrap, topic_name(session.cluster_id, Topic.SUBMISSIONS), document)
-    with LogFollower(cluster.bootstrap, session.cluster_id, fold.last_offset + 1, acceptance=fold.acceptance) as follower:
+    _produce(session.access.kafka, topic_name(session.cluster_id, Topic.SUBMISSIONS), document)
+    with LogFollower(session.access, fold.last_offset + 1, acceptance=fold.acceptance) as follower:
         hint = partial(_hint, session.configuration.data_path / "run")
         progress = wait_for_end(session, job_id, follower, timeout_s=_TIMEOUT_S, quiet=as_json, hint=hint)
     say(progress.describe_result())
-    fold = read_fold(cluster.bootstrap, session.cluster_id)
+    fold = read_fold(session.access)
     job = job_view(fold, job_id)
     rows = find_output(job).to_arrow(_RESULT_ROWS) if job.status is JobStatus.FINISHED else None
     if not as_json:
-        session.out.print(_read_timeline(session, cluster, job_id).draw())
+        session.out.print(_read_timeline(session, job_id).draw())
         if rows is not None:
             session.out.print(draw_rows(rows))
     if progress.status != JobStatus.FINISHED:
@@ -148,17 +149,17 @@ def _prepare(session: Session, cluster: LocalCluster, job_id: str) -> dict[str, 
     return {"job_id": job_id, "actor": actor_name(), "job_graph": graph}
 
 
-def _produce(bootstrap: str, topic: str, document: dict[str, Any]) -> None:
+def _produce(kafka: KafkaAccess, topic: str, document: dict[str, Any]) -> None:
     """Append one record, as any client of Kafka can."""
-    producer = make_producer(bootstrap)
+    producer = make_producer(kafka)
     producer.produce(topic, key=document["job_id"], value=json.dumps(document))
     if producer.flush(_PRODUCE_TIMEOUT_S):
-        raise ClusterUnreachable(f"the submission was not taken by Kafka at {bootstrap} within {_PRODUCE_TIMEOUT_S:.0f} s")
+        raise ClusterUnreachable(f"the submission was not taken by Kafka at {kafka.bootstrap} within {_PRODUCE_TIMEOUT_S:.0f} s")
 
 
-def _read_timeline(session: Session, cluster: LocalCluster, job_id: str) -> Timeline:
+def _read_timeline(session: Session, job_id: str) -> Timeline:
     timeline = Timeline(job_id)
-    with LogFollower(cluster.bootstrap, session.cluster_id, 0) as follower:
+    with LogFollower(session.access, 0) as follower:
         end = follower.end_offset()
         while follower.next_offset < end:
             for logged in follower.poll(_PRODUCE_TIMEOUT_S):

@@ -15,6 +15,6 @@ from eventflink.session.cluster_session import actor_name
 @pass_session
 def dismiss(session: Session, job_id: str, reason: str, *, as_json: bool) -> int:
     """Dismiss the failure of the job JOB_ID: the cluster no longer counts it as a problem, and the job stays FAILED."""
-    with session.working("waiting for the answer"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the answer"), DispatcherGateway(session.access) as gateway:
         accepted = gateway.dismiss_job_failure(job_id, reason, actor=actor_name())
     return session.print_accepted(accepted, f"the failure of {job_id} is dismissed", as_json=as_json, job_id=job_id)

@@ -54,7 +54,7 @@ def _abort(session: Session, transactional_id: str) -> int:
     with needs("cluster", "--abort-transaction"):
         from eventflink.cli.transactions import abort  # noqa: PLC0415 - its connections are an extra's
     with session.working("aborting"):
-        said = abort(session.bootstrap, session.cluster_id, transactional_id)
+        said = abort(session.access, transactional_id)
     if not said:
         raise CommandFailed(ExitCode.NEGATIVE, f"no transaction '{transactional_id}' is open on a topic of '{session.cluster_id}'")
     echo(said)

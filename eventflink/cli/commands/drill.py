@@ -81,8 +81,7 @@ def failover(
             raise click.UsageError("--freeze-ms has a meaning only with --method freeze")
         lease_timeout_ms = session.configuration.lease_timeout_ms
         options = FailoverOptions(
-            bootstrap=session.bootstrap,
-            cluster_id=session.cluster_id,
+            access=session.access,
             drill_id=drill_id,
             step=step,
             freeze_ms=_FREEZE_LEASES * lease_timeout_ms if freeze_ms is None else freeze_ms,
@@ -103,14 +102,14 @@ def _rehearse(session: Session, drill_id: str, timeout_s: float) -> RehearsalRep
     def command(overrides: dict[str, str], arguments: Sequence[str]) -> list[str]:
         return [*session.child_arguments(session.bootstrap, overrides), *arguments]
 
-    return run_rehearsal(session.configuration, session.bootstrap, command, drill_id, timeout_s, _say(session))
+    return run_rehearsal(session.configuration, session.access, command, drill_id, timeout_s, _say(session))
 
 
 def _fail_over(session: Session, options: FailoverOptions, *, ask: bool) -> FailoverReport:
     situation = look_around(options)
     standbys = ", ".join(situation.standbys) or "nobody"
     if ask:
-        question = f"{options.step} {situation.leader.master_id}, the leader of '{options.cluster_id}' (standing by: {standbys})?"
+        question = f"{options.step} {situation.leader.master_id}, the leader of '{options.access.cluster_id}' (standing by: {standbys})?"
         try:
             confirmed = click.confirm(question, err=True)
         except click.Abort:
@@ -123,7 +122,7 @@ def _fail_over(session: Session, options: FailoverOptions, *, ask: bool) -> Fail
 def _run(session: Session, run: Callable[[], FailoverReport | RehearsalReport]) -> FailoverReport | RehearsalReport:
     """Run a drill, so that whatever ends it undoes what it holds, and turn its errors into those of commands."""
     try:
-        with folding_log(session.bootstrap, session.cluster_id), stop_on_signals():
+        with folding_log(session.access), stop_on_signals():
             return run()
     except StopAsked:
         raise CommandFailed(ExitCode.INTERRUPTED, "interrupted; a leader that was killed or frozen stays so") from None

@@ -98,7 +98,7 @@ def events(
         with reading_log(session) as log, session.working("reading the log") as working:
             first_offset, end = log.bounds()
             remark_on_beginning(session, first_offset)
-            judge = judge_for(first_offset, new_fold(cluster_id=session.cluster_id))
+            judge = judge_for(first_offset, new_fold(session.access))
             records = log.read(first_offset, listing.range.end_offset(end))
             told = working.count(records, f"of {end - first_offset:,} records of the log read")
             chosen = listing.choose(told, judge)

@@ -59,11 +59,11 @@ def _begin(session: Session, log: KafkaLog, job_id: str) -> tuple[str, Judge, in
     try:
         job = ask_job(session, job_id)
         before_ms = round(datetime.fromisoformat(job.submitted_at).timestamp() * 1000)
-        fold = load_fold(session.bootstrap, session.cluster_id, wanted=lambda manifest: manifest.last_decided_at_ms < before_ms)
+        fold = load_fold(session.access, wanted=lambda manifest: manifest.last_decided_at_ms < before_ms)
     except (CommandFailed, ArchiveUnusable, LogTrimmed):
         first_offset, _ = log.bounds()
         remark_on_beginning(session, first_offset)
-        return job_id, judge_for(first_offset, new_fold(cluster_id=session.cluster_id)), first_offset
+        return job_id, judge_for(first_offset, new_fold(session.access)), first_offset
     return job.job_id, FoldJudge(fold), fold.last_offset + 1
 
 

@@ -37,7 +37,7 @@ def verify(session: Session, *, as_json: bool) -> int:
     Nothing is changed and no master is asked. Exit code 1: something is missing or cannot be read, and no master goes on from it.
     """
     with session.working("folding the log"):
-        survey = survey_log(session.bootstrap, session.cluster_id)
+        survey = survey_log(session.access)
     if not survey.topics:
         raise ClusterNotFound(f"cluster not found: '{session.cluster_id}'; Kafka at {session.bootstrap} has no topics of it")
     document = document_of(survey)
@@ -60,7 +60,7 @@ def repair(session: Session, target: str, *, as_json: bool) -> int:
     build_configuration({"cluster.id": target}, "--into")  # Only for its errors: an id that no configuration may have.
     session.share_secret(target)
     with session.working("reading what is left"):
-        done = repair_log(session.bootstrap, session.cluster_id, target, session.configuration.replication_factor, lambda _: None)
+        done = repair_log(session.access, session.access.of_copy(target), session.configuration.replication_factor, lambda _: None)
     rebind = " ".join(f"--rebind {topic}" for topic in INBOUND)
     options = session.program_arguments({"cluster.id": target})[len(session.program) :]
     command = f"{shlex.join(['eventflink', *options])} master {rebind}"

@@ -61,8 +61,8 @@ def logs(
     job = ask_job(session, job_id)
     wanted = find_attempt(job, vertex_id, subtask or 0, attempt)
     with session.working(f"waiting for the {file_name} of {wanted}"):
-        blob_address = find_leader(session.bootstrap, session.cluster_id).blob_address
-        with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+        blob_address = find_leader(session.access).blob_address
+        with ResourceManagerGateway(session.access) as gateway:
             key = gateway.request_task_manager_file_upload(wanted, file, actor=actor_name(), timeout_s=timeout_s)
         data = get_blob(blob_address, key, tls=tls_files(session.configuration))
     write_file(data)

@@ -39,11 +39,13 @@ def master(session: Session, rebind: tuple[str, ...], accept_log_end: int | None
     session.log_to_stderr(configuration.master_id)
     try:
         with ending_in_order():
-            bootstrap = session.await_bootstrap()
-            if keys := configuration.keys_that_shut_hosts_out(bootstrap):
-                _LOGGER.warning("OtherHostsShutOut keys=%s bootstrap=%s advice='a host name, and 0.0.0.0'", ",".join(keys), bootstrap)
-            program = session.child_arguments(bootstrap, {})
+            access = session.await_access()
+            if keys := configuration.keys_that_shut_hosts_out(access.bootstrap):
+                _LOGGER.warning(
+                    "OtherHostsShutOut keys=%s bootstrap=%s advice='a host name, and 0.0.0.0'", ",".join(keys), access.bootstrap
+                )
+            program = session.child_arguments(access.bootstrap, {})
             words = OperatorsWords(rebind, accept_log_end)
-            return run_master(configuration, bootstrap, words, program, render_flink=flink_render(configuration))
+            return run_master(configuration, access, words, program, render_flink=flink_render(configuration))
     except MasterFailed as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error

@@ -14,7 +14,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 @pass_session
 def metrics(session: Session, *, as_json: bool) -> int:
     """Show where masters and TaskManagers serve their metrics; those that serve none are not shown."""
-    with session.working("asking the masters"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("asking the masters"), DispatcherGateway(session.access) as gateway:
         masters = gateway.request_metric_query_service_addresses()
         task_managers = gateway.request_task_manager_metric_query_service_addresses()
     if as_json:

@@ -49,7 +49,7 @@ def list_parked(session: Session, *, as_json: bool) -> int:
 @pass_session
 def retry(session: Session, parked_id: str, *, as_json: bool) -> int:
     """Try PARKED_ID again."""
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with DispatcherGateway(session.access) as gateway:
         accepted = gateway.retry_parked_input(parked_id, actor=actor_name())
     return session.print_accepted(accepted, f"{parked_id} is tried again", as_json=as_json, parked_id=parked_id)
 
@@ -60,6 +60,6 @@ def retry(session: Session, parked_id: str, *, as_json: bool) -> int:
 @pass_session
 def drop(session: Session, parked_id: str, *, as_json: bool) -> int:
     """Forget PARKED_ID; refused while it is still to be done."""
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with DispatcherGateway(session.access) as gateway:
         accepted = gateway.drop_parked_input(parked_id, actor=actor_name())
     return session.print_accepted(accepted, f"{parked_id} is forgotten", as_json=as_json, parked_id=parked_id)

@@ -50,9 +50,9 @@ def replay(session: Session, until: LogPlace, since_offset: int | None, *, from_
 
 
 def _replay(session: Session, options: ReplayOptions) -> ColdReplay:
-    with folding_log(session.bootstrap, session.cluster_id):
+    with folding_log(session.access):
         try:
-            return replay_cold(session.bootstrap, session.cluster_id, options)
+            return replay_cold(session.access, options)
         except ReplayImpossible as error:
             raise CommandFailed(ExitCode.NEGATIVE, str(error)) from error
 

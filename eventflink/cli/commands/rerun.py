@@ -53,7 +53,7 @@ def rerun(
         raise click.UsageError("--failed and --from are two ways to say where to begin; give one of them")
     began_s = time.monotonic()
     options = done_by(Deadline.after(timeout_s, began_s), timeout_s)
-    with session.working("submitting"), DispatcherGateway(session.bootstrap, session.cluster_id, **options) as gateway:
+    with session.working("submitting"), DispatcherGateway(session.access, **options) as gateway:
         accepted = gateway.rerun_job(rerun_of, job_id, parameters, failed=failed, from_vertices=from_vertices, actor=actor_name())
     report = {"job_id": accepted.job_id, "rerun_of": rerun_of, "request_id": accepted.request_id, "log_offset": accepted.log_offset}
     return follow(session, accepted, report, timeout_s, began_s, detach=detach, as_json=as_json)

@@ -16,7 +16,7 @@ from eventflink.session.cluster_session import actor_name
 @pass_session
 def rescale(session: Session, job_id: str, vertex_id: str, parallelism: int, *, as_json: bool) -> int:
     """Have the vertex VERTEX_ID of the job JOB_ID run in PARALLELISM subtasks."""
-    with session.working("waiting for the answer"), JobMasterGateway(session.bootstrap, session.cluster_id, job_id) as gateway:
+    with session.working("waiting for the answer"), JobMasterGateway(session.access, job_id=job_id) as gateway:
         accepted = gateway.rescale_job(vertex_id, parallelism, actor=actor_name())
     said = f"{job_id}/{vertex_id} is to have {parallelism} subtasks"
     return session.print_accepted(accepted, said, as_json=as_json, job_id=job_id, vertex_id=vertex_id, parallelism=parallelism)

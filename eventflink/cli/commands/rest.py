@@ -34,8 +34,8 @@ def rest(session: Session) -> int:
         return until_the_end
 
     try:
-        with ending_in_order(), folding_log(session.bootstrap, configuration.cluster_id):
-            run_rest(configuration, session.bootstrap, announce)
+        with ending_in_order(), folding_log(session.access):
+            run_rest(configuration, session.access, announce)
     except RestFailed as error:
         raise CommandFailed(ExitCode.ENVIRONMENT, str(error)) from error
     return ExitCode.OK

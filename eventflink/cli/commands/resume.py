@@ -14,6 +14,6 @@ from eventflink.session.cluster_session import actor_name
 @pass_session
 def resume(session: Session, job_id: str, *, as_json: bool) -> int:
     """Resume the suspended job JOB_ID: the tasks that had not finished run again."""
-    with session.working("waiting for the answer"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the answer"), DispatcherGateway(session.access) as gateway:
         accepted = gateway.resume_job(job_id, actor=actor_name())
     return session.print_accepted(accepted, f"{job_id} is resumed", as_json=as_json, job_id=job_id)

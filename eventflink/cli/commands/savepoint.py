@@ -72,7 +72,7 @@ def savepoint() -> None:
 @pass_session
 def trigger(session: Session, job_id: str, directory: str, timeout_s: float, *, as_json: bool) -> int:
     """Take a savepoint of the job JOB_ID in DIRECTORY (default: execution.checkpointing.savepoint-dir); the job goes on."""
-    with session.working("waiting for the savepoint"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the savepoint"), DispatcherGateway(session.access) as gateway:
         taken = gateway.trigger_savepoint(job_id, directory, timeout_s, actor=actor_name())
     if as_json:
         session.print_json(dataclasses.asdict(taken))

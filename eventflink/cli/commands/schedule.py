@@ -69,7 +69,7 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
         )
     archives = packed(session, described or DescribedJob(definition.job_graph), code)
     deadline = Deadline.after(None, time.monotonic())
-    with session.working("storing the schedule"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("storing the schedule"), DispatcherGateway(session.access) as gateway:
         if archives:
             graph = with_code(gateway, definition.job_graph, archives, schedule_id, tls_files(session.configuration), deadline)
             definition = replace(definition, job_graph=graph)
@@ -173,7 +173,7 @@ def _span(past: DecidedInstant) -> str:
 @pass_session
 def pause(session: Session, schedule_id: str, reason: str, *, as_json: bool) -> int:
     """Start no jobs for the instants of SCHEDULE until it is resumed."""
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with DispatcherGateway(session.access) as gateway:
         accepted = gateway.pause_schedule(schedule_id, reason, actor=actor_name())
     return session.print_accepted(accepted, f"{schedule_id} is paused", as_json=as_json, schedule_id=schedule_id)
 
@@ -184,7 +184,7 @@ def pause(session: Session, schedule_id: str, reason: str, *, as_json: bool) -> 
 @pass_session
 def resume(session: Session, schedule_id: str, *, as_json: bool) -> int:
     """Start jobs of SCHEDULE again, from the next instant on."""
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with DispatcherGateway(session.access) as gateway:
         accepted = gateway.resume_schedule(schedule_id, actor=actor_name())
     return session.print_accepted(accepted, f"{schedule_id} goes on", as_json=as_json, schedule_id=schedule_id)
 
@@ -195,7 +195,7 @@ def resume(session: Session, schedule_id: str, *, as_json: bool) -> int:
 @pass_session
 def delete(session: Session, schedule_id: str, *, as_json: bool) -> int:
     """Remove SCHEDULE; the jobs that it started run on."""
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with DispatcherGateway(session.access) as gateway:
         accepted = gateway.delete_schedule(schedule_id, actor=actor_name())
     return session.print_accepted(accepted, f"{schedule_id} is deleted", as_json=as_json, schedule_id=schedule_id)
 
@@ -228,7 +228,7 @@ def fire(
     job_id = job_id or f"{schedule_id}-{secrets.token_hex(6)}"
     with (
         session.working("starting"),
-        DispatcherGateway(session.bootstrap, session.cluster_id, **done_by(Deadline.after(timeout_s, began_s), timeout_s)) as gateway,
+        DispatcherGateway(session.access, **done_by(Deadline.after(timeout_s, began_s), timeout_s)) as gateway,
     ):
         accepted = gateway.fire_schedule(schedule_id, job_id, instant_ms, parameters, actor=actor_name())
     report = {"job_id": job_id, "schedule_id": schedule_id, "request_id": accepted.request_id, "log_offset": accepted.log_offset}
@@ -286,7 +286,7 @@ def backfill(
         if len(shown) > MAX_SHOWN:
             session.err.print(f"more than {MAX_SHOWN} instants")
         return ExitCode.OK
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with DispatcherGateway(session.access) as gateway:
         accepted = gateway.start_backfill(
             schedule_id,
             first_ms,
@@ -306,7 +306,7 @@ def backfill(
 @pass_session
 def cancel_backfill(session: Session, schedule_id: str, *, as_json: bool) -> int:
     """End the back-fill of SCHEDULE, and cancel its jobs that run."""
-    with DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with DispatcherGateway(session.access) as gateway:
         accepted = gateway.cancel_backfill(schedule_id, actor=actor_name())
     return session.print_accepted(accepted, f"the back-fill of {schedule_id} has ended", as_json=as_json, schedule_id=schedule_id)
 

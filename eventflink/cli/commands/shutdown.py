@@ -34,7 +34,7 @@ _POLL_S = 0.25
 @pass_session
 def shutdown(session: Session, status: str, diagnostics: str, timeout_s: float, *, cancel_jobs: bool, wait: bool, as_json: bool) -> int:
     """Shut down the whole cluster: its jobs, then its TaskExecutors, then its masters."""
-    with session.working("waiting for the answer"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the answer"), DispatcherGateway(session.access) as gateway:
         accepted = gateway.shut_down_cluster(ApplicationStatus(status), diagnostics, cancel_jobs=cancel_jobs, actor=actor_name())
     if wait:
         with session.working("waiting for the end of the cluster"):
@@ -54,7 +54,7 @@ def _wait_for_end(session: Session, offset: int, timeout_s: float) -> None:
 
     """
     deadline = time.monotonic() + timeout_s
-    with LogFollower(session.bootstrap, session.cluster_id, offset) as follower:
+    with LogFollower(session.access, offset) as follower:
         while time.monotonic() < deadline:
             if any(isinstance(event, ClusterStopped) for event in follower.accepted_events(_POLL_S)):
                 return

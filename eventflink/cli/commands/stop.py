@@ -25,7 +25,7 @@ def stop(session: Session, job_id: str, directory: str, timeout_s: float, *, dra
     """Stop the job JOB_ID with a savepoint, after which nothing is read, and wait until the job has ended."""
     with (
         session.working("waiting for the savepoint and the end of the job"),
-        DispatcherGateway(session.bootstrap, session.cluster_id) as gateway,
+        DispatcherGateway(session.access) as gateway,
     ):
         taken = gateway.stop_with_savepoint(job_id, directory, timeout_s, drain=drain, actor=actor_name())
         if not as_json:

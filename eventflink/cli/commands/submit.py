@@ -67,7 +67,7 @@ def _submit(
     session: Session, graph: JobGraph, archives: Sequence[bytes], job_id: str | None, timeout_s: float | None, deadline: Deadline
 ) -> Accepted:
     """Submit the job; neither Kafka, nor the leader, nor its blob server is waited for beyond the deadline, `timeout_s` after the start."""
-    with DispatcherGateway(session.bootstrap, session.cluster_id, **done_by(deadline, timeout_s)) as gateway:
+    with DispatcherGateway(session.access, **done_by(deadline, timeout_s)) as gateway:
         if archives:
             job_id = job_id or new_job_id()
             graph = with_code(gateway, graph, archives, job_id, tls_files(session.configuration), deadline)

@@ -15,6 +15,6 @@ from eventflink.session.cluster_session import actor_name
 @pass_session
 def suspend(session: Session, job_id: str, reason: str, *, as_json: bool) -> int:
     """Suspend the job JOB_ID: its tasks end, finished results stay; 'eventflink resume' resumes it."""
-    with session.working("waiting for the answer"), DispatcherGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the answer"), DispatcherGateway(session.access) as gateway:
         accepted = gateway.suspend_job(job_id, reason, actor=actor_name())
     return session.print_accepted(accepted, f"{job_id} is suspended", as_json=as_json, job_id=job_id)

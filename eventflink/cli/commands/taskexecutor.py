@@ -17,4 +17,4 @@ def taskexecutor(session: Session) -> int:
     configuration = session.configuration.with_ids()
     session.log_to_stderr(configuration.task_manager_id)
     with ending_in_order():
-        return run_task_executor(configuration, session.await_bootstrap())
+        return run_task_executor(configuration, session.await_access())

@@ -63,7 +63,7 @@ def list_task_managers(session: Session, *, as_json: bool) -> int:
 @pass_session
 def block(session: Session, task_manager_id: str, reason: str, duration_s: float | None, *, as_json: bool) -> int:
     """Place no new tasks on TASK_MANAGER_ID; what runs there keeps running. A restart of it does not unblock it."""
-    with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+    with ResourceManagerGateway(session.access) as gateway:
         duration_ms = round((duration_s or 0) * 1000)
         accepted = gateway.block_task_manager(task_manager_id, reason, duration_ms=duration_ms, actor=actor_name())
     return session.print_accepted(accepted, f"{task_manager_id} gets no new tasks", as_json=as_json, task_manager_id=task_manager_id)
@@ -75,7 +75,7 @@ def block(session: Session, task_manager_id: str, reason: str, duration_s: float
 @pass_session
 def unblock(session: Session, task_manager_id: str, *, as_json: bool) -> int:
     """Place new tasks on TASK_MANAGER_ID again."""
-    with ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+    with ResourceManagerGateway(session.access) as gateway:
         accepted = gateway.unblock_task_manager(task_manager_id, actor=actor_name())
     return session.print_accepted(accepted, f"{task_manager_id} gets new tasks", as_json=as_json, task_manager_id=task_manager_id)
 
@@ -96,7 +96,7 @@ def logs(
         raise click.UsageError("--file, --stdout and --list are each for something else: give one of them")
     if as_json and not wants_list:
         raise click.UsageError("--json is for --list; a log is shown as it is")
-    with session.working("waiting for the TaskExecutor"), ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the TaskExecutor"), ResourceManagerGateway(session.access) as gateway:
         if wants_list:
             key = gateway.request_task_manager_log_list(task_manager_id, actor=actor_name(), timeout_s=timeout_s)
         elif name:
@@ -133,12 +133,12 @@ def draw_logs(listed: list[dict[str, Any]]) -> Table:
 @pass_session
 def thread_dump(session: Session, task_manager_id: str, timeout_s: float) -> int:
     """Show the stacks of all threads of the TaskExecutor TASK_MANAGER_ID, on standard output."""
-    with session.working("waiting for the TaskExecutor"), ResourceManagerGateway(session.bootstrap, session.cluster_id) as gateway:
+    with session.working("waiting for the TaskExecutor"), ResourceManagerGateway(session.access) as gateway:
         key = gateway.request_thread_dump(task_manager_id, actor=actor_name(), timeout_s=timeout_s)
     write_file(_fetch(session, key))
     return ExitCode.OK
 
 
 def _fetch(session: Session, key: str) -> bytes:
-    blob_address = find_leader(session.bootstrap, session.cluster_id).blob_address
+    blob_address = find_leader(session.access).blob_address
     return get_blob(blob_address, key, tls=tls_files(session.configuration))

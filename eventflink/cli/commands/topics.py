@@ -52,7 +52,7 @@ def topics(session: Session, *, acls: bool, principals: tuple[tuple[Grantee, str
     if acls:
         return _show_rights(session, principals, is_applied=is_applied, as_json=as_json)
     with session.working("asking Kafka"):
-        rows = describe_topics(session.bootstrap, session.cluster_id, timeout_s=_TIMEOUT_S)
+        rows = describe_topics(session.access, timeout_s=_TIMEOUT_S)
     if not rows:
         raise ClusterNotFound(
             f"cluster not found: '{session.cluster_id}'; Kafka at {session.bootstrap} has no topics of it that these settings may Describe"
@@ -76,7 +76,7 @@ def _show_rights(session: Session, principals: tuple[tuple[Grantee, str], ...], 
         for role, principal in (principals or tuple((role, "") for role in Grantee))
     ]
     if is_applied:
-        connection = AdminConnection(session.bootstrap, _TIMEOUT_S)
+        connection = AdminConnection(session.access.kafka, _TIMEOUT_S)
         with session.working("granting rights"):
             for _, principal, rights in wanted:
                 connection.grant(rights, principal)

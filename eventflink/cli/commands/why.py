@@ -50,7 +50,7 @@ def _read_log(session: Session, subject: str) -> dict[str, Any]:
     from eventflink.log.replay import new_fold
 
     with session.working("reading the log"), reading_log(session) as log:
-        return explanation_view(explain_why(log, subject, new_fold(cluster_id=session.cluster_id)))
+        return explanation_view(explain_why(log, subject, new_fold(session.access)))
 
 
 def _print(session: Session, view: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from eventflink.master.settings import MasterSettings
+from eventflink.model.cluster_access import ClusterAccess
 from eventflink.reader.past.port import HistoryRefused
 
 LENGTH: Final = struct.Struct(">I")
@@ -19,8 +20,7 @@ MAX_BYTES: Final = 256 * 1024 * 1024
 class LogToRead:
     """What a worker is told first."""
 
-    bootstrap: str
-    cluster_id: str
+    access: ClusterAccess
     settings: MasterSettings
     """Those that a dry run decides with."""
 

@@ -87,12 +87,12 @@ def open_book(told: LogToRead) -> LogBook:
         KafkaException, ReplayStalled, AdministrationError: Kafka does not answer.
 
     """
-    first_offset, _ = log_bounds(told.bootstrap, told.cluster_id)
+    first_offset, _ = log_bounds(told.access)
     if first_offset == 0:
-        return LogBook(0, new_fold(cluster_id=told.cluster_id))
-    oldest = find_oldest_snapshot(told.bootstrap, told.cluster_id)
+        return LogBook(0, new_fold(told.access))
+    oldest = find_oldest_snapshot(told.access)
     if oldest is None:
-        raise LogTrimmed(f"the log of {told.cluster_id} begins at offset {first_offset}, and no usable snapshot reaches to it")
+        raise LogTrimmed(f"the log of {told.access.cluster_id} begins at offset {first_offset}, and no usable snapshot reaches to it")
     return LogBook(first_offset, oldest.fold)
 
 
@@ -102,12 +102,12 @@ class _Worker:
     def __init__(self, told: LogToRead, output: BinaryIO) -> None:
         self._output = output
         self._inbox: queue.SimpleQueue[list[Message] | HistoryQuestion | None] = queue.SimpleQueue()
-        self._historian = Historian(open_book(told), log_topic_id(told.bootstrap, told.cluster_id), told.settings)
+        self._historian = Historian(open_book(told), log_topic_id(told.access), told.settings)
         self._book = self._historian.book
         self._asked: list[HistoryQuestion] = []
         self._next_offset = self._book.first_offset
         self._waits_until_s = time.monotonic() + CATCH_UP_S
-        self._reader = TopicReader(told.bootstrap, topic_name(told.cluster_id, Topic.LOG), self._book.first_offset, is_dense=True)
+        self._reader = TopicReader(told.access.kafka, topic_name(told.access.cluster_id, Topic.LOG), self._book.first_offset, is_dense=True)
 
     def run(self, questions: BinaryIO) -> None:
         """Answer until the parent ends.

@@ -64,13 +64,11 @@ async def present(services: ServicesOfRequest) -> PresentMasters:
     """Return the masters that were heard of lately, with their lag behind the leader, and whether they are ready to follow it."""
     configuration = services.configuration
     try:
-        records, _ = await asyncio.to_thread(
-            newest_records, services.bootstrap, configuration.cluster_id, Topic.LEADERSHIP, MAX_RECORDS, KAFKA_TIMEOUT_S
-        )
+        records, _ = await asyncio.to_thread(newest_records, services.access, Topic.LEADERSHIP, MAX_RECORDS, KAFKA_TIMEOUT_S)
     except KafkaException as error:
         raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"Kafka does not tell which masters there are: {error}") from error
     now_ms = time.time_ns() // 1_000_000
-    codec = PayloadCodec("LeadershipEnvelope", seal=seals_of(configuration.cluster_id).of(Topic.LEADERSHIP))
+    codec = PayloadCodec("LeadershipEnvelope", seal=seals_of(services.access).of(Topic.LEADERSHIP))
     return PresentMasters(masters=masters_of(reversed(records), codec, now_ms, configuration.lease_timeout_ms, configuration.window_size))
 
 

@@ -113,9 +113,8 @@ async def topics(services: ServicesOfRequest) -> TopicsPage:
     def cursors(fold: Fold) -> dict[str, int]:
         return {topic: cursor.next_offset for topic, cursor in fold.master.requests.cursors.items()}
 
-    cluster_id = services.configuration.cluster_id
     try:
-        rows = await asyncio.to_thread(describe_topics, services.bootstrap, cluster_id, KAFKA_TIMEOUT_S)
+        rows = await asyncio.to_thread(describe_topics, services.access, KAFKA_TIMEOUT_S)
     except AdministrationError as error:
         raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, str(error)) from error
     reading = await services.state.read(cursors, timeout_s=READ_TIMEOUT_S)
@@ -138,9 +137,8 @@ async def dead_letters(
 
     What stands in it is for operators: nobody can tell where the secrets are in what cannot be read.
     """
-    cluster_id = services.configuration.cluster_id
     try:
-        records, total = await asyncio.to_thread(newest_records, services.bootstrap, cluster_id, Topic.DEAD_LETTERS, limit, KAFKA_TIMEOUT_S)
+        records, total = await asyncio.to_thread(newest_records, services.access, Topic.DEAD_LETTERS, limit, KAFKA_TIMEOUT_S)
     except KafkaException as error:
         raise RestError(HTTPStatus.SERVICE_UNAVAILABLE, f"Kafka does not give the dead letters: {error}") from error
     codec = PayloadCodec("DeadLetterEnvelope")

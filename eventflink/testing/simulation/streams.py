@@ -11,6 +11,7 @@ from typing import Final
 
 from eventflink.events.effects import TaskDeployment
 from eventflink.model.attempts import AttemptId, SubtaskId
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.statuses import StreamConnector, StreamTrigger
 from eventflink.model.stream_document import sink_document, source_document
 from eventflink.model.stream_progress import StreamProgress, StreamSourceProgress
@@ -111,7 +112,9 @@ class StreamStorage:
         assert source is not None  # noqa: S101 - no other is simulated
         timeout_ms = kafka.transaction_timeout_ms if kafka is not None else 0
         first_batch_id = self._restore(subtask, deployment.restore.path) if deployment.restore is not None else 0
-        writer = KafkaSinkSettings("", "answers", "/".join(map(str, subtask)), deployment.attempt, timeout_ms, "", first_batch_id)
+        writer = KafkaSinkSettings(
+            KafkaAccess(""), "answers", "/".join(map(str, subtask)), deployment.attempt, timeout_ms, "", first_batch_id
+        )
         if stream.trigger is not StreamTrigger.AVAILABLE_NOW:
             for index in range(deployment.parallelism):
                 name = "/".join(map(str, subtask._replace(subtask_index=index)))

@@ -1,7 +1,6 @@
 """P3a: who has the cluster secret believes nobody who has it not, whatever is written, and whatever of the cluster's is written again."""
 
 import json
-import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,7 +20,7 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.fold import SecretUnfit, check_believed, check_secret
 from eventflink.leadership.known_log import heard_offset
 from eventflink.leadership.liveness import HeartbeatMonitor
-from eventflink.model.cluster_secret import OFF, VARIABLE, mint_secret, secret_path, secrets_of, use_secret
+from eventflink.model.cluster_secret import OFF, mint_secret, secret_path, secrets_of
 from eventflink.model.configuration import ConfigurationError, build_configuration
 from eventflink.model.references import SecretMissing
 from eventflink.model.statuses import Role
@@ -327,35 +326,28 @@ class TestSnapshots:
 
 
 class TestSecret:
-    @pytest.fixture(autouse=True)
-    def _no_secret(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv(VARIABLE, "{}")
-
     def test_it_is_made_once_and_read_by_its_owner_alone(self, tmp_path: Path) -> None:
         path = secret_path(tmp_path, "c")
         assert [mint_secret(path), mint_secret(path)] == [True, False]
         assert path.stat().st_mode & 0o777 == 0o600
         assert len(path.read_text(encoding="ascii")) == 64
 
-    def test_a_process_and_its_children_know_where_it_is_and_not_what_it_is(self, tmp_path: Path) -> None:
+    def test_a_process_and_its_children_are_told_where_it_is_and_not_what_it_is(self, tmp_path: Path) -> None:
         path = secret_path(tmp_path, "c")
         mint_secret(path)
         configuration = build_configuration({"data.directory": str(tmp_path), "cluster.id": "c"}, "f")
-        use_secret("c", configuration.secret_reference)
-        assert seals_of("c").secrets == (path.read_bytes(),)
-        assert seals_of("other").secrets == ()
-        assert path.read_text(encoding="ascii") not in os.environ[VARIABLE]
+        access = configuration.access("kafka:9092")
+        assert seals_of(access).secrets == seals_of(access.of_copy("copy")).secrets == (path.read_bytes(),)
+        assert path.read_text(encoding="ascii") not in access.as_text()
         off = build_configuration({"data.directory": str(tmp_path), "cluster.id": "c", "security.cluster-secret": OFF}, "f")
-        use_secret("c", off.secret_reference)
-        assert secrets_of("c") == ()
+        assert seals_of(off.access("kafka:9092")).secrets == ()
 
     def test_a_secret_that_is_too_short_or_missing_is_named_by_its_place(self, tmp_path: Path) -> None:
         short = tmp_path / "short"
         short.write_text("secret\n", encoding="ascii")
         for place, says in ((short, "at least 32 characters"), (tmp_path / "missing", "No such file")):
-            use_secret("c", f"${{file:{place}}}")
             with pytest.raises(SecretMissing, match=says) as caught:
-                secrets_of("c")
+                secrets_of(f"${{file:{place}}}")
             assert str(place) in str(caught.value)
 
     @pytest.mark.parametrize("value", ["plain text", "${file:relative}", "${env:}", "x${env:A}"])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from eventflink.master.settings import MasterSettings
+from eventflink.model.cluster_access import access_to
 from eventflink.reader.past import history_process
 from eventflink.reader.past.frames import LENGTH, HistoryAnswer, LogToRead, frame_of, value_of
 from eventflink.reader.past.history_process import MAX_IN_FLIGHT, HistoryFailed, HistoryProcess
@@ -37,7 +38,7 @@ class Wire:
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[HistoryProcess, Wire]]:
-    history, wire = HistoryProcess(LogToRead(NOWHERE, "nobody", MasterSettings())), Wire()
+    history, wire = HistoryProcess(LogToRead(access_to(NOWHERE, "nobody"), MasterSettings())), Wire()
     history._process = wire  # type: ignore[assignment]
     history._is_there.set()
     history._keeper = hearing = asyncio.create_task(history._hear(wire.output))
@@ -123,7 +124,7 @@ def test_the_process_starts_with_the_first_question_and_never_after_the_end(monk
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
 
     async def scenario() -> None:
-        history = HistoryProcess(LogToRead(NOWHERE, "nobody", MasterSettings()))
+        history = HistoryProcess(LogToRead(access_to(NOWHERE, "nobody"), MasterSettings()))
         await settle()
         assert (started, history.process_id, history.health()) == ([], None, ("", 0))
         asking = [asyncio.create_task(history.ask("bounds", number)) for number in range(2)]
@@ -143,7 +144,7 @@ def test_the_process_starts_with_the_first_question_and_never_after_the_end(monk
 
 def test_a_history_that_nobody_asked_ends_and_does_not_start() -> None:
     async def scenario() -> None:
-        history = HistoryProcess(LogToRead(NOWHERE, "nobody", MasterSettings()))
+        history = HistoryProcess(LogToRead(access_to(NOWHERE, "nobody"), MasterSettings()))
         await history.stop()
         with pytest.raises(HistoryRefused, match="this process ends"):
             await history.ask("bounds")

@@ -7,6 +7,7 @@ from fastapi.testclient import TestClient
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.inputs import Canary, Heartbeat, TaskManagerRegistration
+from eventflink.events.seal import NO_SEALS
 from eventflink.model.resources import Hardware, ResourceProfile
 from eventflink.reader import heartbeats
 from eventflink.rest.application import build_application
@@ -100,7 +101,7 @@ def test_a_task_manager_has_the_hardware_that_it_said_and_its_newest_heartbeat()
 
 def test_of_instances_that_beat_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "MAX_INSTANCES", 2)
-    codec, heard = PayloadCodec("HeartbeatEnvelope"), heartbeats.Heartbeats()
+    codec, heard = PayloadCodec("HeartbeatEnvelope"), heartbeats.Heartbeats(NO_SEALS)
     heard.take([(number, codec.encode(Heartbeat("tm", instance, 1, 1, 0))) for number, instance in enumerate(("a", "b", "a", "c"), 1)])
     assert [heard.newest_of(instance) for instance in "abc"] == [3, None, 4]
 

@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
+from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import Configuration, ConfigurationError, load_configuration
 from eventflink.rest.access.identity import AccessRole, Identity
 from eventflink.rest.access.tokens import TokenFile, TokensUnusable, configured_tokens, digest_of, mint_token, read_tokens
@@ -277,5 +278,5 @@ def test_a_process_that_could_tell_nobody_from_others_does_not_start(
     monkeypatch.chdir(tmp_path)
     written(tmp_path, "", 0o644)
     with pytest.raises(RestFailed) as refused:
-        run_rest(load_configuration(None, keys), NOWHERE, lambda _: pytest.fail("it is served"))
+        run_rest(load_configuration(None, keys), access_to(NOWHERE, "test"), lambda _: pytest.fail("it is served"))
     assert says in str(refused.value)
