@@ -57,7 +57,14 @@ class ObjectStore:
 
     def start(self) -> None:
         """Start all of it, with an empty bucket."""
-        arguments = ["server", f"-dir={self._directory}", "-filer", "-volume.max=20", "-master.volumeSizeLimitMB=64"]
+        arguments = [
+            "server",
+            f"-dir={self._directory}",
+            "-filer",
+            "-volume.max=20",
+            "-master.telemetry=false",
+            "-master.volumeSizeLimitMB=64",
+        ]
         for part in ("master", "volume", "filer"):
             port, grpc = self._ports[part]
             arguments += [f"-{part}.port={port}", f"-{part}.port.grpc={grpc}"]
@@ -88,7 +95,8 @@ class ObjectStore:
         port, grpc = self._ports["s3"]
         filer = ".".join(map(str, self._ports["filer"]))
         arguments = [f"-filer={_LOOPBACK}:{filer}", f"-port={port}", f"-port.grpc={grpc}", f"-config={settings}"]
-        self._run("s3", "s3", *arguments, f"-ip.bind={_LOOPBACK}")
+        # Two stores of one machine would have these at one port.
+        self._run("s3", "s3", *arguments, f"-ip.bind={_LOOPBACK}", "-port.iceberg=0", "-port.lance=0")
         deadline = time.monotonic() + _TIMEOUT_S
         while True:
             with socket.socket() as client:
