@@ -20,7 +20,7 @@ from eventflink.model.configuration import Configuration
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.statuses import JobStatus, TaskFile
-from eventflink.taskexecutor.task_files import checkpoint_path, task_file_path
+from eventflink.taskexecutor.task_files import checkpoint_place, task_file_path
 
 SQL: Final = "SELECT number, fed_ns, upper(text) AS text FROM source WHERE number % 1000 >= 0"
 """A filter, which keeps all records so that each can be missed, and a projection."""
@@ -94,7 +94,7 @@ class StreamJob:
     @property
     def checkpoint_directory(self) -> Path:
         """Where Spark notes its batches; it goes with the job."""
-        return checkpoint_path(self._cluster.configuration.working_place, self._attempt_id(1))
+        return checkpoint_place(self._cluster.configuration.working_place, self._attempt_id(1)).path
 
     def status(self) -> JobStatus | None:
         """Return how it ended; None while it has not."""

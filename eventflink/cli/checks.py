@@ -16,7 +16,7 @@ from typing import Final
 from eventflink.cli.finding import Finding, Verdict
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
-from eventflink.jobs.stored_files import StoreFailed, find_files, read_start, remove_folder, write_whole
+from eventflink.jobs.stored_files import StoreFailed, find_files, on_this_host, read_start, remove_folder, upload_once, write_whole
 from eventflink.local.jars import KAFKA_BROKER, default_cache_directory
 from eventflink.local.java import JavaMissing, find_java
 from eventflink.log.administration import AdministrationError, KafkaUnreachable, check_durability, describe_topics
@@ -25,7 +25,7 @@ from eventflink.model.cluster_secret import KEY, OFF, secrets_of
 from eventflink.model.configuration import Configuration
 from eventflink.model.loopback import LOOPBACK
 from eventflink.model.packages import PackageMissing, needs
-from eventflink.model.places import Place
+from eventflink.model.places import S3, Place
 from eventflink.model.references import SecretMissing
 from eventflink.processes import announced_address
 from eventflink.processes.announced_address import Announced
@@ -106,11 +106,16 @@ def check_store(place: Place) -> Finding:
     try:
         write_whole(probe, said)
         read, listed = read_start(probe, 100), find_files(place / folder)
+        with on_this_host(probe) as copy:
+            is_overwritten = place.scheme == S3 and upload_once(copy, probe)
         remove_folder(place, folder, ())
     except (StoreFailed, OSError) as error:
         return Finding("store", Verdict.FAILED, f"{place}: {error}")
     if read != said or list(listed) != ["probe"]:
         return Finding("store", Verdict.FAILED, f"{place} does not give back what was written: it listed {list(listed)} and read {read!r}")
+    if is_overwritten:
+        lost = "it writes over an object though asked to do so only where none is (If-None-Match)"
+        return Finding("store", Verdict.FAILED, f"{place} is not for checkpoints of streams: {lost}, so two queries could note one batch")
     return Finding("store", Verdict.OK, f"{place} can be written, read, listed and cleaned by this process")
 
 

@@ -7,19 +7,22 @@ a store that does not answer, or refuses, is told apart from a file that is gone
 import contextlib
 import logging
 import os
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from eventflink.model.backoff import Backoff
-from eventflink.model.places import Place
+from eventflink.model.places import S3, Place
 from eventflink.processes.beneath import remove_below
 
 logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 _PATIENCE_S: Final = 60.0
 """How long a store may do nothing of what it is asked before that counts as a failure."""
@@ -28,6 +31,8 @@ _LONGEST_PAUSE_S: Final = 8.0
 _WITHOUT_CREDENTIALS: Final = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError")
 """Errors of S3's client that no second try mends."""
 _ASKED_AT_ONCE: Final = 16
+_TAKEN: Final = ("PreconditionFailed", "412")
+"""What S3 says of an object that was to be written only where none is."""
 _S3_KEY: Final = "AWS_ACCESS_KEY_ID"
 _SHOWN: Final = 500
 
@@ -84,6 +89,67 @@ def _find_objects(place: Place) -> dict[str, FileFacts]:
     return _ask(place, "list", find)
 
 
+def names_in(place: Place) -> list[str]:
+    """Return what the files and folders directly in a folder are called, in no order; nothing where there is none.
+
+    Raises:
+        OSError: it cannot be read.
+        StoreFailed: the store does not say.
+
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if not place.scheme:
+            return os.listdir(place.text)  # noqa: PTH208 - their names, without a `Path` for each
+        return _ask(place, "list", lambda fs, path: [name for each in fs.ls(path, detail=False) if (name := _below(path, each))])
+    return []
+
+
+def names_below(place: Place) -> list[str]:
+    """Return what all files below a folder are called from there on, hidden ones too, in order; nothing where there is none.
+
+    Raises:
+        OSError: it cannot be read.
+        StoreFailed: the store does not say.
+
+    """
+    if place.scheme:
+        with contextlib.suppress(FileNotFoundError):
+            found = _ask(place, "list", lambda fs, path: [_below(path, name) for name in fs.find(path)])
+            return sorted(name for name in found if name and not name.endswith("/"))
+        return []
+    return sorted([_below(place.text, f"{folder}/{name}") for folder, _, names in os.walk(place.text) for name in names])
+
+
+def _below(root: str, name: object) -> str:
+    return str(name).removeprefix(root).lstrip("/")
+
+
+def read_whole(place: Place) -> bytes:
+    """Return what is in a small file.
+
+    Raises:
+        OSError: there is none, or it cannot be read.
+        StoreFailed: the store does not hand it out.
+
+    """
+    if place.scheme:
+        return bytes(_ask(place, "read", lambda fs, path: fs.cat_file(path)))
+    return place.path.read_bytes()
+
+
+def read_if_there(place: Place) -> bytes | None:
+    """Return what is in a small file; None: there is none.
+
+    Raises:
+        OSError: it cannot be read.
+        StoreFailed: the store does not hand it out.
+
+    """
+    with contextlib.suppress(FileNotFoundError):
+        return read_whole(place)
+    return None
+
+
 def read_start(place: Place, limit: int) -> bytes:
     """Return at most the first `limit` bytes of a file.
 
@@ -99,7 +165,7 @@ def read_start(place: Place, limit: int) -> bytes:
 
 
 def write_whole(place: Place, data: bytes) -> None:
-    """Write a small file, which appears with all that is in it.
+    """Write a small file, which appears with all that is in it, and the folder that it is in.
 
     Raises:
         OSError: it cannot be written.
@@ -109,9 +175,67 @@ def write_whole(place: Place, data: bytes) -> None:
     if place.scheme:
         _ask(place, "write", lambda fs, path: fs.pipe_file(path, data))
         return
+    place.path.parent.mkdir(parents=True, exist_ok=True)
     temporary = place.path.with_name(f"{place.path.name}.part")
     temporary.write_bytes(data)
     temporary.replace(place.path)
+
+
+def upload_once(file: Path, place: Place) -> bool:
+    """Put a file of this host into a store, unless an object of that name is there: it stays as it is. Tell whether it was put.
+
+    Raises:
+        OSError: the file cannot be read.
+        StoreFailed: the store does not take it.
+
+    """
+    # Of other stores, the drivers write over what is there.
+    conditions = {"mode": "create"} if place.scheme == S3 else {}
+
+    def upload(fs: Any, path: str) -> bool:
+        try:
+            fs.put_file(str(file), path, **conditions)
+        except OSError as error:
+            if not _is_taken(error):
+                raise
+            return False
+        return True
+
+    return _ask(place, "write", upload)
+
+
+def _is_taken(error: OSError) -> bool:
+    """Tell whether a store refused an object because there is one; stores that do not name the condition have another error."""
+    response = getattr(error.__cause__, "response", None) or {}
+    return isinstance(error, FileExistsError) or response.get("Error", {}).get("Code") in _TAKEN
+
+
+@contextmanager
+def on_this_host(place: Place) -> Iterator[Path]:
+    """Yield the path of a file, or of a copy of an object, which is removed afterwards.
+
+    Raises:
+        OSError: there is no such object.
+        StoreFailed: the store does not hand it out.
+
+    """
+    if not place.scheme:
+        yield place.path
+        return
+    with tempfile.TemporaryDirectory(prefix="eventflink-object-") as directory:
+        copy = Path(directory) / "object"
+        _ask(place, "read", lambda fs, path: fs.get_file(path, str(copy)))
+        yield copy
+
+
+def for_each(operation: Callable[[T], R], things: Collection[T], place: Place) -> list[R]:
+    """Return what an operation comes to for each of some things, which of a store are asked for at once."""
+    if not place.scheme or not things:
+        return list(map(operation, things))
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - a directory is read in one thread
+
+    with ThreadPoolExecutor(min(len(things), _ASKED_AT_ONCE)) as threads:
+        return list(threads.map(operation, things))
 
 
 @contextmanager
@@ -143,12 +267,7 @@ def count_rows(places: Collection[Place]) -> int:
         StoreFailed: the store does not hand one out.
 
     """
-    if any(place.scheme for place in places):
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - a directory is read in one thread
-
-        with ThreadPoolExecutor(min(len(places), _ASKED_AT_ONCE)) as threads:
-            return sum(threads.map(_rows_of, places))
-    return sum(map(_rows_of, places))
+    return sum(for_each(_rows_of, places, next(iter(places), Place("/"))))
 
 
 def _rows_of(place: Place) -> int:
@@ -216,6 +335,14 @@ def _ask(place: Place, what: str, operation: Callable[[Any, str], R]) -> R:
         time.sleep(pause_s)
 
 
+def load_driver(scheme: str) -> None:
+    """Load what speaks to stores of a scheme, and connect to none: whose package is missing is told when it is asked for something."""
+    from fsspec import get_filesystem_class  # noqa: PLC0415 - who has directories does not wait for it
+
+    with contextlib.suppress(ImportError, ValueError):
+        get_filesystem_class(scheme)
+
+
 def _file_system(place: Place) -> tuple[Any, str]:
     from fsspec.core import url_to_fs  # noqa: PLC0415 - who has directories does not wait for it
 
@@ -238,7 +365,7 @@ def _say(place: Place, what: str, error: Exception) -> str:
 def say_refused(place: Place, done: str, said: str) -> str:
     """Return what is told of something that a store did not let be done, and of what it said."""
     refused = f"{place} could not be {done}: {said}"
-    if place.scheme != "s3a":
+    if place.scheme != S3:
         return f"{refused} (execution.working-directory)"
     who = f"of access key {key}" if (key := os.environ.get(_S3_KEY)) else "that AWS's client found"
     return (

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-SCHEMES: Final = {scheme: scheme for scheme in ("s3a", "gs", "abfs", "abfss", "hdfs")} | {"s3": "s3a"}
+S3: Final = "s3a"
+"""What Hadoop calls the scheme of S3."""
+
+SCHEMES: Final = {scheme: scheme for scheme in (S3, "gs", "abfs", "abfss", "hdfs")} | {"s3": S3}
 """Of stores that Spark's Hadoop and fsspec both know, each with Hadoop's name for it."""
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):[/:]")

@@ -13,9 +13,9 @@ is that of the batch. The rules it keeps:
 import json
 import logging
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from eventflink.model.places import Place
 from eventflink.streams.client_watch import ClientWatch
 from eventflink.streams.delta_table import TableMark, is_conflict, quoted_table, read_mark
 from eventflink.streams.failures import CheckpointLost, SinkFenced, SinkUnavailable
@@ -130,7 +130,7 @@ class DeltaSink:
             raise CheckpointLost(
                 f"batch {batch_id} is to be written to the table {path}, and batch {self._next_batch_id} is not there: {why}"
             )
-        offsets = offsets_fingerprint(Path(self._settings.location), written)
+        offsets = offsets_fingerprint(Place(self._settings.location), written)
         if not _is_taken_back(mark) and offsets and mark.said.get("offsets", "") not in ("", offsets):
             raise CheckpointLost(f"batch {written} was written to the table {path} before, and had read up to other offsets: {why}")
 
@@ -140,7 +140,7 @@ class DeltaSink:
     def _commit(self, rows: "DataFrame", batch_id: int, *, is_taken_back: bool) -> str:
         """Append the rows with the mark of a batch, unless Delta has a mark of that number; return what its history says of the commit."""
         settings = self._settings
-        offsets = offsets_fingerprint(Path(settings.location), batch_id)
+        offsets = offsets_fingerprint(Place(settings.location), batch_id)
         text = json.dumps(
             {"writer": settings.writer_id, "attempt": settings.attempt, "batch": batch_id, "offsets": offsets, "taken_back": is_taken_back}
         )

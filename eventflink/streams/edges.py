@@ -15,7 +15,6 @@ import logging
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -27,6 +26,7 @@ from eventflink.log.admin_connection import AdminConnection, AdministrationError
 from eventflink.model.job_graph import LateRows, StreamSink, StreamSource
 from eventflink.model.kafka_settings import KafkaAccess, client_settings
 from eventflink.model.pipelined_edges import edge_topic
+from eventflink.model.places import Place
 from eventflink.model.statuses import ShipStrategy, StreamConnector
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.kafka_options import spark_options
@@ -204,7 +204,7 @@ def check_keys(spark: "SparkSession", edges: Iterable[Edge]) -> None:
                 )
 
 
-def read_edge(spark: "SparkSession", edge: Edge, share: list[int], kafka: KafkaAccess, location: Path) -> InputRows:
+def read_edge(spark: "SparkSession", edge: Edge, share: list[int], kafka: KafkaAccess, location: Place) -> InputRows:
     """Return the rows of these partitions of an edge, as streaming DataFrames of the query that has a checkpoint directory."""
     options = {
         **spark_options(kafka),
@@ -279,7 +279,7 @@ def wait_for_writers(edges: Iterable[tuple[Edge, list[int]]], kafka: KafkaAccess
 class UnreadRecords:
     """What some partitions have, while nobody writes to them, that a query has not read."""
 
-    def __init__(self, edges: Iterable[tuple[Edge, list[int]]], location: Path, kafka: KafkaAccess) -> None:
+    def __init__(self, edges: Iterable[tuple[Edge, list[int]]], location: Place, kafka: KafkaAccess) -> None:
         """Take edges, each with the partitions that the query reads, and its checkpoint directory.
 
         Raises:
@@ -296,7 +296,7 @@ class UnreadRecords:
         return sum(max(0, end - places.get(partition, 0)) for partition, end in self._ends.items())
 
 
-def _places(location: Path, batches_before: int = 0) -> dict[tuple[str, int], int]:
+def _places(location: Place, batches_before: int = 0) -> dict[tuple[str, int], int]:
     """Return what each partition is read up to by the last committed batch, or one so many before that.
 
     A query may read an edge at several places of its plan, each with an offset of its own: the least counts.
@@ -314,7 +314,7 @@ def _places(location: Path, batches_before: int = 0) -> dict[tuple[str, int], in
     return found
 
 
-def discard_read(edges: Iterable[Edge], location: Path, kafka: KafkaAccess, reader: tuple[str, int, int]) -> None:
+def discard_read(edges: Iterable[Edge], location: Place, kafka: KafkaAccess, reader: tuple[str, int, int]) -> None:
     """Remove the records that every reader has read, so that an edge is as large as its readers are behind.
 
     Args:

@@ -12,7 +12,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Generator, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from eventflink.log.refusals import explain
 from eventflink.model.kafka_settings import client_settings
+from eventflink.model.places import Place
 from eventflink.streams.client_watch import ClientWatch
 from eventflink.streams.failures import SinkFenced, SinkUnavailable
 from eventflink.streams.progress import offsets_fingerprint
@@ -220,7 +220,7 @@ class KafkaSink:
         return Mark(offset.offset, int(attempt), offsets, int(query or 1))
 
     def _offsets_of(self, batch_id: int) -> str:
-        return offsets_fingerprint(Path(self._settings.location), batch_id)
+        return offsets_fingerprint(Place(self._settings.location), batch_id)
 
     def _explain(self, error: KafkaError, batch_id: int) -> Exception:
         settings = self._settings

@@ -6,13 +6,13 @@ if, Spark's first stateful operator would drop it; so each row is either in the 
 """
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from eventflink.model.job_graph import LateRows
+from eventflink.model.places import Place
 from eventflink.model.stream_progress import NO_BATCH
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.progress import last_begun_batch
@@ -25,7 +25,7 @@ _MICROS: Final = 1_000
 """In a millisecond."""
 
 
-def is_late(column: str, late: LateRows, location: Path) -> "Column":
+def is_late(column: str, late: LateRows, location: Place) -> "Column":
     """Return whether a row is late in the batch that reads it; a row without a time is not.
 
     Args:
@@ -54,16 +54,19 @@ def _counts_until(micros: "Column", late: LateRows) -> "Column":
     return f.try_add(f.try_subtract(micros, since), f.lit(late.window_ms * _MICROS))
 
 
-def _behind_watermark(location: Path) -> Callable[[pa.Array], pa.Array]:
+def _behind_watermark(location: Place) -> Callable[[pa.Array], pa.Array]:
     """Return what Spark calls with times, to be told which are not after the watermark."""
+    found: list[int] = []
 
     def compare(times: pa.Array) -> pa.Array:
-        return pc.less_equal(times, late_watermark_ms(location) * _MICROS)
+        if not found:  # Spark makes this anew for each of its tasks, and a task is of one batch.
+            found.append(late_watermark_ms(location) * _MICROS)
+        return pc.less_equal(times, found[0])
 
     return compare
 
 
-def late_watermark_ms(location: Path) -> int:
+def late_watermark_ms(location: Place) -> int:
     """Return the watermark by which rows are late in the batch that runs on a checkpoint directory; 0: none is yet.
 
     Raises:

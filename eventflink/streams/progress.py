@@ -3,13 +3,14 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from eventflink.jobs.stored_files import names_in, read_whole
 from eventflink.model.attempts import UNKNOWN_COUNT
 from eventflink.model.job_graph import DEFAULT_OUTPUT, StreamSink
+from eventflink.model.places import Place
 from eventflink.model.stream_progress import (
     NEVER,
     NO_BATCH,
@@ -248,44 +249,50 @@ def _watermark_ms(text: str) -> int:
         return NO_WATERMARK
 
 
-def begun_batch_path(location: Path, batch_id: int) -> Path:
+def begun_batch_place(location: Place, batch_id: int) -> Place:
     """Return where a checkpoint directory notes what a batch reads, before it begins."""
     return location / _BEGUN / str(batch_id)
 
 
-def offsets_fingerprint(location: Path, batch_id: int) -> str:
+def offsets_fingerprint(location: Place, batch_id: int) -> str:
     """Return a fingerprint of what a batch reads: of what Spark notes before it begins, without the version and the time; empty: unknown.
 
     Nobody knows it where the directory is not on the host of the Spark server.
+
+    Raises:
+        StoreFailed: the store in which it is does not say.
+
     """
     try:
-        lines = begun_batch_path(location, batch_id).read_bytes().splitlines()[_HEADER_LINES:]
+        note = read_whole(begun_batch_place(location, batch_id))
     except OSError:
         return ""
+    lines = note.splitlines()[_HEADER_LINES:]
     return hashlib.blake2b(b"\n".join(lines), digest_size=8).hexdigest()
 
 
-def remove_cut_notes(location: Path) -> None:
+def remove_cut_notes(location: Place) -> None:
     """Remove what is left of the note of a first batch that was being written when its query was stopped or killed.
 
     Spark begins no query anew beside it (STATE_STORE_CHECKPOINT_LOCATION_NOT_EMPTY). Whole notes are numbers, and stay.
+    A store has no others.
     """
+    if location.scheme:
+        return
     for directory in (location / _BEGUN, location / _COMMITTED):
-        for entry in directory.glob(".*"):
+        for entry in directory.path.glob(".*"):
             entry.unlink(missing_ok=True)
 
 
-def last_committed_batch(location: Path) -> int:
+def last_committed_batch(location: Place) -> int:
     """Return the newest batch that a checkpoint directory notes as done; -1: there is none."""
     return _newest_batch(location / _COMMITTED)
 
 
-def last_begun_batch(location: Path) -> int:
+def last_begun_batch(location: Place) -> int:
     """Return the newest batch that a checkpoint directory notes as begun, which is repeated if it is not done; -1: there is none."""
     return _newest_batch(location / _BEGUN)
 
 
-def _newest_batch(notes: Path) -> int:
-    if not notes.is_dir():
-        return NO_BATCH
-    return max((int(entry.name) for entry in notes.iterdir() if entry.name.isdigit()), default=NO_BATCH)
+def _newest_batch(notes: Place) -> int:
+    return max((int(name) for name in names_in(notes) if name.isdigit()), default=NO_BATCH)

@@ -6,10 +6,10 @@ What runs is Spark's; here is how it is told so, and what its end means. The rul
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.job_graph import StreamDefinition
+from eventflink.model.places import Place
 from eventflink.model.statuses import StreamTrigger
 from eventflink.model.stream_progress import NO_BATCH, StreamProgress
 from eventflink.streams.failures import StreamStopped
@@ -28,7 +28,7 @@ class RunningQuery:
     """A query that was started."""
 
     def __init__(
-        self, query: "StreamingQuery", location: Path, stream: StreamDefinition, restored_batch_id: int, seen: SeenBatches
+        self, query: "StreamingQuery", location: Place, stream: StreamDefinition, restored_batch_id: int, seen: SeenBatches
     ) -> None:
         self._query = query
         self.seen = seen
@@ -105,7 +105,7 @@ class RunningQuery:
 def start_query(
     writer: "DataStreamWriter",
     stream: StreamDefinition,
-    location: Path,
+    location: Place,
     name: str,
     seen: SeenBatches | None = None,
     *,

@@ -6,18 +6,24 @@ id starts, and its files name no directory but its own.
 """
 
 import dataclasses
+import itertools
 import json
 import re
 import shutil
+import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from fsspec import AbstractFileSystem
 from pydantic import TypeAdapter, ValidationError
 
+from eventflink.jobs.stored_files import for_each, names_below, names_in, on_this_host, read_whole, upload_once
+from eventflink.model.places import Place
+from eventflink.streams.progress import begun_batch_place
 from eventflink.streams.savepoint import CHECKPOINT, SavepointUnusable, SubtaskManifest
 from eventflink.streams.savepoint_sums import check_copy, read_sums, sum_of
 
@@ -53,7 +59,7 @@ class BatchNote:
     """Where each source of the plan is read next."""
 
 
-def copy_checkpoint(location: Path, batch_id: int, files: AbstractFileSystem, target: str, *, with_next_batch: bool) -> CopiedFiles:
+def copy_checkpoint(location: Place, batch_id: int, files: AbstractFileSystem, target: str, *, with_next_batch: bool) -> CopiedFiles:
     """Copy a checkpoint directory as it was after a batch.
 
     Args:
@@ -65,37 +71,42 @@ def copy_checkpoint(location: Path, batch_id: int, files: AbstractFileSystem, ta
 
     Raises:
         FileNotFoundError: the query has removed a file meanwhile, because the batch is too old by now.
+        StoreFailed: the store in which the checkpoint directory is does not hand it out.
 
     """
-    size, sums = 0, {}
-    for path in select_files(location, batch_id, with_next_batch=with_next_batch):
-        name = path.relative_to(location).as_posix()
+    names = list(select_files(names_below(location), batch_id, with_next_batch=with_next_batch))
+
+    def copy(name: str) -> tuple[int, str]:
         place = f"{target}/{name}"
-        files.makedirs(place.rpartition("/")[0], exist_ok=True)
-        files.put_file(str(path), place)
-        size += path.stat().st_size
-        sums[f"{CHECKPOINT}/{name}"] = sum_of(path)
-    return CopiedFiles(size, sums)
+        with on_this_host(location / name) as path:
+            files.makedirs(place.rpartition("/")[0], exist_ok=True)
+            files.put_file(str(path), place)
+            return path.stat().st_size, sum_of(path)
+
+    copied = for_each(copy, names, location)
+    sums = {f"{CHECKPOINT}/{name}": digest for name, (_, digest) in zip(names, copied, strict=True)}
+    return CopiedFiles(sum(size for size, _ in copied), sums)
 
 
-def select_files(location: Path, batch_id: int, *, with_next_batch: bool) -> Iterator[Path]:
-    """Yield the files that say all of a checkpoint as it was after a batch, and nothing of later ones.
+def select_files(names: Collection[str], batch_id: int, *, with_next_batch: bool) -> Iterator[str]:
+    """Yield which of the files of a checkpoint directory say all of a checkpoint as it was after a batch, and nothing of later ones.
 
     Of offsets and commits the batch and the one before are enough. Of a state store, whose version after batch n is n + 1, the newest
     snapshot that is not newer is enough, with what changed since.
     """
-    newest = batch_id + 1 if with_next_batch else batch_id
-    for directory, last in ((OFFSETS, newest), (COMMITS, batch_id)):
-        if (location / directory).is_dir():
-            yield from (path for path in _files_in(location / directory) if batch_id - 1 <= _number(path) <= last)
-    yield from (path for path in [location / METADATA] if path.is_file())
-    for top in sorted(location.iterdir()):
-        if top.is_dir() and top.name not in (OFFSETS, COMMITS):
-            for parent in (top, *sorted(path for path in top.rglob("*") if path.is_dir())):
-                yield from _needed(list(_files_in(parent)), batch_id + 1) if top.name == STATE else _files_in(parent)
+    last = {OFFSETS: batch_id + 1 if with_next_batch else batch_id, COMMITS: batch_id}
+    files = sorted(filter(_is_whole, map(PurePosixPath, names)), key=lambda path: (path.parent, path.name))
+    for folder, found in itertools.groupby(files, lambda path: path.parent):
+        top, paths = folder.parts[:1], list(found)
+        if not top:
+            yield from (path.name for path in paths if path.name == METADATA)
+        elif top[0] in last:
+            yield from (str(path) for path in paths if batch_id - 1 <= _number(path) <= last[top[0]])
+        else:
+            yield from map(str, _needed(paths, batch_id + 1) if top[0] == STATE else paths)
 
 
-def _needed(paths: list[Path], version: int) -> Iterator[Path]:
+def _needed(paths: list[PurePosixPath], version: int) -> Iterator[PurePosixPath]:
     """Yield the files of one directory of a state store that its version needs."""
     found = {path: _STATE_FILE.fullmatch(path.name) for path in paths}
     snapshots = [int(match[1]) for match in found.values() if match and match[2] in _SNAPSHOTS and int(match[1]) <= version]
@@ -105,54 +116,53 @@ def _needed(paths: list[Path], version: int) -> Iterator[Path]:
             yield path
 
 
-def _files_in(directory: Path) -> Iterator[Path]:
-    """Yield the files of a directory without those that Hadoop keeps for itself: checksums, and what is being written."""
-    return (path for path in sorted(directory.iterdir()) if path.is_file() and not path.name.startswith(".") and ".tmp" not in path.name)
+def _is_whole(path: PurePosixPath) -> bool:
+    """Tell a file from what Hadoop keeps for itself: checksums, and what is being written."""
+    return not path.name.startswith(".") and ".tmp" not in path.name
 
 
-def _number(path: Path) -> int:
+def _number(path: PurePosixPath) -> int:
     return int(path.name) if _DIGITS.fullmatch(path.name) else -2
 
 
-def read_batch_note(location: Path, batch_id: int) -> BatchNote:
+def read_batch_note(location: Place, batch_id: int) -> BatchNote:
     """Return what a checkpoint directory notes of a batch; nothing of batch -1."""
     if batch_id < 0:
         return BatchNote({}, 0, ())
-    version, header, *offsets = (location / OFFSETS / str(batch_id)).read_text(encoding="utf-8").splitlines()
+    version, header, *offsets = read_whole(begun_batch_place(location, batch_id)).decode().splitlines()
     if version != _LOG_VERSION:
         raise SavepointUnusable(f"Spark wrote the offsets of batch {batch_id} in the format {version[:20]}, not {_LOG_VERSION}")
     known = json.loads(header)
     return BatchNote({str(k): str(v) for k, v in known.get("conf", {}).items()}, int(known.get("batchWatermarkMs", 0)), tuple(offsets))
 
 
-def state_operators(location: Path) -> Iterator[tuple[int, str, int]]:
+def state_operators(location: Place) -> Iterator[tuple[int, str, int]]:
     """Yield number, name and partitions of each stateful operator that a checkpoint directory has."""
-    if not (location / STATE).is_dir():
-        return
-    for directory in sorted(location.joinpath(STATE).iterdir(), key=lambda path: path.name.zfill(9)):
-        notes = [path for path in directory.joinpath("_metadata").rglob("*") if path.is_file() and not path.name.startswith(".")]
-        for note in notes[-1:]:
-            known = json.loads(note.read_text(encoding="utf-8").splitlines()[-1])
+    for number in sorted(filter(_DIGITS.fullmatch, names_in(location / STATE)), key=int):
+        notes = location / STATE / number / "_metadata"
+        names = [name for name in names_below(notes) if _is_whole(PurePosixPath(name))]
+        for name in names[-1:]:
+            known = json.loads(read_whole(notes / name).decode().splitlines()[-1])
             stores = known.get("stateStoreInfo") or [{}]
-            yield int(directory.name), str(known["operatorInfo"]["operatorName"]), int(stores[0].get("numPartitions", 0))
+            yield int(number), str(known["operatorInfo"]["operatorName"]), int(stores[0].get("numPartitions", 0))
 
 
 def install_checkpoint(
     files: AbstractFileSystem,
     source: str,
     manifest: SubtaskManifest,
-    location: Path,
+    location: Place,
     more: Mapping[str, str],
     beginnings: Mapping[str, dict[str, dict[int, int]]] | None = None,
 ) -> None:
-    """Put a copy where a query will begin; it is there as a whole, or not at all.
+    """Put a copy where a query will begin; in a directory it is there as a whole, or not at all, in a store once it has all of `more`.
 
     Args:
         files: where the part of a savepoint is.
         source: the directory of the part.
         manifest: what the part is.
         location: the checkpoint directory, which is not there yet.
-        more: texts by file name that belong to it.
+        more: texts by file name that belong to it, and are written last.
         beginnings: by topic, what stands in its place: the next offset by topic and partition.
 
     Raises:
@@ -160,38 +170,43 @@ def install_checkpoint(
 
     """
     sums = read_sums(files, source, manifest)
-    fresh = _fresh(location)
-    root = f"{source}/{CHECKPOINT}"
-    for path in files.find(root):
-        place = fresh / str(path)[len(root) :].lstrip("/")
-        if ".." in place.parts:
-            raise SavepointUnusable(f"a file of the savepoint has a name that leads out of it: {str(path)[:500]!r}")
-        place.parent.mkdir(parents=True, exist_ok=True)
-        files.get_file(path, str(place))
-    check_copy(source, sums, fresh)
-    adopt(fresh, location)
-    if beginnings:
-        for note in fresh.glob(f"{OFFSETS}/*"):
-            lines = note.read_text(encoding="utf-8").splitlines()
-            note.write_text("\n".join(_begin_edges(lines, beginnings)), encoding="utf-8")
-        for note in fresh.glob(f"{SOURCES}/*/*"):
-            text = note.read_text(encoding="utf-8", errors="replace")
-            if any(f'"{topic}"' in text for topic in beginnings):
-                note.unlink()  # Where the source began, for a first batch that is repeated: it begins on the other topic.
-    _put(fresh, location, more)
+    with _prepared(location, more) as fresh:
+        root = f"{source}/{CHECKPOINT}"
+        for path in files.find(root):
+            place = fresh / str(path)[len(root) :].lstrip("/")
+            if ".." in place.parts:
+                raise SavepointUnusable(f"a file of the savepoint has a name that leads out of it: {str(path)[:500]!r}")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            files.get_file(path, str(place))
+        check_copy(source, sums, fresh)
+        adopt(fresh, location)
+        if beginnings:
+            for note in fresh.glob(f"{OFFSETS}/*"):
+                lines = note.read_text(encoding="utf-8").splitlines()
+                note.write_text("\n".join(_begin_edges(lines, beginnings)), encoding="utf-8")
+            for note in fresh.glob(f"{SOURCES}/*/*"):
+                text = note.read_text(encoding="utf-8", errors="replace")
+                if any(f'"{topic}"' in text for topic in beginnings):
+                    note.unlink()  # Where the source began, for a first batch that is repeated: it begins on the other topic.
 
 
-def adopt(directory: Path, location: Path) -> None:
+def adopt(directory: Path, location: Place) -> None:
     """Give a copy a query id of its own, and let it name only files below the place where it will be."""
     if (directory / METADATA).is_file():
-        (directory / METADATA).write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")
+        (directory / METADATA).write_text(_metadata(location), encoding="utf-8")
+    scheme = "" if location.scheme else "file:"
     for note in directory.glob(f"{STATE}/*/_metadata/v2/*"):
         version, text = note.read_text(encoding="utf-8").splitlines()
         known = json.loads(text)
         for store in known.get("stateStoreInfo", []):
             if _SCHEMA_PATHS in store:
-                store[_SCHEMA_PATHS] = [f"file:{location}/{STATE}/{_below_state(path)}" for path in store[_SCHEMA_PATHS]]
+                store[_SCHEMA_PATHS] = [f"{scheme}{location}/{STATE}/{_below_state(path)}" for path in store[_SCHEMA_PATHS]]
         note.write_text(f"{version}\n{json.dumps(known, separators=(',', ':'))}", encoding="utf-8")
+
+
+def _metadata(location: Place) -> str:
+    """Return Spark's note of whose query it is: the same of all attempts that begin in one place, whichever wrote it."""
+    return json.dumps({"id": str(uuid.uuid5(uuid.NAMESPACE_URL, str(location)))})
 
 
 def _below_state(path: str) -> str:
@@ -250,29 +265,39 @@ def kafka_offset(text: str) -> Mapping[str, dict[int, int]]:
         raise SavepointUnusable(f"it cannot be rescaled: invalid offset of Kafka: '{text[:100]}'") from error
 
 
-def write_beginning(location: Path, note: BatchNote, more: Mapping[str, str]) -> None:
+def write_beginning(location: Place, note: BatchNote, more: Mapping[str, str]) -> None:
     """Make the checkpoint directory of a query that has read up to there, in a batch 0 that is done."""
-    fresh = _fresh(location)
-    for directory in (OFFSETS, COMMITS):
-        (fresh / directory).mkdir(parents=True)
-    header = {"batchWatermarkMs": note.watermark_ms, "batchTimestampMs": 0, "conf": note.settings}
-    (fresh / METADATA).write_text(json.dumps({"id": str(uuid.uuid4())}), encoding="utf-8")
-    (fresh / OFFSETS / "0").write_text("\n".join([_LOG_VERSION, json.dumps(header), *note.offsets]), encoding="utf-8")
-    commit = json.dumps({"nextBatchWatermarkMs": note.watermark_ms})
-    (fresh / COMMITS / "0").write_text(f"{_LOG_VERSION}\n{commit}", encoding="utf-8")
-    _put(fresh, location, more)
+    with _prepared(location, more) as fresh:
+        for directory in (OFFSETS, COMMITS):
+            (fresh / directory).mkdir(parents=True)
+        header = {"batchWatermarkMs": note.watermark_ms, "batchTimestampMs": 0, "conf": note.settings}
+        (fresh / METADATA).write_text(_metadata(location), encoding="utf-8")
+        (fresh / OFFSETS / "0").write_text("\n".join([_LOG_VERSION, json.dumps(header), *note.offsets]), encoding="utf-8")
+        commit = json.dumps({"nextBatchWatermarkMs": note.watermark_ms})
+        (fresh / COMMITS / "0").write_text(f"{_LOG_VERSION}\n{commit}", encoding="utf-8")
 
 
-def _fresh(location: Path) -> Path:
-    """Return an empty directory beside the one that is to be."""
-    fresh = location.with_name(f"{location.name}.restoring")
-    if fresh.exists():
-        shutil.rmtree(fresh)
-    fresh.mkdir(parents=True)
-    return fresh
+@contextmanager
+def _prepared(location: Place, more: Mapping[str, str]) -> Iterator[Path]:
+    """Yield an empty directory of this host, and put what was written into it where it is to be, `more` last.
 
-
-def _put(fresh: Path, location: Path, more: Mapping[str, str]) -> None:
-    for name, text in more.items():
-        (fresh / name).write_text(text, encoding="utf-8")
-    fresh.rename(location)
+    A store renames nothing. So all attempts that begin in one place, also one that was given up and goes on, write the same objects, each
+    unless it is there; and none begins before the last of them is.
+    """
+    if not location.scheme:
+        fresh = location.path.with_name(f"{location.path.name}.restoring")
+        if fresh.exists():
+            shutil.rmtree(fresh)
+        fresh.mkdir(parents=True)
+        yield fresh
+        for name, text in more.items():
+            (fresh / name).write_text(text, encoding="utf-8")
+        fresh.rename(location.path)
+        return
+    with tempfile.TemporaryDirectory(prefix="eventflink-restoring-") as directory:
+        fresh = Path(directory)
+        yield fresh
+        for_each(lambda name: upload_once(fresh / name, location / name), names_below(Place(directory)), location)
+        for name, text in more.items():
+            (fresh / name).write_text(text, encoding="utf-8")
+            upload_once(fresh / name, location / name)

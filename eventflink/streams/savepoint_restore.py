@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from eventflink.jobs.stored_files import read_if_there, write_whole
 from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph, SavepointRestore, StreamDefinition
 from eventflink.model.pipelined_edges import edge_topic, pipelined_edges_of, stream_with_edges
+from eventflink.model.places import Place
 from eventflink.model.statuses import StreamConnector
 from eventflink.streams.edges import Edge, edges_of
 from eventflink.streams.savepoint import (
@@ -48,7 +50,7 @@ class RestoringSubtask:
 
 
 def restore_checkpoint(
-    path: str, subtask: RestoringSubtask, vertex_ids: tuple[str, ...], location: Path, *, allow_non_restored_state: bool
+    path: str, subtask: RestoringSubtask, vertex_ids: tuple[str, ...], location: Place, *, allow_non_restored_state: bool
 ) -> int:
     """Put a subtask's part of a savepoint where its query will begin, unless an earlier attempt has begun there.
 
@@ -66,16 +68,15 @@ def restore_checkpoint(
         SavepointUnusable: there is none, or it does not fit the job.
 
     """
-    if location.exists():
-        restored = location / RESTORED
-        return int(json.loads(restored.read_text(encoding="utf-8"))["next_sink_batch_id"]) if restored.is_file() else 0
+    if (restored := read_if_there(location / RESTORED)) is not None:
+        return int(json.loads(restored)["next_sink_batch_id"])
     savepoint = read_savepoint(path)
     check_streams(savepoint, vertex_ids, allow_non_restored_state=allow_non_restored_state)
     count = savepoint.parallelism_of(subtask.vertex_id)
     if count == 0:
         logger.info("StreamNotInSavepoint path=%s vertex=%s", path, subtask.vertex_id)
+        write_whole(location / RESTORED, _restored(path, 0).encode())
         return 0
-    location.parent.mkdir(parents=True, exist_ok=True)
     parts = _check_vertex(savepoint, subtask)
     _check_subtask(savepoint, subtask, parts)
     beginnings = _beginnings_of_edges(savepoint, subtask)

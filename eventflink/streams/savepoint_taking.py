@@ -4,12 +4,12 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fsspec import AbstractFileSystem
 
 from eventflink.model.job_graph import StreamDefinition
+from eventflink.model.places import Place
 from eventflink.streams.progress import last_committed_batch
 from eventflink.streams.savepoint import (
     CHECKPOINT,
@@ -124,7 +124,7 @@ def take_part(
     return manifest
 
 
-def _copy(part: SavepointPart, location: Path, *, with_next_batch: bool) -> tuple[int, CopiedFiles]:
+def _copy(part: SavepointPart, location: Place, *, with_next_batch: bool) -> tuple[int, CopiedFiles]:
     target = f"{part.path}/{CHECKPOINT}"
     for remaining in reversed(range(_TRIES)):
         batch_id = last_committed_batch(location)

@@ -8,13 +8,14 @@ called with each batch, and has to bear that the last one is repeated, as one ma
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from eventflink.jobs.stored_files import names_in
 from eventflink.model.attempts import AttemptId
 from eventflink.model.avro_schema import expand, spark_columns
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.kafka_settings import KafkaAccess
+from eventflink.model.places import Place, is_url, parse_place
 from eventflink.model.statuses import ShipStrategy, StreamConnector, StreamFormat
 from eventflink.model.stream_document import (
     DEFAULT_TRANSACTION_TIMEOUT_MS,
@@ -56,7 +57,7 @@ class SinkWriter:
     """Of the attempt that writes."""
     query: int
     """Which query of the attempt, or what comes after that one: a higher number than all before."""
-    location: Path
+    location: Place
     """The checkpoint directory of the subtask."""
     kafka: KafkaAccess
     """The Kafka of the cluster, for a sink that names none."""
@@ -102,11 +103,12 @@ def write_to_sinks(
     if document.kafka is not None:
         return _write_at_least_once(rows, sink, document, writer.kafka.at(document.kafka.bootstrap_servers))
     if document.files is not None:
-        check_directory(Path(document.files.path), writer.location)
+        directory = _directory_of(document.files.path)
+        check_directory(directory, writer.location)
         _require(rows, document.files.partition_by)
         if sink.stream_format is StreamFormat.JSON:
             rows = finite(rows, rows.columns, "the sink")
-        to_files = rows.writeStream.format(sink.stream_format.lower()).option("path", document.files.path)
+        to_files = rows.writeStream.format(sink.stream_format.lower()).option("path", str(directory))
         return to_files.partitionBy(*document.files.partition_by) if document.files.partition_by else to_files
     if document.table is not None:
         make_table(rows, document.table.path, document.table.partition_by)
@@ -229,14 +231,29 @@ def _edges_of(sinks: Sequence[StreamSink], writer: SinkWriter) -> dict[str, Edge
     return edges_of(sinks, writer.cluster_id, writer.attempt_id.job_id)
 
 
-def check_directory(path: Path, location: Path) -> None:
+def _directory_of(path: str) -> Place:
+    """Return the directory of a sink as Spark calls it.
+
+    Raises:
+        StreamUnusable: it is a URL of a store that nobody here can look into.
+
+    """
+    if not is_url(path):
+        return Place(path)
+    try:
+        return parse_place(path)
+    except ValueError as error:
+        raise StreamUnusable(f"the sink's directory: {error}") from error
+
+
+def check_directory(directory: Place, location: Place) -> None:
     """Refuse a directory that another stream wrote: Spark would leave out each batch whose number is in its log already.
 
     What this stream has begun may be there before its checkpoint directory notes it as done.
     """
-    if (path / _FILE_LOG).is_dir() and last_begun_batch(location) == NO_BATCH and any((path / _FILE_LOG).glob("[0-9]*")):
+    if any(name[:1].isdigit() for name in names_in(directory / _FILE_LOG)) and last_begun_batch(location) == NO_BATCH:
         raise StreamUnusable(
-            f"the sink's directory {path} was written by another stream, whose batches have the same numbers: name a new one"
+            f"the sink's directory {directory} was written by another stream, whose batches have the same numbers: name a new one"
         )
 
 

@@ -7,12 +7,12 @@ says otherwise; it never becomes a row of nulls.
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.avro_schema import spark_columns
 from eventflink.model.job_graph import StreamSource
 from eventflink.model.kafka_settings import KafkaAccess
+from eventflink.model.places import Place
 from eventflink.model.statuses import StreamFormat
 from eventflink.model.stream_document import KafkaSourceDocument, StreamSourceDocument, source_document
 from eventflink.streams.avro_records import PROBLEM, ROW, decoder
@@ -103,7 +103,7 @@ def read_source(
     share: SubtaskShare,
     kafka: KafkaAccess,
     resolve: Callable[[str], Callable[..., Any]],
-    location: Path,
+    location: Place,
     *,
     is_real_time: bool = False,
 ) -> InputRows:

@@ -9,11 +9,12 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from eventflink.jobs.stored_files import read_if_there, write_whole
 from eventflink.log.admin_connection import AdminConnection, AdministrationError
 from eventflink.model.kafka_settings import KafkaAccess
+from eventflink.model.places import Place
 from eventflink.streams.failures import StreamUnusable
 
 logger = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class WatchedTopic:
 class TopicWatch:
     """Looks at the topics of a subtask now and then."""
 
-    def __init__(self, topics: Sequence[WatchedTopic], notes: Path, *, is_assigned: bool) -> None:
+    def __init__(self, topics: Sequence[WatchedTopic], notes: Place, *, is_assigned: bool) -> None:
         """Take what to look at, and connect to nothing yet.
 
         Args:
@@ -52,6 +53,8 @@ class TopicWatch:
         self._connections = {each.kafka.bootstrap: AdminConnection(each.kafka, _TIMEOUT_S) for each in topics}
         self._counts: dict[WatchedTopic, int] = {}
         self._looks_at_s = 0.0
+        self._noted: dict[str, str] | None = None
+        """What is in the file, read once: while this attempt goes on, no other one notes anything there."""
 
     def begin(self) -> None:
         """Take what there is now for what the query reads; called before the query is made.
@@ -93,7 +96,9 @@ class TopicWatch:
         except AdministrationError as error:
             logger.warning("TopicsNotSeen error=%s", error)
             return
-        noted = json.loads(self._notes.read_text()) if self._notes.exists() else {}
+        if self._noted is None:
+            self._noted = json.loads(read_if_there(self._notes) or "{}")
+        noted = self._noted
         for each in self._topics:
             key = self._key(each)
             if noted.get(key) and found[key] and noted[key] != found[key]:
@@ -101,11 +106,9 @@ class TopicWatch:
                 if each.fails_on_data_loss:
                     raise StreamUnusable(f"{lost}: the stream's offsets are those of the old one; submit it as a new job to read this one")
                 logger.warning("TopicReplaced topic=%s reason=%s", each.topic, lost)
-        if noted != found:
-            self._notes.parent.mkdir(parents=True, exist_ok=True)
-            whole = self._notes.with_suffix(".new")
-            whole.write_text(json.dumps(noted | found))
-            whole.replace(self._notes)
+        if (both := noted | found) != noted:
+            write_whole(self._notes, json.dumps(both).encode())
+            self._noted = both
 
     def _count(self) -> dict[WatchedTopic, int]:
         counts = {}

@@ -8,10 +8,10 @@ a watermark goes by all rows of its source, and is the same wherever they go.
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.job_graph import DEFAULT_OUTPUT, LateRows
+from eventflink.model.places import Place
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.late_rows import is_late
 
@@ -47,7 +47,7 @@ class InputRows:
     """Those behind the watermark, which are not among `rows`, by the output that they go to."""
 
 
-def with_late_rows_apart(rows: "DataFrame", column: str, delay_ms: int, late: LateRows | None, location: Path) -> InputRows:
+def with_late_rows_apart(rows: "DataFrame", column: str, delay_ms: int, late: LateRows | None, location: Place) -> InputRows:
     """Return rows with a watermark, without those behind it if these go elsewhere.
 
     Args:

@@ -7,14 +7,18 @@ the task in it.
 import re
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Final
 
 from eventflink.blob import BlobError
+from eventflink.jobs import stored_files
 from eventflink.jobs.shipping import InputUnusable
-from eventflink.jobs.stored_files import StoreFailed
+from eventflink.jobs.stored_files import StoreFailed, say_refused
 from eventflink.model.attempts import FailureCause
 from eventflink.model.failure_types import DISK_FULL, HOST_TOO_SLOW, SPARK_LOST
+from eventflink.model.places import Place
 from eventflink.model.stack_traces import cut_stack_trace
 from eventflink.processes.disk import FAULTS as DISK_FAULTS
 from eventflink.streams import failures
@@ -39,8 +43,11 @@ _RAISED: Final = re.compile(r"(?:[\w<>]+\.)*(\w{1,256})(?:: (.*))?")
 """How a stack trace ends: with the class of the exception, behind its module and what it is defined in, and what it says."""
 
 _STREAM_FAILED: Final = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
-_SINK_FAILURE: Final = re.compile(rf"^{re.escape(failures.__name__)}\.(\w+): (.*)$", re.MULTILINE)
+_SINK_FAILURE: Final = re.compile(rf"^(?:{re.escape(failures.__name__)}|{re.escape(stored_files.__name__)})\.(\w+): (.*)$", re.MULTILINE)
 """What a sink of this platform raised, where Spark ran it."""
+
+_REFUSED: Final = re.compile(r"java\.nio\.file\.AccessDeniedException: (?:.*S3Exception: )?(.{1,200})")
+"""What Hadoop says of a store that knows whose request it refuses."""
 
 _NO_WORKER: Final = "Python worker failed to connect back"
 _NO_SPACE: Final = "No space left on device"
@@ -134,6 +141,22 @@ def _platform_failure(error: BaseException) -> tuple[str, str] | None:
     if _NO_SPACE in text:
         return DISK_FULL, f"the disk of Spark takes no more: {_spark_message(text)}"
     return None
+
+
+@contextmanager
+def refusals_told(place: Place) -> Iterator[None]:
+    """Have what a store refuses to Spark below a place end as what it refuses to this process does.
+
+    Raises:
+        StoreFailed: the store refused what Spark asked.
+
+    """
+    try:
+        yield
+    except Exception as error:
+        if place.scheme and _is_spark_error(error) and (refused := _REFUSED.search(text_of(error))):
+            raise StoreFailed(say_refused(place, "used by Spark", refused[1])) from error
+        raise
 
 
 def _is_spark_lost(error: BaseException, text: str) -> bool:

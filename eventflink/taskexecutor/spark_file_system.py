@@ -1,9 +1,9 @@
-"""How Spark writes files here: to disks without starting processes, and no file of a checkpoint twice; to stores without renaming.
+"""How Spark writes files here: to disks without starting processes, to stores without renaming, and no file of a checkpoint twice.
 
-The sources are `NioLocalFileSystem.java` and `DirectParquetCommitter.java` in `spark_files`. The compiler among Spark's own jars makes a
+The sources are in `spark_files`. The compiler among Spark's own jars makes a
 jar of them, once for each of their versions and Spark's, into the user's cache: neither a network nor a JDK is needed. The rule: the jar
 appears there complete or not at all. Where it cannot be made, Spark starts with Hadoop's own classes, of which one forks several times for
-each file, and the other renames what is in a store by copying.
+each file, and others rename what is in a store by copying.
 """
 
 import hashlib
@@ -21,17 +21,21 @@ from eventflink.local.java import JavaMissing, find_java
 logger = logging.getLogger(__name__)
 
 _SOURCES: Final = Path(__file__).parent / "spark_files"
-_CLASSES: Final = (_SOURCES / "NioLocalFileSystem.java", _SOURCES / "DirectParquetCommitter.java")
+_CLASSES: Final = tuple([_SOURCES / f"{name}.java" for name in ("NioLocalFileSystem", "DirectParquetCommitter", "StoreCheckpointFiles")])
 _CLASS: Final = "eventflink.NioLocalFileSystem"
 
 DIRECT_COMMITTER_SETTING: Final = "spark.eventflink.directCommitter"
 """Of a Spark server that can write outputs to stores without renaming: by which class."""
+CHECKPOINT_FILES_SETTING: Final = "spark.eventflink.storeCheckpointFiles"
+"""Of a Spark server that can write checkpoints to S3: by which class."""
+FILE_MANAGER_SETTING: Final = "spark.sql.streaming.checkpointFileManagerClass"
+"""By which class a session of Spark writes checkpoints."""
 _COMPILE_TIMEOUT_S: Final = 60.0
 _PROBLEM_LINES: Final = 3
 
 
 def file_system_settings(spark_jars: Path) -> dict[str, str]:
-    """Return the settings with which Spark has both, compiling them first where that was not done; none where it fails.
+    """Return the settings with which Spark has these classes, compiling them first where that was not done; none where it fails.
 
     `spark_jars` is the directory of Spark's own jars.
     """
@@ -50,6 +54,7 @@ def file_system_settings(spark_jars: Path) -> dict[str, str]:
         "spark.hadoop.fs.file.impl": _CLASS,
         "spark.hadoop.fs.AbstractFileSystem.file.impl": f"{_CLASS}$Context",
         DIRECT_COMMITTER_SETTING: "eventflink.DirectParquetCommitter",
+        CHECKPOINT_FILES_SETTING: "eventflink.StoreCheckpointFiles",
     }
 
 

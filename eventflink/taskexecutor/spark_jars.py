@@ -14,15 +14,13 @@ from typing import Final
 
 from eventflink.local.jars import SCALA_VERSION, JarSet, JarsUnavailable, default_cache_directory, ensure_jars
 from eventflink.local.java import JavaMissing, find_java
+from eventflink.model.places import S3
 from eventflink.streams.delta_table import DELTA_EXTENSION
 
 logger = logging.getLogger(__name__)
 
 PROBLEM_SETTING: Final = "spark.eventflink.kafkaConnectorMissing"
 """Of a Spark server that has no connector: why."""
-
-S3: Final = "s3a"
-"""What Hadoop calls the scheme of S3."""
 
 _HADOOP_VERSION: Final = "3.5.0"
 """Of the Hadoop that pyspark ships."""

@@ -17,6 +17,10 @@ _DIRECTORY_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 """Every job id, and every name that a graph may give to a vertex or an output."""
 
 
+_WITHOUT_CHECKPOINTS: Final = frozenset({"gs"})
+"""Stores whose connector for Spark renames by copying over what is there, and which Spark is not told to write to otherwise."""
+
+
 class UnusableName(Exception):
     """An id or name that cannot be part of a path; the message says which."""
 
@@ -52,18 +56,18 @@ def output_place(working_place: Place, attempt: AttemptId, output: str) -> Place
     return working_place / job / vertex / _checked("output name", output) / str(attempt.subtask_index) / f"attempt-{attempt.attempt}"
 
 
-def checkpoint_path(working_place: Place, attempt: AttemptId) -> Path:
+def checkpoint_place(working_place: Place, attempt: AttemptId) -> Place:
     """Return the directory of the checkpoints of the attempt's subtask: all its attempts have the same.
 
     Raises:
         UnusableName: an id cannot be part of a path.
-        WorkingDirectoryUnfit: data sets are in a store, where no checkpoints can be.
+        WorkingDirectoryUnfit: it is in a store in which of two writers of a batch both would win.
 
     """
-    if working_place.scheme:
+    if working_place.scheme in _WITHOUT_CHECKPOINTS:
         raise WorkingDirectoryUnfit(
-            f"checkpoints of streams cannot be in {working_place} yet: for clusters with streams, execution.working-directory must be a "
-            "path that every TaskExecutor and its Spark see"
+            f"checkpoints of streams cannot be in {working_place}, where a batch could be noted twice: for clusters with streams, "
+            "execution.working-directory must be a path that every TaskExecutor and its Spark see, or a prefix of S3"
         )
     job, vertex = _checked("job id", attempt.job_id), _checked("vertex id", attempt.vertex_id)
-    return working_place.path / job / vertex / f"checkpoint.{attempt.subtask_index}"  # No output has a dot in its name.
+    return working_place / job / vertex / f"checkpoint.{attempt.subtask_index}"  # No output has a dot in its name.

@@ -7,7 +7,6 @@ it is committed there (`table_sink.py`), so that is done last.
 
 import json
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -18,14 +17,13 @@ from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.published import OutputNotWhole, write_file_list
 from eventflink.jobs.shipping import HashInput, HashInputs, Share, read_parquet, read_share
-from eventflink.jobs.stored_files import StoreFailed, say_refused
 from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, StreamSink
 from eventflink.model.job_parameters import Value, values_of
 from eventflink.model.places import Place
 from eventflink.model.sql_script import statements_of
 from eventflink.model.statuses import ShipStrategy, TaskType
-from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable, text_of
+from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable, refusals_told
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.io_metrics import TableCommit, io_metrics_of, with_commit
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
@@ -58,8 +56,6 @@ MAX_OUTPUT_NAMES_BYTES: Final = 128 * 1024
 _WHOLE_VARIANTS: Final = ("spark.sql.variant.inferShreddingSchema", "spark.sql.variant.writeShredding.enabled")
 """Spark divides a variant into columns of a schema that it guesses, which nobody but Spark puts together again."""
 
-_REFUSED: Final = re.compile(r"Caused by: java\.nio\.file\.AccessDeniedException: (?:.*S3Exception: )?(.{1,200})")
-"""What Hadoop says of a store that knows whose request it refuses."""
 _COMMITTER_OPTION: Final = "spark.sql.parquet.output.committer.class"
 
 Tell = Callable[[TaskEvent], None]
@@ -400,14 +396,8 @@ def _write(rows: "DataFrame", place: Place) -> int:
     writer = counted.write.mode("error")
     if place.scheme and (committer := rows.sparkSession.conf.get(DIRECT_COMMITTER_SETTING, "")):
         writer = writer.option(_COMMITTER_OPTION, committer)
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - likewise
-
-    try:
+    with refusals_told(place):
         writer.parquet(str(place))
-    except PySparkException as error:
-        if place.scheme and (refused := _REFUSED.search(text_of(error))):
-            raise StoreFailed(say_refused(place, "written by Spark", refused[1])) from error
-        raise
     said = dict(counted.executionInfo.flows if counted.executionInfo is not None else ()).get(_WRITTEN_ROWS)
     if said is None:
         raise OutputUnusable(f"Spark wrote to {place}, and does not say how many rows: a proxy before it must pass on observed metrics")

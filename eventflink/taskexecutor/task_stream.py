@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eventflink.events.effects import SavepointOrder, TaskDeployment
+from eventflink.jobs.stored_files import StoreFailed
 from eventflink.log.admin_connection import AdministrationError
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, StreamDefinition, StreamSource
 from eventflink.model.kafka_settings import KafkaAccess
+from eventflink.model.places import S3, Place
 from eventflink.model.statuses import SavepointMode, StreamConnector, StreamTrigger
 from eventflink.model.stream_document import sink_document, source_document
 from eventflink.streams.edges import (
@@ -36,7 +38,7 @@ from eventflink.streams.edges import (
     read_edge,
     wait_for_writers,
 )
-from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.failures import StreamUnusable, WorkingDirectoryUnfit
 from eventflink.streams.kafka_topics import find_missing_topic
 from eventflink.streams.query import RunningQuery, start_query
 from eventflink.streams.savepoint import SavepointManifest, SavepointStreamDocument
@@ -46,7 +48,7 @@ from eventflink.streams.sinks import SinkWriter, write_to_sinks
 from eventflink.streams.sources import SubtaskShare, check_cores, read_source
 from eventflink.streams.topic_watch import TopicWatch, WatchedTopic
 from eventflink.streams.watermarks import POLICY, POLICY_SETTING, InputRows, check_watermarks, with_watermark
-from eventflink.taskexecutor.failure_causes import OutputUnusable, bounded, text_of
+from eventflink.taskexecutor.failure_causes import OutputUnusable, bounded, refusals_told, text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import (
     CheckpointDeclined,
@@ -58,9 +60,10 @@ from eventflink.taskexecutor.process_events import (
     StreamOrder,
     TakeCheckpoint,
 )
+from eventflink.taskexecutor.spark_file_system import CHECKPOINT_FILES_SETTING, FILE_MANAGER_SETTING
 from eventflink.taskexecutor.spark_jars import PROBLEM_SETTING
 from eventflink.taskexecutor.task_code import resolve_function
-from eventflink.taskexecutor.task_files import checkpoint_path
+from eventflink.taskexecutor.task_files import checkpoint_place
 from eventflink.taskexecutor.task_secrets import TaskSecrets
 
 if TYPE_CHECKING:
@@ -118,7 +121,7 @@ class StreamTask:
         self.sources = stream.sources
         self._edges_in = edges_of(stream.sources, settings.cluster_id, attempt.job_id)
         self._edges_out = edges_of(stream.sinks, settings.cluster_id, attempt.job_id)
-        self._location = checkpoint_path(settings.working_place, attempt)
+        self._location = checkpoint_place(settings.working_place, attempt)
         self._first_batch_id = 0
         self._outputs: dict[str, DataFrame] = {}
         self._late_rows: dict[str, DataFrame] = {}
@@ -136,13 +139,14 @@ class StreamTask:
         """Give the session what the graph says of it before the task's function sees it, and put a savepoint where the query begins.
 
         Raises:
-            StreamUnusable: the server cannot read Kafka, or not in real time.
+            StreamUnusable: the server cannot read Kafka, or not in real time, or writes no checkpoints where they are to be.
             SavepointUnusable: there is no such savepoint, or it does not fit.
 
         """
         spark.conf.set(POLICY_SETTING, POLICY)
         for key, value in self._secrets.put_into(json.loads(self._stream.settings_json)).items():
             spark.conf.set(key, setting_text(value))
+        self._choose_checkpoint_files(spark)
         problem = spark.conf.get(PROBLEM_SETTING, "")
         if problem and any(source.connector in (StreamConnector.KAFKA, StreamConnector.EDGE) for source in self._stream.sources):
             raise StreamUnusable(f"Spark cannot read Kafka: {problem}")
@@ -158,6 +162,17 @@ class StreamTask:
                 self._location,
                 allow_non_restored_state=restore.allow_non_restored_state,
             )
+
+    def _choose_checkpoint_files(self, spark: "SparkSession") -> None:
+        """Have Spark write the files of checkpoints in S3 so that each is written once."""
+        if self._location.scheme != S3:
+            return
+        if not (by_class := spark.conf.get(CHECKPOINT_FILES_SETTING, "")):
+            raise WorkingDirectoryUnfit(
+                f"checkpoints of streams cannot be in {self._location}: this Spark has no {CHECKPOINT_FILES_SETTING}, by which it would "
+                "write there (docs/operating.md, Your store)"
+            )
+        spark.conf.set(FILE_MANAGER_SETTING, by_class)
 
     def ship_code(self) -> None:
         """Have the job's modules travel by value with their functions that Spark runs, and with a `StatefulProcessor`.
@@ -227,9 +242,14 @@ class StreamTask:
         Raises:
             OutputUnusable: it is not what its sinks need.
             StreamUnusable: a source or the sink cannot be used as it is declared.
+            StoreFailed: the store refuses, or does not take, what belongs to the checkpoint directory.
             StreamingQueryException: the query failed.
 
         """
+        with refusals_told(self._location):
+            self._run(compute, orders)
+
+    def _run(self, compute: Callable[[], object], orders: Iterable[StreamOrder]) -> None:
         watch = self._watch()
         watch.begin()
         self._compute(compute)
@@ -292,7 +312,7 @@ class StreamTask:
                 continue
             if (kafka := source_document(source).kafka) is not None:
                 topics += [WatchedTopic(own.at(kafka.bootstrap_servers), kafka.topic, source.name, kafka.fail_on_data_loss)]
-        return TopicWatch(topics, self._location.with_suffix(self._location.suffix + ".topics"), is_assigned=self._share.parallelism > 1)
+        return TopicWatch(topics, Place(f"{self._location}.topics"), is_assigned=self._share.parallelism > 1)
 
     def _topics(self) -> Iterator[tuple[KafkaAccess, str, str]]:
         """Yield the Kafka, the topic and the name for people of each source and sink that is a topic."""
@@ -334,7 +354,6 @@ class StreamTask:
             _ship_by_value(self._archives)
         is_counted = self._settings.counts_written_rows and stream.trigger is not StreamTrigger.REAL_TIME  # Which takes no such operator.
         writer = write_to_sinks(self._outputs, stream.sinks, self._next_writer(), resolve_function, is_counted=is_counted)
-        self._location.parent.mkdir(parents=True, exist_ok=True)
         before = self._query.seen if self._query is not None else None
         return start_query(writer, stream, self._location, str(self._attempt), before, is_counted=is_counted)
 
@@ -408,7 +427,7 @@ class StreamTask:
         reader = (f"{self._settings.cluster_id}/{attempt.job_id}/{attempt.vertex_id}", attempt.subtask_index, parallelism)
         try:
             discard_read(self._edges_in.values(), self._location, self._settings.kafka, reader)
-        except (AdministrationError, StreamUnusable, OSError) as error:
+        except (AdministrationError, StreamUnusable, StoreFailed, OSError) as error:
             logger.warning("EdgesNotTrimmed attempt=%s error=%s", attempt, error)
 
     def _manifest(self, checkpoint_id: int, order: SavepointOrder) -> SavepointManifest:

@@ -17,11 +17,12 @@ from pyspark.sql import functions as f
 
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.result import read_result
+from eventflink.model.places import Place
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
 from eventflink.streams.delta_table import TableMark, make_table, read_mark
 from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable
-from eventflink.streams.progress import begun_batch_path
+from eventflink.streams.progress import begun_batch_place
 from eventflink.streams.savepoint import read_savepoint
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import stream_tasks, table_tasks
@@ -82,7 +83,7 @@ class Subtask:
 
     def note(self, batch_id: int, offsets: str) -> None:
         """Note in the checkpoint directory what a batch reads."""
-        path = begun_batch_path(self.location, batch_id)
+        path = begun_batch_place(Place(str(self.location)), batch_id).path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"v1\n{{}}\n{offsets}\n")
 

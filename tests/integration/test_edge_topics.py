@@ -15,6 +15,7 @@ from eventflink.log.administration import remove_edges
 from eventflink.model.cluster_access import access_to
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.pipelined_edges import edge_topic
+from eventflink.model.places import Place
 from eventflink.model.statuses import ShipStrategy
 from eventflink.streams import edges
 from eventflink.streams.edges import Edge, UnreadRecords, create_edges, discard_read, has_ended, note_end, wait_for_writers
@@ -97,9 +98,10 @@ def test_of_an_edge_that_is_read_twice_in_a_query_the_lesser_place_counts(bootst
             (tmp_path / directory).mkdir(exist_ok=True)
             places = [json.dumps({read.topic: {"0": offset, "1": 0}}) for offset in (at, at + 2)]
             (tmp_path / directory / str(batch_id)).write_text("\n".join(["v1", "{}", *places]))
-    discard_read([read], tmp_path, KafkaAccess(bootstrap), ("reader", 0, 1))
+    location = Place(str(tmp_path))
+    discard_read([read], location, KafkaAccess(bootstrap), ("reader", 0, 1))
     assert AdminConnection(KafkaAccess(bootstrap)).read_watermarks([(read.topic, 0)]) == {(read.topic, 0): Watermarks(5, 10)}
-    assert UnreadRecords([(read, [0, 1])], tmp_path, KafkaAccess(bootstrap)).count() == 4
+    assert UnreadRecords([(read, [0, 1])], location, KafkaAccess(bootstrap)).count() == 4
 
 
 def test_a_bounded_reader_begins_when_the_last_transaction_of_its_writers_has_ended(bootstrap: str, two: list[Edge]) -> None:

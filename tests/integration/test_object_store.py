@@ -208,12 +208,3 @@ def test_a_job_without_a_result_leaves_no_object(cluster: RunningCluster, store:
     job_id = _submit(cluster, {"name": "nothing", "vertices": vertices, "edges": edges}, tmp_path)
     cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
     wait_until(lambda: not _objects_of(store, job_id), "all objects of the job are gone", JOB_TIMEOUT_S)
-
-
-def test_a_stream_is_refused_by_the_name_of_the_key(cluster: RunningCluster) -> None:
-    stream = {"sources": {"clock": {"rate": {"rows_per_second": 1}}}, "sink": {"files": {"path": "/none"}, "format": "json"}}
-    vertex = {"id": "stream", "sql": "SELECT value FROM clock", "stream": stream}
-    job_id = cluster.submit(cluster.graph(vertex))
-    said = _failure_of(cluster, job_id)
-    assert said.startswith(f"WorkingDirectoryUnfit: vertex 'stream': checkpoints of streams cannot be in s3a://{BUCKET}/of a/cluster yet")
-    assert "execution.working-directory must be a path" in said

@@ -21,6 +21,7 @@ from eventflink.gateways.errors import CheckpointFailed, RequestRefused
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.model.job_graph import StreamSource
 from eventflink.model.pipelined_edges import edge_topic
+from eventflink.model.places import Place
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus, StreamConnector
 from eventflink.streams.edges import edges_of, records_of, rows_of
 from eventflink.streams.failures import StreamUnusable
@@ -290,7 +291,7 @@ def test_a_reader_whose_first_batch_is_cut_begins_it_again_in_the_savepoint(clus
     work = Work(cluster, "copy_both_when_let", {}, gate=gate)
     work.wait_for_starts(2)
     [location] = [Path(e.location) for e in cluster.events_of(work.job_id) if isinstance(e, StreamStarted) and e.vertex_id == "stream"]
-    wait_until(lambda: last_begun_batch(location) == 0, "the first batch", SPARK_TIMEOUT_S)
+    wait_until(lambda: last_begun_batch(Place(str(location))) == 0, "the first batch", SPARK_TIMEOUT_S)
     with DispatcherGateway(cluster.access) as gateway:
         taken = work.take(partial(gateway.stop_with_savepoint, work.job_id, str(tmp_path)))
     cluster.wait_for_status(work.job_id, JobStatus.FINISHED)

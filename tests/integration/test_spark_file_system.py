@@ -1,7 +1,6 @@
 """What Spark does for the files it writes: it starts no process for them, and no batch of a checkpoint is committed twice."""
 
 import itertools
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,14 +11,13 @@ from pyspark.sql.connect import functions
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.connect.streaming.query import StreamingQuery
 
-from eventflink.local.java import find_java
 from eventflink.taskexecutor.spark_file_system import file_system_settings
 from eventflink.taskexecutor.spark_release import channel_target
 from tests.support.running_cluster import wait_until
+from tests.support.spark_work import count_writers
 
 pytestmark = pytest.mark.slow
 SPARK_TIMEOUT_S = 360
-WRITERS = Path(__file__).parents[1] / "support" / "spark_files" / "WritersOfOneBatch.java"
 
 
 @pytest.fixture
@@ -77,7 +75,4 @@ def test_of_two_writers_of_a_batch_one_commits_it(tmp_path: Path) -> None:
     settings = file_system_settings(spark_jars)
     class_path = f"{settings['spark.driver.extraClassPath']}:{spark_jars}/*"
     impl = "fs.AbstractFileSystem.file.impl"
-    program = ["org.codehaus.janino.SimpleCompiler", str(WRITERS), WRITERS.stem, str(tmp_path), "200"]
-    command = [str(find_java()), "-cp", class_path, *program, f"{impl}={settings[f'spark.hadoop.{impl}']}"]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=SPARK_TIMEOUT_S, check=True)
-    assert finished.stdout.split() == ["1"] * 200
+    assert count_writers(class_path, str(tmp_path), 200, {impl: settings[f"spark.hadoop.{impl}"]}) == [1] * 200 + [0]

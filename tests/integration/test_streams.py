@@ -23,6 +23,7 @@ from eventflink.events.log_events import CheckpointAcknowledged, CheckpointCompl
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.result import read_result
 from eventflink.model.job_graph import StreamDefinition, StreamSink, StreamSource
+from eventflink.model.places import Place
 from eventflink.model.statuses import JobStatus, StreamConnector, StreamTrigger
 from eventflink.model.stream_progress import StreamProgress
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
@@ -377,8 +378,8 @@ def test_a_query_begins_where_an_older_one_was_cut_while_it_noted_its_first_batc
     stream = StreamDefinition(sources=(source,), sinks=(sink,), trigger=StreamTrigger.PROCESSING_TIME)
     try:
         rows = session.readStream.format("rate").load().writeStream.format("parquet").option("path", sink.location)
-        query = start_query(rows, stream, location, "cut")
-        wait_until(lambda: query.has_ended or last_committed_batch(location) >= 0, "the first batch")
+        query = start_query(rows, stream, Place(str(location)), "cut")
+        wait_until(lambda: query.has_ended or last_committed_batch(Place(str(location))) >= 0, "the first batch")
         assert not query.has_ended
         query.stop()
     finally:

@@ -225,12 +225,16 @@ class RunningCluster:
         begin = new_fold(self.access) if log_bounds(self.access)[0] == 0 else load_fold(self.access)
         assert fold.master.digest() == replay(self.access, begin).master.digest()
 
-    def spark_processes(self, word: str = "") -> list[psutil.Process]:
-        """Return the processes of the cluster's own Spark whose command line has a word; the task that started it may be gone."""
+    def spark_processes(self, word: str = "", data: Path | None = None) -> list[psutil.Process]:
+        """Return the processes of the cluster's own Spark whose command line has a word; the task that started it may be gone.
+
+        `data` is the data directory of its TaskExecutor, if that has another one than the cluster.
+        """
+        run = (data or self.directory / "data") / "run"
         own = [
             p
             for p in psutil.process_iter(["cmdline"])
-            if {"eventflink.taskexecutor.spark_supervisor", str(self.directory / "data" / "run")} <= set(p.info["cmdline"] or ())
+            if {"eventflink.taskexecutor.spark_supervisor", str(run)} <= set(p.info["cmdline"] or ())
         ]
         tree = [process for supervisor in own for process in (supervisor, *supervisor.children(recursive=True))]
         return [process for process in tree if word in " ".join(_command_line(process))]

@@ -3,18 +3,22 @@
 And sessions of servers that end, and the processes that Spark has beside it.
 """
 
+import subprocess
 import time
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
 from pyspark.sql.connect.session import SparkSession
 
+from eventflink.local.java import find_java
 from eventflink.taskexecutor.spark_worker import FORKS_MODULE
 from tests.support.running_cluster import wait_until
 
+_WRITERS = Path(__file__).parent / "spark_files" / "WritersOfOneBatch.java"
+_WRITERS_TIMEOUT_S = 360
 _THREADS = "Executor task l"
 """What the kernel keeps of "Executor task launch worker"."""
 
@@ -80,3 +84,19 @@ def _parent_of(process: psutil.Process) -> psutil.Process | None:
     with suppress(psutil.Error):
         return process.parent()
     return None
+
+
+def count_writers(class_path: str, directory: str, batches: int, settings: Mapping[str, str]) -> list[int]:
+    """Let two writers note each of some batches at the same moment; return how many have noted each, and 1 if a cancelled file is there.
+
+    Args:
+        class_path: of a Spark.
+        directory: where they write.
+        batches: how many.
+        settings: of Hadoop, and of what Spark writes checkpoints by.
+
+    """
+    program = ["org.codehaus.janino.SimpleCompiler", str(_WRITERS), _WRITERS.stem, directory, str(batches)]
+    command = [str(find_java()), "-cp", class_path, *program, *[f"{key}={value}" for key, value in settings.items()]]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=_WRITERS_TIMEOUT_S, check=True)
+    return [int(each) for each in finished.stdout.split()]

@@ -795,7 +795,7 @@ def _without_marks(
 @breaks("S3", "what is copied of a stopped query forgets which offsets the batch had that was cut")
 def cut_batches_lose_their_range(patch: pytest.MonkeyPatch) -> None:
     select = savepoint_copy.select_files
-    patch.setattr(savepoint_copy, "select_files", lambda location, batch_id, **_: select(location, batch_id, with_next_batch=False))
+    patch.setattr(savepoint_copy, "select_files", lambda names, batch_id, **_: select(names, batch_id, with_next_batch=False))
 
 
 @breaks("S3", "who settles a sink for a savepoint leaves its mark as it was")

@@ -6,13 +6,25 @@ import pytest
 
 from eventflink.jobs import stored_files
 from eventflink.jobs.published import FILE_LIST, find_damage, write_file_list
-from eventflink.jobs.stored_files import StoreFailed, find_files, opened, read_start, remove_folder, write_whole
+from eventflink.jobs.stored_files import (
+    StoreFailed,
+    find_files,
+    names_below,
+    names_in,
+    on_this_host,
+    opened,
+    read_if_there,
+    read_start,
+    read_whole,
+    remove_folder,
+    write_whole,
+)
 from eventflink.model.attempts import AttemptId, OutputLocation
 from eventflink.model.configuration import ConfigurationError, build_configuration
 from eventflink.model.places import Place, is_url, parse_place
 from eventflink.streams.failures import WorkingDirectoryUnfit
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs, failure_of
-from eventflink.taskexecutor.task_files import checkpoint_path
+from eventflink.taskexecutor.task_files import checkpoint_place
 
 KEY = "execution.working-directory"
 
@@ -61,8 +73,13 @@ def test_a_url_of_another_kind_is_refused_by_the_key(text: str) -> None:
 def test_no_url_has_a_path() -> None:
     with pytest.raises(ValueError, match="is a URL, and no path"):
         _ = parse_place("s3a://bucket/jobs").path
-    with pytest.raises(WorkingDirectoryUnfit, match=f"cannot be in s3a://bucket/jobs yet: .*, {KEY} must be a path"):
-        checkpoint_path(parse_place("s3a://bucket/jobs"), AttemptId("job", "vertex", 0, 1))
+
+
+def test_checkpoints_are_where_a_batch_is_noted_once() -> None:
+    attempt = AttemptId("job", "vertex", 0, 1)
+    assert checkpoint_place(parse_place("s3://bucket/jobs"), attempt) == Place("s3a://bucket/jobs/job/vertex/checkpoint.0")
+    with pytest.raises(WorkingDirectoryUnfit, match=f"cannot be in gs://bucket/jobs, .*, {KEY} must be a path .* or a prefix of S3"):
+        checkpoint_place(parse_place("gs://bucket/jobs"), attempt)
 
 
 def test_what_is_below_a_place_begins_with_its_whole_name() -> None:
@@ -96,6 +113,23 @@ def test_files_are_found_read_and_removed_in_directories_and_stores(root: Place)
     for _ in range(2):
         remove_folder(root, "job", [])
         assert list(find_files(root)) == ["job-2/part-0"]
+
+
+def test_all_files_of_a_place_are_named_hidden_ones_too_and_read_whole(root: Place) -> None:
+    assert (names_in(root), names_below(root), read_if_there(root / "0")) == ([], [], None)
+    for name in ("state/0/_metadata/v2/0", "state/0/.1.crc", "offsets/0", "metadata"):
+        write_whole(root / name, b"four")
+    assert sorted(names_in(root)) == ["metadata", "offsets", "state"]
+    assert names_below(root) == ["metadata", "offsets/0", "state/0/.1.crc", "state/0/_metadata/v2/0"]
+    assert names_below(root / "state") == ["0/.1.crc", "0/_metadata/v2/0"]
+    assert (read_whole(root / "metadata"), read_if_there(root / "offsets" / "0")) == (b"four", b"four")
+    with on_this_host(root / "metadata") as path:
+        assert path.read_bytes() == b"four"
+    assert path.exists() == (not root.scheme)
+    with pytest.raises(FileNotFoundError):
+        read_whole(root / "none")
+    with pytest.raises(FileNotFoundError), on_this_host(root / "none") as path:
+        path.read_bytes()
 
 
 @pytest.fixture

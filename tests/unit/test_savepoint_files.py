@@ -11,11 +11,13 @@ from fsspec import AbstractFileSystem
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 
+from eventflink.jobs.stored_files import names_below, read_whole, remove_folder, write_whole
 from eventflink.model.job_graph import JobGraph, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.places import Place
 from eventflink.model.statuses import SavepointMode, StreamConnector, StreamTrigger
 from eventflink.streams.edges import Edge, edges_of
-from eventflink.streams.progress import last_begun_batch
+from eventflink.streams.progress import last_begun_batch, last_committed_batch
 from eventflink.streams.savepoint import (
     CHECKPOINT,
     MANIFEST,
@@ -76,7 +78,7 @@ def checkpoint(location: Path, committed: int, begun: int) -> Path:
 
 
 def names(location: Path, batch_id: int, *, with_next_batch: bool = False) -> set[str]:
-    return {path.relative_to(location).as_posix() for path in select_files(location, batch_id, with_next_batch=with_next_batch)}
+    return set(select_files(names_below(Place(str(location))), batch_id, with_next_batch=with_next_batch))
 
 
 def test_a_copy_has_what_is_needed_after_a_batch_and_nothing_of_later_ones(tmp_path: Path) -> None:
@@ -92,35 +94,35 @@ def test_a_copy_has_what_is_needed_after_a_batch_and_nothing_of_later_ones(tmp_p
 @pytest.mark.rule("S3")
 def test_a_batch_that_was_cut_keeps_its_range_of_offsets(tmp_path: Path) -> None:
     location = checkpoint(tmp_path / "own", committed=4, begun=5)
-    copy_checkpoint(location, 4, LocalFileSystem(), str(tmp_path / "copy"), with_next_batch=True)
-    assert read_batch_note(tmp_path / "copy", 5).offsets == ('{"t":{"0":5,"1":10}}',)
+    copy_checkpoint(Place(str(location)), 4, LocalFileSystem(), str(tmp_path / "copy"), with_next_batch=True)
+    assert read_batch_note(Place(str(tmp_path / "copy")), 5).offsets == ('{"t":{"0":5,"1":10}}',)
     assert not (tmp_path / "copy" / "commits" / "5").exists()
 
 
 def test_before_the_first_batch_there_is_nothing_but_the_query(tmp_path: Path) -> None:
     put(tmp_path, metadata="{}")
     assert names(tmp_path, -1, with_next_batch=True) == {"metadata"}
-    assert read_batch_note(tmp_path, -1) == BatchNote({}, 0, ())
+    assert read_batch_note(Place(str(tmp_path)), -1) == BatchNote({}, 0, ())
     with pytest.raises(FileNotFoundError):  # No savepoint is taken of a batch that is done where what it reads was lost.
-        read_batch_note(tmp_path, 0)
-    assert list(state_operators(tmp_path)) == []
+        read_batch_note(Place(str(tmp_path)), 0)
+    assert list(state_operators(Place(str(tmp_path)))) == []
 
 
 def test_a_copy_that_is_installed_is_another_query_and_names_its_own_files(tmp_path: Path) -> None:
     location = checkpoint(tmp_path / "own", committed=4, begun=4)
     files = LocalFileSystem()
-    copied = copy_checkpoint(location, 4, files, str(tmp_path / "part" / CHECKPOINT), with_next_batch=False)
+    copied = copy_checkpoint(Place(str(location)), 4, files, str(tmp_path / "part" / CHECKPOINT), with_next_batch=False)
     assert {name.removeprefix(f"{CHECKPOINT}/") for name in copied.sums} == names(location, 4)
     place = tmp_path / "jobs" / "stream" / "checkpoint.0"
     place.parent.mkdir(parents=True)
     manifest = written(files, tmp_path / "part", part(0))
-    install_checkpoint(files, str(tmp_path / "part"), manifest, place, {"more.json": "{}"})
+    install_checkpoint(files, str(tmp_path / "part"), manifest, Place(str(place)), {"more.json": "{}"})
     assert json.loads((place / "metadata").read_text())["id"] != "query-of-the-first"
     [store] = json.loads((place / "state/0/_metadata/v2/0").read_text().splitlines()[1])["stateStoreInfo"]
     [schema] = store["stateSchemaFilePaths"]
     assert schema == f"file:{place}/state/0/_stateSchema/default/{SCHEMA_FILE}"
     assert Path(schema.removeprefix("file:")).is_file()
-    assert list(state_operators(place)) == [(0, "transformWithStateInPandasExec", 2)]
+    assert list(state_operators(Place(str(place)))) == [(0, "transformWithStateInPandasExec", 2)]
 
 
 def test_no_name_in_a_savepoint_leads_out_of_the_directory_where_it_is_put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +132,7 @@ def test_no_name_in_a_savepoint_leads_out_of_the_directory_where_it_is_put(tmp_p
     place = tmp_path / "a" / "b" / "checkpoint.0"
     with pytest.raises(SavepointUnusable, match="leads out of it"):
         install_checkpoint(
-            files, "/part", part(0).model_copy(update={"files": 0, "sums_sha256": write_sums(files, "/part", {})}), place, {}
+            files, "/part", part(0).model_copy(update={"files": 0, "sums_sha256": write_sums(files, "/part", {})}), Place(str(place)), {}
         )
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
@@ -204,7 +206,7 @@ def savepoint(path: Path, *parts: SubtaskManifest) -> Path:
 
 def restore(path: Path, location: Path, *, parallelism: int = 1, definition: StreamDefinition | None = None) -> int:
     subtask = RestoringSubtask("s", 0, parallelism, definition or stream())
-    return restore_checkpoint(str(path), subtask, ("s",), location, allow_non_restored_state=False)
+    return restore_checkpoint(str(path), subtask, ("s",), Place(str(location)), allow_non_restored_state=False)
 
 
 AGGREGATE = StateOperator(operator_id=0, name="stateStoreSave", partitions=2, rows=7)
@@ -222,8 +224,53 @@ def test_a_savepoint_is_restored_once_and_every_later_attempt_knows_what_the_sin
 def test_a_stream_that_the_savepoint_does_not_have_begins_where_its_sources_say(tmp_path: Path) -> None:
     path = savepoint(tmp_path / "one", part(0))
     subtask = RestoringSubtask("new", 0, 1, stream())
-    assert restore_checkpoint(str(path), subtask, ("new", "s"), tmp_path / "own", allow_non_restored_state=False) == 0
-    assert not (tmp_path / "own").exists()
+    location = Place(str(tmp_path / "own"))
+    assert restore_checkpoint(str(path), subtask, ("new", "s"), location, allow_non_restored_state=False) == 0
+    assert names_below(location) == [RESTORED]
+    dispose_savepoint(str(path))
+    assert restore_checkpoint(str(path), subtask, ("new", "s"), location, allow_non_restored_state=False) == 0
+
+
+def objects_of(location: Place) -> dict[str, bytes]:
+    return {name: read_whole(location / name) for name in names_below(location)}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_all_attempts_that_begin_in_a_place_of_a_store_write_the_same_and_begin_once_all_is_there(tmp_path: Path, parallelism: int) -> None:
+    """One that was given up goes on meanwhile: a store does not rename a whole directory at once."""
+    path, location = savepoint(tmp_path / "one", part(0, *([AGGREGATE] if parallelism == 1 else []))), Place(f"memory://{tmp_path.name}/0")
+    subtask = RestoringSubtask("s", 0, parallelism, stream())
+
+    def begin() -> int:
+        return restore_checkpoint(str(path), subtask, ("s",), location, allow_non_restored_state=False)
+
+    next_batch_id = begin()
+    whole = objects_of(location)
+    remove_folder(location, "offsets", ())
+    write_whole(location / "commits" / "9", b"of the query that runs")
+    assert begin() == next_batch_id
+    assert "offsets/0" not in objects_of(location)
+    remove_folder(Place(f"memory://{tmp_path.name}"), "0", ())
+    write_whole(location / "metadata", whole["metadata"])
+    assert begin() == next_batch_id
+    assert objects_of(location) == whole
+    if parallelism == 1:
+        [store] = json.loads(whole["state/0/_metadata/v2/0"].splitlines()[1])["stateStoreInfo"]
+        assert store["stateSchemaFilePaths"] == [f"{location}/state/0/_stateSchema/default/{SCHEMA_FILE}"]
+
+
+def test_a_checkpoint_in_a_store_is_copied_as_one_in_a_directory(tmp_path: Path) -> None:
+    own, files, stored = checkpoint(tmp_path / "own", committed=4, begun=5), LocalFileSystem(), Place(f"memory://{tmp_path.name}/own")
+    for name, data in objects_of(Place(str(own))).items():
+        write_whole(stored / name, data)
+    copies = [
+        copy_checkpoint(place, 4, files, str(tmp_path / f"part-{number}" / CHECKPOINT), with_next_batch=True)
+        for number, place in enumerate([Place(str(own)), stored])
+    ]
+    assert copies[0] == copies[1]
+    assert objects_of(Place(str(tmp_path / "part-0"))) == objects_of(Place(str(tmp_path / "part-1")))
+    assert list(state_operators(stored)) == [(0, "transformWithStateInPandasExec", 2)]
+    assert (last_begun_batch(stored), last_committed_batch(stored)) == (5, 4)
 
 
 def edge(partitions: int) -> tuple[StreamDefinition, dict[str, Edge]]:
@@ -257,8 +304,9 @@ def restore_with_edge(tmp_path: Path, partitions: int, *operators: StateOperator
     definition, edges = edge(partitions)
     location = tmp_path / "jobs" / "checkpoint.0"
     subtask = RestoringSubtask("s", 0, parallelism, definition, edges)
-    restore_checkpoint(str(path), subtask, ("s",), location, allow_non_restored_state=False)
-    return list(read_batch_note(location, last_begun_batch(location)).offsets)
+    restore_checkpoint(str(path), subtask, ("s",), Place(str(location)), allow_non_restored_state=False)
+    begun = Place(str(location))
+    return list(read_batch_note(begun, last_begun_batch(begun)).offsets)
 
 
 def test_an_edge_begins_at_the_start_of_the_topic_of_the_new_job(tmp_path: Path) -> None:
@@ -276,7 +324,7 @@ def test_the_first_batch_on_an_edge_begins_anew_on_the_topic_of_the_new_job(tmp_
     definition, edges = edge(2)
     location = tmp_path / "checkpoint.0"
     subtask = RestoringSubtask("s", 0, 1, definition, edges)
-    restore_checkpoint(str(path), subtask, ("s",), location, allow_non_restored_state=False)
+    restore_checkpoint(str(path), subtask, ("s",), Place(str(location)), allow_non_restored_state=False)
     assert [path.parent.name for path in location.glob("sources/*/0")] == ["0"]
 
 
@@ -350,7 +398,9 @@ def test_the_partitions_of_a_stream_without_state_are_shared_out_anew(tmp_path: 
     parts = part(0, offsets=('{"t":{"0":3,"2":5}}',)), part(1, offsets=('{"t":{"1":4,"3":6}}',))
     path, location = savepoint(tmp_path / "one", *parts), tmp_path / "own"
     assert restore(path, location) == 1
-    assert read_batch_note(location, 0) == BatchNote({"spark.sql.shuffle.partitions": "2"}, 0, ('{"t": {"0": 3, "1": 4, "2": 5, "3": 6}}',))
+    assert read_batch_note(Place(str(location)), 0) == BatchNote(
+        {"spark.sql.shuffle.partitions": "2"}, 0, ('{"t": {"0": 3, "1": 4, "2": 5, "3": 6}}',)
+    )
     assert (location / "commits" / "0").is_file()
     assert (location / RESTORED).is_file()
     notes = [BatchNote({}, 0, each.offsets) for each in parts]
@@ -531,7 +581,7 @@ def test_a_savepoint_may_be_where_any_file_system_is(tmp_path: Path) -> None:
     files.put(f"{path}/", f"{root}/", recursive=True)
     location = tmp_path / "jobs" / "checkpoint.0"
     subtask = RestoringSubtask("s", 0, 1, stream())
-    assert restore_checkpoint("memory://savepoints/one", subtask, ("s",), location, allow_non_restored_state=False) == 6
+    assert restore_checkpoint("memory://savepoints/one", subtask, ("s",), Place(str(location)), allow_non_restored_state=False) == 6
     assert (location / "offsets" / "5").is_file()
     dispose_savepoint("memory://savepoints/one")
     assert not files.exists(root)

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from eventflink.model.job_graph import StreamSink
+from eventflink.model.places import Place
 from eventflink.model.statuses import StreamConnector
 from eventflink.model.stream_progress import PartitionLag, StreamOutputProgress, StreamProgress, StreamSourceProgress
 from eventflink.streams.failures import StreamUnusable
@@ -291,8 +292,8 @@ def test_the_last_committed_batch_is_the_newest_that_the_directory_notes(tmp_pat
     (tmp_path / "commits").mkdir()
     for name in names:
         (tmp_path / "commits" / name).touch()
-    assert last_committed_batch(tmp_path) == last
-    assert last_committed_batch(tmp_path / "nowhere") == -1
+    assert last_committed_batch(Place(str(tmp_path))) == last
+    assert last_committed_batch(Place(str(tmp_path / "nowhere"))) == -1
 
 
 def test_a_directory_is_another_streams_unless_this_one_has_begun_a_batch(tmp_path: Path) -> None:
@@ -300,7 +301,7 @@ def test_a_directory_is_another_streams_unless_this_one_has_begun_a_batch(tmp_pa
     (tmp_path / "out" / "_spark_metadata" / "0").touch()
     location = tmp_path / "checkpoint"
     with pytest.raises(StreamUnusable, match="was written by another stream"):
-        check_directory(tmp_path / "out", location)
+        check_directory(Place(str(tmp_path / "out")), Place(str(location)))
     (location / "offsets").mkdir(parents=True)
     (location / "offsets" / "0").touch()
-    check_directory(tmp_path / "out", location)
+    check_directory(Place(str(tmp_path / "out")), Place(str(location)))

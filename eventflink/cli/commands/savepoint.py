@@ -21,6 +21,7 @@ from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.model.places import Place
 from eventflink.session.cluster_session import actor_name
 from eventflink.streams.savepoint import (
     UNKNOWN,
@@ -193,7 +194,7 @@ def _read_state(path: str, part: SubtaskManifest, operator_id: int, limit: int) 
         os.environ.pop(name, None)
     try:
         location = directory / "checkpoint"
-        install_checkpoint(files, part_path(root, part.vertex_id, part.subtask_index), part, location, {})
+        install_checkpoint(files, part_path(root, part.vertex_id, part.subtask_index), part, Place(str(location)), {})
         spark = SparkSession.builder.master("local[1]").config(map=_SPARK_QUIET).getOrCreate()
         try:
             spark.sparkContext.setLogLevel("ERROR")

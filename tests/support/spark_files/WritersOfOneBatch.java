@@ -9,16 +9,24 @@ import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
 import org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager;
 
-/** Lets two writers commit each batch at the same moment, by Spark's own manager of a checkpoint's files, and says how many did. */
+/** Lets two writers commit each batch at the same moment, by Spark's manager of a checkpoint's files, and says how many did. */
 public class WritersOfOneBatch {
-    /** Write ROUNDS batches into DIRECTORY; the file system is what KEY=VALUE... say. Print for each batch how many have written it. */
+    private static final String MANAGER = "spark.sql.streaming.checkpointFileManagerClass";
+
+    /**
+     * Write ROUNDS batches into DIRECTORY; manager and file system are what KEY=VALUE... say. Print for each batch how many have written it,
+     * and then whether a file is there that was given up: 0 if it is not.
+     */
     public static void main(String[] arguments) throws Exception {
         Configuration configuration = new Configuration();
         for (int i = 2; i < arguments.length; i++) {
             String[] setting = arguments[i].split("=");
             configuration.set(setting[0], setting[1]);
         }
-        final CheckpointFileManager files = new FileContextBasedCheckpointFileManager(new Path(arguments[0]), configuration);
+        String manager = configuration.get(MANAGER, FileContextBasedCheckpointFileManager.class.getName());
+        final CheckpointFileManager files = (CheckpointFileManager) Class.forName(manager)
+            .getConstructor(new Class[] {Path.class, Configuration.class})
+            .newInstance(new Object[] {new Path(arguments[0]), configuration});
         final CyclicBarrier together = new CyclicBarrier(2);
         ExecutorService writers = Executors.newFixedThreadPool(2);
         for (int batch = 0; batch < Integer.parseInt(arguments[1]); batch++) {
@@ -41,5 +49,11 @@ public class WritersOfOneBatch {
             System.out.println(((Integer) first.get()).intValue() + ((Integer) second.get()).intValue());
         }
         writers.shutdown();
+        Path path = new Path(arguments[0], "given-up");
+        CheckpointFileManager.CancellableFSDataOutputStream stream = files.createAtomic(path, false);
+        stream.write(1);
+        stream.cancel();
+        stream.close();
+        System.out.println(files.exists(path) ? 1 : 0);
     }
 }
