@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from eventflink.jobs.stored_files import load_driver
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import ReleaseSpark
 from eventflink.taskexecutor.spark_client import load_client, prepare_tasks
@@ -23,11 +24,16 @@ _RELEASE_ATTEMPTS: Final = 3
 _RELEASE_DELAY_S: Final = 0.5
 
 
-def prepare(*, with_spark: bool) -> None:
-    """Load what tasks need, and leave it to the collector's permanent generation, so that children share its memory."""
+def prepare(*, with_spark: bool, scheme: str) -> None:
+    """Load what tasks need, and leave it to the collector's permanent generation, so that children share its memory.
+
+    `scheme` is that of the store in which data sets are; empty: they are in a directory.
+    """
     prepare_tasks()
     if with_spark:
         load_client()
+    if scheme:
+        load_driver(scheme)
     gc.collect()
     gc.freeze()
     threads = [p.name for p in Path("/proc/self/task").iterdir()] if Path("/proc/self/task").is_dir() else []

@@ -363,7 +363,7 @@ def main() -> int:
         received = lines.feed(data)
     settings = decode_line(received[0])
     adopt_orphans()
-    prepare(with_spark=settings.with_spark)
+    prepare(with_spark=settings.with_spark, scheme=settings.working_place.scheme)
     loop = ForkServerLoop(control, settings, lines)
     # When the TaskExecutor dies the socket ends, and everything is killed here; if the kernel did it, what tasks orphaned would live on.
     set_parent_death_signal(0)
