@@ -9,15 +9,15 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from eventflink.audit.entries import Entry
 from eventflink.audit.relevance import relevance_of
 from eventflink.audit.subjects import Subject
+from eventflink.documents.explanation import StepOfChain
 from eventflink.events.decision import FollowUpCause
 from eventflink.events.log_events import FollowUpDecided, LogEvent
-from eventflink.events.wording import describe, describe_cause, describe_causes
+from eventflink.events.wording import describe, describe_cause, describe_causes, iso_time
 from eventflink.master.follow_ups import FollowUps
 from eventflink.model.statuses import FollowUpType
 
@@ -30,32 +30,6 @@ _SHOWN_OF_A_KIND: Final = 4
 
 _FollowUps = dict[tuple[FollowUpType, int] | None, None]
 """An ordered set of late follow-ups, each with its origin; None stands for the decision's own cause."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One decision of a chain."""
-
-    offset: int
-    epoch: int
-    sequence: int
-    decided_at_ms: int
-    cause: str
-    actor: str
-    """Of the request, if one is the cause."""
-    follows_from: tuple[int, ...]
-    """The offsets of earlier decisions, where the events are their consequences."""
-    events: tuple[str, ...]
-    """Those that concern the thing, in words."""
-
-
-@dataclass(slots=True)
-class CauseChain:
-    """The steps, oldest first."""
-
-    steps: list[Step]
-    omitted: int
-    """How many were left out between the oldest and the newest ones."""
 
 
 class Origins:
@@ -99,8 +73,8 @@ class ChainBuilder:
     def __init__(self, subject: Subject, origins: Origins) -> None:
         self._relevant = relevance_of(subject)
         self._origins = origins
-        self._oldest: list[Step] = []
-        self._newest: deque[Step] = deque(maxlen=KEPT_NEWEST)
+        self._oldest: list[StepOfChain] = []
+        self._newest: deque[StepOfChain] = deque(maxlen=KEPT_NEWEST)
         self._count = 0
 
     def follow_entry(self, entry: Entry) -> None:
@@ -117,21 +91,21 @@ class ChainBuilder:
         else:
             self._newest.append(step)
 
-    def _step(self, entry: Entry, events: list[LogEvent]) -> Step:
+    def _step(self, entry: Entry, events: list[LogEvent]) -> StepOfChain:
         decision = entry.decision
         follow_ups = self._follow_ups_behind(entry, events)
         direct = None in follow_ups
         causes = [describe_causes(decision)] if direct else []
         causes += [f"{describe_cause(FollowUpCause(late[0]))} of log@{late[1]}" for late in follow_ups if late is not None]
-        return Step(
-            entry.offset,
-            decision.epoch,
-            decision.sequence,
-            decision.decided_at_ms,
-            ", ".join(causes),
-            decision.actor if direct else "",
-            tuple(late[1] for late in follow_ups if late is not None),
-            tuple(_describe_all(events)),
+        return StepOfChain(
+            offset=entry.offset,
+            epoch=decision.epoch,
+            sequence=decision.sequence,
+            decided_at=iso_time(decision.decided_at_ms),
+            cause=", ".join(causes),
+            actor=decision.actor if direct else "",
+            follows_from=tuple(late[1] for late in follow_ups if late is not None),
+            events=tuple(_describe_all(events)),
         )
 
     def _follow_ups_behind(self, entry: Entry, events: list[LogEvent]) -> _FollowUps:
@@ -152,8 +126,8 @@ class ChainBuilder:
                 behind |= current
         return behind
 
-    def chain(self, entry_at: Callable[[int], Entry]) -> CauseChain:
-        """Return the chain; `entry_at` reads one entry of the log again."""
+    def chain(self, entry_at: Callable[[int], Entry]) -> tuple[list[StepOfChain], int]:
+        """Return the steps, oldest first, and how many were left out in the middle; `entry_at` reads one entry of the log again."""
         steps = {step.offset: step for step in (*self._oldest, *self._newest)}
         wanted = deque(origin for step in reversed(steps.values()) for origin in step.follows_from)
         added = 0
@@ -167,7 +141,7 @@ class ChainBuilder:
             added += 1
             wanted.extend(step.follows_from)
         omitted = self._count - len(self._oldest) - len(self._newest)
-        return CauseChain([steps[offset] for offset in sorted(steps)], omitted)
+        return [steps[offset] for offset in sorted(steps)], omitted
 
 
 def _describe_all(events: Iterable[LogEvent]) -> Iterator[str]:

@@ -4,7 +4,7 @@ Nothing is judged or decoded here.
 """
 
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
 
 from confluent_kafka import KafkaError, Message
 
@@ -16,16 +16,6 @@ from eventflink.model.cluster_access import ClusterAccess
 
 _POLL_S: Final = 0.2
 _BATCH: Final = 1_000
-
-
-class LogSource(Protocol):
-    """The records of one log."""
-
-    def bounds(self) -> tuple[int, int]:
-        """Return the first offset that is kept and the one after the last record."""
-
-    def read(self, first_offset: int, end_offset: int) -> Iterator[Record]:
-        """Yield the records from `first_offset` up to, without, `end_offset`."""
 
 
 class KafkaLog:

@@ -1,7 +1,6 @@
 """What a thing is now, by the state at the end of the log, and what it waits for, if it does.
 
-Where the masters have forgotten the thing, the log's last event about it is what counts. Times of waiting are counted to a
-`now_ms` that the caller gives: a cluster that waits decides nothing, so the log's own time may stand still.
+Where the masters have forgotten the thing, the log's last event about it is what counts.
 """
 
 from collections import Counter
@@ -9,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from eventflink.audit.subjects import Subject, SubjectType
+from eventflink.documents.waits import Wait
 from eventflink.events.log_events import RequestAccepted
-from eventflink.events.wording import iso_time
-from eventflink.master.execution_graph import Subtask, SubtaskKey
+from eventflink.master.execution_graph import Execution, Subtask, SubtaskKey
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.rescaling import wanted_parallelism
@@ -19,9 +18,9 @@ from eventflink.master.uploads import PendingUpload
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.statuses import ExecutionState, SlotState
 from eventflink.views.exceptions import exception_view
-from eventflink.views.plain import reaction_of
+from eventflink.views.plain import iso_time, reaction_of
 from eventflink.views.standing_streams import standing_streams
-from eventflink.views.waits import Wait, Waits, not_confirmed, parallelism_in_words
+from eventflink.views.waits import Waits, not_confirmed, parallelism_in_words
 
 _TASKS_SHOWN: Final = 5
 
@@ -104,11 +103,11 @@ def _waits_of_job(job: JobMaster, subtasks: list[Subtask], master: Master) -> li
     if (until_ms := master.dispatcher.kept.get(job.job_id)) is not None:
         held = job.job_id in master.dispatcher.held()
         more = ", and while a job takes them that runs it again" if held else ""
-        shown.append(Wait("the clean-up", f"its outputs are kept to be reused until {iso_time(until_ms)}{more}", job.ended_at_ms))
+        shown.append(Wait("the clean-up", f"its outputs are kept to be reused until {iso_time(until_ms)}{more}", iso_time(job.ended_at_ms)))
     dirty = master.dispatcher.dirty.get(job.job_id)
     if dirty is not None:
         again = f"; it failed {dirty.attempts} times, the next try is at {iso_time(dirty.retry_at_ms)}" if dirty.attempts else ""
-        shown.append(Wait("the clean-up", f"the job's intermediate data are not removed yet{again}", job.ended_at_ms))
+        shown.append(Wait("the clean-up", f"the job's intermediate data are not removed yet{again}", iso_time(job.ended_at_ms)))
     return shown
 
 
@@ -127,7 +126,7 @@ def _of_subtask(subject: Subject, master: Master) -> Standing:
     job = master.dispatcher.jobs.get(subject.job_id)
     subtask = job.execution_graph.subtask(subject.vertex_id, subject.subtask_index) if job is not None else None
     if job is None or subtask is None:
-        return _of_ended_attempt(subject, subject.attempt or max(subject.ends, default=1), {"evicted": True})
+        return _of_ended_attempt(subject, subject.attempt or max(subject.ends, default=1), {"evicted": True}, None)
     attempt = subject.attempt or subtask.attempt
     execution = job.execution_graph.execution_of(AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, attempt))
     facts: dict[str, Any] = {
@@ -140,7 +139,7 @@ def _of_subtask(subject: Subject, master: Master) -> Standing:
         facts["reused_from"] = execution.reused_from
     if attempt != subtask.attempt:
         facts["newest_attempt"] = subtask.attempt
-        return _of_ended_attempt(subject, attempt, facts)
+        return _of_ended_attempt(subject, attempt, facts, execution)
     failed = subtask.last_failure if subtask.state is ExecutionState.FAILED else None
     facts |= {"allocation_id": subtask.allocation_id or None, "outputs": {o.output: o.location for o in subtask.outputs}}
     group = job.execution_graph.vertices[subtask.vertex_id].vertex.slot_sharing_group
@@ -154,11 +153,12 @@ def _of_subtask(subject: Subject, master: Master) -> Standing:
     return Standing(str(subtask.state), facts, [wait, *stands] if wait is not None else stands, failed)
 
 
-def _of_ended_attempt(subject: Subject, attempt: int, facts: dict[str, Any]) -> Standing:
-    """Return what an attempt was that the state does not hold any more."""
+def _of_ended_attempt(subject: Subject, attempt: int, facts: dict[str, Any], execution: Execution | None) -> Standing:
+    """Return what an attempt was that is not its subtask's current one, as the log tells it, else as the state does."""
     end = subject.ends.get(attempt)
+    state = end.state if end is not None else execution.end_state if execution is not None else None
     facts = {"attempt": attempt, **facts, "job_status": str(subject.job_status)}
-    return Standing(str(end.state), facts, cause=end.cause) if end is not None else Standing("never ran", facts)
+    return Standing(str(state) if state is not None else "never ran", facts, cause=end.cause if end is not None else None)
 
 
 def _of_allocation(subject: Subject, master: Master) -> Standing:
@@ -179,7 +179,7 @@ def _of_allocation(subject: Subject, master: Master) -> Standing:
         return Standing(str(state), facts, waits)
     request = slots.pending.get(subject.allocation_id)
     if request is not None:
-        wait = Wait(attempt, Waits(master).why_no_slot(subject.allocation_id), request.requested_at_ms)
+        wait = Wait(attempt, Waits(master).why_no_slot(subject.allocation_id), iso_time(request.requested_at_ms))
         return Standing("REQUESTED", {"attempt": attempt}, [wait])
     return Standing("ended", {"attempt": attempt})
 
@@ -207,7 +207,7 @@ def _of_task_manager(subject: Subject, master: Master) -> Standing:
     blocked = master.blocklist.task_managers.get(subject.task_manager_id)
     if blocked is not None:
         facts |= {"blocked": blocked.reason or "no reason was given", "blocked_by": blocked.actor}
-        facts["blocked_until"] = iso_time(blocked.until_ms) if blocked.until_ms else None
+        facts["blocked_until"] = iso_time(blocked.until_ms)
     waits = [Wait(str(a.attempt), not_confirmed(a.task_manager_id)) for _, a in held if slots.state_of(a) is SlotState.PENDING]
     return Standing("registered", facts, _first(waits))
 

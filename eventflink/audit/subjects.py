@@ -175,13 +175,14 @@ class SubjectFinder:
     def _note(self, subject: Subject) -> None:
         self._others[subject.subject_type] = subject
 
-    def resolve(self, master: Master) -> Subject:
-        """Return what the text names; `master` is the state at the end, for hints.
+    def resolve(self, master: Master, job_ids: Iterable[str], first_offset: int) -> Subject:
+        """Return what the text names by the records that were seen and the state after them; `job_ids` and `first_offset` are for hints.
 
         Raises:
             NothingKnown: nothing, or several jobs begin with it.
 
         """
+        self._take_state(master)
         if self._task is not None and (exact := self._job(self._job_text)) is not None:
             return self._resolve_task(*exact)
         if self._text in self._jobs:
@@ -192,9 +193,39 @@ class SubjectFinder:
         found = self._job(self._text)
         if found is not None:
             return self._job_subject(found[0])
-        near = nearest(self._text, chain(self._jobs, _known_ids(master)))
+        raise self._nothing("id", chain(_known_ids(master), job_ids), first_offset)
+
+    def resolve_job(self, master: Master, job_ids: Iterable[str], first_offset: int) -> str:
+        """Return the job that the text names, whatever else has it for an id; raises as `resolve` does."""
+        self._take_state(master)
+        found = self._job(self._text)
+        if found is None:
+            raise self._nothing("job", job_ids, first_offset)
+        return found[0]
+
+    def _nothing(self, what: str, known: Iterable[str], first_offset: int) -> NothingKnown:
+        near = difflib.get_close_matches(self._text, dict.fromkeys(islice(known, _COMPARED)), n=_NEAREST, cutoff=0.5)
         hint = f"; the nearest: {', '.join(near)}" if near else ""
-        raise NothingKnown(f"id not found in the log: '{self._text}'{hint}")
+        begins = f"; the log begins at offset {first_offset}" if first_offset else ""
+        return NothingKnown(f"{what} not found in the log: '{self._text}'{hint}{begins}")
+
+    def _take_state(self, master: Master) -> None:
+        """Know also what is in the state: where the beginning of the log is gone, no record may tell of it."""
+        for job_id, job in master.dispatcher.jobs.items():
+            if job_id.startswith(self._job_text) and job_id not in self._jobs:
+                graph = job.execution_graph
+                attempts = {subtask.key: subtask.attempt for subtask in graph.subtasks()} if self._task is not None else {}
+                parallelism = {vertex_id: vertex.parallelism for vertex_id, vertex in graph.vertices.items()}
+                self._jobs[job_id] = _Job(graph.graph, job.status, attempts, parallelism)
+        text, slots = self._text, master.slot_manager
+        for manager_id, manager in master.resource_manager.task_managers.items():
+            if manager_id == text:
+                self._others.setdefault(SubjectType.TASK_MANAGER, Subject(SubjectType.TASK_MANAGER, text, task_manager_id=text))
+            if manager.instance_id == text:
+                self._others.setdefault(SubjectType.INSTANCE, Subject(SubjectType.INSTANCE, text, task_manager_id=manager_id))
+        if (asked := slots.allocations.get(text) or slots.pending.get(text)) is not None:
+            subject = Subject(SubjectType.ALLOCATION, text, *asked.attempt, allocation_id=text)
+            self._others.setdefault(SubjectType.ALLOCATION, subject)
 
     def _job(self, text: str) -> tuple[str, _Job] | None:
         """Return the job with this id, or the only one whose id begins so.
@@ -248,8 +279,3 @@ def _known_ids(master: Master) -> Iterable[str]:
     yield from (manager.instance_id for manager in managers.task_managers.values())
     for ids in (dispatcher.jobs, slots.allocations, slots.pending, managers.gone_instances, dispatcher.forgotten, master.requests.answers):
         yield from islice(reversed(ids), _COMPARED // 6)
-
-
-def nearest(text: str, known: Iterable[str]) -> list[str]:
-    """Return the ids that are most like the text."""
-    return difflib.get_close_matches(text, dict.fromkeys(islice(known, _COMPARED)), n=_NEAREST, cutoff=0.5)

@@ -29,6 +29,16 @@ class WaitReason(UpperStrEnum):
     LOST = auto()
 
 
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Something that is not done yet, and why not."""
+
+    what: str
+    why: str
+    since: str | None = None
+    """null: the state does not say."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRow:
     """Tasks of one vertex that wait for the same reason."""

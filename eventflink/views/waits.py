@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from eventflink.documents.waits import WaitReason
-from eventflink.events.wording import iso_time
+from eventflink.documents.waits import Wait, WaitReason
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
@@ -17,13 +16,8 @@ from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import Asked
 from eventflink.model.attempts import AttemptId
-from eventflink.model.statuses import (
-    TERMINAL_EXECUTION_STATES,
-    ExecutionState,
-    FailoverStrategy,
-    JobStatus,
-    SlotState,
-)
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus, SlotState
+from eventflink.views.plain import iso_time
 
 _SCHEDULES: Final = (JobStatus.RUNNING, JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.INITIALIZING)
 
@@ -37,16 +31,6 @@ SLOT_REASONS: Final = (
 )
 TROUBLE: Final = frozenset({*SLOT_REASONS, WaitReason.RESTART_DELAY, WaitReason.LOST})
 """Reasons that are not the ordinary course of a job."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Something that is not done yet, and why not."""
-
-    what: str
-    why: str
-    since_ms: int = 0
-    """0: the state does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +62,7 @@ class Waits:
         if reason is None:
             return None
         what = str(AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt))
-        return Wait(what, self._why(job, subtask, reason), self.since_ms(job, subtask))
+        return Wait(what, self._why(job, subtask, reason), iso_time(self.since_ms(job, subtask)))
 
     def why_no_slot(self, allocation_id: str) -> str:
         """Return why a request has no slot, and when its turn is."""

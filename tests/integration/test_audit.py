@@ -22,16 +22,20 @@ import eventflink
 from eventflink.audit import FilterInvalid
 from eventflink.cli.failures import ExitCode
 from eventflink.client import events
+from eventflink.documents.plain import plain
 from eventflink.events.decision import Decision
 from eventflink.events.log_events import JobStatusChanged, TaskManagerReportReconciled
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterNotFound
-from eventflink.log.administration import delete_topics, ensure_topics
+from eventflink.log.administration import delete_topics, ensure_topics, log_topic_id
 from eventflink.model.cluster_access import access_to
 from eventflink.model.statuses import JobStatus
+from eventflink.snapshots.snapshot import take_snapshot
+from eventflink.snapshots.topic import write_snapshot
 from tests.support import zygote
-from tests.support.asked_log import storied_cluster
+from tests.support.asked_log import storied_cluster, story_of, why
+from tests.support.cluster import replay
 from tests.support.running_cluster import RunningCluster, wait_until
 
 pytestmark = pytest.mark.slow
@@ -257,13 +261,13 @@ def test_audit_without_a_query_names_tables_and_questions_that_work(asked: Asked
 
 
 def test_why_leads_a_failure_back_to_its_request(asked: Asked) -> None:
-    why = json.loads(asked.ask("why", asked.failed, "--json"))
-    assert (why["type"], why["state"], why["cause"]["failure_type"]) == ("job", "FAILED", "LookupError")
-    assert why["root_failure"] == f"{asked.failed}/task[0]#1"
-    first, *_ = why["chain"]
+    told = json.loads(asked.ask("why", asked.failed, "--json"))
+    assert (told["type"], told["state"], told["cause"]["failure_type"]) == ("job", "FAILED", "LookupError")
+    assert told["facts"]["root_failure"] == f"{asked.failed}/task[0]#1"
+    first, *_ = told["chain"]
     assert first["actor"] == "test (declared)"
     assert first["cause"].startswith("submissions@")
-    assert any(event.startswith("TaskFailed") for step in why["chain"] for event in step["events"])
+    assert any(event.startswith("TaskFailed") for step in told["chain"] for event in step["events"])
     drawn = asked.ask("why", f"{asked.failed}/task[0]#1")
     assert "LookupError" in drawn
     assert "by test (declared)" in drawn
@@ -309,7 +313,7 @@ def test_two_moments_differ_in_what_happened_between_them(asked: Asked) -> None:
     assert "nothing differs" in asked.ask("diff", str(last), str(last))
 
 
-def test_a_log_whose_beginning_was_trimmed_is_shown_and_asked_but_cannot_say_why(bootstrap: str, cluster_id: str) -> None:
+def test_a_log_whose_beginning_was_trimmed_says_why_from_its_oldest_snapshot_on(bootstrap: str, cluster_id: str) -> None:
     ensure_topics(access_to(bootstrap, cluster_id))
     scripted = storied_cluster()
     topic = topic_name(cluster_id, Topic.LOG)
@@ -333,9 +337,19 @@ def test_a_log_whose_beginning_was_trimmed_is_shown_and_asked_but_cannot_say_why
     assert "the log begins at offset 5" in shown.stderr
     counted = run("audit", "SELECT min(log_offset), count(*) FROM decisions WHERE accepted", "--csv")
     assert counted.stdout.splitlines()[1] == f"{first},{len(scripted.log) - first}"
-    why = run("why", "caused")
-    assert (why.returncode, why.stdout) == (ExitCode.NEGATIVE, "")
-    assert "begins at offset 5" in why.stderr
+    for question in ("why", "history"):
+        refused = run(question, "caused")
+        assert (refused.returncode, refused.stdout) == (ExitCode.INTERNAL, "")
+        assert "begins at offset 5" in refused.stderr
+        assert "no usable snapshot reaches" in refused.stderr
+    snapshot = replay(scripted.log[: first + 2], timestamps=scripted.timestamps)
+    access = access_to(bootstrap, cluster_id)
+    write_snapshot(access, *take_snapshot(snapshot, "snapshot-1", "master-1", log_topic_id(access)))
+    told = json.loads(run("why", "caused", "--json").stdout)
+    assert (told["state"], told["cause"]["message"], told["log_offset"]) == ("FAILED", "no 'x'", len(scripted.log) - 1)
+    assert told["chain"] == json.loads(json.dumps(plain(why(scripted, "caused").chain)))
+    story = json.loads(run("history", "caused", "--json").stdout)
+    assert story == json.loads(json.dumps(plain(story_of(scripted, "caused"))))
 
 
 def test_mistakes_are_one_line_and_a_code(asked: Asked) -> None:

@@ -65,7 +65,7 @@ def test_two_vertices_of_a_group_run_in_the_only_slot_at_the_same_time(cluster: 
     assert [vertex.slot_sharing_group for vertex in info.vertices] == ["pair", "pair"]
     shown = _run(cluster, "status", job_id)
     assert "slots of the slot sharing group 'pair': 1 required, 1 held" in shown
-    assert json.loads(_run(cluster, "why", f"{job_id}/right[0]", "--json"))["shares_its_slot_with"] == f"{job_id}/left[0]#1"
+    assert json.loads(_run(cluster, "why", f"{job_id}/right[0]", "--json"))["facts"]["shares_its_slot_with"] == f"{job_id}/left[0]#1"
     (tmp_path / "pair.go").touch()
     cluster.wait_for_status(job_id, JobStatus.FINISHED)
     events = [e for _, d in cluster.decisions() for e in d.events]

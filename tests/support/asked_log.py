@@ -1,9 +1,9 @@
 """Logs to be asked: those of scripted clusters, without Kafka, and records that no master accepts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from eventflink.audit.entries import Entry, Record, judge_for, read_entries
-from eventflink.audit.explanation import Explanation, explain_why
+from eventflink.documents.explanation import Explanation, StoryOfJob
 from eventflink.events.decision import Cause, Decision
 from eventflink.events.inputs import SlotReport, TaskManagerDeath
 from eventflink.events.log_events import LogEvent
@@ -11,28 +11,26 @@ from eventflink.master.inputs import CleanupsCompleted
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState
+from eventflink.reader.past.log_book import LogBook
+from eventflink.reader.past.why import explain, tell_story
 from tests.support.cluster import CODEC, ScriptedCluster, deployments, fixed_delay, graph, new_fold, vertex
 
 
-class ScriptedLog:
-    """The log of a scripted cluster, from an offset on, as a source of records."""
+def records_of(cluster: ScriptedCluster, first_offset: int = 0) -> list[Record]:
+    """Return the log of a scripted cluster, from an offset on."""
+    return [(offset, cluster.timestamps[offset], cluster.log[offset]) for offset in range(first_offset, len(cluster.log))]
 
-    def __init__(self, cluster: ScriptedCluster, first_offset: int = 0) -> None:
-        self.cluster = cluster
-        self.first_offset = first_offset
 
-    def bounds(self) -> tuple[int, int]:
-        return self.first_offset, len(self.cluster.log)
-
-    def read(self, first_offset: int, end_offset: int) -> Iterator[Record]:
-        cluster = self.cluster
-        return iter([(offset, cluster.timestamps[offset], cluster.log[offset]) for offset in range(first_offset, end_offset)])
+def book_of(records: Iterable[Record]) -> LogBook:
+    """Return a book of a whole log."""
+    book = LogBook(0, new_fold())
+    book.follow(records)
+    return book
 
 
 def entries_of(cluster: ScriptedCluster, first_offset: int = 0) -> list[Entry]:
     """Return what an auditor reads, of a whole log or of one whose beginning was trimmed away."""
-    log = ScriptedLog(cluster, first_offset)
-    return list(read_entries(log.read(*log.bounds()), judge_for(first_offset, new_fold())))
+    return list(read_entries(records_of(cluster, first_offset), judge_for(first_offset, new_fold())))
 
 
 def storied_cluster() -> ScriptedCluster:
@@ -59,7 +57,13 @@ def storied_cluster() -> ScriptedCluster:
 
 
 def why(cluster: ScriptedCluster, text: str) -> Explanation:
-    return explain_why(ScriptedLog(cluster), text, new_fold())
+    book = book_of(records_of(cluster))
+    return explain(book, text, book.last_offset)
+
+
+def story_of(cluster: ScriptedCluster, text: str) -> StoryOfJob:
+    book = book_of(records_of(cluster))
+    return tell_story(book, text, book.last_offset)
 
 
 def append_foreign(

@@ -1,4 +1,4 @@
-"""`list`, `why` and `diff` ask the REST process of their cluster, say what a master or the log would say, and need no Kafka for it."""
+"""`list`, `why`, `history` and `diff` ask the REST process of their cluster, say what the log would say, and need no Kafka for it."""
 
 import http.client
 import json
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from eventflink.audit.difference import difference_between, moment_of
-from eventflink.audit.explanation import explain_why, explanation_view
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.documents.plain import plain
@@ -18,11 +17,12 @@ from eventflink.gateways import state_reads
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.rest_process import IDENTITY_VARIABLE, cluster_name
 from eventflink.processes.announced_address import Announced, announced
+from eventflink.reader.past.why import explain, tell_story
 from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.server_tls import ServerTls
 from eventflink.views.jobs_and_cluster import jobs_view
-from tests.support.asked_log import ScriptedLog
-from tests.support.cluster import ScriptedCluster, new_fold, replay
+from tests.support.asked_log import book_of, records_of
+from tests.support.cluster import ScriptedCluster, replay
 from tests.support.recorded_cluster import recorded_cluster
 from tests.support.rest_server import served
 from tests.support.rest_tokens import tokens_of_three
@@ -87,20 +87,46 @@ def test_the_list_of_a_rest_process_is_that_of_a_master(
     assert not labels or {row.owner for row in found} == {"finance"}
 
 
-@pytest.mark.parametrize("subject", ["orders", "nightly-4", "tm-4", "orders-1/totals[0]", "cancel-nightly-4"])
-def test_why_is_told_by_a_rest_process_as_the_log_tells_it(
+KINDS = {
+    "job": "orders",
+    "job that failed": "nightly-4",
+    "subtask": "orders-1/totals[0]",
+    "attempt": "orders-1/totals[0]#1",
+    "allocation": "allocation-1",
+    "TaskManager": "tm-4",
+    "instance": "tm-4-820000",
+    "request": "cancel-nightly-4",
+}
+
+
+@pytest.mark.parametrize("subject", KINDS.values(), ids=KINDS)
+def test_why_is_told_by_a_rest_process_as_by_who_reads_the_log(
     cluster: ScriptedCluster, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], subject: str
 ) -> None:
-    told = explanation_view(explain_why(ScriptedLog(cluster), subject, new_fold()))
+    book = book_of(records_of(cluster))
+    told = explain(book, subject, book.last_offset)
     with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
         assert ask(tmp_path, "why", subject, "--json") == ExitCode.OK
         answer = json.loads(capsys.readouterr().out)
-        assert [wait.pop("waited_ms") >= 0 for wait in answer["waits"]] == [True] * len(told["waits"])
-        assert answer == json.loads(json.dumps(told))
+        assert [wait.pop("waited_ms") >= 0 for wait in answer["waits"]] == [True] * len(told.waits)
+        assert answer == json.loads(json.dumps(plain(told)))
         assert ask(tmp_path, "why", subject) == ExitCode.OK
         shown = capsys.readouterr().out
-    assert f"{told['id']} is {told['state']}" in shown
-    assert len(shown.splitlines()) > len(told["chain"])
+    assert f"{told.type} {told.id} is {told.state}" in shown
+    assert len(shown.splitlines()) > len(told.chain)
+
+
+def test_the_story_of_every_job_is_told_by_a_rest_process_as_by_who_reads_the_log(
+    cluster: ScriptedCluster, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book = book_of(records_of(cluster))
+    with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
+        for job_id in book.index.by_job:
+            told = tell_story(book, job_id, book.last_offset)
+            assert ask(tmp_path, "history", job_id, "--json") == ExitCode.OK
+            assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(plain(told)))
+            assert ask(tmp_path, "history", job_id) == ExitCode.OK
+            assert len(capsys.readouterr().out.splitlines()) > len(told.lines)
 
 
 def test_two_moments_are_compared_by_a_rest_process_as_from_the_log(

@@ -122,8 +122,8 @@ def test_it_is_a_problem_of_the_cluster_and_what_why_says_of_the_job_and_its_sub
     assert problems(cluster) == [("stands", f"Job 'clicks': windows[0]: {SAID}.", "/jobs/clicks/flow")]
     assert cluster_page(cluster.fold).sentence == "1 stream brings nothing to an end. Nothing else is wrong."
     for subject in ("clicks", "clicks/windows[0]"):
-        assert [(wait.what, wait.why) for wait in why(cluster, subject).standing.waits] == [("clicks/windows[0]#1", SAID)]
-    assert why(cluster, "clicks/windows[1]").standing.waits == []
+        assert [(wait.what, wait.why) for wait in why(cluster, subject).waits] == [("clicks/windows[0]#1", SAID)]
+    assert why(cluster, "clicks/windows[1]").waits == []
 
 
 def test_many_of_a_job_are_one_problem(cluster: ScriptedCluster) -> None:

@@ -27,12 +27,12 @@ from eventflink.cli.job_waiting import exit_code_of, wait_for_end
 from eventflink.cli.local_cluster import LocalCluster
 from eventflink.cli.row_table import draw_rows
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.timeline import Timeline
+from eventflink.cli.story_table import draw_story
 from eventflink.cli.waiting import StopAsked, stop_on_signals
 from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import new_job_id
 from eventflink.gateways.errors import ClusterUnreachable
-from eventflink.gateways.folding import read_fold
+from eventflink.gateways.folding import folding_log, read_fold
 from eventflink.gateways.follow import LogFollower
 from eventflink.gateways.kafka_clients import make_producer
 from eventflink.gateways.outputs import find_output
@@ -41,6 +41,8 @@ from eventflink.jobs.plain_rows import python_rows
 from eventflink.log.administration import AdministrationError, delete_topics
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.statuses import JobStatus
+from eventflink.reader.past.reading import read_book
+from eventflink.reader.past.why import tell_story
 from eventflink.session.cluster_session import actor_name
 from eventflink.taskexecutor.spark_server import find_server, is_server_alive
 from eventflink.views.jobs_and_cluster import job_view
@@ -110,11 +112,12 @@ def _run_job(session: Session, cluster: LocalCluster, *, as_json: bool) -> int:
         hint = partial(_hint, session.configuration.data_path / "run")
         progress = wait_for_end(session, job_id, follower, timeout_s=_TIMEOUT_S, quiet=as_json, hint=hint)
     say(progress.describe_result())
-    fold = read_fold(session.access)
-    job = job_view(fold, job_id)
+    with folding_log(session.access):
+        book = read_book(session.access)
+    job = job_view(book.fold, job_id)
     rows = find_output(job).to_arrow(_RESULT_ROWS) if job.status is JobStatus.FINISHED else None
     if not as_json:
-        session.out.print(_read_timeline(session, job_id).draw())
+        session.out.print("what happened, as the log tells it", draw_story(tell_story(book, job_id, book.last_offset)), sep="\n")
         if rows is not None:
             session.out.print(draw_rows(rows))
     if progress.status != JobStatus.FINISHED:
@@ -155,13 +158,3 @@ def _produce(kafka: KafkaAccess, topic: str, document: dict[str, Any]) -> None:
     producer.produce(topic, key=document["job_id"], value=json.dumps(document))
     if producer.flush(_PRODUCE_TIMEOUT_S):
         raise ClusterUnreachable(f"the submission was not taken by Kafka at {kafka.bootstrap} within {_PRODUCE_TIMEOUT_S:.0f} s")
-
-
-def _read_timeline(session: Session, job_id: str) -> Timeline:
-    timeline = Timeline(job_id)
-    with LogFollower(session.access, 0) as follower:
-        end = follower.end_offset()
-        while follower.next_offset < end:
-            for logged in follower.poll(_PRODUCE_TIMEOUT_S):
-                timeline.add_decision(logged)
-    return timeline

@@ -6,7 +6,7 @@ The REST process answers it from its index; where there is none, or it has not c
 
 import time
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import click
 from rich.table import Table
@@ -16,9 +16,9 @@ from eventflink.cli.completion import complete_jobs
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import read_page
+from eventflink.documents.explanation import Explanation
+from eventflink.documents.plain import parse, plain
 from eventflink.model.texts import printable
-
-_NO_FACTS: Final = frozenset({"type", "id", "state", "cause", "waits", "chain", "omitted", "log_offset"})
 
 
 @click.command()
@@ -32,53 +32,52 @@ def why(session: Session, subject: str, *, as_json: bool) -> int:
     TaskManager, one of its instances, or a request.
     """
     page = read_page(session, f"/why/{subject}", {})
-    view = page["body"] if page is not None else _read_log(session, subject)
-    now_ms = time.time_ns() // 1_000_000
-    for wait in view["waits"]:
-        since = datetime.fromisoformat(wait["since"]) if wait["since"] else None
-        wait["waited_ms"] = max(0, now_ms - round(since.timestamp() * 1000)) if since is not None else None
-    if as_json:
-        session.print_json(view)
+    if page is not None:
+        explanation = parse(Explanation, page["body"])
     else:
-        _print(session, view)
+        from eventflink.cli.log_questions import read_explanation
+
+        explanation = read_explanation(session, subject)
+    now_ms = time.time_ns() // 1_000_000
+    waited = [max(0, now_ms - _ms(wait.since)) if wait.since is not None else None for wait in explanation.waits]
+    if as_json:
+        waits = [{**plain(wait), "waited_ms": waited_ms} for wait, waited_ms in zip(explanation.waits, waited, strict=True)]
+        session.print_json({**plain(explanation), "waits": waits})
+    else:
+        _print(session, explanation, waited)
     return ExitCode.OK
 
 
-def _read_log(session: Session, subject: str) -> dict[str, Any]:
-    from eventflink.audit.explanation import explain_why, explanation_view
-    from eventflink.cli.log_questions import reading_log
-    from eventflink.log.replay import new_fold
-
-    with session.working("reading the log"), reading_log(session) as log:
-        return explanation_view(explain_why(log, subject, new_fold(session.access)))
+def _ms(time_text: str) -> int:
+    return round(datetime.fromisoformat(time_text).timestamp() * 1000)
 
 
-def _print(session: Session, view: dict[str, Any]) -> None:
+def _print(session: Session, told: Explanation, waited: list[int | None]) -> None:
     out = session.out
-    out.print(Text.assemble(f"{view['type']} ", (printable(view["id"]), "bold"), " is ", (view["state"], "bold")))
-    known = {name: value for name, value in view.items() if name not in _NO_FACTS and value not in (None, {}, "")}
+    out.print(Text.assemble(f"{told.type} ", (printable(told.id), "bold"), " is ", (told.state, "bold")))
+    known = {name: value for name, value in told.facts.items() if value not in (None, {}, "")}
     if facts := ", ".join(f"{name}={_say(value)}" for name, value in known.items()):
         out.print(Text(printable(f"  {facts}")))
-    if (cause := view["cause"]) is not None:
-        out.print(Text(f"  {cause['failure_type']}: {cause['message']}", style="red"))
-    for wait in view["waits"]:
-        how_long = f" for {wait['waited_ms'] / 1000:.1f} s (since {wait['since']})" if wait["waited_ms"] is not None else ""
-        out.print(Text(printable(f"  waits: {wait['what']}{how_long}: {wait['why']}"), style="yellow"))
-    out.print(_chain_table(view))
+    if told.cause is not None:
+        out.print(Text(f"  {told.cause.failure_type}: {told.cause.message}", style="red"))
+    for wait, waited_ms in zip(told.waits, waited, strict=True):
+        how_long = f" for {waited_ms / 1000:.1f} s (since {wait.since})" if waited_ms is not None else ""
+        out.print(Text(printable(f"  waits: {wait.what}{how_long}: {wait.why}"), style="yellow"))
+    out.print(_chain_table(told))
 
 
 def _say(value: Any) -> str:
     return ", ".join(f"{name} {each}" for name, each in value.items()).join("()") if isinstance(value, dict) else str(value)
 
 
-def _chain_table(view: dict[str, Any]) -> Table:
-    caption = f"as of log offset {view['log_offset']}"
-    if view["omitted"]:
-        caption += f"; {view['omitted']} decisions in the middle are not shown ('eventflink events' has all)"
+def _chain_table(told: Explanation) -> Table:
+    caption = f"as of log offset {told.log_offset}"
+    if told.omitted:
+        caption += f"; {told.omitted} decisions in the middle are not shown ('eventflink events' has all)"
     table = Table(caption=caption, caption_justify="left")
     for heading in ("offset", "epoch", "when", "because of", "what"):
         table.add_column(heading, justify="right" if heading in ("offset", "epoch") else "left", no_wrap=heading == "when")
-    for step in view["chain"]:
-        cause = Text(step["cause"] or "a candidacy")
-        table.add_row(str(step["offset"]), str(step["epoch"]), step["decided_at"], cause, Text("\n".join(step["events"])))
+    for step in told.chain:
+        cause = Text(step.cause or "a candidacy")
+        table.add_row(str(step.offset), str(step.epoch), step.decided_at, cause, Text("\n".join(step.events)))
     return table

@@ -5,11 +5,10 @@ state has to be loaded some tens of them.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from eventflink.audit import NothingKnown
 from eventflink.audit.difference import difference_between, moment_of
-from eventflink.audit.explanation import explanation_view
 from eventflink.audit.filters import LogPlace
 from eventflink.documents.log import LogBounds
 from eventflink.leadership.fold import Fold
@@ -24,6 +23,8 @@ from eventflink.reader.state_cache import StateCache
 from eventflink.views.jobs_and_cluster import JobNotFound
 from eventflink.views.moment import moment_view
 from eventflink.views.queries import SubjectNotFound
+
+T = TypeVar("T")
 
 
 class Historian:
@@ -101,11 +102,12 @@ class Historian:
     def why(self, place: LogPlace | None, text: str) -> dict[str, Any]:
         """Return what an id named at a place, what that was, and why."""
         offset = self.book.offset_of(place)
-        try:
-            explanation = why.explain(self.book, text, offset)
-        except NothingKnown as error:
-            raise HistoryRefused(Refusal.NOT_FOUND, str(error)) from error
-        return self._as_of(offset, explanation_view(explanation))
+        return self._as_of(offset, _known(why.explain, self.book, text, offset))
+
+    def story(self, place: LogPlace | None, text: str) -> dict[str, Any]:
+        """Return the life of a job up to a place."""
+        offset = self.book.offset_of(place)
+        return self._as_of(offset, _known(why.tell_story, self.book, text, offset))
 
     def masters(self, place: LogPlace | None) -> dict[str, Any]:
         """Return who led up to a place: the masters, and their leaderships."""
@@ -127,8 +129,15 @@ class Historian:
 
 
 QUESTIONS: Final = frozenset(
-    {"page", "spend", "bounds", "histogram", "position", "steps", "flow", "events", "decision", "diff", "why", "masters"}
+    {"page", "spend", "bounds", "histogram", "position", "steps", "flow", "events", "decision", "diff", "why", "story", "masters"}
 )
+
+
+def _known(answer: Callable[[LogBook, str, int], T], book: LogBook, text: str, offset: int) -> T:
+    try:
+        return answer(book, text, offset)
+    except NothingKnown as error:
+        raise HistoryRefused(Refusal.NOT_FOUND, str(error)) from error
 
 
 def _moment(view: Callable[..., dict[str, Any]], fold: Fold, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:

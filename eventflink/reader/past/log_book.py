@@ -30,8 +30,12 @@ _FORGOTTEN_SHARE: Final = 8
 class LogBook:
     """What one process knows of a log, from `first_offset` on."""
 
-    def __init__(self, first_offset: int, fold: Fold, *, max_records: int = MAX_RECORDS, max_record_bytes: int = MAX_RECORD_BYTES) -> None:
-        """Begin at a record; `fold` stands before it, or behind it where the records between have no state."""
+    def __init__(self, first_offset: int, fold: Fold, *, max_records: int = MAX_RECORDS, for_one_answer: bool = False) -> None:
+        """Begin at a record; `fold` stands before it, or behind it where the records between have no state.
+
+        `for_one_answer`: whoever asks does it once, about the newest state. So nothing is forgotten, however long the log is, and no
+        states in between are kept, which take more time than all the rest.
+        """
         self.store = RecordStore(first_offset)
         self.index = LogIndex(first_offset)
         self.fold = fold
@@ -43,7 +47,8 @@ class LogBook:
         self._ring = StateRing()
         self._ring.take(fold)
         self.states = StatesOfThePast(self._ring, self.store.read, fold.codec)
-        self._max_records, self._max_record_bytes = max_records, max_record_bytes
+        self._max_records = max_records
+        self._for_one_answer = for_one_answer
 
     @property
     def first_offset(self) -> int:
@@ -69,12 +74,13 @@ class LogBook:
             self.store.append(record)
             folds = isinstance(self._judge, FoldJudge)
             self.index.follow_entry(entry, self.fold.master.follow_ups if folds else None)
-            if folds:
-                self._ring.offer(self.fold)
-            elif entry.offset == self.fold.last_offset:
+            if not folds and entry.offset == self.fold.last_offset:
                 self._judge = FoldJudge(self.fold)
+            elif folds and not self._for_one_answer:
+                self._ring.offer(self.fold)
         kept = self.store.end_offset - self.store.first_offset
-        if kept > self._max_records or self.store.byte_count > self._max_record_bytes:
+        too_much = kept > self._max_records or self.store.byte_count > MAX_RECORD_BYTES
+        if too_much and not self._for_one_answer:
             self._forget(kept // _FORGOTTEN_SHARE)
 
     def _forget(self, count: int) -> None:

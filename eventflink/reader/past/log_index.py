@@ -4,10 +4,12 @@ A place is an offset and the index of an event in that record, as one number, so
 are searched by halves. Nothing here reads records: whoever does gives each entry in, in order.
 """
 
+import heapq
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from eventflink.audit.attribution import Attribution
@@ -191,3 +193,12 @@ def count_between(offsets: Sequence[int], first_offset: int, end_offset: int) ->
 def places_between(places: Sequence[int], first_offset: int, end_offset: int) -> tuple[int, int]:
     """Return where in a list of places those begin and end that are in these records."""
     return bisect_left(places, first_offset << INDEX_BITS), bisect_left(places, end_offset << INDEX_BITS)
+
+
+def offsets_between(lists: Iterable[Sequence[int]], first_offset: int, end_offset: int) -> Iterator[int]:
+    """Yield the records of lists of places from `first_offset` up to, without, `end_offset`, each once and in order."""
+    last = -1
+    for place in heapq.merge(*(islice(each, *places_between(each, first_offset, end_offset)) for each in lists)):
+        if place >> INDEX_BITS != last:
+            last = place >> INDEX_BITS
+            yield last

@@ -26,14 +26,13 @@ from eventflink.audit.entries import Record
 from eventflink.events.topics import Topic, topic_name
 from eventflink.leadership.fold import LogUnusable
 from eventflink.log.administration import AdministrationError, log_topic_id
-from eventflink.log.replay import GC_THRESHOLD, ReplayStalled, log_bounds, new_fold
+from eventflink.log.replay import GC_THRESHOLD, ReplayStalled
 from eventflink.log.topic_reader import TopicReader
 from eventflink.processes import set_parent_death_signal
 from eventflink.reader.past.frames import LENGTH, HistoryAnswer, HistoryQuestion, LogToRead, frame_of, value_of
 from eventflink.reader.past.historian import Historian
-from eventflink.reader.past.log_book import LogBook
 from eventflink.reader.past.port import HistoryRefused
-from eventflink.snapshots.loading import LogTrimmed, find_oldest_snapshot
+from eventflink.reader.past.reading import open_book
 
 NICENESS: Final = 10
 ENDED: Final = 0
@@ -79,30 +78,13 @@ def read_frame(stream: BinaryIO) -> Any:
     return value_of(stream.read(length))
 
 
-def open_book(told: LogToRead) -> LogBook:
-    """Return an empty book of a log, from its first record on.
-
-    Raises:
-        LogTrimmed: the log does not begin with its first record, and there is no state to begin with.
-        KafkaException, ReplayStalled, AdministrationError: Kafka does not answer.
-
-    """
-    first_offset, _ = log_bounds(told.access)
-    if first_offset == 0:
-        return LogBook(0, new_fold(told.access))
-    oldest = find_oldest_snapshot(told.access)
-    if oldest is None:
-        raise LogTrimmed(f"the log of {told.access.cluster_id} begins at offset {first_offset}, and no usable snapshot reaches to it")
-    return LogBook(first_offset, oldest.fold)
-
-
 class _Worker:
     """One run: two threads hand in records and questions, and the main thread takes them in turn."""
 
     def __init__(self, told: LogToRead, output: BinaryIO) -> None:
         self._output = output
         self._inbox: queue.SimpleQueue[list[Message] | HistoryQuestion | None] = queue.SimpleQueue()
-        self._historian = Historian(open_book(told), log_topic_id(told.access), told.settings)
+        self._historian = Historian(open_book(told.access), log_topic_id(told.access), told.settings)
         self._book = self._historian.book
         self._asked: list[HistoryQuestion] = []
         self._next_offset = self._book.first_offset

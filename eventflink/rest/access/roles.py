@@ -73,6 +73,7 @@ ROLES: Final[dict[str, AccessRole]] = {
             "GET /eventflink/v1/jobs/{job_id}/life/position",
             "GET /eventflink/v1/jobs/{job_id}/life/steps",
             "GET /eventflink/v1/jobs/{job_id}/result",
+            "GET /eventflink/v1/jobs/{job_id}/story",
             "GET /eventflink/v1/jobs/{job_id}/vertices/{vertex_id}/subtasks",
             "GET /eventflink/v1/log/bounds",
             "GET /eventflink/v1/log/events",

@@ -6,7 +6,7 @@ All of it is the business of the history (`history/historian.py`); here are the 
 import re
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query
 from fastapi import Path as PathParameter
@@ -14,6 +14,7 @@ from fastapi import Path as PathParameter
 from eventflink.audit import FilterInvalid
 from eventflink.audit.difference import MAX_ROWS
 from eventflink.audit.filters import event_type
+from eventflink.documents.explanation import Explanation, StoryOfJob
 from eventflink.documents.log import (
     DecisionPage,
     Differences,
@@ -29,7 +30,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.reader.past.decisions import EventsWanted
 from eventflink.reader.past.port import HistoryRefused
 from eventflink.rest.errors import RestError
-from eventflink.rest.own.moments import Moment, MomentsOfRequest, OwnShape, UntimedOfRequest, parse_place
+from eventflink.rest.own.moments import Moment, MomentsOfRequest, UntimedOfRequest, parse_place
 from eventflink.rest.reading import ServicesOfRequest
 
 MAX_BUCKETS: Final = 600
@@ -42,20 +43,6 @@ MAX_OFFSET: Final = 2**43 - 1
 _CURSOR: Final = re.compile(r"(\d{1,13})\.(\d{1,6})")
 
 router = APIRouter()
-
-
-class Why(OwnShape, extra="allow"):
-    """What an id named, what that was, and why; further fields are facts of its type, as `eventflink why --json` has them."""
-
-    type: str
-    id: str
-    state: str
-    cause: dict[str, Any] | None
-    waits: list[dict[str, Any]]
-    chain: list[dict[str, Any]]
-    omitted: int
-    """How many decisions in the middle of the chain are left out."""
-    log_offset: int
 
 
 PlaceText = Annotated[str | None, Query(max_length=64, description="An offset, or an ISO 8601 time.")]
@@ -183,9 +170,15 @@ async def diff(
 
 
 @router.get("/why/{thing:path}")
-async def why(moments: MomentsOfRequest, thing: Annotated[str, PathParameter(min_length=1, max_length=2048)]) -> Moment[Why]:
+async def why(moments: MomentsOfRequest, thing: Annotated[str, PathParameter(min_length=1, max_length=2048)]) -> Moment[Explanation]:
     """Return what an id names, what that is, and the decisions that led there, back to the request and who made it."""
     return await moments.told("why", await moments.known(moments.place), thing)
+
+
+@router.get("/jobs/{job_id}/story")
+async def story(moments: MomentsOfRequest, job_id: Annotated[str, PathParameter(min_length=1, max_length=1024)]) -> Moment[StoryOfJob]:
+    """Return the life of a job up to a moment, also of one that has left the memory; the beginning of its id is enough."""
+    return await moments.told("story", await moments.known(moments.place), job_id)
 
 
 @router.get("/masters")

@@ -24,7 +24,7 @@ from eventflink.model.failure_types import kind_of
 from eventflink.model.statuses import ExecutionState
 from eventflink.views.checkpoints import stream_view
 from eventflink.views.jobs_and_cluster import VertexNotFound, subtask_view
-from eventflink.views.plain import fields_of, iso_time, one_sentence
+from eventflink.views.plain import fields_of, one_sentence
 from eventflink.views.queries import job_of
 from eventflink.views.waits import Waits
 
@@ -85,7 +85,7 @@ def subtasks_page(fold: Fold, job_id: str, vertex_id: str, states: Collection[st
     rows = []
     for subtask in shown:
         wait = waits.of_subtask(job, subtask)
-        told = {"wait": one_sentence(wait.why), "waits_since": iso_time(wait.since_ms)} if wait is not None else {}
+        told = {"wait": one_sentence(wait.why), "waits_since": wait.since} if wait is not None else {}
         progress = stream_view(checkpoints, words, subtask.key, stream) if stream is not None and checkpoints is not None else None
         rows.append(_row(subtask_view(subtask, job), progress, **told))
     return SubtasksPage(job_id=job_id, vertex_id=vertex_id, total=len(vertex.subtasks), matching=len(matching), subtasks=rows)

@@ -1,17 +1,25 @@
 """The past is what a replay from the first record would make of it, whichever way a historian takes to get there."""
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from random import Random
 
 import pytest
 
+from eventflink.audit import NothingKnown
 from eventflink.audit.entries import Entry, FoldJudge, Record, read_entries
-from eventflink.audit.explanation import explain_why
 from eventflink.audit.filters import EventFilter, Wanted
+from eventflink.audit.subjects import SubjectType
 from eventflink.documents.plain import plain
-from eventflink.events.log_events import JobSubmitted, SlotRequested, TaskManagerRegistered
+from eventflink.events.log_events import (
+    JobSubmitted,
+    RequestAccepted,
+    RequestRejected,
+    SlotRequested,
+    TaskManagerRegistered,
+    TaskScheduled,
+)
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.master.settings import MasterSettings
@@ -24,7 +32,7 @@ from eventflink.reader.past.log_index import INDEX_BITS
 from eventflink.reader.past.port import HistoryRefused, Refusal
 from eventflink.reader.past.record_store import BLOCK_RECORDS, RecordStore
 from eventflink.snapshots.snapshot import encode_fold
-from tests.support.asked_log import ScriptedLog, append_foreign, storied_cluster
+from tests.support.asked_log import append_foreign, records_of, storied_cluster
 from tests.support.cluster import CODEC, ScriptedCluster, new_fold
 from tests.support.scenarios import busy_cluster, eventful_cluster
 from tests.support.simulated_log import simulated_log
@@ -32,10 +40,6 @@ from tests.support.simulated_log import simulated_log
 SEEDS = (2, 5)
 SHORT = 6
 """A seed whose log is short, and has four leaderships and rejected decisions."""
-
-
-def records_of(cluster: ScriptedCluster) -> list[Record]:
-    return [(offset, cluster.timestamps[offset], value) for offset, value in enumerate(cluster.log)]
 
 
 def book_of(log: Sequence[Record]) -> LogBook:
@@ -177,26 +181,88 @@ def test_a_rejected_decision_is_told_with_the_reason() -> None:
     assert "leader-1" in (book.entry(late).rejection or "")
 
 
-def test_why_is_answered_from_the_index_as_from_the_whole_log() -> None:
-    cluster = storied_cluster()
-    source, book = ScriptedLog(cluster), book_of(records_of(cluster))
-    events = [event for entry in entries_in(records_of(cluster)) for event in entry.decision.events]
-    jobs = [event.job_id for event in events if isinstance(event, JobSubmitted)]
-    allocations = [event.allocation_id for event in events if isinstance(event, SlotRequested)]
-    things = [*jobs, *allocations, *(f"{job_id}/a[0]" for job_id in jobs), "late/b[2]#1", "rest", "tm1", "tm2", "tm2-1", "duplicate"]
-    for thing in things:
-        ours, theirs = why.explain(book, thing, book.last_offset), explain_why(source, thing, new_fold())
-        assert (ours.subject, ours.standing, ours.chain) == (theirs.subject, theirs.standing, theirs.chain), thing
+def things_of(book: LogBook) -> list[str]:
+    """Return an id of every kind that can be asked for, of everything that a log names."""
+    found: list[str] = []
+    for offset in range(book.first_offset, book.last_offset + 1):
+        for event in book.entry(offset).decision.events:
+            match event:
+                case JobSubmitted():
+                    found.append(event.job_id)
+                case SlotRequested():
+                    found.append(event.allocation_id)
+                case TaskScheduled():
+                    task = f"{event.job_id}/{event.vertex_id}[{event.subtask_index}]"
+                    found += [task, f"{task}#{event.attempt}"]
+                case TaskManagerRegistered():
+                    found += [event.task_manager_id, event.instance_id]
+                case RequestAccepted() | RequestRejected() if event.request_id:
+                    found.append(event.request_id)
+    return list(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize(
+    "log", [records_of(storied_cluster()), records_of(busy_cluster()), simulated_log(SHORT)], ids=("storied", "busy", "simulated")
+)
+def test_why_and_stories_leave_out_no_record_of_the_log_that_matters(monkeypatch: pytest.MonkeyPatch, log: Sequence[Record]) -> None:
+    book = book_of(log)
+    things, last = things_of(book), book.last_offset
+    explained = {thing: why.explain(book, thing, last) for thing in things}
+    assert {each.type for each in explained.values()} == set(SubjectType)
+    stories = {job_id: why.tell_story(book, job_id, last) for job_id in book.index.by_job}
+
+    def everything(_: object, start: object, end: int) -> Iterable[int]:
+        return range(start if isinstance(start, int) else 0, end)
+
+    monkeypatch.setattr(why, "_naming", everything)
+    monkeypatch.setattr(why, "_concerning", everything)
+    for thing, explanation in explained.items():
+        assert why.explain(book, thing, last) == explanation, thing
+    beginnings = {job_id: why._beginnings(book, [job_id], last + 1) for job_id in stories}
+    monkeypatch.setattr(why, "_beginnings", lambda _book, job_ids, _end: sorted(at for job_id in job_ids for at in beginnings[job_id]))
+    monkeypatch.setattr(why, "offsets_between", everything)
+    for job_id, story in stories.items():
+        assert why.tell_story(book, job_id, last) == story, job_id
 
 
 def test_why_at_a_moment_knows_nothing_of_what_came_later() -> None:
-    cluster = storied_cluster()
-    book = book_of(records_of(cluster))
-    for offset in range(6, len(cluster.log)):
-        part = ScriptedCluster()
-        part.log, part.timestamps = cluster.log[: offset + 1], cluster.timestamps[: offset + 1]
-        ours, theirs = why.explain(book, "restarting", offset), explain_why(ScriptedLog(part), "restarting", new_fold())
-        assert (ours.subject, ours.standing, ours.chain) == (theirs.subject, theirs.standing, theirs.chain), offset
+    log = records_of(storied_cluster())
+    book = book_of(log)
+    for offset in range(6, len(log)):
+        then = book_of(log[: offset + 1])
+        assert why.explain(book, "restarting", offset) == why.explain(then, "restarting", offset), offset
+        assert why.tell_story(book, "restarting", offset) == why.tell_story(then, "restarting", offset), offset
+
+
+@pytest.mark.parametrize("log", [records_of(storied_cluster()), records_of(busy_cluster()), records_of(eventful_cluster())])
+def test_of_a_log_whose_beginning_is_gone_why_is_answered_by_the_state_and_what_is_left(log: Sequence[Record]) -> None:
+    whole, first = book_of(log), len(log) // 2
+    snapshot, last = first + 2, whole.last_offset
+    book = LogBook(first, replayed(log[: snapshot + 1]))
+    book.follow(log[first:])
+    master = whole.fold.master
+    tasks = [
+        f"{job.job_id}/{task.vertex_id}[{task.subtask_index}]"
+        for job in master.dispatcher.jobs.values()
+        for task in job.execution_graph.subtasks()
+    ]
+    slots = [*master.slot_manager.allocations, *master.slot_manager.pending]
+    for thing in (*master.dispatcher.jobs, *tasks, *slots, *master.resource_manager.task_managers):
+        told, expected = why.explain(book, thing, last), why.explain(whole, thing, last)
+        assert (told.type, told.id, told.state, told.waits, told.cause) == (
+            expected.type,
+            expected.id,
+            expected.state,
+            expected.waits,
+            expected.cause,
+        )
+        # What was decided before, and is continued later, is not known to be a cause any more.
+        assert {step.offset for step in told.chain} <= {step.offset for step in expected.chain if step.offset >= first}
+    with pytest.raises(NothingKnown, match=f"the log begins at offset {first}"):
+        why.explain(book, "nobody", last)
+    early = next(job_id for job_id, places in whole.index.by_job.items() if places[0] >> INDEX_BITS < first)
+    with pytest.raises(NothingKnown, match=f"the log begins at offset {first}"):
+        why.tell_story(book, early, last)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -1,16 +1,18 @@
 """The life of a job is told in its order and as a whole: who asked, what its tasks did, what failed and why, who led, how it ended."""
 
 import json
-from typing import Any
 
 import pytest
 
-from eventflink.audit import NothingKnown, history
-from eventflink.audit.history import story_of
+from eventflink.audit import NothingKnown
+from eventflink.audit import story as telling
+from eventflink.documents.explanation import StoryOfJob
+from eventflink.documents.plain import parse, plain
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState
-from tests.support.asked_log import entries_of, storied_cluster
+from eventflink.reader.past.why import tell_story
+from tests.support.asked_log import book_of, records_of, storied_cluster, story_of
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, vertex
 from tests.support.scenarios import eventful_cluster
 
@@ -25,14 +27,14 @@ def eventful() -> ScriptedCluster:
     return eventful_cluster()
 
 
-def texts(story: dict[str, Any], *kinds: str) -> list[str]:
-    return [line["text"] for line in story["lines"] if not kinds or line["kind"] in kinds]
+def texts(story: StoryOfJob, *kinds: str) -> list[str]:
+    return [line.text for line in story.lines if not kinds or line.kind in kinds]
 
 
 def test_a_life_is_told_from_its_request_over_its_restart_to_its_end(storied: ScriptedCluster) -> None:
-    story = story_of(entries_of(storied), "restarting")
-    assert (story["status"], story["restarts"], story["log_offset"]) == ("FINISHED", 1, len(storied.log) - 1)
-    assert [line["kind"] for line in story["lines"]] == [
+    story = story_of(storied, "restarting")
+    assert (story.status, story.restarts, story.log_offset) == ("FINISHED", 1, len(storied.log) - 1)
+    assert [line.kind for line in story.lines] == [
         *("submitted", "settings", "status", "scheduled", "deployed"),
         *("failed", "restart", "status"),
         *("restarted", "status", "scheduled", "deployed", "running", "finished", "ended"),
@@ -44,9 +46,9 @@ def test_a_life_is_told_from_its_request_over_its_restart_to_its_end(storied: Sc
 
 
 def test_what_many_tasks_do_alike_is_one_line_that_counts_them(storied: ScriptedCluster) -> None:
-    [scheduled] = [line for line in story_of(entries_of(storied), "late")["lines"] if line["kind"] == "scheduled"]
-    assert (scheduled["count"], scheduled["text"]) == (6, "scheduled: a (3), b (3)")
-    assert scheduled["until_offset"] > scheduled["offset"]
+    [scheduled] = [line for line in story_of(storied, "late").lines if line.kind == "scheduled"]
+    assert (scheduled.count, scheduled.text) == (6, "scheduled: a (3), b (3)")
+    assert scheduled.until_offset > scheduled.offset
 
 
 def test_the_loss_of_a_task_manager_and_of_the_leader_belong_to_the_life_of_a_job_that_they_hit() -> None:
@@ -57,32 +59,31 @@ def test_the_loss_of_a_task_manager_and_of_the_leader_belong_to_the_life_of_a_jo
     cluster.report(task, ExecutionState.RUNNING)
     cluster.fail_over()
     cluster.say(TaskManagerDeath("tm1", "tm1-1", "exit code 137"))
-    entries = entries_of(cluster)
-    assert texts(story_of(entries, "hit"), "leadership", "task_manager_lost") == [
+    assert texts(story_of(cluster, "hit"), "leadership", "task_manager_lost") == [
         "master-1 leads, epoch 2, 0.0 s after the last decision",
         "TaskManager tm1 is gone: exit code 137",
     ]
-    assert texts(story_of(entries, "before"), "leadership", "task_manager_lost") == []
+    assert texts(story_of(cluster, "before"), "leadership", "task_manager_lost") == []
 
 
 def test_every_job_of_a_log_has_a_story_that_ends_in_the_state_of_the_log(eventful: ScriptedCluster) -> None:
-    entries = entries_of(eventful)
+    book = book_of(records_of(eventful))
     for job in eventful.master.dispatcher.jobs.values():
-        story = story_of(entries, job.job_id)
-        assert (story["status"], story["restarts"]) == (job.status, job.restarts.count), job.job_id
-        assert json.loads(json.dumps(story)) == story
-        offsets = [line["offset"] for line in story["lines"]]
+        story = tell_story(book, job.job_id, book.last_offset)
+        assert (story.status, story.restarts) == (job.status, job.restarts.count), job.job_id
+        assert parse(StoryOfJob, json.loads(json.dumps(plain(story)))) == story
+        offsets = [line.offset for line in story.lines]
         assert offsets == sorted(offsets)
         assert texts(story)[0].startswith("submitted: ")
 
 
 def test_a_long_life_keeps_its_beginning_and_its_end(monkeypatch: pytest.MonkeyPatch, storied: ScriptedCluster) -> None:
-    whole = story_of(entries_of(storied), "restarting")
-    monkeypatch.setattr(history, "KEPT_OLDEST", 3)
-    monkeypatch.setattr(history, "KEPT_NEWEST", 2)
-    short = story_of(entries_of(storied), "restarting")
-    assert short["lines"] == whole["lines"][:3] + whole["lines"][-2:]
-    assert short["omitted"] == len(whole["lines"]) - 5
+    whole = story_of(storied, "restarting")
+    monkeypatch.setattr(telling, "KEPT_OLDEST", 3)
+    monkeypatch.setattr(telling, "KEPT_NEWEST", 2)
+    short = story_of(storied, "restarting")
+    assert short.lines == whole.lines[:3] + whole.lines[-2:]
+    assert short.omitted == len(whole.lines) - 5
 
 
 def test_a_message_from_outside_cannot_move_the_cursor() -> None:
@@ -90,25 +91,25 @@ def test_a_message_from_outside_cannot_move_the_cursor() -> None:
     cluster.register("tm1", slots=1)
     [task] = deployments(cluster.submit(graph(vertex("a")), job_id="rude"))
     cluster.report(task, ExecutionState.FAILED, cause=FailureCause("Rude\0Error", "\x1b[2Jgone\0", ""))
-    [said] = texts(story_of(entries_of(cluster), "rude"), "failed")
+    [said] = texts(story_of(cluster, "rude"), "failed")
     assert said.startswith("a[0]#1 failed: Rude")
     assert said.isprintable()
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("la", "late"), ("latest", "the nearest: late"), ("", "job not found in the log"), ("zzz", "job not found in the log")],
+    [("la", "late"), ("latest", "the nearest: late"), ("", "an id is expected"), ("zzz", "job not found in the log")],
 )
 def test_an_id_may_be_given_by_its_beginning_and_an_unknown_one_is_told_with_the_nearest(
     storied: ScriptedCluster, text: str, said: str
 ) -> None:
     if text == "la":
-        assert story_of(entries_of(storied), text)["job_id"] == said
+        assert story_of(storied, text).job_id == said
         return
     with pytest.raises(NothingKnown, match=said):
-        story_of(entries_of(storied), text)
+        story_of(storied, text)
 
 
 def test_a_beginning_that_several_jobs_share_is_ambiguous(eventful: ScriptedCluster) -> None:
     with pytest.raises(NothingKnown, match="'done' is ambiguous: 4 job ids"):
-        story_of(entries_of(eventful), "done")
+        story_of(eventful, "done")

@@ -5,14 +5,11 @@ job's status changes, a TaskManager of its is lost, or another master leads. Mem
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from eventflink.audit import NothingKnown
 from eventflink.audit.entries import Entry
-from eventflink.audit.subjects import nearest
+from eventflink.documents.explanation import LineOfStory, StoryOfJob
 from eventflink.events import log_events as e
 from eventflink.events.wording import details_of, iso_time, subject_of
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
@@ -20,13 +17,9 @@ from eventflink.model.texts import printable
 
 KEPT_OLDEST: Final = 100
 KEPT_NEWEST: Final = 400
-_MAX_JOBS: Final = 64
-"""Jobs whose ids begin with what was asked for: more than this many are as ambiguous as all."""
 _SHOWN_NAMES: Final = 6
 _NAMES: Final = "\0"
 """Stands in a line's text for what it happened to; nothing printable has it."""
-_COMPARED: Final = 10_000
-"""Ids of jobs that are kept for a hint."""
 
 
 @dataclass(slots=True)
@@ -56,18 +49,18 @@ class _Line:
         if name and (name in self.names or len(self.names) < _SHOWN_NAMES):
             self.names[name] += 1
 
-    def view(self) -> dict[str, Any]:
-        """Return the line as plain values; `text` is for people."""
-        return {
-            "kind": self.kind,
-            "offset": self.offset,
-            "until_offset": self.until_offset,
-            "at": iso_time(self.at_ms),
-            "until": iso_time(self.until_ms),
-            "epoch": self.epoch,
-            "count": self.count,
-            "text": printable(self.text.replace(_NAMES, self._say_names(), 1)),
-        }
+    def document(self) -> LineOfStory:
+        """Return the line as it is shown."""
+        return LineOfStory(
+            kind=self.kind,
+            offset=self.offset,
+            until_offset=self.until_offset,
+            at=iso_time(self.at_ms),
+            until=iso_time(self.until_ms),
+            epoch=self.epoch,
+            count=self.count,
+            text=printable(self.text.replace(_NAMES, self._say_names(), 1)),
+        )
 
     def _say_names(self) -> str:
         said = [name if count == 1 else f"{name} ({count})" for name, count in self.names.items()]
@@ -75,8 +68,8 @@ class _Line:
         return ", ".join([*said, f"… and {more} more"] if more else said)
 
 
-class Story:
-    """The story of one job, from its submission on."""
+class StoryTeller:
+    """Tells the story of one job, from its submission on."""
 
     def __init__(self, event: e.JobSubmitted) -> None:
         """Begin before the submission."""
@@ -95,7 +88,7 @@ class Story:
         self._is_resumed = False
 
     def follow_entry(self, entry: Entry, silent_ms: int) -> None:
-        """Take an accepted entry in, which came `silent_ms` after the one before, by Kafka's clock."""
+        """Take an accepted entry in; where it is a grant, nobody had decided for `silent_ms`, by Kafka's clock."""
         has_result = any(isinstance(event, e.JobResultStored) and event.job_id == self.job_id for event in entry.decision.events)
         for event in entry.decision.events:
             if isinstance(event, e.LeadershipGranted):
@@ -206,17 +199,18 @@ class Story:
         else:
             self._newest.append(line)
 
-    def view(self) -> dict[str, Any]:
-        """Return the story as plain values: what the job is, and its `lines`, of which `omitted` in the middle are left out."""
+    def story(self, log_offset: int) -> StoryOfJob:
+        """Return the story as it is told up to a record."""
         lines = [*self._oldest, *self._newest]
-        return {
-            "job_id": self.job_id,
-            "name": self.name,
-            "status": str(self.status),
-            "restarts": self.restarts,
-            "lines": [line.view() for line in lines],
-            "omitted": self._count - len(lines),
-        }
+        return StoryOfJob(
+            job_id=self.job_id,
+            name=self.name,
+            status=str(self.status),
+            restarts=self.restarts,
+            lines=[line.document() for line in lines],
+            omitted=self._count - len(lines),
+            log_offset=log_offset,
+        )
 
 
 _MILESTONES: Final[dict[type[e.LogEvent], tuple[str, str]]] = {
@@ -237,44 +231,3 @@ _MILESTONES: Final[dict[type[e.LogEvent], tuple[str, str]]] = {
     e.JobArchiveFailed: ("archived", "it could not be archived"),
 }
 """Events that are a line of their own, whatever they come with: the kind of the line, and how it begins."""
-
-
-def story_of(entries: Iterable[Entry], text: str) -> dict[str, Any]:
-    """Return the story of the job with the id `text`, or the only one whose id begins so; `entries` are those of the log, in order.
-
-    It has the `log_offset` of the last entry.
-
-    Raises:
-        NothingKnown: there is no such job in the entries, or more than one.
-
-    """
-    stories: dict[str, Story] = {}
-    others: deque[str] = deque(maxlen=_COMPARED)
-    before_ms, offset = 0, -1
-    for entry in entries:
-        offset = entry.offset
-        if not entry.accepted:
-            continue
-        for event in entry.decision.events:
-            if isinstance(event, e.JobSubmitted):
-                others.append(event.job_id)
-                if text and event.job_id.startswith(text) and (len(stories) < _MAX_JOBS or event.job_id == text):
-                    stories[event.job_id] = Story(event)
-        for story in stories.values():
-            if not story.is_over:
-                story.follow_entry(entry, max(0, entry.timestamp_ms - before_ms) if before_ms else 0)
-        before_ms = entry.timestamp_ms
-    return {**_chosen(stories, text, others).view(), "log_offset": offset}
-
-
-def _chosen(stories: Mapping[str, Story], text: str, others: Iterable[str]) -> Story:
-    if text in stories:
-        return stories[text]
-    if len(stories) > 1:
-        raise NothingKnown(
-            f"'{text}' is ambiguous: {len(stories)} job ids begin with it, such as {', '.join(islice(stories, _SHOWN_NAMES))}"
-        )
-    if not stories:
-        near = ", ".join(nearest(text, others))
-        raise NothingKnown(f"job not found in the log: '{text}'" + (f"; the nearest: {near}" if near else ""))
-    return next(iter(stories.values()))
