@@ -53,6 +53,7 @@ class _Line:
         """Return the line as it is shown."""
         return LineOfStory(
             kind=self.kind,
+            look=_TROUBLE.get(self.kind, ""),
             offset=self.offset,
             until_offset=self.until_offset,
             at=iso_time(self.at_ms),
@@ -212,6 +213,16 @@ class StoryTeller:
             log_offset=log_offset,
         )
 
+
+_TROUBLE: Final = {
+    "failed": "failed",
+    "no_slot": "failed",
+    "task_manager_lost": "failed",
+    "checkpoint_failed": "failed",
+    "restart": "waits",
+    "waiting": "waits",
+}
+"""Kinds of lines that are not the ordinary course of a job."""
 
 _MILESTONES: Final[dict[type[e.LogEvent], tuple[str, str]]] = {
     e.JobCancellationRequested: ("cancellation", "cancellation asked for"),

@@ -8,14 +8,7 @@ from rich.text import Text
 from eventflink.cli.drawing import styled
 from eventflink.documents.explanation import StoryOfJob
 
-_STYLES: Final = {
-    "failed": "red",
-    "no_slot": "red",
-    "task_manager_lost": "red",
-    "checkpoint_failed": "red",
-    "restart": "yellow",
-    "waiting": "yellow",
-}
+_STYLES: Final = {"failed": "red", "waits": "yellow"}
 
 
 def story_title(story: StoryOfJob) -> Text:
@@ -31,5 +24,5 @@ def draw_story(story: StoryOfJob) -> Table:
         table.add_column(heading, justify="right" if heading in ("offset", "epoch") else "left", no_wrap=heading != "what")
     for line in story.lines:
         until = f"..{line.until_offset}" if line.until_offset != line.offset else ""
-        table.add_row(f"{line.offset}{until}", str(line.epoch), line.at, Text(line.text, style=_STYLES.get(line.kind, "")))
+        table.add_row(f"{line.offset}{until}", str(line.epoch), line.at, Text(line.text, style=_STYLES.get(line.look, "")))
     return table

@@ -53,6 +53,8 @@ class LineOfStory:
 
     kind: str
     """What kind of thing happened, such as submitted, failed or restart."""
+    look: str
+    """failed or waits, where it is trouble; empty: it is the ordinary course of a job."""
     offset: int
     until_offset: int
     """The last record that it happened in."""

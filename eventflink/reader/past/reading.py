@@ -41,10 +41,7 @@ def read_book(
         LogTrimmed, KafkaException, ReplayStalled, AdministrationError: as `open_book`.
 
     """
-    if fold is None:
-        book = open_book(access, for_one_answer=True)
-    else:
-        book = LogBook(fold.last_offset + 1, fold, for_one_answer=True)
+    book = open_book(access, for_one_answer=True) if fold is None else LogBook(fold.last_offset + 1, fold, for_one_answer=True)
     end = log_bounds(access)[1]
     book.follow(counted(read_log(access, book.first_offset, end), end - book.first_offset))
     return book

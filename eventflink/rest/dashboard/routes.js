@@ -32,6 +32,7 @@ const OF_A_CLUSTER = [
   { pattern: "/schedules/:schedule", section: "/schedules", load: () => import("./pages/schedule.js") },
   { pattern: "/data", section: "/data", load: () => import("./pages/data.js") },
   { pattern: "/waits", section: "/waits", load: () => import("./pages/waits.js") },
+  { pattern: "/why/:thing", section: "", load: () => import("./pages/why.js") },
   { pattern: "/log/:offset?", section: "/log", load: () => import("./pages/log.js") },
   { pattern: "/refused", section: "/refused", load: () => import("./pages/refused.js") },
   { pattern: "/diff", section: "", load: () => import("./pages/diff.js") },

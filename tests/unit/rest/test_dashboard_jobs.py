@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator
 from typing import Final
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
@@ -11,6 +12,8 @@ from eventflink.cli.commands.exceptions import exceptions
 from eventflink.cli.commands.rerun import rerun
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.reader.past.why import explain, tell_story
+from tests.support.asked_log import book_of, records_of
 from tests.support.browser import Tabs
 from tests.support.cluster import ScriptedCluster, fixed_delay, graph, stream, vertex
 from tests.support.dashboard_pages import NARROW, Dashboard
@@ -22,6 +25,10 @@ PAGES: Final = (
     "/jobs/backfill-7?vertex=scan",
     "/jobs/nightly-4/bars",
     "/jobs/nightly-6/events",
+    "/jobs/flaky-5/story",
+    "/why/flaky-5",
+    "/why/orders-1%2Ftotals%5B0%5D",
+    "/why/tm-4",
     "/jobs/flaky-5/exceptions",
     "/jobs/orders-1/checkpoints",
     "/jobs/orders-1/flow?vertex=totals",
@@ -59,6 +66,34 @@ def test_each_page_draws_without_an_error_and_can_be_used_by_everybody(dashboard
         dashboard.go(path)
         assert dashboard.main.locator("h1").count() == 1, path
         dashboard.check_both_themes_and_widths()
+
+
+@pytest.mark.parametrize("thing", ["flaky-5", "orders-1/totals[0]", "flaky-5/load[0]#1", "allocation-1", "tm-4", "cancel-nightly-4"])
+def test_why_is_shown_as_the_command_line_tells_it(dashboard: Dashboard, thing: str) -> None:
+    book = book_of(records_of(recorded().cluster))
+    told = explain(book, thing, book.last_offset)
+    dashboard.show(f"/why/{quote(thing, safe='')}")
+    assert dashboard.main.locator("h1").inner_text() == told.id
+    assert dashboard.main.locator(".job-title").get_by_text(f"{told.type} {told.state}", exact=True).count() == 1
+    assert dashboard.main.locator(".job-sentence b").all_inner_texts() == [wait.what for wait in told.waits]
+    chain = dashboard.main.get_by_role("region", name="What led there")
+    assert chain.locator("ol > li .row-head > a").all_inner_texts() == [f"{step.offset:,}" for step in told.chain]
+    assert chain.locator("ol > li .row-head > .clamp").all_inner_texts() == [step.cause or "a candidacy" for step in told.chain]
+    assert chain.locator("ol > li .caption").count() == sum(len(step.events) for step in told.chain)
+
+
+def test_a_job_leads_to_its_story_and_to_why_it_is_so(dashboard: Dashboard) -> None:
+    book = book_of(records_of(recorded().cluster))
+    dashboard.show("/jobs/flaky-5")
+    dashboard.main.get_by_role("link", name="Story").click()
+    dashboard.settle()
+    lines = dashboard.main.get_by_role("table", name="Story of the job").locator("span[title]")
+    expect(lines.first).to_be_visible()
+    told = tell_story(book, "flaky-5", book.last_offset).lines
+    shown = [line.get_attribute("title") for line in lines.all()]
+    assert shown == [line.text for line in told[: len(shown)]]
+    dashboard.main.get_by_role("link", name="why it is so").click()
+    expect(dashboard.main.get_by_role("heading", name="What led there")).to_be_visible()
 
 
 def test_a_stream_has_curves_of_what_its_checkpoints_told_and_a_click_goes_to_that_moment(dashboard: Dashboard) -> None:

@@ -13,7 +13,7 @@ export function Tabs({ label, views, shown }) {
   const nav = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     const [bar, link] = [nav.current, nav.current?.querySelector("[aria-current]")];
-    if (bar && link) bar.scrollLeft += Math.max(0, link.getBoundingClientRect().right - bar.getBoundingClientRect().right);
+    if (bar && link) bar.scrollLeft += Math.ceil(Math.max(0, link.getBoundingClientRect().right - bar.getBoundingClientRect().right));
   }, [shown]);
   return html`<nav ref=${nav} class="tabs" aria-label=${label}>
     ${views.map(

@@ -15,6 +15,7 @@ import { LogView } from "../logs/log_view.js";
 import { href, reference } from "../moment.js";
 import { archives } from "../source.js";
 import { barsOf, where } from "./job/graph_tab.js";
+import { whyOf } from "./why.js";
 
 const LAST_BYTES = 262_144;
 /** @type {[string, string][]} */
@@ -55,6 +56,7 @@ export function Page({ documents, params, moment }) {
         <h1>${params.vertex}[${params.subtask}]<span class="muted">#${params.attempt}</span></h1>
         ${state && h(StateChip, { state })}
         ${attempt?.task_manager_id && html`<span>on ${where(attempt.task_manager_id)}</span>`}
+        ${state && !archives && html`<a href=${href(whyOf(`${job.job_id}/${title(params)}`))}>why it is so</a>`}
       </div>
     </header>
     ${!subtask

@@ -17,6 +17,7 @@ import * as flow from "./job/flow_tab.js";
 import * as graph from "./job/graph_tab.js";
 import { JobHead } from "./job/head.js";
 import * as results from "./job/results_tab.js";
+import * as story from "./job/story_tab.js";
 
 /** @typedef {{questions: (job: string, query: Record<string, string>) => Record<string, string>, Tab: (props: any) => any}} TabModule */
 
@@ -24,7 +25,7 @@ import * as results from "./job/results_tab.js";
 const TABS = {
   graph: { name: "Graph", tab: graph },
   bars: { name: "Bars", tab: bars },
-  ...(archives ? {} : { events: { name: "Events", tab: events } }),
+  ...(archives ? {} : { story: { name: "Story", tab: story }, events: { name: "Events", tab: events } }),
   exceptions: { name: "Exceptions", tab: exceptions, counted: (job) => job.exceptions_total },
   checkpoints: { name: "Checkpoints", tab: checkpoints, counted: (job) => job.checkpoints.counts.completed, streams: true },
   flow: { name: "Flow", tab: flow, streams: true },

@@ -21,6 +21,7 @@ import { SlotCells, SlotLegend } from "../slots/slots.js";
 import { SPARK_UI_PORT } from "../source.js";
 import { EVENT_COLUMNS } from "./job/events_tab.js";
 import { stateInWords } from "./task_managers.js";
+import { whyOf } from "./why.js";
 
 /** @type {[string, string][]} */
 const TABS = [["slots", "Slots"], ["logs", "Logs"], ["threads", "Threads"], ["metrics", "Metrics"], ["events", "Events"]];
@@ -63,6 +64,7 @@ export function Page({ documents, params, query }) {
       <p class="job-facts muted">
         <span>${free} of ${plural(found.slots.length, "slot")} free</span>
         <span>registered ${h(Time, { at: found.registered_at })}</span>
+        <span><a href=${href(whyOf(id))}>why it is so</a></span>
         ${found.hardware && html`<span title=${`${bytes(found.hardware.available_bytes)} of it were free for new processes when the TaskManager started`}>${plural(found.hardware.cpu_cores, "core")}, ${bytes(found.hardware.physical_bytes)} of memory</span>`}
         ${SPARK_UI_PORT > 0 && at.value === null && html`<span><a href=${sparkUiOf(found.host)} target="_blank" rel="noreferrer">Spark's UI ↗</a></span>`}
         ${found.spark_end && html`<span class="failed ink">its Spark ended ${found.spark_ends === 1 ? "" : `${number(found.spark_ends)} times, last `}at ${h(Time, { at: found.spark_end.ended_at })}: ${found.spark_end.reason}</span>`}

@@ -11,6 +11,7 @@ import { h, html } from "../../html.js";
 import { cluster, href } from "../../moment.js";
 import { archives } from "../../source.js";
 import { pathOf } from "../runs.js";
+import { whyOf } from "../why.js";
 
 const ENDED = new Set(["FINISHED", "FAILED", "CANCELED"]);
 
@@ -29,7 +30,7 @@ export function JobHead({ job, moment }) {
       ${cluster.value && html`<span>of cluster <b>${cluster.value}</b></span>`}
       <span>${ended ? html`${job.status.toLowerCase()} ${h(Time, { at: job.ended_at })} after ${duration(job.duration_ms)}` : html`for ${h(Since, { at: job.status_since })}`}</span>
       <span>submitted ${h(Time, { at: job.submitted_at })}${job.actor ? html` by <b>${job.actor}</b>` : ""}</span>
-      ${!archives && html`<span><a href=${href(pathOf(job.name))}>all its runs</a></span>`}
+      ${!archives && html`<span><a href=${href(whyOf(job.job_id))}>why it is so</a></span><span><a href=${href(pathOf(job.name))}>all its runs</a></span>`}
       ${job.schedule_id && html`<span>of <a href=${href(`/schedules/${encodeURIComponent(job.schedule_id)}`)}>${job.schedule_id}</a> for ${h(Time, { at: job.instant })}${job.after_job_id && html`, after <a href=${href(`/jobs/${encodeURIComponent(job.after_job_id)}`)}>${job.after_job_id}</a>`}</span>`}
       ${job.rerun_of && html`<span>runs <a href=${href(`/jobs/${encodeURIComponent(job.rerun_of)}`)}>${middle(job.rerun_of, 24)}</a> again</span>`}
       ${job.run_again_by && html`<span>run again by <a href=${href(`/jobs/${encodeURIComponent(job.run_again_by)}`)}>${middle(job.run_again_by, 24)}</a></span>`}
