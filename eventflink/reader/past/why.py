@@ -68,8 +68,8 @@ def tell_story(book: LogBook, text: str, offset: int, *, most: int = MAX_READ) -
         finder.follow_entry(book.entry(each))
     job_id = finder.resolve_job(book.state_at(offset).master, reversed(book.index.by_job), book.first_offset)
     index = book.index
-    [start] = _beginnings(book, [job_id], end)
-    places = [index.by_job[job_id], *(index.by_type.get(name, ()) for name in _OF_STORIES)]
+    start = next(iter(_beginnings(book, [job_id], end)), end)
+    places = [index.by_job.get(job_id, ()), *(index.by_type.get(name, ()) for name in _OF_STORIES)]
     teller: StoryTeller | None = None
     for each in _bounded(offsets_between(places, start, end), job_id, most):
         if index.is_rejected(each):
@@ -78,14 +78,15 @@ def tell_story(book: LogBook, text: str, offset: int, *, most: int = MAX_READ) -
         if teller is None:
             submitted = next((event for event in entry.decision.events if isinstance(event, JobSubmitted) and event.job_id == job_id), None)
             if submitted is None:
-                raise NothingKnown(f"submission not found in the log: job '{job_id}'; the log begins at offset {book.first_offset}")
+                break
             teller = StoryTeller(submitted)
         led = index.leadership_at(each)
         silent_ms = max(0, led.granted_at_ms - led.quiet_since_ms) if led is not None and led.quiet_since_ms else 0
         teller.follow_entry(entry, silent_ms)
         if teller.is_over:
             break
-    assert teller is not None  # noqa: S101 - there is the record where it begins
+    if teller is None:
+        raise NothingKnown(f"submission not found in the log: job '{job_id}'; the log begins at offset {book.first_offset}")
     return teller.story(offset)
 
 

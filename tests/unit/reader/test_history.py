@@ -260,9 +260,12 @@ def test_of_a_log_whose_beginning_is_gone_why_is_answered_by_the_state_and_what_
         assert {step.offset for step in told.chain} <= {step.offset for step in expected.chain if step.offset >= first}
     with pytest.raises(NothingKnown, match=f"the log begins at offset {first}"):
         why.explain(book, "nobody", last)
-    early = next(job_id for job_id, places in whole.index.by_job.items() if places[0] >> INDEX_BITS < first)
-    with pytest.raises(NothingKnown, match=f"the log begins at offset {first}"):
-        why.tell_story(book, early, last)
+    for job_id, places in whole.index.by_job.items():
+        if places[0] >> INDEX_BITS < first:
+            with pytest.raises(NothingKnown, match=f"the log begins at offset {first}"):
+                why.tell_story(book, job_id, last)
+        else:
+            assert why.tell_story(book, job_id, last) == why.tell_story(whole, job_id, last)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
