@@ -125,6 +125,7 @@ DIES_WHEN_IT_COMMITS = """
 import os, signal, sys
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.streams import kafka_sink
 
 moment, remote, batch_id, *settings = sys.argv[1:]
@@ -137,7 +138,7 @@ class Dies(Producer):
 
 kafka_sink.Producer = Dies
 bootstrap, topic, writer_id, *columns = settings
-sink = kafka_sink.KafkaSink(kafka_sink.KafkaSinkSettings(bootstrap, topic, writer_id, 1, 60_000, ""))
+sink = kafka_sink.KafkaSink(kafka_sink.KafkaSinkSettings(KafkaAccess(bootstrap), topic, writer_id, 1, 60_000, ""))
 first = 10 * int(batch_id)
 batch = SparkSession.builder.remote(remote).create().range(first, first + 10)
 sink(batch.selectExpr("CAST(to_json(struct(id)) AS BINARY) AS value", *columns), int(batch_id))

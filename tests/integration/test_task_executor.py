@@ -60,7 +60,8 @@ import json, logging, sys
 from eventflink.model.configuration import build_configuration
 from eventflink.taskexecutor.executor import run_task_executor
 logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", stream=sys.stderr)
-sys.exit(run_task_executor(build_configuration(json.loads(sys.argv[1]), "test"), sys.argv[2]))
+configuration = build_configuration(json.loads(sys.argv[1]), "test")
+sys.exit(run_task_executor(configuration, configuration.access(sys.argv[2])))
 """
 TASKS = "task_executor_tasks"
 NOWHERE = "sc://127.0.0.1:9"

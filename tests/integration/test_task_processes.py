@@ -445,6 +445,7 @@ def test_a_waiting_process_that_dies_is_replaced(host: Host) -> None:
 OWNER = """
 import sys, time
 from pathlib import Path
+from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
 from eventflink.taskexecutor.fork_server_wire import decode_line
