@@ -30,6 +30,7 @@ _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_PAUSE_S: Final = 8.0
 _WITHOUT_CREDENTIALS: Final = ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "TokenRetrievalError")
 """Errors of S3's client that no second try mends."""
+_SETTING: Final = "execution.working-directory"
 _ASKED_AT_ONCE: Final = 16
 _TAKEN: Final = ("PreconditionFailed", "412")
 """What S3 says of an object that was to be written only where none is."""
@@ -359,17 +360,17 @@ def _say(place: Place, what: str, error: Exception) -> str:
     said = f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}"
     if _is_final(error):
         return say_refused(place, _DONE[what], said)
-    return f"{place} could not be {_DONE[what]}: {said} (execution.working-directory)"
+    return f"{place} could not be {_DONE[what]}: {said} ({_SETTING})"
 
 
-def say_refused(place: Place, done: str, said: str) -> str:
-    """Return what is told of something that a store did not let be done, and of what it said."""
+def say_refused(place: Place, done: str, said: str, setting: str = _SETTING) -> str:
+    """Return what is told of something that a store did not let be done, and of what it said; `setting` says where the place is."""
     refused = f"{place} could not be {done}: {said}"
     if place.scheme != S3:
-        return f"{refused} (execution.working-directory)"
+        return f"{refused} ({setting})"
     who = f"of access key {key}" if (key := os.environ.get(_S3_KEY)) else "that AWS's client found"
     return (
-        f"{refused}: the credentials {who} must be allowed to read, write, list and delete below execution.working-directory; those of "
+        f"{refused}: the credentials {who} must be allowed to read, write, list and delete below {setting}; those of "
         "tasks are in variables that taskmanager.task.environment names, such as AWS_*, or in ~/.aws"
     )
 

@@ -21,8 +21,10 @@ from fsspec import AbstractFileSystem
 from fsspec.core import url_to_fs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from eventflink.jobs.stored_files import say_refused
 from eventflink.model.document_faults import describe_fault
 from eventflink.model.document_fields import Name
+from eventflink.model.places import Place, parse_place
 from eventflink.model.statuses import SavepointMode, StreamConnector
 from eventflink.streams.failures import StreamUnusable
 
@@ -156,6 +158,15 @@ def open_path(path: str) -> tuple[AbstractFileSystem, str]:
     except (ValueError, ImportError) as error:
         raise SavepointUnusable(f"'{path}' cannot be used: {error}") from error
     return files, str(root).rstrip("/")
+
+
+def say_unwritable(path: str, error: PermissionError) -> str:
+    """Return what is told of a place where a savepoint was not to be written."""
+    try:
+        place = parse_place(path)
+    except ValueError:  # Of a store that only fsspec knows.
+        place = Place(path)
+    return say_refused(place, "written", f"{type(error).__name__}: {error}", "execution.checkpointing.savepoint-dir")
 
 
 def write_document(files: AbstractFileSystem, path: str, document: BaseModel) -> None:

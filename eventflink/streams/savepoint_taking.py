@@ -17,12 +17,14 @@ from eventflink.streams.savepoint import (
     SUBTASK_MANIFEST,
     UNKNOWN,
     SavepointManifest,
+    SavepointUnusable,
     SinkPlace,
     SourcePosition,
     StateOperator,
     SubtaskManifest,
     open_path,
     part_path,
+    say_unwritable,
     write_document,
 )
 from eventflink.streams.savepoint_copy import CopiedFiles, copy_checkpoint, read_batch_note, state_operators
@@ -53,14 +55,18 @@ def open_part(path: str, manifest: SavepointManifest, vertex_id: str, subtask_in
     """Make the directory of a part, and the manifest of the whole, which all parts write alike: who cannot write notices it here.
 
     Raises:
-        SavepointUnusable: fsspec does not know the scheme of the path; whatever its file system raises passes through.
+        SavepointUnusable: fsspec does not know the scheme of the path, or nothing may be written there.
+        Exception: whatever else its file system raises.
 
     """
     files, root = open_path(path)
     part = part_path(root, vertex_id, subtask_index)
-    files.makedirs(part, exist_ok=True)
-    if not files.exists(f"{root}/{MANIFEST}"):
-        write_document(files, f"{root}/{MANIFEST}", manifest)
+    try:
+        files.makedirs(part, exist_ok=True)
+        if not files.exists(f"{root}/{MANIFEST}"):
+            write_document(files, f"{root}/{MANIFEST}", manifest)
+    except PermissionError as error:
+        raise SavepointUnusable(say_unwritable(path, error)) from error
     return SavepointPart(files, part, vertex_id, subtask_index)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from eventflink.events.log_events import StreamStarted, TaskFailed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.errors import CheckpointFailed
 from eventflink.jobs.stored_files import remove_folder
 from eventflink.model.places import S3, Place
 from eventflink.model.statuses import JobStatus
@@ -174,6 +175,8 @@ def test_a_job_begins_in_a_savepoint_of_the_store_once(hosts: Hosts, store: Obje
     job_id = work.submit()
     work.check_counted_once()
     with DispatcherGateway(cluster.access) as gateway:
+        with pytest.raises(CheckpointFailed, match=rf"s3a://forbidden/.*{ACCESS_KEY} must .* below execution.checkpointing.savepoint-dir"):
+            gateway.trigger_savepoint(job_id, "s3://forbidden")
         path = gateway.stop_with_savepoint(job_id, f"s3://{BUCKET}/savepoints").savepoint_path
     cluster.wait_for_status(job_id, JobStatus.FINISHED)
     [part] = read_savepoint(path).parts
