@@ -16,6 +16,8 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest
 SOAK_SEED ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)000
 SOAK_SECONDS ?= 3600
 SOAK_SEEDS ?= 2000
+# Of so many tests one is run, another with each commit; what is left out is printed.
+SOAK_SAMPLE ?= 1
 
 # The first Python that fits; its version is asked of the interpreter, not read from its name.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11; do \
@@ -51,7 +53,7 @@ test: java unit integration ## all tests of what a user is promised; BOOTSTRAP=h
 soak: java $(VENV)/.installed-dev ## what takes hours: long fuzzing and simulation, mutations with new seeds, benchmarks, upgrades, floods
 	@echo "==> soak: SOAK_SEED=$(SOAK_SEED) SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEEDS=$(SOAK_SEEDS)"
 	@SOAK_SEED=$(SOAK_SEED) SOAK_SECONDS=$(SOAK_SECONDS) SOAK_SEEDS=$(SOAK_SEEDS) EVENTFLINK_TEST_BOOTSTRAP="$(BOOTSTRAP)" \
-		$(PYTEST) -n 2 --dist load --soak -m soak $(or $(SOAK_TESTS),$(shell $(BIN)/python -m tests.support.concerned --all))
+		$(PYTEST) -n 2 --dist load --soak --soak-sample=$(SOAK_SAMPLE) -m soak $(or $(SOAK_TESTS),$(shell $(BIN)/python -m tests.support.concerned --all))
 
 docs: $(VENV)/.installed-docs ## the pages of docs/ and an API reference as a site in build/site; fails on a link that leads nowhere
 	@echo "==> site"

@@ -2,7 +2,7 @@
 
 Three things, each said at the end of a run:
 
-- tests marked `soak` are left out unless `--soak` asks for them, and counted;
+- tests marked `soak` are left out unless `--soak` asks for them, or for a sample of them, and what is left out is said;
 - each file of tests on processes has a budget of process starts (`tests/process_budget.toml`); a file beyond it fails the run;
 - the processor time of the run by kind of process, and by the file of tests for which processes ran (`--costs=N` names more).
 
@@ -18,13 +18,15 @@ import time
 import tomllib
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
 
 from tests.support.zygote import STARTED
+
+T = TypeVar("T")
 
 RUN_VARIABLE: Final = "EVENTFLINK_TEST_RUN"
 BUDGET: Final = Path(__file__).parents[1] / "process_budget.toml"
@@ -64,6 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the options."""
     group = parser.getgroup("eventflink's own tests")
     group.addoption("--soak", action="store_true", help="run what is marked soak as well")
+    group.addoption("--soak-sample", type=int, default=1, metavar="N", help="of each N tests marked soak run one, another with each commit")
     group.addoption("--costs", type=int, default=15, metavar="N", help="name the N files, and as many tests, that cost most processor time")
     group.addoption("--write-process-budget", action="store_true", help="write tests/process_budget.toml from the starts of this run")
 
@@ -82,14 +85,27 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is for `make soak`."""
-    left_out = [] if config.getoption("--soak") else [item for item in items if item.get_closest_marker("soak")]
-    config.stash[_LEFT_OUT] = len(left_out)
+    marked = [item for item in items if item.get_closest_marker("soak")]
+    left_out = beyond_the_sample(marked, config.getoption("--soak-sample"), _TURN) if config.getoption("--soak") else marked
+    config.stash[_LEFT_OUT] = Counter(item.nodeid.partition("[")[0] for item in left_out)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in set(left_out)]
 
 
-_LEFT_OUT: Final = pytest.StashKey[int]()
+def beyond_the_sample(items: Sequence[T], of_each: int, turn: int) -> list[T]:
+    """Return what a sample leaves out that takes one of each so many; so many turns one after the other take everything."""
+    return [item for number, item in enumerate(items) if (number + turn) % of_each]
+
+
+_TURN: Final = int(os.environ.get("SOAK_SEED", "0")) // 1_000
+"""The number of the commit, which `make soak` makes its seeds of."""
+_LEFT_OUT: Final = pytest.StashKey[Counter[str]]()
+
+
+def _left_out(session: pytest.Session) -> Counter[str]:
+    """Return how many tests of each function this process has left out; one that collects none leaves none out."""
+    return session.config.stash.get(_LEFT_OUT, Counter())
 
 
 class _Starts:
@@ -118,7 +134,7 @@ class _Starts:
         """Tell the process that started this one."""
         output = getattr(session.config, "workeroutput", None)
         if output is not None:
-            output["starts"], output["left_out"] = dict(self.by_file), session.config.stash.get(_LEFT_OUT, 0)
+            output["starts"], output["left_out"] = dict(self.by_file), dict(_left_out(session))
 
 
 class _Run:
@@ -127,7 +143,8 @@ class _Run:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._starts: Counter[str] = Counter()
-        self._left_out = 0
+        self._left_out: Counter[str] = Counter()
+        """How many tests of each function were left out; each worker leaves out the same."""
         self._began = time.monotonic()
         self._sampler = ProcessorTime(os.environ[RUN_VARIABLE])
         if config.getoption("numprocesses", None):  # A run of many; of one file a person wants the result alone.
@@ -138,7 +155,7 @@ class _Run:
         """Take what a worker has counted."""
         output = getattr(node, "workeroutput", {})
         self._starts.update(output.get("starts", {}))
-        self._left_out = max(self._left_out, output.get("left_out", 0))
+        self._left_out |= Counter(output.get("left_out", {}))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Charge a test of a worker for what has run there since the one before it ended."""
@@ -154,9 +171,11 @@ class _Run:
         own = session.config.pluginmanager.get_plugin("process-starts")
         assert isinstance(own, _Starts)
         self._starts.update(own.by_file)
-        self._left_out = max(self._left_out, session.config.stash.get(_LEFT_OUT, 0))
+        self._left_out |= _left_out(session)
         if session.config.getoption("--write-process-budget"):
             BUDGET.write_text(written_budget(self._starts), encoding="utf-8")
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._config.getoption("--soak-sample") > 1:
+            session.exitstatus = pytest.ExitCode.OK  # Of a few tests the sample may have none this time.
         if self._over_budget() and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -167,7 +186,10 @@ class _Run:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what was left out, what was started, and what it used."""
         if self._left_out:
-            terminalreporter.write_line(f"{self._left_out} tests are left to `make soak`")
+            terminalreporter.write_line(f"{self._left_out.total()} tests are left to `make soak`")
+            if self._config.getoption("--soak"):
+                for name, count in sorted(self._left_out.items()):
+                    terminalreporter.write_line(f"{count:8} of {name}")
         for line in self._over_budget():
             terminalreporter.write_line(line, red=True)
         if not (used := self._sampler.stop()):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.concerned import ROOT, concerned, main, soak_files
-from tests.support.test_run import RUN_VARIABLE, ProcessorTime, kind_of, over_budget, read_budget, written_budget
+from tests.support.test_run import RUN_VARIABLE, ProcessorTime, beyond_the_sample, kind_of, over_budget, read_budget, written_budget
 
 FILE = """
 import subprocess, sys, pytest
@@ -24,24 +24,66 @@ def test_short():
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "2"), ("--soak",)])
-def test_what_is_left_to_soak_is_counted_and_said(tmp_path: Path, options: tuple[str, ...]) -> None:
-    (tmp_path / "test_it.py").write_text(FILE)
+SAMPLED = """
+import pytest
+
+@pytest.mark.soak("eventflink.log")
+@pytest.mark.parametrize("number", range(7))
+def test_long(number):
+    pass
+
+def test_short():
+    pass
+"""
+
+
+def run_pytest(directory: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     plugins = ["-p", "tests.support.test_run", "-p", "no:schemathesis", "-p", "no:hypothesispytest"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *plugins, *options, str(tmp_path)],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", *plugins, *options, str(directory)],
+        cwd=directory,
+        env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2"), ("--soak",)])
+def test_what_is_left_to_soak_is_counted_and_said(tmp_path: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "test_it.py").write_text(FILE)
+    done = run_pytest(tmp_path, *options)
     is_soak = "--soak" in options
     assert done.returncode == is_soak, done.stdout
     assert ("1 failed, 1 passed" if is_soak else "1 passed") in done.stdout
     assert ("1 tests are left to `make soak`" in done.stdout) == (not is_soak)
     assert ("processor time by kind of process" in done.stdout) == ("-n" in options)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_what_a_sample_of_soak_leaves_out_is_said_by_name(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    (tmp_path / "test_it.py").write_text(SAMPLED)
+    done = run_pytest(tmp_path, "--soak", "--soak-sample=3", *workers, SOAK_SEED="1000")
+    assert done.returncode == 0, done.stdout
+    assert "3 passed" in done.stdout
+    assert "5 tests are left to `make soak`\n       5 of test_it.py::test_long\n" in done.stdout
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_a_sample_that_has_no_test_this_time_fails_nothing(tmp_path: Path, workers: tuple[str, ...]) -> None:
+    (tmp_path / "test_it.py").write_text(SAMPLED)
+    done = run_pytest(tmp_path, "--soak", "-m", "soak", "--soak-sample=99", *workers, SOAK_SEED="1000")
+    assert done.returncode == 0, done.stdout
+    assert "7 of test_it.py::test_long" in done.stdout
+    assert run_pytest(tmp_path, "-k", "nothing", *workers).returncode == pytest.ExitCode.NO_TESTS_COLLECTED
+
+
+@pytest.mark.parametrize("of_each", [1, 2, 3, 9])
+def test_as_many_samples_one_after_the_other_take_each_test_once(of_each: int) -> None:
+    tests = range(7)
+    taken = [test for turn in range(50, 50 + of_each) for test in tests if test not in beyond_the_sample(tests, of_each, turn)]
+    assert sorted(taken) == list(tests)
 
 
 def test_a_file_beyond_its_budget_is_named_with_what_to_do() -> None:
