@@ -73,12 +73,16 @@ def bootstrap(request: pytest.FixtureRequest, shared_directory: Path) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def spark_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The runtime directory of a Spark Connect server, for the tests that are not about how one is started, shared, ended and found ill."""
-    directory = tmp_path_factory.mktemp("spark")
+def spark_directory(shared_directory: Path) -> Iterator[Path]:
+    """The runtime directory of a Spark Connect server, for the tests that are not about how one is started, shared, ended and found ill.
+
+    All processes of a run share it, each of whose tests may have code wait in one of its threads: there is one more for what goes on.
+    """
+    directory = shared_directory / "shared-spark"
+    directory.mkdir(exist_ok=True)
     with SparkLease(directory):
         # A host that stands still for minutes under a whole run of tests makes no Spark ill.
-        ensure_server(directory, SparkServerSettings("local[2]", "1g", answer_timeout_ms=3_600_000))
+        ensure_server(directory, SparkServerSettings("local[4]", "2g", answer_timeout_ms=3_600_000))
         _shared_sparks.append(directory)
         yield directory
         _shared_sparks.remove(directory)
@@ -91,15 +95,16 @@ def spark(spark_directory: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def delta_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a Spark that has Delta's tables."""
-    directory = tmp_path_factory.mktemp("delta-spark")
+def delta_spark(shared_directory: Path) -> Iterator[str]:
+    """The address of a Spark that has Delta's tables, shared as well."""
+    directory = shared_directory / "shared-delta-spark"
+    directory.mkdir(exist_ok=True)
     with SparkLease(directory):
-        yield ensure_server(directory, SparkServerSettings("local[2]", "1g", answer_timeout_ms=3_600_000, tables="delta"))
+        yield ensure_server(directory, SparkServerSettings("local[4]", "2g", answer_timeout_ms=3_600_000, tables="delta"))
 
 
 _shared_sparks: list[Path] = []
-"""The directory of the server that tests of this process share, as long as it is to run."""
+"""The directory of the server that tests share, as long as this process needs it."""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

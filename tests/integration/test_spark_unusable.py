@@ -6,6 +6,8 @@ So is one whose jars cannot be fetched.
 import contextlib
 import threading
 import uuid
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,7 @@ from eventflink.taskexecutor.spark_server import (
     SparkServerSettings,
     SparkUnavailable,
     ensure_server,
+    is_server_alive,
 )
 from eventflink.taskexecutor.spark_watch import last_end
 from tests.support.running_cluster import wait_until
@@ -33,37 +36,34 @@ pytestmark = pytest.mark.slow
 SPARK_TIMEOUT_S = 360
 
 
-def test_a_spark_out_of_heap_ends(tmp_path: Path) -> None:
-    with SparkLease(tmp_path), session_of_a_mortal(ensure_server(tmp_path, SparkServerSettings("local[1]", "512m"))) as session:
-        with pytest.raises(PySparkException):
-            session.sql("SELECT size(sequence(1L, 200000000L))").collect()
-        wait_until(lambda: not (tmp_path / ADDRESS_FILE).exists(), "Spark has ended", SPARK_TIMEOUT_S)
-    assert "OutOfMemoryError" in (tmp_path / LOG_FILE).read_text(encoding="utf-8")
-    assert _reason(tmp_path) == "its heap of 512m was full (spark.local.memory, or the job's spark.memory)"
+SETTINGS = SparkServerSettings("local[1]", "512m", answer_timeout_ms=30_000)
 
 
-def test_a_spark_that_lives_and_answers_nothing_is_replaced(tmp_path: Path) -> None:
-    with SparkLease(tmp_path):
-        first = ensure_server(tmp_path, SparkServerSettings("local[1]", "512m", answer_timeout_ms=20_000))
-        find_spark(tmp_path).suspend()
-        wait_until(lambda: not (tmp_path / ADDRESS_FILE).exists(), "Spark has ended", SPARK_TIMEOUT_S)
-        assert _reason(tmp_path).startswith("it answered no trivial query for ")
-        second = ensure_server(tmp_path, SparkServerSettings("local[1]", "512m"))
-        assert second != first
-        with session_of_a_mortal(second) as session:
-            assert session.range(3).count() == 3
-        assert len(list((tmp_path / "spark" / "local").glob("blockmgr-*"))) == 1, "what the first one left is gone"
-        assert "SparkEnded reason=it answered no" in (tmp_path / LAST_LOG_FILE).read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where Spark runs, in most of these tests the same one: each starts it if the one before has ended it."""
+    directory = tmp_path_factory.mktemp("spark")
+    with SparkLease(directory):
+        yield directory
 
 
-def test_a_spark_whose_cores_are_all_taken_answers_the_canary(tmp_path: Path) -> None:
-    with SparkLease(tmp_path), session_of_a_mortal(remote := ensure_server(tmp_path, SparkServerSettings("local[1]", "512m"))) as session:
+def test_a_spark_that_takes_longer_than_its_setting_says_is_refused_by_it(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_server, "has_connectors", lambda *_: True)  # To fetch it may take longer.
+    assert not is_server_alive(directory)
+    with pytest.raises(SparkUnavailable, match=r"Spark did not start within 0\.5 s \(spark\.local\.start-timeout\)"):
+        ensure_server(directory, replace(SETTINGS, timeout_ms=500))
+    assert ensure_server(directory, replace(SETTINGS, timeout_ms=SPARK_TIMEOUT_S * 1_000))
+
+
+def test_a_spark_whose_cores_are_all_taken_answers_the_canary(directory: Path) -> None:
+    with session_of_a_mortal(remote := ensure_server(directory, SETTINGS)) as session:
         threading.Thread(target=_compute, args=(session,), daemon=True).start()
-        wait_until_it_computes(find_spark(tmp_path))
+        wait_until_it_computes(find_spark(directory))
         channel, metadata = open_channel(remote)
         with channel:
             answers = channel.unary_stream(EXECUTE)(trivial_query(str(uuid.uuid4())), metadata=metadata, timeout=120)
             assert len(list(answers)) > 0
+        session.interruptAll()
 
 
 def _compute(session: SparkSession) -> None:
@@ -71,18 +71,32 @@ def _compute(session: SparkSession) -> None:
         session.sql("SELECT sum(sin(a.id) * cos(b.id)) FROM range(1000000000) a CROSS JOIN range(1000) b").collect()
 
 
+def test_a_spark_that_lives_and_answers_nothing_is_replaced(directory: Path) -> None:
+    first = ensure_server(directory, SETTINGS)
+    find_spark(directory).suspend()
+    wait_until(lambda: not (directory / ADDRESS_FILE).exists(), "Spark has ended", SPARK_TIMEOUT_S)
+    assert _reason(directory).startswith("it answered no trivial query for ")
+    second = ensure_server(directory, SETTINGS)
+    assert second != first
+    with session_of_a_mortal(second) as session:
+        assert session.range(3).count() == 3
+    assert len(list((directory / "spark" / "local").glob("blockmgr-*"))) == 1, "what the first one left is gone"
+    assert "SparkEnded reason=it answered no" in (directory / LAST_LOG_FILE).read_text(encoding="utf-8")
+
+
+def test_a_spark_out_of_heap_ends(directory: Path) -> None:
+    with session_of_a_mortal(ensure_server(directory, SETTINGS)) as session:
+        with pytest.raises(PySparkException):
+            session.sql("SELECT size(sequence(1L, 200000000L))").collect()
+        wait_until(lambda: not (directory / ADDRESS_FILE).exists(), "Spark has ended", SPARK_TIMEOUT_S)
+    assert "OutOfMemoryError" in (directory / LOG_FILE).read_text(encoding="utf-8")
+    assert _reason(directory) == "its heap of 512m was full (spark.local.memory, or the job's spark.memory)"
+
+
 def _reason(directory: Path) -> str:
     end = last_end(directory)
     assert end is not None
     return end.reason
-
-
-def test_a_spark_that_takes_longer_than_its_setting_says_is_refused_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_server, "has_connectors", lambda *_: True)  # To fetch it may take longer.
-    with SparkLease(tmp_path):
-        with pytest.raises(SparkUnavailable, match=r"Spark did not start within 0\.5 s \(spark\.local\.start-timeout\)"):
-            ensure_server(tmp_path, SparkServerSettings("local[1]", "512m", timeout_ms=500))
-        assert ensure_server(tmp_path, SparkServerSettings("local[1]", "512m", timeout_ms=SPARK_TIMEOUT_S * 1_000))
 
 
 def test_a_spark_whose_tables_cannot_be_fetched_does_not_start_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

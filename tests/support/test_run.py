@@ -332,7 +332,9 @@ class ProcessorTime:
         if process_id in self._names:
             return self._names[process_id]
         try:
-            if b"tests.support.shared_broker" in Path(f"/proc/{process_id}/cmdline").read_bytes():
+            if (
+                b"/shared-" in Path(f"/proc/{process_id}/cmdline").read_bytes()
+            ):  # A directory that `tests/conftest.py` has all workers share.
                 return _SHARED
             environment = Path(f"/proc/{process_id}/environ").read_bytes().split(b"\0")
         except OSError:
