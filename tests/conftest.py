@@ -73,16 +73,12 @@ def bootstrap(request: pytest.FixtureRequest, shared_directory: Path) -> Iterato
 
 
 @pytest.fixture(scope="session")
-def spark_directory(shared_directory: Path) -> Iterator[Path]:
-    """The runtime directory of a Spark Connect server, for the tests that are not about how one is started, shared, ended and found ill.
-
-    All processes of a run share it, each of whose tests may have code wait in one of its threads: there is one more for what goes on.
-    """
-    directory = shared_directory / "shared-spark"
-    directory.mkdir(exist_ok=True)
+def spark_directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The runtime directory of a Spark Connect server, for the tests that are not about how one is started, shared, ended and found ill."""
+    directory = tmp_path_factory.mktemp("spark")
     with SparkLease(directory):
         # A host that stands still for minutes under a whole run of tests makes no Spark ill.
-        ensure_server(directory, SparkServerSettings("local[4]", "2g", answer_timeout_ms=3_600_000))
+        ensure_server(directory, SparkServerSettings("local[2]", "1g", answer_timeout_ms=3_600_000))
         _shared_sparks.append(directory)
         yield directory
         _shared_sparks.remove(directory)
@@ -96,7 +92,10 @@ def spark(spark_directory: Path) -> str:
 
 @pytest.fixture(scope="session")
 def delta_spark(shared_directory: Path) -> Iterator[str]:
-    """The address of a Spark that has Delta's tables, shared as well."""
+    """The address of a Spark that has Delta's tables: one for all processes of a run, since until it is warm it costs most.
+
+    A test in each of them may have code wait in one of its threads, and there is another one for what is to go on meanwhile.
+    """
     directory = shared_directory / "shared-delta-spark"
     directory.mkdir(exist_ok=True)
     with SparkLease(directory):
@@ -104,7 +103,7 @@ def delta_spark(shared_directory: Path) -> Iterator[str]:
 
 
 _shared_sparks: list[Path] = []
-"""The directory of the server that tests share, as long as this process needs it."""
+"""The directory of the server that tests of this process share, as long as it is to run."""
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
