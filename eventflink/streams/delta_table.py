@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.backoff import Backoff
+from eventflink.model.places import S3
 from eventflink.streams.failures import TableUnusable
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 """What a Spark that has Delta's tables names in `spark.sql.extensions`."""
+
+LOG_STORE_SETTING: Final = f"spark.delta.logStore.{S3}.impl"
+"""Of a Spark: by which class Delta writes the logs of tables in S3."""
 
 _LOG_FILES: Final = "_delta_log/[0-9]*"
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
@@ -113,6 +117,20 @@ def is_conflict(error: Exception) -> bool:
     return _CONFLICT.search(str(error)) is not None
 
 
+def _check_spark(spark: "SparkSession", path: str) -> None:
+    if DELTA_EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
+        raise TableUnusable(
+            "the sink is a table of Delta, and the Spark that runs this task has none: set 'spark.tables: delta' where TaskExecutors are "
+            "configured, stop all of this host, and start them again ten seconds later, when the Spark that they share has ended; a server "
+            "of spark.remote needs the jars and settings of docs/tables.md"
+        )
+    if path.startswith(f"{S3}://") and not spark.conf.get(LOG_STORE_SETTING, ""):
+        raise TableUnusable(
+            f"the table {path} is in S3, where of two Sparks that commit at one moment one would lose its rows: the server of spark.remote "
+            f"needs {LOG_STORE_SETTING}, as docs/tables.md says"
+        )
+
+
 def make_table(rows: "DataFrame", path: str, partition_by: Sequence[str], keys: Sequence[str] = ()) -> None:
     """Make the table of a sink where there is none, and check one that is there; what Delta raises passes through.
 
@@ -123,18 +141,13 @@ def make_table(rows: "DataFrame", path: str, partition_by: Sequence[str], keys: 
         keys: the columns by which rows are merged.
 
     Raises:
-        TableUnusable: this Spark has no Delta, or the rows do not fit the table.
+        TableUnusable: this Spark has no Delta, or would lose rows there, or the rows do not fit the table.
 
     """
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     spark, pauses = rows.sparkSession, Backoff(_MAKING_PAUSE_S, _LONGEST_MAKING_PAUSE_S)
-    if DELTA_EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
-        raise TableUnusable(
-            "the sink is a table of Delta, and the Spark that runs this task has none: set 'spark.tables: delta' where TaskExecutors are "
-            "configured, stop all of this host, and start them again ten seconds later, when the Spark that they share has ended; a server "
-            "of spark.remote needs the jars and settings of docs/tables.md"
-        )
+    _check_spark(spark, path)
     columns = {name.lower() for name in rows.columns}
     for key, named in (("partition_by", partition_by), ("keys", keys)):
         if missing := [name for name in named if name.lower() not in columns]:

@@ -8,6 +8,7 @@ command line; S3's are found by AWS's own chain, in variables and files.
 
 import importlib.metadata
 import logging
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -15,7 +16,8 @@ from typing import Final
 from eventflink.local.jars import SCALA_VERSION, JarSet, JarsUnavailable, default_cache_directory, ensure_jars
 from eventflink.local.java import JavaMissing, find_java
 from eventflink.model.places import S3
-from eventflink.streams.delta_table import DELTA_EXTENSION
+from eventflink.streams.delta_table import DELTA_EXTENSION, LOG_STORE_SETTING
+from eventflink.taskexecutor.spark_file_system import DELTA_LOG_CLASS, delta_log_jar
 
 logger = logging.getLogger(__name__)
 
@@ -156,8 +158,10 @@ def store_settings(scheme: str, environment: Mapping[str, str]) -> dict[str, str
     return settings | ({"spark.hadoop.fs.s3a.endpoint.region": region} if region else {})
 
 
-def table_settings(tables: str) -> dict[str, str]:
+def table_settings(tables: str, spark_jars: Path) -> dict[str, str]:
     """Return the settings with which Spark has tables of that kind, fetching what it needs where that is missing.
+
+    `spark_jars` is the directory of Spark's own jars.
 
     Raises:
         JarsUnavailable, JavaMissing: the jars are not in the cache and cannot be fetched.
@@ -166,7 +170,9 @@ def table_settings(tables: str) -> dict[str, str]:
     if tables != DELTA:
         return {}
     directory = ensure_jars(DELTA_TABLES, find_java(), progress=lambda line: logger.info("DeltaTables %s", line))
-    return {CLASS_PATH: _class_path(directory), **DELTA_SETTINGS}
+    log_jar = delta_log_jar(spark_jars, directory)
+    class_path = os.pathsep.join([_class_path(directory), *([str(log_jar)] if log_jar is not None else [])])
+    return {CLASS_PATH: class_path, **DELTA_SETTINGS, LOG_STORE_SETTING: DELTA_LOG_CLASS}
 
 
 def _class_path(directory: Path) -> str:

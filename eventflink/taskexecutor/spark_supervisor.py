@@ -204,7 +204,7 @@ def _start_spark(
         | connector_settings()
     )
     jars = []
-    for more in (store_settings(settings.store_scheme, os.environ), table_settings(settings.tables)):
+    for more in (store_settings(settings.store_scheme, os.environ), table_settings(settings.tables, home / "jars")):
         jars.append(more.pop(CLASS_PATH, ""))
         configuration |= more
     more_jars = os.pathsep.join(filter(None, jars))

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
 from eventflink import connect
 from eventflink.cli.checks import check_store
@@ -22,6 +23,7 @@ from eventflink.jobs.stored_files import remove_folder, write_whole
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.places import Place
 from eventflink.model.statuses import JobStatus
+from tests.support import table_tasks
 from tests.support.object_store import ACCESS_KEY, BUCKET, ObjectStore, object_store
 from tests.support.running_cluster import USER_TASKS, RunningCluster, running_cluster, wait_until
 
@@ -62,7 +64,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     """Two masters, of which one leads, and two TaskExecutors, which have a Spark."""
-    settings = {"execution.working-directory": PLACE, "taskmanager.task.environment": "AWS_*"}
+    settings = {"execution.working-directory": PLACE, "taskmanager.task.environment": "AWS_*", "spark.tables": "delta"}
     directory = tmp_path_factory.mktemp("cluster")
     with running_cluster(bootstrap, directory, **settings) as running:
         running.surroundings["cwd"] = directory
@@ -208,3 +210,24 @@ def test_a_job_without_a_result_leaves_no_object(cluster: RunningCluster, store:
     job_id = _submit(cluster, {"name": "nothing", "vertices": vertices, "edges": edges}, tmp_path)
     cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
     wait_until(lambda: not _objects_of(store, job_id), "all objects of the job are gone", JOB_TIMEOUT_S)
+
+
+def test_a_table_in_the_store_has_the_rows_of_each_task_once_though_it_dies_when_they_are_there(
+    cluster: RunningCluster, store: ObjectStore
+) -> None:
+    table = f"s3a://{BUCKET}/tables/numbers"
+    vertex = {
+        "id": "numbers",
+        "python": "table_tasks:numbers_of_its_own",
+        "parallelism": 2,
+        "sink": {"table": {"path": table}, "format": "delta"},
+    }
+    strategy = {"type": "fixed-delay", "attempts": 5, "delay_ms": 100}
+    code = cluster.user_code(Path(table_tasks.__file__))
+    job_id = cluster.submit(
+        parse_job_graph({"name": "table", "vertices": [vertex], "restart_strategy": strategy, "code_archives": [code]}, "test")
+    )
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
+    told = {"AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1", **store.environment}
+    rows = DeltaTable(table, storage_options=told).to_pyarrow_table(columns=["number"])["number"].to_pylist()
+    assert sorted(rows) == list(range(200)), "each attempt has numbers of its own"

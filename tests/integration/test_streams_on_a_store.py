@@ -14,13 +14,14 @@ from eventflink.gateways.errors import CheckpointFailed
 from eventflink.jobs.stored_files import remove_folder
 from eventflink.model.places import S3, Place
 from eventflink.model.statuses import JobStatus
+from eventflink.streams.delta_table import LOG_STORE_SETTING
 from eventflink.streams.savepoint import dispose_savepoint, read_savepoint
 from eventflink.taskexecutor.spark_file_system import CHECKPOINT_FILES_SETTING, FILE_MANAGER_SETTING, file_system_settings
-from eventflink.taskexecutor.spark_jars import CLASS_PATH, store_settings
+from eventflink.taskexecutor.spark_jars import CLASS_PATH, DELTA, store_settings, table_settings
 from tests.support.late_work import check_told_apart
 from tests.support.object_store import ACCESS_KEY, BUCKET, ObjectStore, object_store
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
-from tests.support.spark_work import count_writers
+from tests.support.spark_work import count_committers, count_writers
 from tests.support.stream_work import SPARK_TIMEOUT_S, Work
 
 pytestmark = pytest.mark.slow
@@ -111,6 +112,16 @@ def test_of_two_writers_of_a_batch_in_the_store_one_commits_it(store: ObjectStor
     assert count_writers(class_path, f"s3a://{BUCKET}/two writers", 50, told) == [1] * 50 + [0]
     assert len(store.keys("two writers/")) == 50
     remove_folder(Place(f"s3a://{BUCKET}"), "two writers", ())
+
+
+def test_of_two_sparks_that_commit_a_version_of_a_table_in_the_store_one_has_committed_it(store: ObjectStore) -> None:
+    spark_jars = Path(str(pyspark.__file__)).parent / "jars"
+    of_tables, of_store = table_settings(DELTA, spark_jars), store_settings(S3, store.environment)
+    class_path = ":".join([of_tables[CLASS_PATH], of_store.pop(CLASS_PATH), f"{spark_jars}/*"])
+    told = {key.removeprefix("spark.hadoop."): value for key, value in of_store.items()}
+    found = count_committers(class_path, f"s3a://{BUCKET}/two sparks", 50, of_tables[LOG_STORE_SETTING], told)
+    assert found == ["1"] * 50 + ["2", "over it"], "a request that is repeated has succeeded, and one of somebody else has not"
+    remove_folder(Place(f"s3a://{BUCKET}"), "two sparks", ())
 
 
 @pytest.mark.rule("S1")

@@ -18,6 +18,7 @@ from eventflink.taskexecutor.spark_worker import FORKS_MODULE
 from tests.support.running_cluster import wait_until
 
 _WRITERS = Path(__file__).parent / "spark_files" / "WritersOfOneBatch.java"
+_COMMITTERS = _WRITERS.with_name("CommittersOfOneVersion.java")
 _WRITERS_TIMEOUT_S = 360
 _THREADS = "Executor task l"
 """What the kernel keeps of "Executor task launch worker"."""
@@ -96,7 +97,21 @@ def count_writers(class_path: str, directory: str, batches: int, settings: Mappi
         settings: of Hadoop, and of what Spark writes checkpoints by.
 
     """
-    program = ["org.codehaus.janino.SimpleCompiler", str(_WRITERS), _WRITERS.stem, directory, str(batches)]
+    return [int(each) for each in _run_java(_WRITERS, class_path, [directory, str(batches)], settings)]
+
+
+def count_committers(class_path: str, directory: str, versions: int, log_store: str, settings: Mapping[str, str]) -> list[str]:
+    """Let two Sparks commit each of some versions of a table at the same moment, by a log store of Delta.
+
+    Return how many have committed each; how many of a commit, the same once more, and another, of one version; and what a commit that
+    goes over another leaves there.
+    """
+    return _run_java(_COMMITTERS, class_path, [directory, str(versions), log_store], settings)
+
+
+def _run_java(source: Path, class_path: str, arguments: list[str], settings: Mapping[str, str]) -> list[str]:
+    program = ["org.codehaus.janino.SimpleCompiler", str(source), source.stem, *arguments]
     command = [str(find_java()), "-cp", class_path, *program, *[f"{key}={value}" for key, value in settings.items()]]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=_WRITERS_TIMEOUT_S, check=True)
-    return [int(each) for each in finished.stdout.split()]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=_WRITERS_TIMEOUT_S, check=False)
+    assert finished.returncode == 0, finished.stderr[-4_000:]
+    return finished.stdout.splitlines()
