@@ -54,6 +54,9 @@ _AS_PIP: Final = {
 }
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _PINNED: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]]*\])?==[^\s;]+")
+_EDITABLE: Final = re.compile(r"^(?:-e|--editable)[ =]*")
+_COMMIT: Final = re.compile(r"git\+\S+@[0-9a-f]{40}\b")
+_CONNECT: Final = re.compile(r";\s*extra == ['\"]connect['\"]$")
 _OTHER_FILES: Final = re.compile(r"-r|-c|-e|--requirement|--constraint|--editable")
 
 
@@ -125,20 +128,26 @@ def find_packages(requirements: Requirements, cache_directory: Path | None = Non
 
     """
     text = requirements.text()
-    cache = cache_directory if cache_directory is not None else default_cache_directory()
+    cache = (cache_directory if cache_directory is not None else default_cache_directory()) / "packages"
     with tempfile.TemporaryDirectory(prefix="eventflink-packages-") as scratch:
         uv = _Uv(requirements, Path(scratch))
-        lock = _without_the_clusters(text if is_locked(text) else uv.resolve(text))
-        place = cache / "packages" / f"{hashlib.sha256(json.dumps([lock, interpreter(), SPARK_PYTHON_SCRIPT]).encode()).hexdigest()}.zip"
-        if not place.is_file():
-            members = _members_of(uv.install(lock))
-            place.parent.mkdir(parents=True, exist_ok=True)
-            packed = Path(scratch) / "packages.zip"
-            with packed.open("wb") as file:
-                write_archive(file, _opened(members, lock), max_bytes=MAX_PACKAGES_BYTES, executable=_executables(members))
-            part = place.with_suffix(f".{os.getpid()}.part")
-            shutil.copyfile(packed, part)
-            part.replace(place)
+        lock = _to_install(text if is_locked(text) else uv.resolve(text))
+        place = cache / f"{hashlib.sha256(json.dumps([lock, interpreter(), SPARK_PYTHON_SCRIPT, bounds()]).encode()).hexdigest()}.zip"
+        if place.is_file():
+            return place
+        if is_locked(text):
+            uv.check(lock)
+        members = _members_of(uv.install(lock))
+        packed = Path(scratch) / "packages.zip"
+        with packed.open("wb") as file:
+            write_archive(file, _opened(members, lock), max_bytes=MAX_PACKAGES_BYTES, executable=_executables(members))
+        if _may_change(lock):
+            with packed.open("rb") as file:
+                place = cache / f"{hashlib.file_digest(file, 'sha256').hexdigest()}.zip"
+        cache.mkdir(parents=True, exist_ok=True)
+        part = place.with_suffix(f".{os.getpid()}.part")
+        shutil.copyfile(packed, part)
+        part.replace(place)
         return place
 
 
@@ -156,8 +165,15 @@ def _lines(text: str) -> Iterator[str]:
             yield " ".join(said.split())
 
 
-def _without_the_clusters(lock: str) -> str:
-    return "".join(f"{line}\n" for line in _lines(lock) if _name_of(line) not in _OF_THE_CLUSTER)
+def _to_install(lock: str) -> str:
+    """Return what of a lock is installed: not what is the cluster's, and of editable packages what they are now, for only that travels."""
+    lines = [_EDITABLE.sub("", line) for line in _lines(lock)]
+    return "".join(f"{line}\n" for line in lines if _name_of(line) not in _OF_THE_CLUSTER)
+
+
+def _may_change(lock: str) -> bool:
+    """Tell whether the same lock may stand for other packages later, as directories do: neither hash nor commit says what they hold."""
+    return any("--hash=" not in line and not _COMMIT.search(line) for line in _lines(lock) if not line.startswith("-"))
 
 
 def _name_of(line: str) -> str:
@@ -173,8 +189,8 @@ class _Uv:
         # What a file names by a relative path is beside it.
         self._directory = requirements.file.absolute().parent if requirements.file is not None else scratch
         self._source = requirements.file.absolute() if requirements.file is not None else scratch / "requirements.in"
-        self._bounds = scratch / "bounds.txt"
-        self._bounds.write_text("".join(f"{each}\n" for each in bounds()), encoding="utf-8")
+        self._constraints = scratch / "constraints.txt"
+        self._bounds = bounds()
 
     def resolve(self, text: str) -> str:
         """Return the lock of what a text requires."""
@@ -182,8 +198,26 @@ class _Uv:
             self._source.write_text(text, encoding="utf-8")
         lock = self._scratch / "lock.txt"
         said = ["--no-header", "--no-annotate", "--generate-hashes", "--emit-index-url", "--emit-find-links"]
-        self._run("resolved", ["compile", *said, "--output-file", str(lock), str(self._source)], _RESOLVE_TIMEOUT_S)
-        return lock.read_text(encoding="utf-8")
+        while True:
+            self._run("resolved", ["compile", *said, "--output-file", str(lock), str(self._source)], _RESOLVE_TIMEOUT_S)
+            resolved = lock.read_text(encoding="utf-8")
+            if not self._bind(resolved):
+                return resolved
+
+    def check(self, lock: str) -> None:
+        """Check what was locked elsewhere against the bounds."""
+        self._bind(lock)
+        source = self._scratch / "locked.txt"
+        source.write_text(lock, encoding="utf-8")
+        self._run(
+            "resolved", ["compile", "--no-deps", "--output-file", str(self._scratch / "checked.txt"), str(source)], _RESOLVE_TIMEOUT_S
+        )
+
+    def _bind(self, lock: str) -> bool:
+        """Bind the packages of a lock also to what those want that tasks have of their TaskExecutor; tell whether that is anything new."""
+        new = [each for each in bounds_beside(lock) if each not in self._bounds]
+        self._bounds += new
+        return bool(new)
 
     def install(self, lock: str) -> Path:
         """Return the directory in which the packages of a lock are."""
@@ -192,13 +226,16 @@ class _Uv:
         source.write_text(lock, encoding="utf-8")
         if any(not line.startswith("-") for line in _lines(lock)):
             said = ["--no-deps", "--target", str(target), *(["--require-hashes"] if is_locked(lock) else [])]
+            # What uv built of a directory it takes again, whatever changed in there.
+            said += ["--reinstall"] if _may_change(lock) else []
             self._run("installed", ["install", *said, "--requirements", str(source)], _INSTALL_TIMEOUT_S)
         return target
 
     def _run(self, what: str, arguments: Sequence[str], timeout_s: float) -> None:
         command = [_find_uv(), "pip", *arguments, "--quiet", "--python", sys.executable]
         if "--require-hashes" not in arguments:
-            command += ["--constraints", str(self._bounds)]
+            self._constraints.write_text("".join(f"{each}\n" for each in self._bounds), encoding="utf-8")
+            command += ["--constraints", str(self._constraints)]
         try:
             done = subprocess.run(
                 command, cwd=self._directory, env=_environment(os.environ), capture_output=True, text=True, timeout=timeout_s, check=False
@@ -209,7 +246,8 @@ class _Uv:
             raise PackagesUnusable(f"requirements: uv cannot be run: {error}") from error
         if done.returncode != 0:
             told = [line.rstrip() for line in done.stderr.splitlines() if line.strip()][:_SHOWN_LINES]
-            bound = "; packages that eventflink loads in tasks itself have its versions" if what == "resolved" else ""
+            bounded = {_name_of(each) for each in self._bounds} & set(re.findall(r"[a-z0-9-]+", done.stderr.lower()))
+            bound = "; what eventflink loads in tasks itself bounds " + ", ".join(sorted(bounded)) if bounded else ""
             raise PackagesUnusable("\n".join([f"requirements: the packages cannot be {what}{bound}:", *told]))
 
 
@@ -217,6 +255,35 @@ def bounds() -> list[str]:
     """Return which versions a package may have that a task's process loads besides its job's code: those with which eventflink works."""
     specifiers = [line.partition(";")[0].strip() for line in importlib.metadata.requires("eventflink") or ()]
     return sorted({each.replace("[connect]", "") for each in specifiers if _name_of(each) in _LOADED_IN_TASKS})
+
+
+def bounds_beside(lock: str) -> list[str]:
+    """Return which versions the packages of a lock may have beside those that tasks have of their TaskExecutor, as those say themselves."""
+    locked = {_name_of(line) for line in _lines(lock)}
+    found: set[str] = set()
+    seen: set[str] = set()
+    left = sorted(_LOADED_IN_TASKS)
+    while left:
+        # What the job brings itself was resolved with what it wants.
+        if (name := left.pop()) in seen or (name in locked and name not in _OF_THE_CLUSTER):
+            continue
+        seen.add(name)
+        for line in _required_by(name):
+            found.add(line)
+            left.append(_name_of(line))
+    return sorted(line for line in found if _name_of(line) in locked)
+
+
+def _required_by(name: str) -> Iterator[str]:
+    """Yield what a package requires that is installed here; none is, where there is no Spark."""
+    try:
+        required = importlib.metadata.requires(name) or []
+    except importlib.metadata.PackageNotFoundError:
+        return
+    for each in required:
+        line = _CONNECT.sub("", each) if name == "pyspark" else each
+        if "extra ==" not in line:
+            yield re.sub(r"\[[^\]]*\]", "", line)
 
 
 def _find_uv() -> str:
@@ -240,15 +307,20 @@ def _environment(own: Mapping[str, str]) -> dict[str, str]:
 
 
 def _members_of(directory: Path) -> dict[str, Path]:
-    """Return the files of installed packages by their names, without what says how they were installed."""
+    """Return the files of installed packages by their names, without what says how they were installed.
+
+    Nor has it modules with names of Python's own, such as that of the package argparse: where packages are installed in the ordinary way
+    Python's come first, and nobody imports these.
+    """
     members: dict[str, Path] = {}
     for folder, directories, files in os.walk(directory):
         directories[:] = sorted(each for each in directories if each != "__pycache__")
         is_about = folder.endswith(".dist-info")
         for name in sorted(files):
-            if not (is_about and name in _LEFT_OUT) and name != ".lock":
-                place = Path(folder) / name
-                members[place.relative_to(directory).as_posix()] = place
+            member = (Path(folder) / name).relative_to(directory)
+            is_pythons = member.parts[0].partition(".")[0] in sys.stdlib_module_names
+            if not (is_about and name in _LEFT_OUT) and name != ".lock" and not is_pythons:
+                members[member.as_posix()] = directory / member
     if len(members) > _MAX_PACKAGES_FILES:
         raise PackagesUnusable(f"requirements: the packages have {len(members)} files, and at most {_MAX_PACKAGES_FILES} are taken")
     return members

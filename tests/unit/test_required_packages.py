@@ -21,12 +21,47 @@ import pytest
 from eventflink.jobs import required_packages
 from eventflink.jobs.archive import PACKAGES_MARKER, ArchiveError, holds_packages, interpreter
 from eventflink.jobs.job_files import described
-from eventflink.jobs.required_packages import PackagesUnusable, Requirements, bounds, find_packages, is_locked, parse_requirements
+from eventflink.jobs.required_packages import (
+    PackagesUnusable,
+    Requirements,
+    bounds,
+    bounds_beside,
+    find_packages,
+    is_locked,
+    parse_requirements,
+)
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph
 from eventflink.processes.packages_path import PACKAGES_VARIABLE, SPARK_PYTHON, without_packages
 from eventflink.taskexecutor.failure_causes import CodeUnusable
 from eventflink.taskexecutor.task_packages import unpacked
 
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+
+[project]
+name = "own-shapes"
+version = "1.0"
+"""
+BACKEND = """
+import pathlib
+import zipfile
+
+
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    name, about = "own_shapes-1.0-py3-none-any.whl", "own_shapes-1.0.dist-info"
+    with zipfile.ZipFile(pathlib.Path(directory, name), "w") as made:
+        made.write("own_shapes/__init__.py")
+        made.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\\nName: own-shapes\\nVersion: 1.0\\n")
+        made.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        made.writestr(f"{about}/RECORD", "")
+    return name
+
+
+build_editable = build_wheel
+"""
 VERTEX = {"id": "v", "sql": "SELECT 1"}
 
 
@@ -168,6 +203,51 @@ class TestPacking:
         monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
         with pytest.raises(PackagesUnusable, match=r"uv not found.*pip install 'eventflink\[packages\]'"):
             find_packages(Requirements(("shapes",)), cache)
+
+    def test_a_directory_is_packed_as_it_is_now_whether_editable_or_not(self, cache: Path, tmp_path: Path) -> None:
+        (tmp_path / "own" / "own_shapes").mkdir(parents=True)
+        (tmp_path / "own" / "pyproject.toml").write_text(PROJECT)
+        (tmp_path / "own" / "backend.py").write_text(BACKEND)
+        source = tmp_path / "own" / "own_shapes" / "__init__.py"
+        found: dict[str, set[Path]] = {}
+        for line in ("./own", "-e ./own", "--editable=./own"):
+            (tmp_path / "own.txt").write_text(f"{line}\n")
+            for text in ("VERSION = 1\n", "VERSION = 2\n", "VERSION = 2\n"):
+                source.write_text(text)
+                place = find_packages(Requirements(file=tmp_path / "own.txt"), cache)
+                with zipfile.ZipFile(place) as opened:
+                    assert opened.read("own_shapes/__init__.py").decode() == text, line
+                found.setdefault(text, set()).add(place)
+        assert [len(places) for places in found.values()] == [1, 1], "what holds the same is one archive"
+
+    @pytest.mark.parametrize("name", ["argparse", "asyncio", "enum"])
+    def test_pythons_own_modules_stay_pythons(self, wheels: Path, cache: Path, name: str) -> None:
+        make_wheel(wheels, name, "9.0")
+        directory = unpacked(find_packages(Requirements((name, "shapes")), cache))
+        program = f"import sys, {name}, shapes; sys.exit(hasattr({name}, 'VERSION'))"
+        assert os.spawnve(os.P_WAIT, sys.executable, ["python", "-c", program], os.environ | {"PYTHONPATH": str(directory)}) == 0
+
+    @pytest.mark.parametrize("requirement", ["pydantic==1.10.2", "typing_extensions==4.5.0", "protobuf==3.20.3"])
+    @pytest.mark.parametrize("is_lock", [False, True])
+    def test_what_a_tasks_process_cannot_begin_with_is_refused(
+        self,
+        wheels: Path,
+        cache: Path,
+        tmp_path: Path,
+        requirement: str,
+        is_lock: bool,  # noqa: FBT001 - a parameter of the test
+    ) -> None:
+        name, version = requirement.split("==")
+        wheel = make_wheel(wheels, name, version)
+        file = tmp_path / "needs.txt"
+        file.write_text(requirement + (f" --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n" if is_lock else "\n"))
+        with pytest.raises(PackagesUnusable, match=rf"resolved; what eventflink loads in tasks itself bounds {name.replace('_', '-')}:"):
+            find_packages(Requirements(file=file), cache)
+
+    def test_what_a_job_brings_with_its_own_needs_is_bound_by_those(self) -> None:
+        pin = next(each for each in bounds_beside("pydantic-core==1\n") if each.startswith("pydantic-core"))
+        assert "==" in pin
+        assert bounds_beside("pydantic==2.9.2\npydantic-core==1\n") == []
 
     def test_the_bounds_are_of_what_a_tasks_process_loads(self) -> None:
         names = {line.split("=")[0].split("<")[0].split(">")[0] for line in bounds()}

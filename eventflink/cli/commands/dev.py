@@ -29,7 +29,7 @@ from eventflink.jobs.result import JobOutput
 from eventflink.model.job_graph import DEFAULT_OUTPUT
 from eventflink.model.job_graph_document import bind_parameters
 from eventflink.processes.ending import raised_on_signals
-from eventflink.processes.packages_path import environment_with, is_begun_with
+from eventflink.processes.packages_path import environment_with
 from eventflink.taskexecutor.failure_causes import UnknownFunction
 from eventflink.taskexecutor.secret_masks import MaskingFormatter
 from eventflink.taskexecutor.task_packages import unpacked
@@ -38,6 +38,8 @@ from eventflink.workbench.graph_run import Ended, GraphRun, VertexFailed, Vertex
 _WITHOUT_CODE: Final = (UnknownFunction.__name__, ModuleNotFoundError.__name__)
 """Failures of a vertex whose module, or one that it imports, was not found."""
 _GLOBAL_OPTIONS: Final = {"config": "-c", "context_name": "--context", "bootstrap": "--bootstrap", "cluster_id": "--cluster-id"}
+_BEGUN: Final = "EVENTFLINK_DEV_BEGUN"
+"""In the environment of a process that has begun anew: its id."""
 _ERRORS_OF_SPARK: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers to which Spark's client writes each error that it raises, as JSON."""
 
@@ -129,21 +131,23 @@ def dev(
 
 
 def _begin_with(session: Session, requirements: Requirements, file: Path) -> None:
-    """Have this process begin anew with the packages that the job requires, unless it has begun with them.
+    """Have this process begin anew with the packages that the job requires, unless it has done so.
+
+    Its id stays when it does. What a directory holds that is one of them may differ by now, and would be begun with again and again.
 
     Raises:
         ArchiveError: they cannot be installed.
         CodeUnusable: they cannot be unpacked here.
 
     """
+    if os.environ.get(_BEGUN) == str(os.getpid()):
+        return
     with session.working("installing packages"):
         packages = unpacked(find_packages(requirements))
-    if is_begun_with(packages):
-        return
     if str(file) == "-":
         raise CommandFailed(ExitCode.USAGE, "requirements: what stands in standard input is read once; give a file")
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment_with(packages))  # noqa: S606 - itself
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment_with(packages) | {_BEGUN: str(os.getpid())})  # noqa: S606 - itself
 
 
 def _given_options(context: click.Context) -> list[str]:
