@@ -7,7 +7,7 @@ handed in.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from eventflink.jobs.accumulators import Accumulator, TaskAccumulators
 from eventflink.jobs.shipping import InputUnusable, share_rows
@@ -95,6 +95,15 @@ class TaskContext:
         self._accumulators = accumulators
         self._open_spark = open_spark
         self._spark: SparkSession | None = None
+
+    def __reduce__(self) -> NoReturn:
+        """Raise, for functions that Spark runs elsewhere would take it with them.
+
+        Raises:
+            TypeError: always.
+
+        """
+        raise TypeError("the context of a task stays in its process: put what a function of Spark needs of it into a variable before")
 
     @property
     def spark(self) -> "SparkSession":

@@ -5,6 +5,7 @@ stays an import. Beside them travels their source, which nobody runs: it is what
 stack trace are shown from. The rule it keeps: a function that cannot travel is told with its name before anything is submitted.
 """
 
+import functools
 import hashlib
 import io
 import json
@@ -27,6 +28,8 @@ MAX_TASKS_BYTES: Final = 16 * 1024 * 1024
 
 Function = Callable[..., Any]
 
+_Cached: Final = type(functools.cache(len))
+_NOTEBOOK: Final = "__main__"
 _PICKLE: Final = "tasks.pickle"
 _SOURCES: Final = "sources.json"
 _CELLS: Final = "cells.py.txt"
@@ -100,7 +103,7 @@ def _names_in(pickled: bytes) -> set[str]:
 
 def _used_functions(tasks: Mapping[str, Function], names: Collection[str]) -> dict[str, Function]:
     """Return the tasks, and the functions of the notebook that have names which are used."""
-    others = {name: value for name, value in vars(sys.modules["__main__"]).items() if name in names and isinstance(value, FunctionType)}
+    others = {name: value for name, value in vars(sys.modules[_NOTEBOOK]).items() if name in names and isinstance(value, FunctionType)}
     return {**others, **tasks}
 
 
@@ -125,10 +128,39 @@ def _code_of(code: CodeType, file: str) -> CodeType:
     return code.replace(co_filename=file, co_consts=inner)
 
 
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    def reducer_override(self, obj: Any) -> Any:
+        """Return how an object of the notebook is made anew, where cloudpickle would leave it at its name."""
+        if isinstance(obj, _Cached) and obj.__module__ == _NOTEBOOK:
+            return _cached, (obj.__wrapped__, obj.cache_parameters())
+        return super().reducer_override(obj)
+
+
+class _Looked(pickle.Unpickler):
+    """Reads what was written as a task will, which has no notebook."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == _NOTEBOOK:
+            raise pickle.PicklingError(f"of '{name}' only the name would travel, which no task knows: let it be a plain function or class")
+        return super().find_class(module, name)
+
+
+def _cached(function: Function, parameters: Mapping[str, Any]) -> Function:
+    made: Function = functools.lru_cache(**parameters)(function)
+    return made
+
+
+def _bytes_of(value: object) -> bytes:
+    written = io.BytesIO()
+    _Pickler(written).dump(value)
+    return written.getvalue()
+
+
 def _pickled(tasks: Mapping[str, Function]) -> bytes:
     for name, function in tasks.items():
         try:
-            data = cloudpickle.dumps(function)
+            data = _bytes_of(function)
+            _Looked(io.BytesIO(data)).load()
         except Exception as error:  # What is pickled may raise anything.
             raise NotebookTasksUnusable(
                 f"task '{name}' uses something of the notebook that cannot travel to another process: {type(error).__name__}: {error}"
@@ -137,7 +169,7 @@ def _pickled(tasks: Mapping[str, Function]) -> bytes:
             raise NotebookTasksUnusable(
                 f"task '{name}' takes {len(data)} bytes of the notebook with it, and at most {MAX_TASKS_BYTES} travel: let it read its data"
             )
-    together: bytes = cloudpickle.dumps(dict(tasks))
+    together = _bytes_of(dict(tasks))
     if len(together) > MAX_TASKS_BYTES:
         raise NotebookTasksUnusable(f"the tasks take {len(together)} bytes of the notebook with them, and at most {MAX_TASKS_BYTES} travel")
     return together

@@ -30,6 +30,17 @@ def job(path: str):
     writes(path)
 """
 
+CACHED = """
+import functools
+@functools.lru_cache(maxsize=7, typed=True)
+def fibonacci(number):
+    return number if number < 2 else fibonacci(number - 1) + fibonacci(number - 2)
+@eventflink.task
+def writes(path):
+    import inner_helper
+    open(path, "w").write(str([times(fibonacci(10)), fibonacci.cache_parameters(), inner_helper.NAME]))
+"""
+
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
@@ -77,6 +88,22 @@ def test_another_python_refuses_them(typed: ModuleType, tmp_path: Path, monkeypa
 def test_what_cannot_travel_is_told_with_the_task_before_anything_is_submitted(typed: ModuleType) -> None:
     exec("import threading\nFACTOR = threading.Lock()", vars(typed))
     with pytest.raises(InvalidPythonJob, match=r"job 'job': task 'writes' uses something of the notebook that cannot travel .*lock"):
+        job_of(typed).code()
+
+
+def test_cached_functions_travel_also_those_that_call_themselves(typed: ModuleType, tmp_path: Path) -> None:
+    exec(CACHED, vars(typed))
+    archive = tmp_path / "code.zip"
+    archive.write_bytes(build_archive(job_of(typed).code()))
+    program = f"import sys; sys.path.insert(0, {str(archive)!r}); from {NOTEBOOK_MODULE} import writes; writes.function('written')"
+    (tmp_path / "elsewhere").mkdir()
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path / "elsewhere", check=True, timeout=60)
+    assert (tmp_path / "elsewhere" / "written").read_text() == "[165, {'maxsize': 7, 'typed': True}, 'inner']"
+
+
+def test_what_would_travel_as_a_name_alone_is_told(typed: ModuleType) -> None:
+    exec("class Named:\n    def __reduce__(self): return 'FACTOR'\nFACTOR = Named()", vars(typed))
+    with pytest.raises(InvalidPythonJob, match=r"task 'writes' uses something .*of 'FACTOR' only the name would travel"):
         job_of(typed).code()
 
 

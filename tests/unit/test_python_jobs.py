@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 
 import eventflink
@@ -143,6 +144,12 @@ def context_of(inputs: dict[str, Any], parameters: dict[str, Any]) -> TaskContex
         open_spark=no_spark,
         accumulators=TaskAccumulators(),
     )
+
+
+def test_a_function_of_spark_that_would_take_the_context_with_it_is_told_what_to_do() -> None:
+    context = context_of({}, {"day": 1})
+    with pytest.raises(TypeError, match="the context of a task stays in its process: put what a function of Spark needs of it into a var"):
+        cloudpickle.dumps(lambda _: context.parameters["day"])
 
 
 def test_the_process_of_a_task_gives_its_function_what_it_names() -> None:
