@@ -357,7 +357,14 @@ def _is_final(error: Exception) -> bool:
 
 
 def _say(place: Place, what: str, error: Exception) -> str:
-    said = f"{type(error).__name__}: {' '.join(str(error).split())[:_SHOWN]}"
+    # fsspec says only what to install, also where it is installed and cannot be loaded.
+    shown = error.__cause__ if isinstance(error, ImportError) and error.__cause__ is not None else error
+    said = f"{type(shown).__name__}: {' '.join(str(shown).split())[:_SHOWN]}"
+    if isinstance(error, ImportError):
+        return (
+            f"{place} could not be {_DONE[what]}: what speaks to this store cannot be loaded: {said}: install it here ({error}); "
+            "a job that requires packages which it needs in other versions requires it as well, so that they are resolved together"
+        )
     if _is_final(error):
         return say_refused(place, _DONE[what], said)
     return f"{place} could not be {_DONE[what]}: {said} ({_SETTING})"

@@ -1,5 +1,8 @@
 """A place is a path of this host or a URL of a store: neither is ever taken for the other, and what is below it stays below it."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -184,3 +187,21 @@ def test_a_refusal_is_not_asked_again_and_names_the_key(monkeypatch: pytest.Monk
     with pytest.raises(StoreFailed, match=f"^s3a://bucket/x could not be read: PermissionError: Access Denied: .* key AKIA1 .*{KEY}"):
         read_start(Place("s3a://bucket/x"), 1)
     assert len(asked) == 1
+
+
+def test_a_driver_that_does_not_load_is_told_with_what_it_says_itself(tmp_path: Path) -> None:
+    (tmp_path / "botocore.py").write_text("raise ImportError('of another version')\n")
+    program = (
+        "from eventflink.jobs.stored_files import *; from eventflink.model.places import Place; remove_folder(Place('s3://b'), 'x', ())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "StoreFailed: s3://b" in done.stderr
+    assert "cannot be loaded: ImportError: of another version: install it here" in done.stderr
+    assert "credentials" not in done.stderr.splitlines()[-1]
