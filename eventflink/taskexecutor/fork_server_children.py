@@ -136,5 +136,8 @@ def decide_outcome(verdict: Outcome | None, status: int) -> Outcome:
         return verdict
     if status < 0:
         return Killed(-status)
-    message = f"the task's process ended with exit status {status} and did not say how its task ended"
+    message = (
+        f"the task's process ended with exit status {status} and did not say how its task ended; what it wrote last is in its file stderr, "
+        "which 'eventflink logs' shows with --file stderr"
+    )
     return Failed(FailureCause("TaskProcessExited", message))

@@ -119,6 +119,7 @@ def test_a_process_that_ends_without_a_message(host: Host) -> None:
     failure_type, message, _ = host.fail("vanish")
     assert failure_type == "TaskProcessExited"
     assert "exit status 7" in message
+    assert "--file stderr" in message
 
 
 def test_kill_9_of_a_task_is_told_as_such(host: Host) -> None:
