@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Final, NoReturn
 
 from eventflink.model.attempts import AttemptId, FailureCause
@@ -32,7 +33,7 @@ from eventflink.taskexecutor.spark_client import prepare_tasks
 from eventflink.taskexecutor.spark_pools import pool_directory, pool_of
 from eventflink.taskexecutor.spark_watch import await_end
 from eventflink.taskexecutor.task_files import task_file_path
-from eventflink.taskexecutor.task_packages import begin_anew, packages_of
+from eventflink.taskexecutor.task_packages import begin_anew
 from eventflink.taskexecutor.task_run import run_task
 
 logger = logging.getLogger(__name__)
@@ -104,10 +105,12 @@ def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, ch
     began_ms = time.time_ns() // 1_000_000
     try:
         _open_files(settings, attempt)
-        packages = packages_of(order, settings)
-        if packages is not None and not is_begun_with(packages):
-            begin_anew(packages, __spec__.name, channel, encode_line(settings) + encode_line(order) + lines.rest())
-        return run_task(order, settings, lambda event: _tell(channel, event), opened, map(decode_line, lines))
+
+        def begin_with(packages: Path) -> None:
+            if not is_begun_with(packages):
+                begin_anew(packages, __spec__.name, channel, encode_line(settings) + encode_line(order) + lines.rest())
+
+        return run_task(order, settings, lambda event: _tell(channel, event), opened, map(decode_line, lines), begin_with=begin_with)
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         cause, lost_inputs = failure_of(error, attempt.vertex_id, opened)
         if cause.failure_type == SPARK_LOST and not settings.spark_remote:

@@ -68,6 +68,7 @@ def run_task(
     opened: OpenedInputs,
     later_orders: Iterable[StreamOrder],
     on_session: OnSession | None = None,
+    begin_with: Callable[[Path], None] = lambda _: None,
 ) -> Finished:
     """Run the task and return what it published; whatever it raises passes through.
 
@@ -78,6 +79,7 @@ def run_task(
         opened: called with each input that the task opens.
         later_orders: what the TaskExecutor asks a stream while it runs; waits for the next one.
         on_session: called with the task's Spark session before the task has it.
+        begin_with: called with the packages that the job requires before any of its code is loaded; need not return.
 
     """
     deployment = order.deployment
@@ -87,13 +89,15 @@ def run_task(
         return Finished(())
     secrets = TaskSecrets(settings.secrets)
     parameters = _parameters_of(deployment, deployment.parameters_json, secrets)
+    if (packages := packages_of(order, settings)) is not None:
+        begin_with(packages)
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
     pool = pool_of(deployment, settings.spark_pool)
     earlier = [
         spark_session_of(each.instance_id, attempt._replace(subtask_index=each.subtask_index, attempt=each.attempt))
         for each in deployment.earlier_attempts
     ]
-    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, packages_of(order, settings), tell, pool, earlier, on_session)
+    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, packages, tell, pool, earlier, on_session)
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
     hash_inputs = _hash_inputs_of(deployment)
