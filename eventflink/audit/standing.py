@@ -33,7 +33,7 @@ class Standing:
     facts: dict[str, Any] = field(default_factory=dict)
     waits: list[Wait] = field(default_factory=list)
     cause: FailureCause | None = None
-    """Of what failed: the root cause."""
+    """The root cause of the failure; None: nothing has failed."""
 
 
 def standing_of(subject: Subject, master: Master) -> Standing:

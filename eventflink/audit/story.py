@@ -201,7 +201,7 @@ class StoryTeller:
             self._newest.append(line)
 
     def story(self, log_offset: int) -> StoryOfJob:
-        """Return the story as it is told up to a record."""
+        """Return the story of the job up to a record."""
         lines = [*self._oldest, *self._newest]
         return StoryOfJob(
             job_id=self.job_id,

@@ -45,7 +45,7 @@ class Session(ClusterSession):
     """Whether more of the log is shown, and tracebacks of errors."""
 
     def await_access(self) -> "ClusterAccess":
-        """Return `access`; where there is none yet, wait for an embedded broker that somebody is just starting.
+        """Return `access`. If no Kafka is known yet, wait for an embedded broker that is being started.
 
         Raises:
             SessionError, ConfigurationError: as `bootstrap` does; no broker was started within `broker.start-timeout`.

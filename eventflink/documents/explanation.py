@@ -18,7 +18,7 @@ class StepOfChain:
     cause: str
     """What the decision answered, in words; empty: a candidacy."""
     actor: str
-    """Of the request, if one is the cause."""
+    """The sender of the request that is the cause; empty: no request is."""
     follows_from: tuple[int, ...]
     """The offsets of earlier decisions, where the events are their consequences."""
     events: tuple[str, ...]
@@ -37,7 +37,7 @@ class Explanation:
     facts: dict[str, Any]
     """What else there is to know of things of its type, by name."""
     cause: FailureCause | None
-    """Of what failed: the root cause."""
+    """The root cause of the failure; None: nothing has failed."""
     waits: list[Wait]
     chain: list[StepOfChain]
     """The decisions that led there, the oldest first."""
@@ -78,4 +78,4 @@ class StoryOfJob:
     omitted: int
     """How many lines in the middle are left out."""
     log_offset: int
-    """The record up to which it is told."""
+    """The offset of the last record that the story covers."""

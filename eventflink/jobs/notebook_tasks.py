@@ -21,8 +21,6 @@ from typing import Any, Final
 
 import cloudpickle
 
-from eventflink.jobs.python_jobs import NOTEBOOK_MODULE
-
 MAX_TASKS_BYTES: Final = 16 * 1024 * 1024
 """More than functions take: a notebook's data is read by a task, and does not travel with it."""
 
@@ -47,8 +45,8 @@ class NotebookTasksUnusable(ValueError):
     """Functions of a notebook cannot travel, or cannot be loaded here; the message says which and why."""
 
 
-def write_module(tasks: Mapping[str, Function], directory: Path) -> Path:
-    """Write the package `NOTEBOOK_MODULE` with these tasks below a directory; return its path.
+def write_module(tasks: Mapping[str, Function], package: Path) -> None:
+    """Write a package with these tasks.
 
     Raises:
         NotebookTasksUnusable: a function uses what cannot travel, or too much of it.
@@ -56,7 +54,6 @@ def write_module(tasks: Mapping[str, Function], directory: Path) -> Path:
 
     """
     data = _pickled(tasks)
-    package = directory / NOTEBOOK_MODULE
     package.mkdir(parents=True, exist_ok=True)
     used = _used_functions(tasks, _names_in(data))
     cells = {name: _cell_of(function) for name, function in used.items()}
@@ -69,7 +66,6 @@ def write_module(tasks: Mapping[str, Function], directory: Path) -> Path:
     (package / _PICKLE).write_bytes(data)
     (package / _SOURCES).write_text(json.dumps(told), encoding="utf-8")
     (package / _CELLS).write_text("\n\n".join(dict(cells.values()).values()), encoding="utf-8")
-    return package
 
 
 def load_tasks(module: str) -> dict[str, Function]:

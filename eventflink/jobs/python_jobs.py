@@ -316,9 +316,10 @@ class PythonJob:
         from eventflink.jobs import notebook_tasks  # noqa: PLC0415 - most jobs are in modules
 
         directory = Path(tempfile.mkdtemp(prefix="eventflink-notebook-"))
+        package = directory / NOTEBOOK_MODULE
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
         try:
-            package = notebook_tasks.write_module(self._draw(self._parameters()).tasks, directory)
+            notebook_tasks.write_module(self._draw(self._parameters()).tasks, package)
         except notebook_tasks.NotebookTasksUnusable as error:
             raise InvalidPythonJob(f"job '{self.name}': {error}") from error
         return [package, *local_modules(notebook_tasks.names_in(package), Path.cwd())]

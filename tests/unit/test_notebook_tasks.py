@@ -75,7 +75,8 @@ def test_they_run_elsewhere_with_what_they_use_and_the_modules_beside_them(typed
 
 
 def test_another_python_refuses_them(typed: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    package = write_module({"writes": typed.writes.function}, tmp_path / "made")
+    package = tmp_path / "made" / NOTEBOOK_MODULE
+    write_module({"writes": typed.writes.function}, package)
     sources = package / "sources.json"
     sources.write_text(json.dumps(json.loads(sources.read_text()) | {"python": [3, 9]}))
     monkeypatch.syspath_prepend(str(package.parent))
@@ -116,7 +117,8 @@ def test_data_of_the_notebook_is_bounded(typed: ModuleType, monkeypatch: pytest.
 
 
 def test_names_of_modules_are_among_those_that_are_used(typed: ModuleType, tmp_path: Path) -> None:
-    names = names_in(write_module({"writes": typed.writes.function}, tmp_path / "made"))
+    write_module({"writes": typed.writes.function}, tmp_path / "made")
+    names = names_in(tmp_path / "made")
     assert {"helper", "inner_helper"} <= names
     assert "unrelated" not in names
 

@@ -131,7 +131,7 @@ def dev(
 
 
 def _begin_with(session: Session, requirements: Requirements, file: Path) -> None:
-    """Have this process begin anew with the packages that the job requires, unless it has done so.
+    """Begin this process anew with the packages that the job requires; do nothing if it has begun with them.
 
     Its id stays when it does. What a directory holds that is one of them may differ by now, and would be begun with again and again.
 

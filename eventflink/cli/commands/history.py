@@ -1,6 +1,6 @@
 """`eventflink history`: the life of a job as a story.
 
-The REST process tells it from its index; where there is none, or it has not come that far, the log is read.
+A REST process answers from its index. Without one, or while its index is behind, the command reads the log.
 """
 # ruff: noqa: PLC0415
 
