@@ -6,6 +6,7 @@ the same process, with its id, its parent, its group, its files and its channel.
 this interpreter, and stays for as long as a task holds its archive.
 """
 
+import importlib.metadata
 import json
 import os
 import shutil
@@ -13,7 +14,7 @@ import socket
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -96,6 +97,42 @@ def _check_interpreter(told: Mapping[str, object]) -> None:
         raise CodeUnusable(
             f"invalid packages: they were installed for {theirs}, and tasks run on {ours} here: submit the job with such a Python"
         )
+
+
+def find_conflicts(packages: Path, *, is_elsewhere: bool) -> list[str]:
+    """Return which packages of a job are installed beside Spark in other versions, as `numpy 2.2.6 (here 2.4.6)`.
+
+    `is_elsewhere`: that Spark is not of this host, so nobody knows what is installed beside it: then all of them.
+    """
+    required = sorted((each.name, each.version) for each in importlib.metadata.distributions(path=[str(packages)]))
+    if is_elsewhere:
+        return [f"{name} {version}" for name, version in required]
+    beside = [path for path in sys.path if path != str(packages)]
+    found = []
+    for name, version in required:
+        installed = next(iter(importlib.metadata.distributions(name=name, path=beside)), None)
+        if installed is not None and installed.version != version:
+            found.append(f"{name} {version} (here {installed.version})")
+    return found
+
+
+def refuse_foreign_processes(conflicts: Sequence[str]) -> None:
+    """Let this process refuse what Spark would run without the packages of the job, in the versions that are installed beside it.
+
+    Spark 4.2 starts the processes of stateful processors and of Python data sources by its own Python, whatever the session says.
+    """
+    from pyspark.sql.connect.datasource import DataSourceRegistration  # noqa: PLC0415 - Spark is loaded by those who use it
+    from pyspark.sql.connect.group import GroupedData  # noqa: PLC0415 - likewise
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise CodeUnusable(
+            "stateful processors and Python data sources run with what is installed beside Spark, not with the packages of the job: "
+            f"{', '.join(conflicts)}; require the versions that are installed there, or leave them out"
+        )
+
+    for name in ("transformWithState", "transformWithStateInPandas"):
+        setattr(GroupedData, name, refuse)
+    DataSourceRegistration.register = refuse
 
 
 def begin_anew(packages: Path, module: str, channel: socket.socket, orders: bytes) -> NoReturn:

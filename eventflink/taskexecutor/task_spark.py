@@ -28,6 +28,7 @@ from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, 
 from eventflink.taskexecutor.spark_server import SparkLease, SparkUnavailable, ensure_server, is_server_alive
 from eventflink.taskexecutor.spark_worker import PYTHON_SETTING
 from eventflink.taskexecutor.sql_arguments import keep_arguments
+from eventflink.taskexecutor.task_packages import find_conflicts, refuse_foreign_processes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +121,8 @@ class TaskSpark:
             session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
         if self._packages is not None:
             session.conf.set(PYTHON_SETTING, self._python_of(session, self._packages))
+            if conflicts := find_conflicts(self._packages, is_elsewhere=bool(settings.spark_remote)):
+                refuse_foreign_processes(conflicts)
         logger.info("SparkOpened remote=%s session=%s", shown(remote), self._session_id)
         return session
 

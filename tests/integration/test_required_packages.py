@@ -56,6 +56,21 @@ def stream(context):
     return rows.withColumn("spark", in_spark("number"))
 
 
+def registers(context):
+    from pyspark.sql.datasource import DataSource
+
+    class Numbers(DataSource):
+        @classmethod
+        def name(cls):
+            return "numbers"
+
+    context.spark.dataSource.register(Numbers)
+
+
+def processes(context):
+    context.spark.range(1).groupBy("id").transformWithStateInPandas(None, "id LONG", "append", "none")
+
+
 def parent(context):
     import os
 
@@ -125,6 +140,24 @@ def test_a_stream_has_them_in_its_functions_and_writes_each_row_once(cluster: Ru
     rows = reader.read_until(lambda rows: len(rows) >= 20)
     reader.close()
     assert sorted((row["number"], row["spark"]) for row in rows) == [(number, "2.2.6") for number in range(20)]
+
+
+@pytest.mark.parametrize("function", ["registers", "processes"])
+def test_what_spark_would_run_with_another_version_is_refused(
+    cluster: RunningCluster, connected: Cluster, code: Path, function: str
+) -> None:
+    refused = connected.submit(document(function, ["numpy==2.2.6", "humanize"]), code=[code])
+    cause = cluster.wait_for_status(refused.job_id, JobStatus.FAILED, SPARK_TIMEOUT_S).cause
+    assert cause is not None
+    assert cause.failure_type == "CodeUnusable"
+    assert f"not with the packages of the job: numpy 2.2.6 (here {np.__version__});" in cause.message
+
+
+def test_a_python_data_source_beside_packages_that_are_not_installed_otherwise_is_taken(
+    cluster: RunningCluster, connected: Cluster, code: Path
+) -> None:
+    job = connected.submit(document("registers", ["humanize"]), code=[code])
+    cluster.wait_for_status(job.job_id, JobStatus.FINISHED, SPARK_TIMEOUT_S)
 
 
 def test_a_task_with_packages_dies_with_its_task_executor(cluster: RunningCluster, connected: Cluster, code: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from eventflink.jobs.required_packages import (
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph
 from eventflink.processes.packages_path import PACKAGES_VARIABLE, SPARK_PYTHON, without_packages
 from eventflink.taskexecutor.failure_causes import CodeUnusable
-from eventflink.taskexecutor.task_packages import unpacked
+from eventflink.taskexecutor.task_packages import find_conflicts, unpacked
 
 PROJECT = """
 [build-system]
@@ -98,6 +98,12 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("UV_OFFLINE", "1")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     return directory
+
+
+def _file(directory: Path, text: str) -> Path:
+    file = directory / "required.txt"
+    file.write_text(text)
+    return file
 
 
 @pytest.fixture
@@ -312,6 +318,21 @@ class TestUnpacking:
             unpacked(hostile)
         assert [each.name for each in (tmp_path / "in").iterdir() if each.suffix != ".lock"] == ["0.zip"]
         assert not (tmp_path / "outside").exists()
+
+    def test_versions_that_are_installed_otherwise_are_named(
+        self, archive: Path, wheels: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        own = unpacked(archive)
+        other = unpacked(find_packages(Requirements(("shapes==2.0",)), cache))
+        again = unpacked(find_packages(Requirements(file=_file(tmp_path, f"{next(wheels.glob('shapes-1.0*'))}\n")), cache))
+        monkeypatch.setattr(sys, "path", [str(own)])
+        assert find_conflicts(own, is_elsewhere=False) == [], "installed nowhere else"
+        monkeypatch.setattr(sys, "path", [str(own), str(other)])
+        assert find_conflicts(own, is_elsewhere=False) == ["shapes 1.0 (here 2.0)"]
+        assert find_conflicts(own, is_elsewhere=True) == ["shapes 1.0"]
+        assert again != own
+        monkeypatch.setattr(sys, "path", [str(again), str(other)])
+        assert find_conflicts(again, is_elsewhere=False) == ["shapes 1.0 (here 2.0)"], "required by a path, not by its version"
 
     def test_a_broken_archive_is_told(self, tmp_path: Path) -> None:
         for number, data in enumerate((b"", b"no zip", io.BytesIO().getvalue())):
