@@ -55,9 +55,7 @@ def nothing(context):
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with object_store(tmp_path_factory.mktemp("store") / "store") as started, pytest.MonkeyPatch.context() as patch:
-        for name, value in started.environment.items():
-            patch.setenv(name, value)
+    with object_store(tmp_path_factory.mktemp("store") / "store") as started:
         yield started
 
 

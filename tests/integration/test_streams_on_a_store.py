@@ -39,9 +39,7 @@ STATEFUL = {
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
-    with object_store(tmp_path_factory.mktemp("store") / "store") as started, pytest.MonkeyPatch.context() as patch:
-        for name, value in started.environment.items():
-            patch.setenv(name, value)
+    with object_store(tmp_path_factory.mktemp("store") / "store") as started:
         yield started
 
 
@@ -78,7 +76,7 @@ class Hosts:
 def hosts(bootstrap: str, store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     settings = {"execution.working-directory": PLACE, "taskmanager.task.environment": "AWS_*"}
     directory = tmp_path_factory.mktemp("cluster")
-    assert not store.keys()
+    assert not store.keys("of a/cluster/")
     with running_cluster(bootstrap, directory, **settings) as running:
         running.surroundings["cwd"] = directory
         running.start_master()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import fsspec
+import pytest
 
 from eventflink.processes import die_with_parent
 from tests.support.ports import find_free_ports
@@ -138,11 +139,16 @@ def _identity(name: str, key: str, secret: str, *, actions: list[str]) -> dict[s
 
 @contextmanager
 def object_store(directory: Path) -> Iterator[ObjectStore]:
-    """Give a store with an empty bucket, whose files are in that directory."""
+    """Give a store with an empty bucket, whose files are in that directory; this process is told of it as those of a cluster are."""
     directory.mkdir(parents=True)
     store = ObjectStore(directory)
     try:
         store.start()
-        yield store
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in store.environment.items():
+                patch.setenv(name, value)
+            # A client that was made for another store in this process would be given again: what it was told is no part of its name.
+            fsspec.get_filesystem_class("s3").clear_instance_cache()
+            yield store
     finally:
         store.close()
