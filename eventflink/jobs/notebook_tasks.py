@@ -5,6 +5,7 @@ stays an import. Beside them travels their source, which nobody runs: it is what
 stack trace are shown from. The rule it keeps: a function that cannot travel is told with its name before anything is submitted.
 """
 
+import copyreg
 import functools
 import hashlib
 import io
@@ -82,6 +83,7 @@ def load_tasks(module: str) -> dict[str, Function]:
             f"the notebook runs Python {written}, and tasks run {own}: functions of a notebook travel between equal versions only; "
             "put them into a module, or let the notebook run such a Python"
         )
+    copyreg.pickle(_Cached, _reduce)  # Functions that a task gives to Spark travel again, and take what they use of the notebook along.
     loaded: dict[str, FunctionType] = pickle.loads(_read(module, _PICKLE))  # noqa: S301 - the code of the job itself
     _show_sources(loaded, told["functions"], told["sources"])
     return dict(loaded)
@@ -128,7 +130,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
     def reducer_override(self, obj: Any) -> Any:
         """Return how an object of the notebook is made anew, where cloudpickle would leave it at its name."""
         if isinstance(obj, _Cached) and obj.__module__ == _NOTEBOOK:
-            return _cached, (obj.__wrapped__, obj.cache_parameters())
+            return _made_of(obj)
         return super().reducer_override(obj)
 
 
@@ -141,9 +143,15 @@ class _Looked(pickle.Unpickler):
         return super().find_class(module, name)
 
 
-def _cached(function: Function, parameters: Mapping[str, Any]) -> Function:
-    made: Function = functools.lru_cache(**parameters)(function)
-    return made
+def _reduce(cached: Any) -> Any:
+    """Return how a cached function is made anew where its name is not known, else that name, by which others travel."""
+    return _made_of(cached) if cached.__module__ == _NOTEBOOK else cached.__qualname__
+
+
+def _made_of(cached: Any) -> tuple[Any, ...]:
+    """Return what makes a cached function, of the standard library alone: executors of Spark need not have this package."""
+    size, typed = cached.cache_parameters().values()
+    return _Cached, (cached.__wrapped__, size, typed, functools._CacheInfo), vars(cached)  # noqa: SLF001 - lru_cache gives it the same
 
 
 def _bytes_of(value: object) -> bytes:

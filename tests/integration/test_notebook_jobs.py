@@ -14,6 +14,7 @@ from tests.support.running_cluster import RunningCluster, running_cluster
 pytestmark = pytest.mark.slow
 
 TASKS = """
+import functools
 import json
 import eventflink
 from pathlib import Path
@@ -24,6 +25,7 @@ LEAST = 2
 class Rate:
     factor = 10
 
+@functools.lru_cache(maxsize=8)
 def scaled(number):
     return number * Rate.factor + prices.VAT
 
