@@ -1,4 +1,4 @@
-"""Looking at the topics whose records start jobs: where they end, each second, handed back as inputs.
+"""Looking at the topics whose records start jobs: where they end, each second, or sooner while jobs take them, handed back as inputs.
 
 What follows from a look is in `leadership/topic_sightings.py`. The rule: what is reported is committed, so that a job finds what it was
 started for; and a topic that cannot be read keeps no other one waiting.
@@ -24,6 +24,8 @@ from eventflink.model.schedules import OffsetRange, PartitionOffset
 _logger = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S: Final = 1.0
+_BUSY_INTERVAL_S: Final = 0.1
+"""Where a cursor has moved since the last look, and there are records behind it: a decision starts only so many jobs."""
 _LONGEST_PAUSE_S: Final = 60.0
 """Between two looks at a topic that cannot be read."""
 _ANSWER_TIMEOUT_S: Final = 10.0
@@ -87,6 +89,8 @@ class TopicWatcher:
         self._wake = asyncio.Event()
         self._looks_at_s = 0.0
         """When it is time for the next look."""
+        self._passed: dict[str, Mapping[int, int]] = {}
+        """By schedule: its cursor at the last look."""
         self._failed: dict[str, tuple[float, Backoff[float]]] = {}
         """By topic: until when it is not looked at, and the pauses after that."""
 
@@ -104,9 +108,13 @@ class TopicWatcher:
             self._failed = {name: each for name, each in self._failed.items() if name in names}
             now_s = time.monotonic()
             seen = await self._look_at([name for name in sorted(names) if name not in self._failed or now_s >= self._failed[name][0]])
-            for outcome in await asyncio.to_thread(self._news_of, self._watches, seen):
+            news = await asyncio.to_thread(self._news_of, self._watches, seen)
+            for outcome in news:
                 self._on_outcome(outcome)
-            self._looks_at_s = time.monotonic() + LOOK_INTERVAL_S
+            passed = {watch.schedule_id: watch.offsets for watch in self._watches}
+            is_busy = any(passed[each.schedule_id] != self._passed.get(each.schedule_id) for each in news)
+            self._passed = passed
+            self._looks_at_s = time.monotonic() + (_BUSY_INTERVAL_S if is_busy else LOOK_INTERVAL_S)
             self._wake.clear()
 
     def _news_of(self, watches: Sequence[CursorWatch], seen: Mapping[str, SeenTopic]) -> list[RecordsSeen]:

@@ -224,6 +224,8 @@ class FireSchedules(InternalInput):
 class RecordsSeen(InternalInput):
     """The topic of a schedule has records that the cursor has not passed, or has not been seen by it."""
 
+    repeats: ClassVar[bool] = True
+
     schedule_id: str
     topic: str
     topic_id: str

@@ -18,11 +18,12 @@ from eventflink import connect
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.documents.schedules import ScheduleDetails
-from eventflink.events.log_events import InstantsSkipped, ScheduleFired
+from eventflink.events.decision import LogEvent
+from eventflink.events.log_events import InstantsSkipped, JobStatusChanged, ScheduleFired
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import UnknownSchedule
 from eventflink.log.admin_connection import AdminConnection
-from eventflink.model.statuses import InstantOrigin, JobStatus
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, InstantOrigin, JobStatus
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
@@ -75,6 +76,18 @@ job:
   parameters: {{first: {{type: string}}, end: {{type: string}}}}
   vertices: [{{id: take, python: "note:take"}}]
 """
+
+ONE_BY_ONE = """
+records: {{topic: {topic}, begin: earliest, at_most: 1}}
+overlap: allow
+instant_parameters: {{first: starting-offsets, end: ending-offsets}}
+job:
+  name: take
+  parameters: {{first: {{type: string}}, end: {{type: string}}}}
+  vertices: [{{id: take, python: "note:take"}}]
+"""
+MANY = 10_000
+LEADERS = 20
 
 GRAPH = {"name": "note", "parameters": {"at": {"type": "timestamp"}}, "vertices": [{"id": "note", "python": "note:note"}]}
 
@@ -183,7 +196,49 @@ def test_each_record_of_a_topic_belongs_to_one_job_over_killed_leaders(
         assert cursor is not None
         assert (cursor.topic, cursor.offsets, cursor.lost) == (topic, {0: (written + 1) // 2, 1: written // 2}, 0)
     assert run([*options, "show", "taking"]) == ExitCode.OK
-    assert f"jobs have the records of '{topic}' before 0: " in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"jobs have the records of '{topic}' before 0: " in shown
+    assert "0 records wait for a job" in shown
+    assert run([*options, "pause", "taking"]) == ExitCode.OK
+    write(9)
+    capsys.readouterr()
+    assert run([*options, "show", "taking"]) == ExitCode.OK
+    assert "9 records wait for a job" in capsys.readouterr().out
+
+
+@pytest.mark.soak("eventflink.master.schedules", "eventflink.entrypoint.topic_watching")
+@pytest.mark.rule("P21")
+def test_ten_thousand_records_have_a_job_each_over_twenty_killed_leaders(cluster: RunningCluster, tmp_path: Path) -> None:
+    topic, taken = f"{cluster.cluster_id}-orders", tmp_path / "taken"
+    AdminConnection(cluster.access.kafka).create_topics([NewTopic(topic, 4, 1)])
+    (tmp_path / "note.py").write_text(CODE.format(here=str(tmp_path)))
+    (tmp_path / "records.yaml").write_text(ONE_BY_ONE.format(topic=topic))
+    options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "schedule"]
+    assert run([*options, "put", "taking", str(tmp_path / "records.yaml"), "--code", str(tmp_path / "note.py")]) == ExitCode.OK
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(MANY):
+        producer.produce(topic, b"an order", partition=number % 4)
+        if number % 1_000 == 0:
+            producer.poll(0)
+    assert producer.flush(WAIT_S) == 0
+    for kill in range(LEADERS):
+        wait_until(partial(_has_run, taken, 2 * (kill * MANY // LEADERS + 1)), f"jobs run under leader {kill}", WAIT_S)
+        _kill_the_leader(cluster, f"master-{kill}")
+    wait_until(partial(_has_run, taken, 2 * MANY), "each record has its job", 4 * WAIT_S)
+    assert _taken(taken, topic) == {(number % 4, number // 4): 1 for number in range(MANY)}
+
+    def ended() -> Counter[str]:
+        """Return how often each job has finished, and nothing else may have become of one."""
+        ends = [event for event in log() if isinstance(event, JobStatusChanged) and event.to_status in TERMINAL_JOB_STATUSES]
+        assert {event.to_status for event in ends} == {JobStatus.FINISHED}
+        return Counter(event.job_id for event in ends)
+
+    def log() -> list[LogEvent]:
+        return [event for _, decision in cluster.decisions() for event in decision.events]
+
+    wait_until(lambda: len(ended()) == MANY, "all jobs have ended", WAIT_S)
+    assert ended() == Counter(event.job_id for event in log() if isinstance(event, ScheduleFired))
+    assert set(ended().values()) == {1}
 
 
 def _taken(file: Path, topic: str) -> Counter[tuple[int, int]]:

@@ -27,9 +27,10 @@ from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.job_files import DescribedJob
+from eventflink.log.admin_connection import AdministrationError
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.schedule_document import InvalidSchedule, parse_schedule, time_in, timing_of
-from eventflink.model.schedules import instants, job_id_of, local_time
+from eventflink.model.schedules import count_records, instants, job_id_of, local_time, records_behind
 from eventflink.session.cluster_session import actor_name
 
 MAX_SHOWN = 1_000
@@ -118,6 +119,8 @@ def show(session: Session, schedule_id: str, *, as_json: bool) -> int:
         return ExitCode.OK
     for line in _lines(found):
         echo(line)
+    if found.cursor is not None and found.cursor.topic_id is not None:
+        echo(_waiting(session, found.cursor))
     if found.history:
         table = Table()
         for heading in ("instant", "decided", "job", "what became of it"):
@@ -134,6 +137,20 @@ def _of_cursor(cursor: ScheduleCursor) -> str:
     offsets = ", ".join(f"{partition}: {offset:,}" for partition, offset in list(cursor.offsets.items())[:MAX_SHOWN])
     lost = f"; {cursor.lost:,} record{'s' if cursor.lost > 1 else ''} deleted before a job had read them" if cursor.lost else ""
     return f"jobs have the records of '{cursor.topic}' before {offsets or 'its first one'}{lost}"
+
+
+def _waiting(session: Session, cursor: ScheduleCursor) -> str:
+    """Return how many records there are for the next jobs, as the leader would find them now."""
+    from eventflink.entrypoint.topic_watching import KafkaLook  # noqa: PLC0415 - only schedules of records need Kafka's administration
+
+    try:
+        seen = KafkaLook(session.access).topics([cursor.topic])[cursor.topic]
+    except AdministrationError as error:
+        return f"how many records wait for a job is not known: {error}"
+    if seen.topic_id != cursor.topic_id:
+        return f"'{cursor.topic}' is another topic now: its first record is the next one"
+    count = count_records(records_behind(cursor.offsets, seen.bounds).values())
+    return f"{count:,} record{'' if count == 1 else 's'} wait{'s' if count == 1 else ''} for a job"
 
 
 def _lines(found: ScheduleDetails) -> list[str]:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eventflink.events.log_events import JobSubmitted, RecordsClaimed, RecordsLost, RequestRejected, SchedulePaused, TopicCursorSet
+from eventflink.leadership.leader import INLINE_BYTES
 from eventflink.leadership.topic_sightings import SeenTopic, news_of
 from eventflink.master.effects import due_watches
 from eventflink.master.inputs import RecordsSeen
-from eventflink.master.schedules import MAX_WATCHERS
+from eventflink.master.schedules import MAX_RUNNING, MAX_WATCHERS
 from eventflink.model.schedule_document import InvalidSchedule, check_schedule, schedule_document
 from eventflink.model.schedules import InstantUnknown, OffsetRange, PartitionOffset, count_records, records_behind, take_records
 from eventflink.model.statuses import ExecutionState
@@ -55,7 +56,7 @@ def told(cluster: ScriptedCluster) -> list[dict[str, Any]]:
 @pytest.mark.rule("P21")
 def test_each_record_belongs_to_one_job_over_changes_of_leaders(cluster: ScriptedCluster) -> None:
     put(cluster, records={"topic": "orders", "begin": "earliest"})
-    see(cluster, (3, 5), (0, 0))
+    cluster.run(see(cluster, (3, 5), (0, 0)))
     for number, end in enumerate((5, 9, 9, 12)):
         done = see(cluster, (3, end), (0, number))
         if number % 2:
@@ -109,6 +110,20 @@ def test_jobs_run_side_by_side_where_they_may(cluster: ScriptedCluster) -> None:
     assert [each["end"] for each in told(cluster)] == [{"0": 1}, {"0": 2}, {"0": 3}]
 
 
+def test_a_look_starts_as_many_jobs_as_there_are_batches_in_decisions_that_stay_small(cluster: ScriptedCluster) -> None:
+    put(cluster, records={"topic": "orders", "begin": "earliest", "at_most": 1}, overlap="allow")
+    before = len(cluster.log)
+    see(cluster, (0, 60), (0, 60))
+    assert 1 < len(told(cluster)) < MAX_RUNNING
+    assert INLINE_BYTES <= max(map(len, cluster.log[before:])) < 2 * INLINE_BYTES
+    while len(told(cluster)) < MAX_RUNNING:
+        see(cluster, (0, 60), (0, 60))
+    see(cluster, (0, 60), (0, 60))
+    assert len(told(cluster)) == MAX_RUNNING
+    taken = {(partition, offset) for each in told(cluster) for partition, offset in each["first"].items()}
+    assert len(taken) == MAX_RUNNING
+
+
 def test_a_batch_has_as_many_records_as_are_asked_for_or_those_that_have_waited(cluster: ScriptedCluster) -> None:
     put(cluster, records={"topic": "orders", "at_least": 10, "wait": "5s", "at_most": 20}, overlap="allow")
     see(cluster, (0, 0), (0, 0))
@@ -125,12 +140,13 @@ def test_a_batch_has_as_many_records_as_are_asked_for_or_those_that_have_waited(
 
 def test_no_partition_waits_for_ever_while_others_have_more_than_enough(cluster: ScriptedCluster) -> None:
     put(cluster, records={"topic": "orders", "begin": "earliest", "at_most": 2}, overlap="allow")
-    for _ in range(4):
-        see(cluster, (0, 60), (0, 60), (0, 2))
-    assert [each["partitions"] for each in told(cluster)] == [[0, 1], [2, 0], [1, 2]]
+    see(cluster, (0, 600), (0, 600), (0, 2))
+    jobs = told(cluster)
+    assert [each["partitions"] for each in jobs[:4]] == [[0, 1], [2, 0], [1, 2], [0, 1]]
     cluster.fail_over()
-    see(cluster, (0, 60), (0, 60), (0, 2))
-    assert told(cluster)[3]["partitions"] == [0, 1]
+    see(cluster, (0, 600), (0, 600), (0, 2))
+    [_, last] = jobs[-1]["partitions"]
+    assert told(cluster)[len(jobs)]["partitions"] == [1 - last, last]
 
 
 def test_what_a_job_is_told_of_many_partitions_fits(cluster: ScriptedCluster) -> None:
