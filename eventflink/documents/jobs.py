@@ -24,6 +24,7 @@ class JobRow:
     duration_ms: int
     """Up to its end, or to where the log's time stands."""
     actor: str
+    """Who submitted it."""
     owner: str = ""
     """Whose the job is, by its document; empty: it does not say."""
     labels: dict[str, str] = field(default_factory=dict)

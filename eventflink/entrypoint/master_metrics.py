@@ -29,7 +29,7 @@ from eventflink.metrics.service import new_registry
 from eventflink.model.configuration import Configuration
 from eventflink.model.job_graph import StreamDefinition
 from eventflink.model.metric_settings import MetricScope
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus, Role
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus, Role, SlotRequestDeferralReason
 from eventflink.model.stream_progress import NO_BATCH
 from eventflink.views.back_pressure import back_pressure_view
 
@@ -163,6 +163,11 @@ def _collect_slots(view: StateView, samples: Samples) -> None:
     samples.add(c.SLOT_REQUESTS, slots.get_number_pending_slot_requests())
     oldest = next(iter(slots.pending.values()), None)  # They stand in the order in which they came.
     samples.add(c.SLOT_REQUEST_AGE, _age_s(view, oldest.requested_at_ms) if oldest is not None else 0.0)
+    deferred = Counter[SlotRequestDeferralReason]()
+    for profile, told in slots.deferrals.told.items():
+        deferred[told.reason] += slots.queues.queues[profile].count
+    for reason in SlotRequestDeferralReason:
+        samples.add(c.DEFERRED_SLOT_REQUESTS, deferred[reason], reason)
 
 
 def _collect_jobs(view: StateView, samples: Samples) -> None:

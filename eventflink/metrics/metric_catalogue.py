@@ -107,6 +107,9 @@ SLOT_REQUESTS = _jm.gauge("pending_slot_requests", "Attempts that wait for a slo
 SLOT_REQUEST_AGE = _jm.gauge(
     "oldest_pending_slot_request_age_seconds", "For how long the oldest of them has waited, by the log's time; 0: none waits."
 )
+DEFERRED_SLOT_REQUESTS = _jm.gauge(
+    "deferred_slot_requests", "Those of them of which the log says why they wait (`SlotRequestDeferred`), by reason.", "reason"
+)
 JOBS = _jm.gauge("jobs", "Jobs in memory by status: all live ones, and ended ones up to `jobstore.max-capacity`.", "status")
 JOBS_DIRTY = _jm.gauge("jobs_awaiting_clean_up", "Ended jobs whose intermediate data are not removed yet.")
 JOBS_KEPT = _jm.gauge("jobs_kept", "Jobs that have ended, and whose intermediate outputs are kept so that they can be reused.")

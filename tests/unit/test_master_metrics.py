@@ -142,6 +142,22 @@ def test_events_are_counted_by_the_names_that_the_log_has() -> None:
     assert effects["RequestAccepted"] == 2
 
 
+def test_slot_requests_that_wait_are_counted_by_reason() -> None:
+    measured = Measured()
+    node = measured.start("m-1")
+    measured.world.leader()
+    measured.register("tm-1", 2)
+    measured.world.submit(graph(vertex("v", parallelism=5)), "wide")
+    measured.world.submit(graph(vertex("v", parallelism=4, cpu_cores=1)), "large")
+    measured.world.run(50)
+    scrape = measured.scrape(node)
+    by_reason = scrape.by("reason", f"{JM}deferred_slot_requests")
+    assert by_reason == {"NO_FREE_SLOT": 3, "NO_FITTING_SLOT": 4}
+    assert scrape.one(f"{JM}pending_slot_requests") == sum(by_reason.values())
+    measured.register("tm-2", 3)
+    assert measured.scrape(node).by("reason", f"{JM}deferred_slot_requests") == {"NO_FITTING_SLOT": 4}
+
+
 def test_live_jobs_have_metrics_of_their_own() -> None:
     scrape, _ = scrape_of_a_busy_leader()
     assert scrape.one(f"{JM}job_status", job_id="first", job_name="test job", status="RUNNING") == 1
