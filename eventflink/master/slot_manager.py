@@ -8,6 +8,7 @@ in `shared_slots.py`, why others wait in `deferrals.py`, and `slot_matching.py` 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from eventflink.events.log_events import (
     SlotAllocated,
@@ -48,6 +49,9 @@ from eventflink.model.statuses import (
     SlotState,
     check_transition,
 )
+
+_MAX_PROFILES_TOLD: Final = 3
+"""So many profiles of slots are named where none has room for a request."""
 
 
 @dataclass(slots=True)
@@ -140,13 +144,23 @@ class SlotManager:
             case SlotRequestDeferralReason.NO_TASK_MANAGER:
                 return "no TaskManager is registered"
             case SlotRequestDeferralReason.NO_FITTING_SLOT:
-                return f"none of the {registered} registered slots has room for {profile}"
+                return f"none of the {registered} registered slots has room for {profile} ({self._describe_slots()})"
             case SlotRequestDeferralReason.TASK_MANAGERS_BLOCKED:
                 return "no slot is free on a TaskManager that is not blocked"
             case SlotRequestDeferralReason.NO_FREE_SLOT:
                 fitting = sum(totals.slots for offered, totals in self.totals.items() if fits(offered, profile))
                 what = "registered slots" if fitting == registered else f"slots that have room for {profile}"
                 return f"all {fitting} {what} are taken"
+
+    def _describe_slots(self) -> str:
+        """Return how many slots have what, the largest first; those of the smallest profiles, where there are many, are only counted."""
+        profiles = sorted((offered for offered in self.totals if offered is not None), key=lambda offered: offered.sort_key, reverse=True)
+        told = [f"{self.totals[offered].slots} with {offered}" for offered in profiles[:_MAX_PROFILES_TOLD]]
+        if others := sum(self.totals[offered].slots for offered in profiles[_MAX_PROFILES_TOLD:]):
+            told.append(f"{others} with other profiles")
+        if None in self.totals:
+            told.append(f"{self.totals[None].slots} whose TaskManager does not say what its slots have")
+        return "; ".join(told)
 
     def why_waiting(self, profile: Asked) -> SlotRequestDeferralReason:
         """Return why a request for this profile waits when no free slot is given to it."""

@@ -27,6 +27,7 @@ from eventflink.master import workers
 from eventflink.master.cluster_shutdown import ClusterShutdown
 from eventflink.master.execution_graph import Execution, ExecutionVertex, Subtask
 from eventflink.master.job_master import JobMaster
+from eventflink.master.master import Master
 from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.job_about import has_labels, labels_of, links_of
@@ -40,6 +41,7 @@ from eventflink.views.exceptions import exceptions_view
 from eventflink.views.failures import run_again_by
 from eventflink.views.pages.parked import parked_rows
 from eventflink.views.plain import iso_time
+from eventflink.views.waits import Waits
 
 MAX_SHOWN_EXCEPTIONS: Final = 3
 """With a job; `exceptions_view` shows the others."""
@@ -155,7 +157,7 @@ def head_fields(fold: Fold, job: JobMaster) -> dict[str, Any]:
         "run_again_by": run_again_by(fold.master.dispatcher.jobs.values()).get(job.job_id),
         "status_times": {status: iso_time(at_ms) for status, at_ms in job.status_times_ms.items()},
         "cause": job.cause,
-        "slot_requests": _waiting_requests(fold.master.slot_manager, job.job_id),
+        "slot_requests": _waiting_requests(fold.master, job.job_id),
         "slot_requirements": slot_requirements_view(fold.master.slot_manager, job),
         "restart_strategy": job.restarts.strategy,
         "failover_strategy": job.restarts.failover_strategy,
@@ -173,14 +175,15 @@ def head_fields(fold: Fold, job: JobMaster) -> dict[str, Any]:
     }
 
 
-def _waiting_requests(slots: SlotManager, job_id: str) -> list[WaitingRequests]:
+def _waiting_requests(master: Master, job_id: str) -> list[WaitingRequests]:
     """Return the slot requests of a job that wait, by what they ask for, with the reason that it was told."""
+    slots, waits = master.slot_manager, Waits(master)
     return [
         WaitingRequests(
             resources=str(profile) if profile is not None else None,
             requests=slots.get_number_pending_slot_requests_of(job_id, profile),
             reason=slots.deferrals.reason_of(job_id, profile),
-            why=slots.describe_wait(profile),
+            why=waits.requests_for(profile).describe_for(job_id),
         )
         for profile in sorted(slots.queues.profiles_of(job_id), key=str)
     ]

@@ -3,27 +3,20 @@
 The sentences are made of the words of `waits.py`, and only for the waits that are shown.
 """
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 from eventflink.documents.waits import WaitReason, WaitRow
 from eventflink.master.execution_graph import Subtask
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
-from eventflink.master.slot_requests import Asked
-from eventflink.model.resources import fits
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState
 from eventflink.views.plain import iso_time, one_sentence
 from eventflink.views.waits import SLOT_REASONS, TROUBLE, Waits, not_confirmed, not_ended, parallelism_in_words, restarts_at
 
 FIRST_SUBTASKS: Final = 10
 """So many subtasks of a wait are named."""
-
-_MANY: Final = 0.25
-"""A job that has this share of the slots that others wait for is named."""
 
 
 @dataclass(slots=True)
@@ -66,8 +59,6 @@ class VertexWaits:
         """Look at a state."""
         self.each = Waits(master)
         self._master = master
-        self._most: dict[Asked, tuple[str, int, int]] = {}
-        """By what is asked for: the job that has most of the slots for it, how many, and how many all jobs have."""
 
     def of_jobs(self, jobs: Iterable[JobMaster]) -> list[VertexWait]:
         """Return the waits of jobs: trouble first, then the longest. Of jobs that have ended nothing waits."""
@@ -131,33 +122,9 @@ class VertexWaits:
         return why.why if why is not None else ""
 
     def _why_no_slot(self, wait: VertexWait) -> str:
-        profile = self._master.slot_manager.pending[wait.first.allocation_id].profile
-        requests = self.each.requests_for(profile)
-        taken = self._who_has_most(profile, wait.job.job_id) if wait.reason is WaitReason.NO_FREE_SLOT else ""
+        requests = self.each.requests_for(self._master.slot_manager.pending[wait.first.allocation_id].profile)
         turn = f"; the first is number {requests.places[wait.first.allocation_id]} in turn" if len(requests.places) > wait.tasks else ""
-        return f"{_subtasks(wait)} {_has(wait)} no slot: {requests.why}{taken}{requests.and_worker}{turn}"
-
-    def _who_has_most(self, profile: Asked, job_id: str) -> str:
-        """Return who has many of the slots that have room for a profile; "" if nobody does."""
-        if profile not in self._most:
-            fitting = [counts for offered, counts in self._holders.items() if fits(offered, profile)]
-            counts = fitting[0] if len(fitting) == 1 else sum(fitting, Counter[str]())
-            self._most[profile] = (*counts.most_common(1)[0], counts.total()) if counts else ("", 0, 0)
-        holder, slots, taken = self._most[profile]
-        if not holder or slots < taken * _MANY:
-            return ""
-        how_many = "all" if slots == taken else str(slots)
-        return f", {how_many} of them by " + ("itself" if holder == job_id else f"job '{holder}'")
-
-    @cached_property
-    def _holders(self) -> dict[Asked, Counter[str]]:
-        """How many slots of each profile each job has."""
-        profiles = {name: held.profile for name, held in self._master.slot_manager.task_managers.items()}
-        counts: dict[Asked, Counter[str]] = {profile: Counter() for profile in profiles.values()}
-        for allocation in self._master.slot_manager.allocations.values():
-            if allocation.task_manager_id in profiles:
-                counts[profiles[allocation.task_manager_id]][allocation.attempt.job_id] += 1
-        return counts
+        return f"{_subtasks(wait)} {_has(wait)} no slot: {requests.describe_for(wait.job.job_id)}{turn}"
 
 
 def _subtasks(wait: VertexWait) -> str:

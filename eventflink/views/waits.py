@@ -4,8 +4,10 @@ Every place that says why something waits says it with these words: `eventflink 
 from the state alone, so a past state has the waits of its time. Subtasks that wait for the same are put together in `vertex_waits.py`.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from eventflink.documents.waits import Wait, WaitReason
@@ -16,6 +18,7 @@ from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import Asked
 from eventflink.model.attempts import AttemptId
+from eventflink.model.resources import fits
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus, SlotState
 from eventflink.views.plain import iso_time
 
@@ -32,6 +35,9 @@ SLOT_REASONS: Final = (
 TROUBLE: Final = frozenset({*SLOT_REASONS, WaitReason.RESTART_DELAY, WaitReason.LOST})
 """Reasons that are not the ordinary course of a job."""
 
+_MANY: Final = 0.25
+"""A job that has this share of the slots that others wait for is named."""
+
 
 @dataclass(frozen=True, slots=True)
 class RequestsOfProfile:
@@ -44,6 +50,15 @@ class RequestsOfProfile:
     has_free_slot: bool
     places: Mapping[str, int]
     """Whose turn it is when, from 1."""
+    holder: str
+    """The job that has most of the slots with room for it, where they are taken and one has many; empty: none."""
+    holds: str
+    """How many of them it has, in words."""
+
+    def describe_for(self, job_id: str) -> str:
+        """Return why those of a job wait, with who has the slots."""
+        holder = "this job" if self.holder == job_id else f"job '{self.holder}'"
+        return f"{self.why}{f', {self.holds} of them by {holder}' if self.holder else ''}{self.and_worker}"
 
 
 class Waits:
@@ -69,10 +84,11 @@ class Waits:
         reason = self._reason_no_slot(allocation_id)
         if reason is WaitReason.NO_REQUEST:
             return "it has no slot and no longer requests one"
-        requests = self.requests_for(self._slots.pending[allocation_id].profile)
+        request = self._slots.pending[allocation_id]
+        requests = self.requests_for(request.profile)
         turn = f"its turn is {requests.places[allocation_id]} of {len(requests.places)}"
         if reason is not WaitReason.NEXT_DECISION:
-            return f"no slot: {requests.why}{requests.and_worker}; {turn}"
+            return f"no slot: {requests.describe_for(request.attempt.job_id)}; {turn}"
         if self._can_join(allocation_id):
             return "its job holds a slot that it can join, and joining it is one of the next decisions"
         return f"a slot is free for it, and matching is one of the next decisions; {turn}"
@@ -175,9 +191,31 @@ class Waits:
             places = {waiting: place for place, waiting in enumerate(self._slots.queues.queues[profile].in_turn(), 1)}
             reason, why = WaitReason(self._slots.why_waiting(profile)), self._slots.describe_reason(profile)
             and_worker = self._slots.describe_wait(profile).removeprefix(why)
-            known = RequestsOfProfile(reason, why, and_worker, self._slots.has_free_slot_for(profile), places)
+            holder = self._find_holder(profile) if reason is WaitReason.NO_FREE_SLOT else ("", "")
+            known = RequestsOfProfile(reason, why, and_worker, self._slots.has_free_slot_for(profile), places, *holder)
             self._requests[profile] = known
         return known
+
+    def _find_holder(self, profile: Asked) -> tuple[str, str]:
+        """Return the job that has many of the slots with room for a profile, and how many of those that are taken; empty: none has."""
+        fitting = [counts for offered, counts in self._held.items() if fits(offered, profile)]
+        counts = fitting[0] if len(fitting) == 1 else sum(fitting, Counter[str]())
+        if not counts:
+            return "", ""
+        [(holder, slots)], taken = counts.most_common(1), counts.total()
+        if slots < taken * _MANY:
+            return "", ""
+        return holder, "all" if slots == taken else str(slots)
+
+    @cached_property
+    def _held(self) -> dict[Asked, Counter[str]]:
+        """How many slots of each profile each job has."""
+        profiles = {name: held.profile for name, held in self._slots.task_managers.items()}
+        counts: dict[Asked, Counter[str]] = {profile: Counter() for profile in profiles.values()}
+        for allocation in self._slots.allocations.values():
+            if allocation.task_manager_id in profiles:
+                counts[profiles[allocation.task_manager_id]][allocation.attempt.job_id] += 1
+        return counts
 
 
 def restarts_at(job: JobMaster, at_ms: int, what: str) -> str:

@@ -49,6 +49,7 @@ class Asked:
     cluster: RunningCluster
     finished: str
     failed: str
+    running: str
     waiting: str
     late_offset: int
 
@@ -107,12 +108,13 @@ def asked(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     cluster.wait_for_status(finished, JobStatus.FINISHED)
     failed = cluster.run_task("fail")
     cluster.wait_for_status(failed, JobStatus.FAILED)
-    cluster.wait_for_running(cluster.run_task("wait_for_file", path=str(cluster.directory / "never")))
+    running = cluster.run_task("wait_for_file", path=str(cluster.directory / "never"))
+    cluster.wait_for_running(running)
     wait_until(lambda: is_said_to_be_ready(cluster), "nothing more comes of the TaskExecutor")
     waiting = cluster.run_task("noop")
     cluster.wait_for(lambda fold: fold.master.slot_manager.pending, "a task waits for a slot")
     late_offset = append_late_decision(cluster, waiting)
-    yield Asked(cluster, finished, failed, waiting, late_offset)
+    yield Asked(cluster, finished, failed, running, waiting, late_offset)
     cluster.close()
     delete_topics(access_to(bootstrap, name))
 
@@ -275,7 +277,7 @@ def test_why_leads_a_failure_back_to_its_request(asked: Asked) -> None:
 
 def test_why_says_what_a_task_waits_for(asked: Asked) -> None:
     [wait] = json.loads(asked.ask("why", asked.waiting, "--json"))["waits"]
-    assert wait["why"] == "no slot: all 1 registered slots are taken; its turn is 1 of 1"
+    assert wait["why"] == f"no slot: all 1 registered slots are taken, all of them by job '{asked.running}'; its turn is 1 of 1"
     assert wait["waited_ms"] >= 0
     assert "waits: " in asked.ask("why", f"{asked.waiting}/task[0]")
 

@@ -69,7 +69,8 @@ def test_a_job_that_asks_for_more_memory_runs_where_there_is_more(cluster: Runni
 def test_a_job_that_no_slot_can_ever_satisfy_fails_with_the_reason(cluster: RunningCluster) -> None:
     job_id = cluster.submit(_graph(2, task_heap_memory="64g"))
     job = cluster.wait_for_status(job_id, JobStatus.FAILED)
-    reason = "no slot can satisfy the request: none of the 4 registered slots has room for task heap 64g"
+    slots = "2 with cpu 1, task heap 2g; 2 with cpu 1, task heap 128m"
+    reason = f"no slot can satisfy the request: none of the 4 registered slots has room for task heap 64g ({slots})"
     assert job.cause is not None
     assert (job.cause.failure_type, job.cause.message) == ("UnfulfillableSlotRequest", reason)
     events = [e for _, d in cluster.decisions() for e in d.events]

@@ -18,15 +18,32 @@ def test_a_job_shows_for_what_it_waits_and_why() -> None:
     cluster.submit(graph(vertex("a", 3), vertex("b", 2, cpu_cores=1)))
     view = plain(job_view(cluster.fold, "job"))
     assert view["slot_requests"] == [
-        {"resources": None, "requests": 2, "reason": "NO_FREE_SLOT", "why": "all 1 registered slots are taken"},
+        {"resources": None, "requests": 2, "reason": "NO_FREE_SLOT", "why": "all 1 registered slots are taken, all of them by this job"},
         {
             "resources": "cpu 1",
             "requests": 2,
             "reason": "NO_FITTING_SLOT",
-            "why": "none of the 1 registered slots has room for cpu 1",
+            "why": "none of the 1 registered slots has room for cpu 1 (1 with cpu 0.5)",
         },
     ]
     assert json.loads(json.dumps(view)) == view
+
+
+def test_what_no_slot_has_room_for_is_told_with_what_the_slots_have() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("unsized", 2)
+    cluster.submit(graph(vertex("a", cpu_cores=1)))
+    [waiting] = job_view(cluster.fold, "job").slot_requests
+    none_has = "none of the 2 registered slots has room for cpu 1"
+    assert waiting.why == f"{none_has} (2 whose TaskManager does not say what its slots have)"
+    for cores in (100, 300, 500, 200, 400):
+        cluster.register(f"tm-{cores}", 2, profile=ResourceProfile(cores))
+    [waiting] = job_view(cluster.fold, "job").slot_requests
+    named = "2 with cpu 0.5; 2 with cpu 0.4; 2 with cpu 0.3"
+    assert waiting.why == (
+        "none of the 12 registered slots has room for cpu 1 "
+        f"({named}; 4 with other profiles; 2 whose TaskManager does not say what its slots have)"
+    )
 
 
 def test_the_cluster_shows_profiles_and_who_is_blocked_and_ready() -> None:

@@ -28,7 +28,8 @@ def test_a_job_that_asks_for_more_than_there_is_fails_after_the_start_up_time(cl
     assert cluster.job("job").status is JobStatus.RUNNING
     cluster.pass_time(1)
     [event] = cluster.events(SlotRequestUnfulfillable)
-    assert event.reason == "no slot can satisfy the request: none of the 2 registered slots has room for task heap 1g"
+    none_has = "none of the 2 registered slots has room for task heap 1g (2 with cpu 0.5, task heap 512m)"
+    assert event.reason == f"no slot can satisfy the request: {none_has}"
     [failed] = cluster.events(TaskFailed)
     assert (failed.cause.failure_type, failed.cause.message) == ("UnfulfillableSlotRequest", event.reason)
     assert cluster.job("job").cause == failed.cause
@@ -101,5 +102,5 @@ def test_where_the_configuration_has_it_so_they_wait_for_the_timeout() -> None:
     assert not cluster.events(SlotRequestUnfulfillable)
     [failed] = cluster.events(TaskFailed)
     assert failed.cause.failure_type == "NoResourceAvailable"
-    assert failed.cause.message.endswith("none of the 2 registered slots has room for managed 1g")
+    assert failed.cause.message.endswith("none of the 2 registered slots has room for managed 1g (2 with cpu 0.5, task heap 512m)")
     cluster.check()
