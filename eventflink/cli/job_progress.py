@@ -6,6 +6,7 @@ nothing here.
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
 from rich.table import Table
 from rich.text import Text
@@ -19,13 +20,17 @@ from eventflink.events.log_events import (
     JobSubmitted,
     LogEvent,
     RestartScheduled,
+    SlotRequestDeferred,
     SlotRequested,
+    TaskDeployed,
     TaskFailed,
 )
 from eventflink.events.wording import details_of, subject_of
 from eventflink.master.execution_graph import ExecutionGraph
 from eventflink.model.stack_traces import user_location
-from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, JobStatus
+
+_WITH_SLOT: Final = frozenset(ExecutionState) - TERMINAL_EXECUTION_STATES - {ExecutionState.CREATED, ExecutionState.SCHEDULED}
 
 
 @dataclass(slots=True)
@@ -54,6 +59,8 @@ class JobProgress:
     result: JobResultStored | None = None
     last_failure: str = ""
     failed_vertex_id: str = ""
+    wait: str = ""
+    """Why no task has a slot; empty: one has, or nothing was said of it."""
     _graph: ExecutionGraph | None = None
 
     @property
@@ -73,9 +80,15 @@ class JobProgress:
             self.status = event.to_status
         elif isinstance(event, JobResultStored):
             self.status, self.result = event.status, event
+        elif isinstance(event, SlotRequestDeferred):
+            if not self._has_slots():
+                self.wait = f"no task has a slot ({details_of(event)}); 'eventflink why {self.job_id}' says more"
         elif not isinstance(event, SlotRequested):
             self._apply_to_vertex(event)
         return True
+
+    def _has_slots(self) -> bool:
+        return any(state in _WITH_SLOT for vertex in self.vertices.values() for state in vertex.states.values())
 
     def _apply_to_vertex(self, event: LogEvent) -> None:
         vertex = self.vertices.get(getattr(event, "vertex_id", ""))
@@ -88,6 +101,8 @@ class JobProgress:
             for name in self._graph.forward_group(event.vertex_id):
                 self.vertices[name] = VertexProgress(event.to_parallelism, restarts=self.vertices[name].restarts)
             return
+        if isinstance(event, TaskDeployed):
+            self.wait = ""
         if isinstance(event, TaskFailed):
             self.failed_vertex_id = event.vertex_id
             self.last_failure = f"{subject_of(event, of_job=self.job_id)}: {details_of(event)}"
@@ -96,8 +111,10 @@ class JobProgress:
             vertex.states[getattr(event, "subtask_index", 0)] = state
 
     def describe_status(self) -> str:
-        """Return where the job stands in one line, and why it restarts."""
+        """Return where the job stands in one line, and why it restarts, or has no slot."""
         line = f"{self.job_id} {self.status}"
+        if self.status is JobStatus.RUNNING and self.wait:
+            return f"{line}: {self.wait}"
         return f"{line}: {self.last_failure}" if self.status is JobStatus.RESTARTING and self.last_failure else line
 
     def describe_result(self) -> str:
@@ -129,7 +146,7 @@ class JobProgress:
         return f"{line}; running: {running}" if running else line
 
     def draw(self, hint: str = "") -> Table:
-        """Return the table that is shown while the job runs, with the last failure or else the hint below it."""
+        """Return the table that is shown while the job runs, with the last failure, the hint or why no task has a slot below it."""
         table = Table(title=Text.assemble(f"{self.name or 'job'} ({self.job_id}) ", styled(self.status)), title_justify="left")
         table.add_column("vertex")
         table.add_column("finished", justify="right")
@@ -141,7 +158,7 @@ class JobProgress:
             table.add_row(Text(vertex_id), f"{counted[ExecutionState.FINISHED]}/{vertex.parallelism}", states, str(vertex.restarts or ""))
         if self.last_failure:
             table.caption = Text(self.last_failure, style="red")
-        elif hint:
-            table.caption = Text(hint)
+        elif below := hint or self.wait:
+            table.caption = Text(below)
         table.caption_justify = "left"
         return table

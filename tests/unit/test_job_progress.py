@@ -10,6 +10,7 @@ from eventflink.events.log_events import (
     LogEvent,
     RegionRestarted,
     RestartScheduled,
+    SlotRequestDeferred,
     TaskDeployed,
     TaskFailed,
     TaskFinished,
@@ -18,7 +19,8 @@ from eventflink.events.log_events import (
 )
 from eventflink.model.attempts import FailureCause
 from eventflink.model.job_graph_document import parse_job_graph
-from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.model.resources import ResourceProfile
+from eventflink.model.statuses import ExecutionState, JobStatus, SlotRequestDeferralReason
 
 GRAPH = parse_job_graph({"name": "[bold]delays", "vertices": [{"id": "a", "sql": "s", "parallelism": 2}, {"id": "b", "sql": "s"}]}, "test")
 CAUSE = FailureCause("ValueError", "not a [number]\nsecond line")
@@ -67,6 +69,33 @@ def test_a_job_from_submission_to_result() -> None:
     assert progress.describe_next().endswith(
         "'eventflink exceptions job --trace'; the log of its task: 'eventflink logs job a'; to run it again: 'eventflink rerun job'"
     )
+
+
+def test_a_job_of_which_no_task_has_a_slot_says_why_and_where_to_ask() -> None:
+    progress = JobProgress("job")
+    told = "job RUNNING: no task has a slot (2 requests for cpu 4: no fitting slot); 'eventflink why job' says more"
+    profile, reason = ResourceProfile(4_000), SlotRequestDeferralReason.NO_FITTING_SLOT
+    deferred = SlotRequestDeferred(job_id="job", resource_profile=profile, reason=reason, requests=2)
+    for event in (
+        JobSubmitted("job", "digest", "ann", GRAPH),
+        JobStatusChanged("job", JobStatus.CREATED, JobStatus.RUNNING),
+        *(TaskScheduled("job", "a", index, 1) for index in range(2)),
+        deferred,
+    ):
+        assert progress.describe_status() in ("job INITIALIZING", "job RUNNING")
+        progress.apply(event)
+    assert progress.describe_status() == told
+    assert "no task has a slot" in drawn(progress)
+    progress.apply(TaskDeployed("job", "a", 0, 1, "allocation"))
+    assert progress.describe_status() == "job RUNNING"
+    progress.apply(deferred)
+    assert progress.describe_status() == "job RUNNING", "one of its tasks has a slot, so it goes on"
+    progress.apply(TaskFinished("job", "a", 0, 1))
+    assert progress.describe_status() == "job RUNNING", "whether the slot that is free now is given to the other one is not said yet"
+    progress.apply(deferred)
+    assert progress.describe_status() == told
+    progress.apply(JobStatusChanged("job", JobStatus.RUNNING, JobStatus.CANCELLING))
+    assert progress.describe_status() == "job CANCELLING"
 
 
 def test_a_job_that_restarts_says_why() -> None:
