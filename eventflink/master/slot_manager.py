@@ -144,13 +144,15 @@ class SlotManager:
             case SlotRequestDeferralReason.NO_TASK_MANAGER:
                 return "no TaskManager is registered"
             case SlotRequestDeferralReason.NO_FITTING_SLOT:
-                return f"none of the {registered} registered slots has room for {profile} ({self._describe_slots()})"
+                none_has = f"none of the {registered} registered slots has" if registered > 1 else "the only registered slot has no"
+                return f"{none_has} room for {profile} ({self._describe_slots()})"
             case SlotRequestDeferralReason.TASK_MANAGERS_BLOCKED:
                 return "no slot is free on a TaskManager that is not blocked"
             case SlotRequestDeferralReason.NO_FREE_SLOT:
                 fitting = sum(totals.slots for offered, totals in self.totals.items() if fits(offered, profile))
-                what = "registered slots" if fitting == registered else f"slots that have room for {profile}"
-                return f"all {fitting} {what} are taken"
+                if fitting == 1:
+                    return f"the only {'registered slot' if registered == 1 else f'slot that has room for {profile}'} is taken"
+                return f"all {fitting} {'registered slots' if fitting == registered else f'slots that have room for {profile}'} are taken"
 
     def _describe_slots(self) -> str:
         """Return how many slots have what, the largest first; those of the smallest profiles, where there are many, are only counted."""

@@ -53,12 +53,14 @@ class RequestsOfProfile:
     holder: str
     """The job that has most of the slots with room for it, where they are taken and one has many; empty: none."""
     holds: str
-    """How many of them it has, in words."""
+    """How many of them it has, in words; empty: there is only one."""
 
     def describe_for(self, job_id: str) -> str:
         """Return why those of a job wait, with who has the slots."""
+        if not self.holder:
+            return f"{self.why}{self.and_worker}"
         holder = "this job" if self.holder == job_id else f"job '{self.holder}'"
-        return f"{self.why}{f', {self.holds} of them by {holder}' if self.holder else ''}{self.and_worker}"
+        return f"{self.why}, {f'{self.holds} of them ' if self.holds else ''}by {holder}{self.and_worker}"
 
 
 class Waits:
@@ -205,7 +207,7 @@ class Waits:
         [(holder, slots)], taken = counts.most_common(1), counts.total()
         if slots < taken * _MANY:
             return "", ""
-        return holder, "all" if slots == taken else str(slots)
+        return holder, "" if taken == 1 else "all" if slots == taken else str(slots)
 
     @cached_property
     def _held(self) -> dict[Asked, Counter[str]]:

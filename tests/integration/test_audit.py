@@ -277,7 +277,7 @@ def test_why_leads_a_failure_back_to_its_request(asked: Asked) -> None:
 
 def test_why_says_what_a_task_waits_for(asked: Asked) -> None:
     [wait] = json.loads(asked.ask("why", asked.waiting, "--json"))["waits"]
-    assert wait["why"] == f"no slot: all 1 registered slots are taken, all of them by job '{asked.running}'; its turn is 1 of 1"
+    assert wait["why"] == f"no slot: the only registered slot is taken, by job '{asked.running}'; its turn is 1 of 1"
     assert wait["waited_ms"] >= 0
     assert "waits: " in asked.ask("why", f"{asked.waiting}/task[0]")
 

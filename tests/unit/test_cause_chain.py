@@ -312,5 +312,5 @@ def test_a_task_that_waits_beside_others_of_its_group_says_why() -> None:
     cluster.register("tm", slots=1)
     cluster.submit(graph(sharing("a", 2), sharing("b")))
     [wait] = why(cluster, "job/a[1]").waits
-    assert wait.why == "no slot: all 1 registered slots are taken, all of them by this job; its turn is 1 of 1"
+    assert wait.why == "no slot: the only registered slot is taken, by this job; its turn is 1 of 1"
     assert why(cluster, "tm").facts["attempts"] == {"allocation-1": "job/a[0]#1, job/b[0]#1"}

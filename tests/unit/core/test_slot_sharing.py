@@ -352,7 +352,7 @@ class TestBounds:
             ("a", 1, "NoResourceAvailable"),
             ("b", 1, "NoResourceAvailable"),
         }
-        assert "all 1 registered slots are taken" in cluster.events(TaskFailed)[0].cause.message
+        assert "the only registered slot is taken" in cluster.events(TaskFailed)[0].cause.message
         assert _together(cluster) == {"tm/0": ["a0", "b0"]}
         cluster.check()
 
@@ -365,7 +365,7 @@ class TestBounds:
         assert job.status is JobStatus.FAILED
         assert job.cause is not None
         assert job.cause.failure_type == "UnfulfillableSlotRequest"
-        assert "has room for gpu 2" in job.cause.message
+        assert "the only registered slot has no room for gpu 2" in job.cause.message
         cluster.check()
 
     def test_large_groups_are_placed_in_bounded_decisions(self, cluster: ScriptedCluster) -> None:

@@ -18,12 +18,12 @@ def test_a_job_shows_for_what_it_waits_and_why() -> None:
     cluster.submit(graph(vertex("a", 3), vertex("b", 2, cpu_cores=1)))
     view = plain(job_view(cluster.fold, "job"))
     assert view["slot_requests"] == [
-        {"resources": None, "requests": 2, "reason": "NO_FREE_SLOT", "why": "all 1 registered slots are taken, all of them by this job"},
+        {"resources": None, "requests": 2, "reason": "NO_FREE_SLOT", "why": "the only registered slot is taken, by this job"},
         {
             "resources": "cpu 1",
             "requests": 2,
             "reason": "NO_FITTING_SLOT",
-            "why": "none of the 1 registered slots has room for cpu 1 (1 with cpu 0.5)",
+            "why": "the only registered slot has no room for cpu 1 (1 with cpu 0.5)",
         },
     ]
     assert json.loads(json.dumps(view)) == view
