@@ -1,0 +1,236 @@
+"""An operator of Apache Airflow: a task that runs a job of a cluster, and waits for its end without taking a worker.
+
+It is imported where `eventflink[airflow]` is installed; nothing else imports it. The rule it keeps: which job belongs to a
+try of a task follows from the names that Airflow gives to both. So whoever dies meanwhile, a worker, a triggerer or a master, the job that
+was submitted is found again, and no other one is submitted beside it.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import re
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from eventflink.client.cluster import Cluster, Job
+from eventflink.client.connecting import connect, connect_async
+from eventflink.documents.one_job import JobResult
+from eventflink.gateways.errors import ClusterUnreachable, DuplicateJobSubmission, JobNotTerminated, NoLeader, RequestTimedOut, UnknownJob
+from eventflink.model.backoff import Backoff
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
+
+_AWAY: Final = (ClusterUnreachable, NoLeader, RequestTimedOut)
+_ANSWER_S: Final = 60.0
+"""So long does one request wait for the end of a job; then the next one does."""
+_FIRST_PAUSE_S: Final = 1.0
+_LONGEST_PAUSE_S: Final = 30.0
+DEFAULT_UNREACHABLE_TIMEOUT_S: Final = 900.0
+
+
+class EventflinkTrigger(BaseTrigger):  # type: ignore[misc]  # where types are checked there is no Airflow
+    """Waits in a triggerer for the end of a job; a user who ends the task meanwhile cancels the job."""
+
+    def __init__(
+        self, job_id: str, bootstrap: str, cluster_id: str, configuration: str, unreachable_timeout_s: float = DEFAULT_UNREACHABLE_TIMEOUT_S
+    ) -> None:
+        """Take the job, how its cluster is found as `eventflink.connect` does, and how long that may be away."""
+        super().__init__()
+        self.job_id = job_id
+        self.found_by: dict[str, Any] = {"bootstrap": bootstrap, "cluster_id": cluster_id, "configuration": configuration}
+        self.unreachable_timeout_s = unreachable_timeout_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return what Airflow keeps of it: names, and no secret."""
+        return f"{__name__}.{type(self).__name__}", {
+            "job_id": self.job_id,
+            "unreachable_timeout_s": self.unreachable_timeout_s,
+            **self.found_by,
+        }
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield how the job has ended; or that the cluster is away."""
+        pauses, away_since_s = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), None
+        loop = asyncio.get_running_loop()
+        async with connect_async(**self.found_by) as cluster:
+            while True:
+                try:
+                    result = await cluster.job(self.job_id).wait(_ANSWER_S)
+                except JobNotTerminated:
+                    pauses, away_since_s = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), None
+                except UnknownJob as error:
+                    yield TriggerEvent({"error": str(error)})
+                    return
+                except _AWAY as error:
+                    away_since_s = away_since_s or loop.time()
+                    if loop.time() - away_since_s > self.unreachable_timeout_s:
+                        yield TriggerEvent({"error": f"how job '{self.job_id}' stands is not known: {error}"})
+                        return
+                    self.log.warning("the cluster of job '%s' does not answer, and is asked again: %s", self.job_id, error)
+                    await asyncio.sleep(pauses.next())
+                else:
+                    yield TriggerEvent(_told(result))
+                    return
+
+    async def on_kill(self) -> None:
+        """Cancel the job: somebody has ended the task, or has it begin anew."""
+        async with connect_async(**self.found_by) as cluster:
+            await cluster.job(self.job_id).cancel()
+
+
+class EventflinkOperator(BaseOperator):  # type: ignore[misc]  # likewise
+    """Runs a job, and has its id as its result.
+
+    A try goes on where the one before it has stopped: a job that still runs is waited for, one that has finished meanwhile is the result,
+    one that failed is run again from what failed in it (`eventflink rerun --failed`). A task that is cleared after its success runs anew.
+
+    Example:
+        ```python
+        EventflinkOperator(
+            task_id="sales",
+            document="/jobs/sales.yaml",
+            parameters={"day": "{{ ds }}"},
+            bootstrap="kafka:9092",
+            cluster_id="production",
+            retries=2,
+        )
+        ```
+
+    """
+
+    template_fields: Sequence[str] = ("document", "parameters", "code", "bootstrap", "cluster_id", "configuration")
+
+    def __init__(
+        self,
+        *,
+        document: str | Mapping[str, Any],
+        parameters: Mapping[str, object] | None = None,
+        code: Sequence[str | Path] = (),
+        bootstrap: str = "",
+        cluster_id: str = "",
+        configuration: str = "",
+        deferrable: bool = conf.getboolean("operators", "default_deferrable", fallback=False),
+        unreachable_timeout_s: float = DEFAULT_UNREACHABLE_TIMEOUT_S,
+        **options: Any,
+    ) -> None:
+        """Take what to run, and where.
+
+        Args:
+            document: the job, as `submit` of `eventflink.connect()` takes it.
+            parameters: values of the parameters that it declares.
+            code: files and directories with its Python code.
+            bootstrap: Kafka, as host:port.
+            cluster_id: the cell.
+            configuration: a configuration directory, or its eventflink.yaml, with what Kafka and the masters ask for. What none of these
+                three says is found on workers and triggerers as `eventflink.connect` finds it.
+            deferrable: whether a triggerer waits for the job's end, and not a worker.
+            unreachable_timeout_s: how long the cluster may be away before the try fails.
+            options: those of each operator.
+
+        """
+        super().__init__(**options)
+        self.document, self.parameters, self.code = document, dict(parameters or {}), list(code)
+        self.bootstrap, self.cluster_id, self.configuration = bootstrap, cluster_id, configuration
+        self.deferrable = deferrable
+        self.unreachable_timeout_s = unreachable_timeout_s
+        self._job_id = ""
+
+    def execute(self, context: Mapping[str, Any]) -> str:
+        """Have the job of this try, and wait for its end."""
+        task = context["ti"]
+        names = [task.dag_id, task.task_id, task.run_id, str(getattr(task, "map_index", -1))]
+        with self._connect() as cluster:
+            job = self._job_of(cluster, names, task.try_number, task.max_tries - self.retries + 1)
+            self._job_id = job.job_id
+            self.log.info("job '%s' runs for try %s", job.job_id, task.try_number)
+        trigger = EventflinkTrigger(self._job_id, self.bootstrap, self.cluster_id, self.configuration, self.unreachable_timeout_s)
+        if self.deferrable:
+            self.defer(trigger=trigger, method_name="execute_complete", timeout=self.execution_timeout)
+        return self.execute_complete(context, asyncio.run(_first(trigger)))
+
+    def execute_complete(self, context: Mapping[str, Any], event: Mapping[str, Any]) -> str:
+        """Return the id of a job that has finished.
+
+        Raises:
+            AirflowException: it has failed, or how it stands is not known: another try may help.
+            AirflowFailException: somebody has cancelled it.
+
+        """
+        del context
+        if "error" in event:
+            raise AirflowException(event["error"])
+        job_id: str = event["job_id"]
+        if event["status"] == JobStatus.FINISHED:
+            return job_id
+        if event["status"] == JobStatus.CANCELED:
+            raise AirflowFailException(f"job '{job_id}' was cancelled")
+        raise AirflowException(f"job '{job_id}' is {event['status']}: {event['cause']}; 'eventflink why {job_id}' tells what led to it")
+
+    def on_kill(self) -> None:
+        """Cancel the job: the worker was told to end the task."""
+        if self._job_id:
+            with self._connect() as cluster:
+                cluster.job(self._job_id).cancel()
+
+    def _connect(self) -> Cluster:
+        return connect(self.bootstrap, self.cluster_id, configuration=self.configuration)
+
+    def _job_of(self, cluster: Cluster, names: Sequence[str], number: int, first: int) -> Job:
+        """Return the job of a try: that of this try or of one before it, where it has not ended for nothing, else a new one.
+
+        `first` is the first try since somebody cleared the task: of one that succeeded before that, a new job is wanted.
+        """
+        own = job_id_of(names, number)
+        earlier, of_try = _newest(cluster, names, number)
+        if earlier is not None:
+            status = earlier.status()
+            if earlier.job_id == own or status not in TERMINAL_JOB_STATUSES or (status is JobStatus.FINISHED and of_try >= first):
+                return earlier
+            if status is not JobStatus.FAILED:
+                earlier = None
+        try:
+            if earlier is not None:
+                return earlier.rerun(own, parameters=self.parameters, failed=True)
+            return cluster.submit(self.document, job_id=own, parameters=self.parameters, code=self.code)
+        except DuplicateJobSubmission:  # It came through, and its answer was lost.
+            return cluster.job(own)
+
+
+def job_id_of(names: Sequence[str], number: int) -> str:
+    """Return the id of the job of a try, given what names the task and its run.
+
+    Example:
+        `job_id_of(["dag", "task", "manual__2026-11-29", "-1"], 2)` is `airflow-dag-task-6ac4be02c6dee6b1-2`.
+
+    """
+    dag_id, task_id, *_ = names
+    readable = re.sub(r"[^A-Za-z0-9._-]", "_", f"{dag_id}-{task_id}")[:80]
+    digest = hashlib.sha256("\0".join(names).encode()).hexdigest()
+    return f"airflow-{readable}-{digest[:16]}-{number}"
+
+
+def _newest(cluster: Cluster, names: Sequence[str], number: int) -> tuple[Job | None, int]:
+    """Return the job of the newest try that has one, and which try that is; None: none has, or it has left the memory of the masters."""
+    for earlier in range(number, 0, -1):
+        job = cluster.job(job_id_of(names, earlier))
+        with contextlib.suppress(UnknownJob):
+            job.status()
+            return job, earlier
+    return None, 0
+
+
+def _told(result: JobResult) -> dict[str, str]:
+    cause = f"{result.cause.failure_type}: {result.cause.message}" if result.cause is not None else ""
+    return {"job_id": result.job_id, "status": str(result.status), "cause": cause}
+
+
+async def _first(trigger: EventflinkTrigger) -> Mapping[str, Any]:
+    async for event in trigger.run():
+        payload: Mapping[str, Any] = event.payload
+        return payload
+    raise AirflowException(f"nobody has waited for job '{trigger.job_id}'")
