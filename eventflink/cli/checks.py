@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from eventflink.cli.finding import Finding, Verdict
+from eventflink.cli.finding import Finding, Verdict, check_of
 from eventflink.gateways.errors import GatewayError
 from eventflink.gateways.leader import find_leader
 from eventflink.jobs.stored_files import StoreFailed, find_files, on_this_host, read_start, remove_folder, upload_once, write_whole
@@ -27,9 +27,11 @@ from eventflink.model.loopback import LOOPBACK
 from eventflink.model.packages import PackageMissing, needs
 from eventflink.model.places import S3, Place
 from eventflink.model.references import SecretMissing
+from eventflink.model.spark_engines import SparkEngine, shown
 from eventflink.processes import announced_address
 from eventflink.processes.announced_address import Announced
-from eventflink.taskexecutor.spark_release import channel_target, shown
+from eventflink.taskexecutor.spark_engines import key_of
+from eventflink.taskexecutor.spark_release import channel_target
 
 _TIMEOUT_S: Final = 5.0
 _MINIMUM_FREE_BYTES: Final = 2 * 1024**3
@@ -44,7 +46,7 @@ def check_all(configuration: Configuration) -> Iterator[Finding]:
         yield Finding("spark", Verdict.OK, "not here: this host submits and asks, and runs no tasks; pip install 'eventflink[cluster]'")
     else:
         yield _java()
-        yield _spark(configuration, version)
+        yield from [_spark(configuration, engine, version) for engine in configuration.engines]
     if configuration.working_place.scheme:
         yield check_store(configuration.working_place)
     yield _broker_jars(configuration)
@@ -85,18 +87,18 @@ def _pyspark_version() -> str | None:
         return None
 
 
-def _spark(configuration: Configuration, version: str) -> Finding:
-    if not configuration.spark_remote:
+def _spark(configuration: Configuration, engine: SparkEngine, version: str) -> Finding:
+    if not engine.remote:
         return Finding("spark", Verdict.OK, f"pyspark {version}; TaskExecutors of this host share a local server")
-    remote = configuration.spark_remote
+    where = f"pyspark {version}; {shown(engine.remote)} ({key_of(engine)})"
     try:
-        host, _, port = channel_target(remote).rpartition(":")
+        host, _, port = channel_target(engine.remote).rpartition(":")
         socket.create_connection((host, int(port)), timeout=_TIMEOUT_S).close()
     except (OSError, ValueError) as error:
-        return Finding("spark", Verdict.FAILED, f"pyspark {version}; {shown(remote)} (spark.remote) does not answer: {error}")
+        return Finding(check_of(engine), Verdict.FAILED, f"{where} does not answer: {error}")
     from eventflink.cli.spark_check import check_spark  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    return check_spark(remote, configuration.working_place, version)
+    return check_spark(engine, configuration.working_place, version)
 
 
 def check_store(place: Place) -> Finding:

@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import NamedTuple
 
+from eventflink.model.spark_engines import SparkEngine
+
 
 class Verdict(StrEnum):
     """How a check came out."""
@@ -18,3 +20,8 @@ class Finding(NamedTuple):
     name: str
     verdict: Verdict
     detail: str
+
+
+def check_of(engine: SparkEngine) -> str:
+    """Return what the check of a Spark is called."""
+    return f"spark engine {engine.name}" if engine.name else "spark"

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import PySparkException
 
-from eventflink.cli.finding import Finding, Verdict
+from eventflink.cli.finding import Finding, Verdict, check_of
 from eventflink.jobs.published import MUST_BE_SHARED
 from eventflink.jobs.shipping import read_parquet
 from eventflink.jobs.stored_files import count_rows, find_files, remove_folder, write_whole
 from eventflink.model.places import Place
-from eventflink.taskexecutor.spark_contract import SparkTooOld, hold_to_contract
-from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session, shown
+from eventflink.model.spark_engines import SparkEngine, shown
+from eventflink.taskexecutor.spark_contract import SparkUnfit, hold_to_contract
+from eventflink.taskexecutor.spark_engines import full_address, key_of
+from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session
+from eventflink.taskexecutor.spark_server import SparkUnavailable
 from eventflink.taskexecutor.task_spark import open_session, session_address
 
 if TYPE_CHECKING:
@@ -34,46 +37,52 @@ _FIRST_LINE: Final = 300
 _NO_TLS: Final = "WRONG_VERSION_NUMBER"
 
 
-def check_spark(remote: str, place: Place, version: str) -> Finding:
+def check_spark(engine: SparkEngine, place: Place, version: str) -> Finding:
     """Open a session of a Spark elsewhere, compare what it is with what tasks need, and have it read and write where data sets lie."""
+    name, key = check_of(engine), key_of(engine)
+    try:
+        remote = full_address(engine)
+    except SparkUnavailable as error:
+        return Finding(name, Verdict.FAILED, f"pyspark {version}; {error}")
     found: list[Finding] = []
     address = session_address(remote, session_id := str(uuid.uuid4()))
 
     def ask() -> None:
         try:
             session = open_session(address, None)
-            found.append(_ask(session, f"pyspark {version}; Spark {session.version} at {shown(remote)}", place))
+            found.append(_ask(session, f"pyspark {version}; Spark {session.version} at {shown(remote)}", place, engine))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what `doctor` was asked for
-            found.append(Finding("spark", Verdict.FAILED, f"pyspark {version}; {shown(remote)} (spark.remote) fails: {_first_line(error)}"))
+            found.append(Finding(name, Verdict.FAILED, f"pyspark {version}; {shown(remote)} ({key}) fails: {_first_line(error)}"))
 
     thread = threading.Thread(target=ask, name="doctor-spark", daemon=True)
     thread.start()
     thread.join(_PATIENCE_S)
     if not found:
         why = f"has not run a short job in {_PATIENCE_S:g} s: it may have no free cores, or it does not answer"
-        found.append(Finding("spark", Verdict.FAILED, f"pyspark {version}; {shown(remote)} (spark.remote) {why}"))
+        found.append(Finding(name, Verdict.FAILED, f"pyspark {version}; {shown(remote)} ({key}) {why}"))
     try:
         release_session(remote, session_id)  # With it ends what still runs, and the thread removes what it has written.
     except ReleaseFailed as error:
         if found[0].verdict is not Verdict.FAILED:
-            return Finding("spark", Verdict.FAILED, f"{found[0].detail}; {error}")
+            return Finding(name, Verdict.FAILED, f"{found[0].detail}; {error}")
     thread.join(_ENDING_S)
     return found[0]
 
 
-def _ask(session: "SparkSession", who: str, place: Place) -> Finding:
+def _ask(session: "SparkSession", who: str, place: Place, engine: SparkEngine) -> Finding:
+    name = check_of(engine)
     try:
-        warnings = hold_to_contract(session)
-    except SparkTooOld as error:
-        return Finding("spark", Verdict.FAILED, f"{who}: {error}")
+        warnings = hold_to_contract(session, engine.settings)
+    except SparkUnfit as error:
+        return Finding(name, Verdict.FAILED, f"{who}: {error}")
     with _probe_folder(place) as folder:
         for look in (_look_at_what_was_written_here, _look_at_what_spark_writes):
             if fault := look(session, folder):
-                return Finding("spark", Verdict.FAILED, f"{who}: {fault}: {MUST_BE_SHARED}")
+                return Finding(name, Verdict.FAILED, f"{who}: {fault}: {MUST_BE_SHARED}")
     warnings += [fault for look in (_look_for_package, _look_for_connector) if (fault := look(session))]
     if warnings:
-        return Finding("spark", Verdict.WARNING, f"{who} reads and writes {place}; but {'; '.join(warnings)}")
-    return Finding("spark", Verdict.OK, f"{who} reads and writes {place}, and is as tasks need it")
+        return Finding(name, Verdict.WARNING, f"{who} reads and writes {place}; but {'; '.join(warnings)}")
+    return Finding(name, Verdict.OK, f"{who} reads and writes {place}, and is as tasks need it")
 
 
 def _look_at_what_was_written_here(session: "SparkSession", folder: Place) -> str:

@@ -147,6 +147,8 @@ class VertexOfJob:
     states: dict[ExecutionState, int]
     time_limit_ms: int | None = None
     """For how long an attempt of its may run; null: for as long as it takes."""
+    engine: str | None = None
+    """The name of the Spark that runs its tasks; null: the one that the TaskExecutor's configuration says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

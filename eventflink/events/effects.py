@@ -78,6 +78,8 @@ class EarlierAttempt:
     """Its number."""
     instance_id: str
     """The instance of a TaskManager that ran it."""
+    spark_address: str = ""
+    """Where its Spark is, sc://host:port; empty: on the host of that TaskManager."""
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ class TaskDeployment(AttemptRecord):
     is_stopped: bool = False
     """Whether the job was stopped with a savepoint: the stream finishes at once."""
     spark: SparkPool | None = None
-    """Which Spark runs it; null: the one that the TaskExecutor's configuration says."""
+    """Which Spark of the host runs it, where one does; null: the one that the TaskExecutor's configuration says."""
     job_parameters: tuple[JobParameter, ...] = ()
     """The parameters of the job with their values, without what else it says of them."""
     earlier_attempts: tuple[EarlierAttempt, ...] = ()
@@ -121,6 +123,8 @@ class TaskDeployment(AttemptRecord):
     its own."""
     sink: StreamSink | None = None
     """As in the JobVertex."""
+    engine: str = ""
+    """The name of the Spark that runs it; empty: the one that the TaskExecutor's configuration says."""
 
 
 def describe_task(

@@ -26,6 +26,7 @@ from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.resources import Hardware, ResourceProfile
 from eventflink.model.schedules import ScheduleDefinition
 from eventflink.model.spark_ends import SparkEnd
+from eventflink.model.spark_engines import SparkAddress
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, SavepointMode, TaskFile, TaskManagerFile
 from eventflink.model.stream_progress import StreamProgress
 
@@ -429,6 +430,8 @@ class TaskManagerRegistration(InstanceMessage):
     """What its host has; null: not said."""
     number: int = 0
     """Which registration of this instance it is, from 1 on: the answer names it. 0: not said."""
+    spark_addresses: tuple[SparkAddress, ...] = ()
+    """Where those of its Sparks are that are elsewhere."""
 
 
 @dataclass(slots=True)

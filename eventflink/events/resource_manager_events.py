@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eventflink.events.decision import LogEvent
 from eventflink.model.attempts import AttemptStatus
 from eventflink.model.resources import Hardware, ResourceProfile
+from eventflink.model.spark_engines import SparkAddress
 from eventflink.model.statuses import TaskManagerFile
 
 
@@ -35,6 +36,8 @@ class TaskManagerRegistered(LogEvent):
     """What its host has; null: not said."""
     registration_number: int = 0
     """Of the registration that is answered; 0: not said."""
+    spark_addresses: tuple[SparkAddress, ...] = ()
+    """Where those of its Sparks are that are elsewhere; the first registration of an instance counts."""
 
 
 @dataclass(slots=True)

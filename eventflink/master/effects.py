@@ -340,6 +340,7 @@ def _deployment(state: ClusterState, subtask: Subtask, attempt: AttemptId, slot_
     outputs = tuple(dict.fromkeys(edge.output for edge in graph.edges_from.get(attempt.vertex_id, ())))
     told = describe_task(attempt, graph.graph, vertex, graph.vertices[attempt.vertex_id].parallelism, inputs, outputs)
     told.allocation_id, told.slot_index, told.spark = subtask.allocation_id, slot_index, graph.graph.spark
+    told.engine = graph.graph.engine_of(vertex)
     told.stream = stream_with_edges(vertex, graph.pipelined_edges)
     if vertex.stream is not None:
         told.restore = _restore(graph)
@@ -363,7 +364,7 @@ def _earlier_attempts(state: ClusterState, subtask: Subtask, vertex: ExecutionVe
 def _earlier_attempts_of(state: ClusterState, subtask_index: int, executions: Sequence[Execution]) -> list[EarlierAttempt]:
     is_current = state.resource_manager.is_current
     return [
-        EarlierAttempt(subtask_index, e.attempt, e.instance_id)
+        EarlierAttempt(subtask_index, e.attempt, e.instance_id, e.spark_address)
         for e in reversed(executions)
         if e.instance_id and not e.reused_from and e.end_state is not ExecutionState.FINISHED
         if e is executions[-1] or not is_current(e.task_manager_id, e.instance_id)

@@ -57,6 +57,8 @@ class Execution:
     """The job whose attempt it stands for: it never ran here, and its outputs lie there; empty: it is one of this job."""
     exceeded_at_ms: int = 0
     """When it was told to end because it had run for the time limit of its vertex; 0: it was not."""
+    spark_address: str = ""
+    """Where the Spark is that it was deployed for; empty: on the host of its TaskManager."""
 
 
 _TIME_FIELDS: Final[Mapping[ExecutionState, str]] = {

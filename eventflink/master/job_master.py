@@ -414,7 +414,10 @@ class JobMaster:
         place = self.slot_manager.place_of(event.allocation_id, attempt)
         subtask = graph.require_current(event)
         graph.transition(subtask, ExecutionState.DEPLOYING, at_ms)
-        subtask.executions[-1].task_manager_id, subtask.executions[-1].instance_id = place
+        execution = subtask.executions[-1]
+        execution.task_manager_id, execution.instance_id = place
+        engine = graph.graph.engine_of(graph.vertices[event.vertex_id].vertex)
+        execution.spark_address = self.slot_manager.spark_address_of(event.allocation_id, engine)
 
     def apply_task_state_changed(self, event: TaskStateChanged, at_ms: int) -> None:
         """Move along the table of ExecutionState, where no event of its own says it."""

@@ -24,6 +24,7 @@ from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.resources import MAX_AMOUNT, Hardware, InvalidResources, ResourceProfile, checked_profile
 from eventflink.model.spark_ends import SparkEnd
+from eventflink.model.spark_engines import MAX_ADDRESS_LENGTH, MAX_ENGINES, SparkAddress
 from eventflink.model.statuses import IllegalTransition
 from eventflink.model.texts import cut_bytes
 
@@ -32,7 +33,7 @@ MAX_GONE_INSTANCES = 10_000
 MAX_HOST_LENGTH = 255
 MAX_REASON_LENGTH = 1_024
 """Of what an instance, or its guardian, says of its end: every attempt that ends with it repeats that."""
-MAX_ADDRESS_LENGTH = 300
+MAX_METRICS_ADDRESS_LENGTH = 300
 
 
 @dataclass(slots=True)
@@ -87,10 +88,10 @@ class ResourceManager:
         place = (name, instance_id, registration.host, registration.process_id)
         if known is not None and known.instance_id == instance_id:
             said = (known.begun_at_ms, known.slot_profile, known.metrics_address, known.hardware)
-            return [TaskManagerRegistered(*place, known.slot_count, *said, registration_number=registration.number)]
-        address = registration.metrics_address[:MAX_ADDRESS_LENGTH]
+            return [TaskManagerRegistered(*place, known.slot_count, *said, registration.number, registration.spark_addresses)]
+        address = registration.metrics_address[:MAX_METRICS_ADDRESS_LENGTH]
         said = (registration.begun_at_ms, profile, address, registration.hardware)
-        registered = TaskManagerRegistered(*place, registration.slot_count, *said, registration_number=registration.number)
+        registered = TaskManagerRegistered(*place, registration.slot_count, *said, registration.number, registration.spark_addresses)
         lost = [TaskManagerLost(name, known.instance_id, f"replaced by its new instance {instance_id}")] if known is not None else []
         return [*lost, registered]
 
@@ -192,4 +193,14 @@ def _find_fault(registration: TaskManagerRegistration) -> str:
     for amount in (hardware.cpu_cores, hardware.physical_bytes, hardware.available_bytes) if hardware is not None else ():
         if not 0 <= amount <= MAX_AMOUNT:
             return f"its hardware: {amount} is not between 0 and {MAX_AMOUNT}"
+    return _find_fault_of_addresses(registration.spark_addresses)
+
+
+def _find_fault_of_addresses(addresses: tuple[SparkAddress, ...]) -> str:
+    """Return what is wrong with where the Sparks of a TaskExecutor are, or nothing: each attempt that runs there repeats it."""
+    if len(addresses) > MAX_ENGINES + 1:
+        return f"it has {len(addresses)} Sparks elsewhere; it may have {MAX_ENGINES}, and one for tasks that name none"
+    for each in addresses:
+        if max(len(each.engine), len(each.address)) > MAX_ADDRESS_LENGTH:
+            return f"the name or address of a Spark elsewhere has more than {MAX_ADDRESS_LENGTH} characters"
     return ""

@@ -233,6 +233,12 @@ class SlotManager:
             raise IllegalTransition(f"{allocation_id} holds no slot for {attempt}")
         return allocation.task_manager_id, allocation.instance_id
 
+    def spark_address_of(self, allocation_id: str, engine: str) -> str:
+        """Return where an instance that has this allocation has its Spark of that name; empty: on its host, or it has none."""
+        allocation = self.allocations[allocation_id]
+        held = self.task_managers.get(allocation.task_manager_id)
+        return held.spark_address(engine) if held is not None and held.instance_id == allocation.instance_id else ""
+
     def state_of(self, allocation: Allocation) -> SlotState:
         """Return where the slot of an allocation stands."""
         return self.task_managers[allocation.task_manager_id].slots[allocation.slot_index].state
@@ -283,6 +289,7 @@ class SlotManager:
             profile=event.slot_profile,
             blocked=event.task_manager_id in self.blocklist.task_managers,
             idle_since_ms=at_ms,
+            spark_addresses=event.spark_addresses,
         )
         self.task_managers[event.task_manager_id] = held
         self.totals.setdefault(held.profile, ProfileTotals()).count(held)

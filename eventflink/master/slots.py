@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from eventflink.model.attempts import AttemptId
 from eventflink.model.resources import ResourceProfile
+from eventflink.model.spark_engines import SparkAddress
 from eventflink.model.statuses import SlotState
 
 
@@ -37,6 +38,12 @@ class TaskManagerSlots:
     """Of the newest slot report that was reconciled; 0: of none, or it was not said."""
     ready: bool = False
     """Whether that report said that the TaskExecutor has loaded what tasks need."""
+    spark_addresses: tuple[SparkAddress, ...] = ()
+    """Where those of its Sparks are that are elsewhere."""
+
+    def spark_address(self, engine: str) -> str:
+        """Return where the Spark of that name is; empty: on the host, or there is none."""
+        return next((each.address for each in self.spark_addresses if each.engine == engine), "")
 
 
 @dataclass(slots=True)

@@ -86,6 +86,8 @@ def _find_fault(edge: JobEdge, vertices: Mapping[str, JobVertex], outputs: Mappi
         fault = f"'{edge.source}' and '{edge.target}' have different 'retries'"
     elif _where(writer) != _where(reader):
         fault = f"'{edge.source}' and '{edge.target}' ask for different slots"
+    elif writer.engine != reader.engine:
+        fault = f"'{edge.source}' and '{edge.target}' name different engines"
     return fault
 
 

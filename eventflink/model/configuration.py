@@ -287,18 +287,18 @@ PATH_KEYS = frozenset(
 )
 """Keys whose values are paths of this host, or may be."""
 
-_KAFKA_KEYS = "kafka.*"
-"""The one field that stands for keys of many names: those that begin so."""
+_OPEN_KEYS = tuple([key for key in KEYS if key.endswith(".*")])
+"""The fields that stand for keys of many names each: those that begin so."""
 
 
 def is_key(key: str) -> bool:
     """Tell whether there is such a key."""
-    return field_of(key) in KEYS and key != _KAFKA_KEYS
+    return field_of(key) in KEYS and key not in _OPEN_KEYS
 
 
 def field_of(key: str) -> str:
     """Return the key by which a key is listed: its own, or the one that stands for all that begin so."""
-    return _KAFKA_KEYS if key.startswith(_KAFKA_KEYS.removesuffix("*")) else key
+    return next((each for each in _OPEN_KEYS if key.startswith(each.removesuffix("*"))), key)
 
 
 def explain_unknown(key: str) -> str:
@@ -318,12 +318,15 @@ def build_configuration(values: Mapping[str, Any], source: str) -> Configuration
     for key in flat:
         if not is_key(key):
             raise ConfigurationError(f"{source}: {explain_unknown(key)}")
-    kafka = {key.removeprefix("kafka."): value for key, value in flat.items() if field_of(key) == _KAFKA_KEYS}
+    opened: dict[str, dict[str, Any]] = {each: {} for each in _OPEN_KEYS}
+    for key, value in flat.items():
+        if (each := field_of(key)) != key:
+            opened[each][key.removeprefix(each.removesuffix("*"))] = value
     try:
-        return Configuration.model_validate({key: value for key, value in flat.items() if field_of(key) == key} | {_KAFKA_KEYS: kafka})
+        return Configuration.model_validate({key: value for key, value in flat.items() if field_of(key) == key} | opened)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(p) for p in first["loc"] if p != _KAFKA_KEYS)
+        key = ".".join(str(p) for p in first["loc"] if p not in _OPEN_KEYS)
         raise ConfigurationError(f"{source}: {key + ': ' if key else ''}{describe_fault(first)}") from error
 
 

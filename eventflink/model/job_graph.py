@@ -201,6 +201,8 @@ class JobVertex:
     """What follows a failed attempt; the first rule that names the failure counts."""
     sink: StreamSink | None = None
     """The table that the rows of its batch task go to; null: they are published."""
+    engine: str = ""
+    """The Spark that runs its tasks, by its name in the configuration of TaskExecutors; empty: that of the job."""
 
     @property
     def keeps_parallelism(self) -> bool:
@@ -359,7 +361,7 @@ class JobGraph:
     restore: SavepointRestore | None = None
     """The savepoint in which its streams begin; null: they begin where their sources say."""
     spark: SparkPool | None = None
-    """Which Spark runs its tasks; null: the one that the TaskExecutor's configuration says."""
+    """Which Spark of a host runs its tasks, where one does; null: the one that the TaskExecutor's configuration says."""
     parameters: tuple[JobParameter, ...] = ()
     """What may be another value in each run, by name; at most 64."""
     keep_outputs_ms: int | None = None
@@ -372,3 +374,9 @@ class JobGraph:
     """For how long before that it is a problem of the cluster, in milliseconds; null: for a tenth of the limit."""
     about: JobAbout | None = None
     """What people say about it; null: nothing."""
+    engine: str = ""
+    """The Spark that runs the tasks of vertices that name none; empty: the one that the TaskExecutor's configuration says."""
+
+    def engine_of(self, vertex: JobVertex) -> str:
+        """Return the name of the Spark that runs the tasks of a vertex; empty: the one that the TaskExecutor's configuration says."""
+        return vertex.engine or self.engine

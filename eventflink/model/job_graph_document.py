@@ -70,6 +70,7 @@ from eventflink.model.job_parameters import (
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.retry_document import Retries, retry_document
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
+from eventflink.model.spark_engines import ENGINE_PATTERN, LOCAL
 from eventflink.model.spark_pools import MAX_CORES, MEMORY_PATTERN, POOL_PATTERN, SHARED, SparkPool
 from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, SchedulerType, ShipStrategy, TaskType
 from eventflink.model.stream_document import (
@@ -131,6 +132,7 @@ class ResourcesDocument(BaseModel):
 
 
 TimeLimit = Annotated[int | None, duration_within(1, MAX_TIME_LIMIT_MS)]
+Engine = Annotated[str, Field(pattern=ENGINE_PATTERN)]
 
 
 class VertexDocument(BaseModel):
@@ -153,6 +155,8 @@ class VertexDocument(BaseModel):
     """What follows a failed attempt; a number is how many further attempts there are, of whatever it failed."""
     sink: BatchSinkDocument | None = None
     """The table that the rows of a batch task go to."""
+    engine: Engine | None = None
+    """The Spark that runs its tasks; default: that of the job."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -190,6 +194,7 @@ class VertexDocument(BaseModel):
             time_limit_ms=self.time_limit,
             retries=tuple([rule.to_record() for rule in self.retries]),
             sink=self.sink.to_record() if self.sink is not None else None,
+            engine=self.engine or "",
         )
 
 
@@ -391,6 +396,8 @@ class JobGraphDocument(BaseModel):
     checkpointing: CheckpointingDocument | None = None
     restore: RestoreDocument | None = None
     spark: SparkDocument | None = None
+    engine: Engine | None = None
+    """The Spark that runs the tasks of vertices that name none; default: as the TaskExecutor has it."""
     parameters: Declared = Field(default_factory=dict)
     keep: Annotated[int | None, BeforeValidator(_parse_keep)] = None
     """For how long after its end the outputs stay that edges read; default: as the cluster has it."""
@@ -434,6 +441,7 @@ def _check_graph(graph: JobGraphDocument) -> None:
     _check_streams(graph, vertices)
     _check_sinks(graph)
     _check_time_limits(graph)
+    _check_engines(graph)
     if cycle := _find_cycle(graph):
         raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
 
@@ -619,6 +627,18 @@ def _find_partitions_fault(edge: EdgeDocument, reader: VertexDocument) -> str:
     return ""
 
 
+def _check_engines(graph: JobGraphDocument) -> None:
+    """Check that a pool, which is a Spark of a host, is for a vertex at least."""
+    if graph.spark is None or graph.spark.pool == SHARED:
+        return
+    engines = {vertex.engine or graph.engine for vertex in graph.vertices}
+    if not engines & {None, LOCAL}:
+        raise ValueError(
+            f"spark.pool: '{graph.spark.pool}' is a Spark of a host, and every vertex runs on an engine elsewhere: leave it out, or "
+            f"give a vertex the engine {LOCAL}"
+        )
+
+
 def _check_bounds(graph: JobGraphDocument) -> None:
     subtasks = sum(v.parallelism for v in graph.vertices)
     if subtasks > MAX_SUBTASKS:
@@ -753,6 +773,7 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
             time_limit_ms=parsed.time_limit,
             time_limit_warning_ms=parsed.time_limit_warning,
             about=about_of(parsed.owner, parsed.description, parsed.labels, parsed.links),
+            engine=parsed.engine or "",
         )
         return _chained(graph, parsed)
     except ValidationError as error:
@@ -839,6 +860,7 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         "restart_strategy": {"type": strategy_type} | {key: getattr(strategy, key) for key in RESTART_KEYS[strategy_type]},
         "code_archives": list(graph.code_archives),
         "scheduler": graph.scheduler.lower().replace("_", "-"),
+        **_engine_document(graph.engine),
     }
     if (checkpointing := graph.checkpointing) is not None:
         document["checkpointing"] = dataclasses.asdict(checkpointing) | {"retention": checkpointing.retention.lower().replace("_", "-")}
@@ -862,6 +884,10 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
     return document
 
 
+def _engine_document(engine: str) -> dict[str, str]:
+    return {"engine": engine} if engine else {}
+
+
 def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
     try:
         parameters = json.loads(vertex.parameters_json)
@@ -874,6 +900,7 @@ def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
         "parallelism": vertex.parallelism,
         "max_parallelism": vertex.max_parallelism,
         "parameters": parameters,
+        **_engine_document(vertex.engine),
     }
     if vertex.resources is not None:
         written["resources"] = resources_document(vertex.resources, f"vertex '{vertex.vertex_id}'")

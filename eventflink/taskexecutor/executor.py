@@ -21,6 +21,7 @@ from eventflink.blob.tls import tls_files
 from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
 from eventflink.model.spark_ends import SparkEnd
+from eventflink.model.spark_engines import addresses_of, shown
 from eventflink.processes.file_lock import FileLock, LockBusy
 from eventflink.taskexecutor import spark_pools
 from eventflink.taskexecutor.archive_cache import DIRECTORY, keep_clean
@@ -46,7 +47,6 @@ from eventflink.taskexecutor.protocol import (
     Stopped,
     UploadFile,
 )
-from eventflink.taskexecutor.spark_release import shown
 from eventflink.taskexecutor.spark_server import SparkLease, SparkServerSettings, SparkUnavailable, ensure_server
 from eventflink.taskexecutor.spark_watch import SparkWatch
 
@@ -121,7 +121,7 @@ class TaskExecutor:
         self._reader = EffectsReader(*ids, self._inbox, self._protocol)
         self._writer = ReportsWriter(*ids, configuration.self_fence_timeout_ms, self._inbox, self._protocol)
         self._disks = DiskWatch(directories, configuration.disk_min_free_bytes, self._tell_disk)
-        self._spark = None if configuration.spark_remote else SparkWatch(runtime_directory, self._tell_spark_end)
+        self._spark = SparkWatch(runtime_directory, self._tell_spark_end)
         self._uploader = FileUploader(log_directory, settings.upload_limit, tls_files(configuration))
         self._stop_metrics: Callable[[], None] = lambda: None
         self._next_guardian_check_ms = 0
@@ -146,8 +146,7 @@ class TaskExecutor:
         keep_clean(configuration.data_path / "run" / DIRECTORY, configuration.blob_cleanup_interval_ms / 1000)
         spark_pools.keep_clean(configuration.data_path / "run")
         self._disks.start()
-        if self._spark is not None:
-            self._spark.start()
+        self._spark.start()
         try:
             self._turn()  # The fork servers start, and load what tasks need meanwhile.
             self._reader.start()
@@ -280,6 +279,7 @@ def _protocol_settings(configuration: Configuration) -> ProtocolSettings:
         slot_count=configuration.slots,
         slot_profile=configuration.slot_profile,
         hardware=host_hardware(),
+        spark_addresses=addresses_of(configuration.engines),
         heartbeat_interval_ms=configuration.heartbeat_interval_ms,
         self_fence_timeout_ms=configuration.self_fence_timeout_ms,
         kill_timeout_ms=configuration.kill_timeout_ms,

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from eventflink.jobs.stored_files import load_driver
+from eventflink.model.spark_engines import shown
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import ReleaseSpark
 from eventflink.taskexecutor.spark_client import load_client, prepare_tasks
+from eventflink.taskexecutor.spark_engines import is_elsewhere
 from eventflink.taskexecutor.spark_pools import is_found
-from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session, shown
+from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session
 
 logger = logging.getLogger(__name__)
 
@@ -40,14 +42,15 @@ def prepare(*, with_spark: bool, scheme: str) -> None:
     logger.info("Preloaded modules=%d threads=%d", len(sys.modules), len(threads))
 
 
-def release_repeatedly(remote: str, order: ReleaseSpark, settings: ForkServerSettings, _channel: socket.socket) -> None:
+def release_repeatedly(order: ReleaseSpark, settings: ForkServerSettings, _channel: socket.socket) -> None:
     """Release a session; a server of this host's own that is gone has released it."""
+    remote = order.remote
     for attempt in range(_RELEASE_ATTEMPTS):
         try:
             release_session(remote, order.spark_session_id)
         except ReleaseFailed as error:
             logger.warning("SparkNotReleased attempt=%s error=%s", order.attempt, error)
-            if not settings.spark_remote and not is_found(settings.runtime_directory, remote):
+            if not is_elsewhere(settings.engines, remote) and not is_found(settings.runtime_directory, remote):
                 return
             time.sleep(_RELEASE_DELAY_S * attempt)
         else:

@@ -37,21 +37,18 @@ from eventflink.taskexecutor.message_lines import UnreadableLine
 from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,
-    Finished,
     FinishQuery,
     ForkServerReady,
     Killed,
     LaunchTask,
     ReleaseSpark,
     ResumeQuery,
-    SparkOpened,
     SparkReleased,
     TakeCheckpoint,
     TaskEvent,
     TaskLaunched,
     TaskProcessEnded,
 )
-from eventflink.taskexecutor.spark_server import find_server
 from eventflink.taskexecutor.task_process import serve_one_task
 
 logger = logging.getLogger(__name__)
@@ -62,7 +59,6 @@ _FORK_RETRY_DELAY_S: Final = 1.0
 _ORPHANS_DELAY_S: Final = 1.0
 _MAX_RELEASES: Final = 4
 _RELEASE_TIMEOUT_S: Final = 20.0
-_REMEMBERED_SESSIONS: Final = 10_000
 
 
 class ForkServerLoop:
@@ -80,7 +76,6 @@ class ForkServerLoop:
         self._replenish_at_s: float | None = 0.0
         self._releases: deque[ReleaseSpark] = deque()
         self._releasing = 0
-        self._remotes: dict[AttemptId, str] = {}
         self._orphans_left = False
         """Whether ended tasks have left behind what could not be killed yet."""
         self._stopping = False
@@ -266,10 +261,6 @@ class ForkServerLoop:
         if isinstance(event, TaskProcessEnded):  # Told when the process is gone.
             child.verdict = event.outcome
             return
-        if isinstance(event, SparkOpened):
-            if len(self._remotes) >= _REMEMBERED_SESSIONS:
-                del self._remotes[next(iter(self._remotes))]
-            self._remotes[event.attempt] = event.remote
         self._control.sendall(line + b"\n")
 
     def _unregister(self, child: Child) -> None:
@@ -308,8 +299,6 @@ class ForkServerLoop:
             return
         self._by_attempt.pop(child.attempt, None)
         outcome = decide_outcome(child.verdict, status)
-        if isinstance(outcome, Finished):
-            self._remotes.pop(child.attempt, None)
         self._send(TaskProcessEnded(child.attempt, outcome))
         if self._replenish_at_s is not None:
             self._replenish_at_s = min(self._replenish_at_s, time.monotonic())
@@ -317,14 +306,9 @@ class ForkServerLoop:
     # Spark sessions that outlived their tasks
 
     def _release(self, order: ReleaseSpark) -> None:
-        """Release the session in a process of its own; what no server runs is released already."""
-        settings = self._settings
-        remote = self._remotes.pop(order.attempt, None) or settings.spark_remote or find_server(settings.runtime_directory)
-        if remote is None:
-            self._send(SparkReleased(order.attempt))
-            return
+        """Release the session in a process of its own."""
         try:
-            child = self._adopt(fork_child(partial(release_repeatedly, remote, order, settings), self._close_inherited))
+            child = self._adopt(fork_child(partial(release_repeatedly, order, self._settings), self._close_inherited))
         except OSError as error:
             logger.error("SparkNotReleased attempt=%s error=%s", order.attempt, error)  # noqa: TRY400 - the trace says nothing more
             self._send(SparkReleased(order.attempt))

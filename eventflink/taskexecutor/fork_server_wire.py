@@ -11,6 +11,7 @@ from typing import Final
 from eventflink.blob.tls import TlsFiles
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
+from eventflink.model.spark_engines import SparkEngine
 from eventflink.model.spark_pools import SHARED
 from eventflink.taskexecutor import process_events
 from eventflink.taskexecutor.message_lines import LineCodec, UnreadableLine
@@ -34,14 +35,15 @@ class ForkServerSettings:
     """Where data sets are."""
     log_directory: Path
     runtime_directory: Path
-    spark_remote: str
     spark_server: SparkServerSettings
-    """Of the local server, where `spark_remote` names none."""
+    """Of the local server."""
     kill_timeout_ms: int
     with_spark: bool
     """Whether Spark's client is loaded before tasks are forked."""
     warm_processes: int
     """How many processes wait for tasks."""
+    engines: tuple[SparkEngine, ...] = (SparkEngine(""),)
+    """The Spark of tasks that name none, and those that tasks may name."""
     spark_pool: str = SHARED
     """Which local server runs the tasks of jobs that name none."""
     counts_written_rows: bool = True

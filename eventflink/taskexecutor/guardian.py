@@ -22,6 +22,7 @@ import psutil
 from eventflink.events.topics import Topic
 from eventflink.log.last_record import produce_last_record
 from eventflink.model.cluster_access import ClusterAccess
+from eventflink.model.spark_engines import shown
 from eventflink.processes.guardian_process import read_owner
 from eventflink.taskexecutor import spark_release
 from eventflink.taskexecutor.guardian_messages import (
@@ -133,7 +134,7 @@ def _release(remote: str, session_id: str, deadline_s: float) -> None:
         try:
             spark_release.release_session(remote, session_id, timeout=left_s)
         except spark_release.ReleaseFailed as error:  # A server that ended runs nothing; the death has to be told in any case.
-            _LOGGER.warning("SessionNotReleased session=%s remote=%s error=%s", session_id, spark_release.shown(remote), error)
+            _LOGGER.warning("SessionNotReleased session=%s remote=%s error=%s", session_id, shown(remote), error)
             time.sleep(_RELEASE_RETRY_S)
         else:
             return

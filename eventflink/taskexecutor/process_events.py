@@ -42,10 +42,11 @@ class EndTask:
 
 @dataclass(slots=True)
 class ReleaseSpark:
-    """Interrupt what the attempt's Spark session still runs on the server, and close the session."""
+    """Interrupt what the attempt's Spark session still runs on the server at `remote`, and close the session."""
 
     attempt: AttemptId
     spark_session_id: str
+    remote: str
 
 
 @dataclass(slots=True)

@@ -1,14 +1,16 @@
 """What a Spark Connect server has to be for the tasks of a cluster: its version, and settings that a Spark of a host is started with.
 
-A Spark elsewhere (`spark.remote`) was started by somebody else, so it is asked. What a session may set, the session of a task sets; what
-only the server can be started with is compared, and what differs is told, with what follows from it.
+A Spark elsewhere (`spark.remote`, `spark.engines`) was started by somebody else, so it is asked. What a session may set, the session of a
+task sets; what only the server can be started with is compared, and what differs is told, with what follows from it.
 """
 
 import importlib.metadata
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
 
@@ -64,27 +66,69 @@ TIME_LIMITS: Final = (
 SERVER_SETTINGS: Final = {limit.key: f"{limit.most_s}s" for limit in TIME_LIMITS}
 """What a server is started with."""
 
+_ANSI: Final = "spark.sql.ansi.enabled"
+_IS_ANSI: Final = "true"
+_ZONE: Final = "spark.sql.session.timeZone"
+_BY_SETTING: Final = "name the one that is meant in the settings of the engine"
+
 _UNITS_S: Final = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 _TIME: Final = re.compile(r"(\d+)\s*([a-z]*)")
 
 
-class SparkTooOld(Exception):
-    """A Spark elsewhere is older than the client here; the message says what to do."""
+class SparkUnfit(Exception):
+    """No task can run on a Spark elsewhere; the message says why, and what to do."""
 
 
-def hold_to_contract(session: "SparkSession") -> list[str]:
+def hold_to_contract(session: "SparkSession", settings: Mapping[str, str]) -> list[str]:
     """Set what the session of a task has, and return a sentence for each setting of its server that is not as tasks need it.
 
+    Args:
+        session: on a Spark elsewhere.
+        settings: what the configuration says of sessions there; it comes before what all sessions have.
+
     Raises:
-        SparkTooOld: its server is older than the client here.
+        SparkUnfit: its server is older than the client here, or does not take a setting.
 
     """
     client = importlib.metadata.version("pyspark")
     if fault := find_older_version(session.version, client):
-        raise SparkTooOld(fault)
-    for key, value in SESSION_SETTINGS.items():
-        session.conf.set(key, value)
-    return find_differences(session.conf.getAll)
+        raise SparkUnfit(fault)
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    for key, value in {**SESSION_SETTINGS, **settings}.items():
+        try:
+            session.conf.set(key, value)
+        except PySparkException as error:
+            said = str(error).partition("\n")[0]
+            raise SparkUnfit(f"its Spark does not take {key}={value} for a session: {said}; start it with that, or leave it out") from error
+    found = find_differences(session.conf.getAll)
+    return found + find_other_meaning({key: session.conf.get(key) for key in (_ANSI, _ZONE) if key not in settings})
+
+
+def find_other_meaning(settings: Mapping[str, str], host_zone: tzinfo | None = None) -> list[str]:
+    """Return a sentence for each setting by which the same query means something else than in a Spark of this host.
+
+    Args:
+        settings: of sessions, by key; those that are missing are as they are to be.
+        host_zone: the time zone of this host; None: ask the system.
+
+    """
+    found = []
+    if (ansi := settings.get(_ANSI, _IS_ANSI)) != _IS_ANSI:
+        found.append(f"{_ANSI} is '{ansi}': a cast that fails is null there, and an error in a Spark of a host; {_BY_SETTING}")
+    if (zone := settings.get(_ZONE)) is not None:
+        try:
+            is_other = _offsets_of(ZoneInfo(zone)) != _offsets_of(host_zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):  # Spark knows zones that Python does not, such as +01:00.
+            is_other = False
+        if is_other:
+            found.append(f"{_ZONE} is '{zone}', which is not as on this host: timestamps have other dates there; {_BY_SETTING}")
+    return found
+
+
+def _offsets_of(zone: tzinfo | None) -> list[timedelta | None]:
+    """Return how far a time zone is from UTC in winter and in summer; None: that of this host."""
+    return [datetime(2026, month, 1, tzinfo=UTC).astimezone(zone).utcoffset() for month in (1, 7)]
 
 
 def find_older_version(server: str, client: str) -> str:

@@ -13,6 +13,8 @@ import time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from eventflink.model.spark_engines import shown
+
 logger = logging.getLogger(__name__)
 
 SPARK_USER_ID: Final = "eventflink"
@@ -47,11 +49,6 @@ def channel_target(remote: str) -> str:
     if parts.scheme != "sc" or not parts.hostname:
         raise ValueError(f"invalid Spark Connect address: '{remote}'; give sc://host:port")
     return f"{parts.hostname}:{parts.port or 15002}"
-
-
-def shown(remote: str) -> str:
-    """Return a Spark Connect address for logs, without its parameters: one of them can be a token."""
-    return remote.partition("/;")[0]
 
 
 def open_channel(remote: str) -> tuple[Any, list[tuple[str, str]]]:

@@ -30,6 +30,7 @@ from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
 from eventflink.taskexecutor.process_events import Failed, LaunchTask, Outcome, TaskEvent, TaskProcessEnded
 from eventflink.taskexecutor.secret_masks import MaskingFormatter
 from eventflink.taskexecutor.spark_client import prepare_tasks
+from eventflink.taskexecutor.spark_engines import find_engine
 from eventflink.taskexecutor.spark_pools import pool_directory, pool_of
 from eventflink.taskexecutor.spark_watch import await_end
 from eventflink.taskexecutor.task_files import task_file_path
@@ -113,7 +114,7 @@ def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, ch
         return run_task(order, settings, lambda event: _tell(channel, event), opened, map(decode_line, lines), begin_with=begin_with)
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         cause, lost_inputs = failure_of(error, attempt.vertex_id, opened)
-        if cause.failure_type == SPARK_LOST and not settings.spark_remote:
+        if cause.failure_type == SPARK_LOST and not find_engine(settings.engines, order.deployment.engine).remote:
             pool = pool_of(order.deployment, settings.spark_pool)
             directory = pool_directory(settings.runtime_directory, pool.name, attempt.job_id)
             cause = _with_reason(cause, attempt, await_end(directory, began_ms, _REASON_TIMEOUT_S), is_own=pool.name == OF_JOB)

@@ -29,6 +29,7 @@ from eventflink.taskexecutor.io_metrics import TableCommit, io_metrics_of, with_
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
 from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized, spark_session_of
 from eventflink.taskexecutor.seen_by_spark import check_seen_by_spark
+from eventflink.taskexecutor.spark_engines import find_engine
 from eventflink.taskexecutor.spark_file_system import DIRECT_COMMITTER_SETTING
 from eventflink.taskexecutor.spark_pools import pool_of
 from eventflink.taskexecutor.sql_faults import explain
@@ -36,7 +37,7 @@ from eventflink.taskexecutor.task_code import load_archives, resolve_task
 from eventflink.taskexecutor.task_files import output_place
 from eventflink.taskexecutor.task_packages import packages_of
 from eventflink.taskexecutor.task_secrets import TaskSecrets
-from eventflink.taskexecutor.task_spark import OnSession, TaskSpark
+from eventflink.taskexecutor.task_spark import EarlierSession, OnSession, SparkPlace, TaskSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,21 +88,24 @@ def run_task(
     if deployment.is_stopped:
         tell(TaskInitialized(attempt))
         return Finished(())
+    engine = find_engine(settings.engines, deployment.engine)
     secrets = TaskSecrets(settings.secrets)
     parameters = _parameters_of(deployment, deployment.parameters_json, secrets)
     if (packages := packages_of(order, settings)) is not None:
         begin_with(packages)
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
-    pool = pool_of(deployment, settings.spark_pool)
     earlier = [
-        spark_session_of(each.instance_id, attempt._replace(subtask_index=each.subtask_index, attempt=each.attempt))
+        EarlierSession(
+            spark_session_of(each.instance_id, attempt._replace(subtask_index=each.subtask_index, attempt=each.attempt)), each.spark_address
+        )
         for each in deployment.earlier_attempts
     ]
-    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, packages, tell, pool, earlier, on_session)
+    place = SparkPlace(engine, pool_of(deployment, settings.spark_pool))
+    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, packages, tell, place, earlier, on_session)
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
     hash_inputs = _hash_inputs_of(deployment)
-    context = _make_context(deployment, parameters, spark, opened, stream, accumulators, settings, hash_inputs)
+    context = _make_context(deployment, parameters, spark, opened, stream, accumulators, hash_inputs)
     if stream is not None:
         stream.prepare(context.spark)
     if deployment.task_type is TaskType.SQL:
@@ -165,7 +169,6 @@ def _make_context(
     opened: OpenedInputs,
     stream: "StreamTask | None",
     accumulators: TaskAccumulators,
-    settings: ForkServerSettings,
     hash_inputs: HashInputs,
 ) -> TaskContext:
     share = _share_of(deployment)
@@ -175,7 +178,7 @@ def _make_context(
         is_partner_only = task_input.ship is ShipStrategy.FORWARD
         read_by_it = {i: each for i, each in enumerate(task_input.locations) if not is_partner_only or i == share.subtask_index}
         opened.open(read := OpenedInput(task_input.input_name, read_by_it))
-        if settings.spark_remote:  # The host's own Spark sees what this process sees.
+        if spark.is_elsewhere:  # The host's own Spark sees what this process sees.
             check_seen_by_spark(context.spark, read)
 
     def read(task_input: TaskInput) -> "DataFrame":

@@ -1,4 +1,4 @@
-"""A task's Spark session: opened on first use, on the address that is configured or on the host's own server, and closed in order.
+"""A task's Spark session: opened on first use, on the engine that the task names or on the host's own server, and closed in order.
 
 The rule it keeps: before anything can run on a server, the TaskExecutor is told which session runs there (`SparkOpened`), so that it
 can be ended after the death of this process. The session's id is the TaskExecutor's, never a random one.
@@ -10,10 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from eventflink.model.attempts import AttemptId
+from eventflink.model.spark_engines import LOCAL, SparkEngine, shown
 from eventflink.model.spark_pools import SHARED, SparkPool
 from eventflink.processes.file_lock import LockBusy
 from eventflink.processes.packages_path import SPARK_PYTHON
@@ -22,10 +24,11 @@ from eventflink.taskexecutor.failure_causes import text_of
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import SparkOpened
 from eventflink.taskexecutor.spark_client import is_client_loaded
-from eventflink.taskexecutor.spark_contract import SparkTooOld, hold_to_contract
+from eventflink.taskexecutor.spark_contract import SparkUnfit, hold_to_contract
+from eventflink.taskexecutor.spark_engines import addresses_at, full_address, key_of
 from eventflink.taskexecutor.spark_pools import hold_pool, pool_directory, pool_settings
-from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session, shown
-from eventflink.taskexecutor.spark_server import SparkLease, SparkUnavailable, ensure_server, is_server_alive
+from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session
+from eventflink.taskexecutor.spark_server import SparkLease, SparkUnavailable, ensure_server, find_server, is_server_alive
 from eventflink.taskexecutor.spark_worker import PYTHON_SETTING
 from eventflink.taskexecutor.sql_arguments import keep_arguments
 from eventflink.taskexecutor.task_packages import find_conflicts, refuse_foreign_processes
@@ -37,6 +40,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 OnSession = Callable[["SparkSession"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkPlace:
+    """Which Spark a task runs on."""
+
+    engine: SparkEngine
+    pool: SparkPool
+    """Which Spark of the host it is, where the engine is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierSession:
+    """A session of an earlier attempt, which nobody may have released."""
+
+    session_id: str
+    address: str
+    """Of its Spark elsewhere; empty: it was on a host."""
+
 
 _PACKAGES_ELSEWHERE: Final = "packages"
 """Their directory, where Spark runs the Python functions of a session."""
@@ -60,8 +82,8 @@ class TaskSpark:
         archives: Sequence[Path],
         packages: Path | None,
         tell: Callable[[SparkOpened], None],
-        pool: SparkPool,
-        earlier_session_ids: Sequence[str] = (),
+        place: SparkPlace,
+        earlier: Sequence[EarlierSession] = (),
         on_session: "OnSession | None" = None,
     ) -> None:
         """Take what is needed to open the session.
@@ -73,8 +95,8 @@ class TaskSpark:
             archives: for the Python functions that Spark runs.
             packages: where those are on this host that the job requires, also for these functions; None: it requires none.
             tell: takes what the TaskExecutor has to hear first.
-            pool: which Spark of the host it is to be.
-            earlier_session_ids: those of earlier attempts that nobody may have released.
+            place: which Spark it is to be.
+            earlier: the sessions of earlier attempts that nobody may have released.
             on_session: called with the session before anybody uses it.
 
         """
@@ -85,8 +107,8 @@ class TaskSpark:
         self._packages = packages
         self._tell = tell
         self._remote: str | None = None
-        self._pool = pool
-        self._earlier_session_ids = earlier_session_ids
+        self._engine, self._pool = place.engine, place.pool
+        self._earlier = earlier
         self._on_session = on_session
         self._runtime_directory = pool_directory(settings.runtime_directory, self._pool.name, attempt.job_id)
         self._leases: list[SparkLease] = []
@@ -98,55 +120,74 @@ class TaskSpark:
         """Whether the task has opened the session, or loaded Spark's client, which its process did not begin with."""
         return self._remote is not None or (is_client_loaded() and not self._had_client)
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it is none of this host's."""
+        return bool(self._engine.remote)
+
     def open(self) -> "SparkSession":
         """Open the session; the first task of a host waits here until its Spark has started.
 
         Raises:
             SparkUnavailable: the server of this host did not start, the job names a pool while `spark.remote` is set, what an earlier
-                attempt left there has not ended, or that Spark is too old.
+                attempt left on a Spark has not ended, or that of this one is not as tasks need it.
 
         """
-        settings = self._settings
-        if settings.spark_remote and self._pool.name != SHARED:
-            raise SparkUnavailable(f"Spark pool '{self._pool.name}' not found: spark.remote names a Spark elsewhere, which has no pools")
-        remote = self._remote = settings.spark_remote or self._own_spark()
+        if self.is_elsewhere and not self._engine.name and self._pool.name != SHARED:
+            raise SparkUnavailable(
+                f"Spark pool '{self._pool.name}' not found: spark.remote names a Spark elsewhere, which has no pools; give the job the "
+                f"engine {LOCAL}, or leave its pool out"
+            )
+        remote = full_address(self._engine) if self.is_elsewhere else self._own_spark()
         self._release_earlier_sessions(remote)
+        self._remote = remote
         self._tell(SparkOpened(self._attempt, self._session_id, remote))
-        session = open_session(session_address(remote, self._session_id), None if settings.spark_remote else self._runtime_directory)
-        if settings.spark_remote:
-            _hold_to_contract(session)
+        session = open_session(session_address(remote, self._session_id), None if self.is_elsewhere else self._runtime_directory)
+        if self.is_elsewhere:
+            _hold_to_contract(session, self._engine)
         if self._on_session is not None:
             self._on_session(session)
         if self._archives:
             session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
         if self._packages is not None:
             session.conf.set(PYTHON_SETTING, self._python_of(session, self._packages))
-            if conflicts := find_conflicts(self._packages, is_elsewhere=bool(settings.spark_remote)):
+            if conflicts := find_conflicts(self._packages, is_elsewhere=self.is_elsewhere):
                 refuse_foreign_processes(conflicts)
         logger.info("SparkOpened remote=%s session=%s", shown(remote), self._session_id)
         return session
 
     def _python_of(self, session: "SparkSession", packages: Path) -> str:
         """Return what Spark runs the session's Python functions with; one elsewhere is sent the packages."""
-        if not self._settings.spark_remote:
+        if not self.is_elsewhere:
             return str(packages / SPARK_PYTHON)
         session.addArtifacts(f"{packages.with_suffix('.zip')}#{_PACKAGES_ELSEWHERE}", archive=True)
         return f"{_PACKAGES_ELSEWHERE}/{SPARK_PYTHON}"
 
     def _release_earlier_sessions(self, remote: str) -> None:
-        """End what earlier attempts still compute: the host of a lost one can live on beside its Spark.
+        """End what earlier attempts still compute, each on the Spark that it was deployed for: its host can live on beside that.
 
         A session that Spark has never heard of is closed all the same, so that the earlier attempt cannot open it later.
         """
-        if not self._earlier_session_ids:
+        if not self._earlier:
             return
+        sessions = [(place, each.session_id) for each in self._earlier for place in self._places_of(each, remote)]
         with ThreadPoolExecutor(_RELEASED_AT_ONCE, "release") as threads:
-            releases = [threads.submit(release_session, remote, each, _EARLIER_SESSION_TIMEOUT_S) for each in self._earlier_session_ids]
-        for release in releases:
+            releases = [threads.submit(release_session, *session, _EARLIER_SESSION_TIMEOUT_S) for session in sessions]
+        for release, (place, _) in zip(releases, sessions, strict=True):
             try:
                 release.result()
             except ReleaseFailed as error:
-                raise SparkUnavailable(f"an earlier attempt may still run in it: {error}") from error
+                raise SparkUnavailable(f"an earlier attempt may still run in the Spark at {shown(place)}: {error}") from error
+
+    def _places_of(self, earlier: EarlierSession, remote: str) -> list[str]:
+        """Return how the Spark of an earlier session is reached; `remote` is that of this task.
+
+        That of another host is not: what runs there has ended with its TaskExecutor, or before that was declared lost.
+        """
+        if earlier.address:
+            return addresses_at(self._settings.engines, earlier.address)
+        of_host = find_server(self._runtime_directory) if self.is_elsewhere else remote
+        return [of_host] if of_host is not None else []
 
     def _own_spark(self) -> str:
         """Return the address of this host's Spark for the task, which is started where it does not run."""
@@ -180,11 +221,11 @@ def open_session(address: str, runtime_directory: Path | None) -> "SparkSession"
     return session
 
 
-def _hold_to_contract(session: "SparkSession") -> None:
+def _hold_to_contract(session: "SparkSession", engine: SparkEngine) -> None:
     try:
-        differences = hold_to_contract(session)
-    except SparkTooOld as error:
-        raise SparkUnavailable(f"invalid spark.remote: {error}") from error
+        differences = hold_to_contract(session, engine.settings)
+    except SparkUnfit as error:
+        raise SparkUnavailable(f"{key_of(engine)}: {error}") from error
     for sentence in differences:
         logger.warning("SparkDiffers %s", sentence)
 

@@ -204,6 +204,7 @@ def vertex_fields(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -
         "slot_sharing_group": vertex.vertex.slot_sharing_group,
         "states": dict(Counter(s.state for s in vertex.subtasks)),
         "time_limit_ms": vertex.vertex.time_limit_ms,
+        "engine": job.execution_graph.graph.engine_of(vertex.vertex) or None,
         "reuse": reuse_view(reuse, job.rerun_of) if (reuse := job.reuse.get(vertex_id)) is not None else None,
     }
 

@@ -253,7 +253,6 @@ class _Bench:
             working_place=Place(str(run.directory.parent)),
             log_directory=self._spark.directory,
             runtime_directory=self._spark.directory,
-            spark_remote="",
             spark_server=self._spark.settings,
             kill_timeout_ms=configuration.kill_timeout_ms,
             with_spark=True,

@@ -13,6 +13,7 @@ from eventflink.cli.spark_check import check_spark
 from eventflink.jobs.required_packages import Requirements, find_packages
 from eventflink.jobs.result import read_result
 from eventflink.model.places import Place
+from eventflink.model.spark_engines import SparkEngine
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import running_cluster
 from tests.support.small_disk import run_on_small_disk
@@ -41,7 +42,9 @@ def test_a_spark_that_is_as_tasks_need_it_is_said_to_be_so_without_its_token(
 
 def test_a_spark_that_sees_another_directory_under_the_same_name_fails(spark: str, tmp_path: Path) -> None:
     """Its files are not here, though all of them are written, and it does not find ours."""
-    program = "from eventflink.cli.spark_check import *\nprint('found', *check_spark(sys.argv[2], Place(sys.argv[1]), 'x'))"
+    program = (
+        "from eventflink.cli.spark_check import *\nprint('found', *check_spark(SparkEngine('', sys.argv[2]), Place(sys.argv[1]), 'x'))"
+    )
     lines = run_on_small_disk(tmp_path, program.replace("sys.argv[2]", repr(spark)))
     [found] = [line for line in lines if line.startswith("found")]
     assert found.startswith("found spark failed")
@@ -53,7 +56,7 @@ def test_a_spark_that_may_not_write_there_fails_and_one_that_is_not_there_is_sai
     spark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "taken").write_text("a file")
-    found = check_spark(spark, Place(str(tmp_path / "taken")), "x")
+    found = check_spark(SparkEngine("", spark), Place(str(tmp_path / "taken")), "x")
     assert (found.verdict, "taken" in found.detail) == ("failed", True)
     found = ask(capsys, "sc://localhost:1/;token=hush", tmp_path)["spark"]
     assert found["verdict"] == "failed"

@@ -19,7 +19,7 @@ from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.connect.streaming.query import StreamingQuery
 from pyspark.sql.types import StringType
 
-from eventflink.taskexecutor.spark_release import shown
+from eventflink.model.spark_engines import shown
 from eventflink.taskexecutor.spark_server import ADDRESS_FILE, LOG_FILE, SparkLease, SparkServerSettings, ensure_server
 from tests.support.spark_work import find_spark, session_of_a_mortal
 from tests.support.task_host import is_running, wait_until

@@ -28,7 +28,6 @@ from eventflink.taskexecutor.process_events import (
     ForkServerDied,
     ForkServerReady,
     Killed,
-    LaunchTask,
     ProcessEvent,
     ReleaseSpark,
     SparkOpened,
@@ -308,8 +307,8 @@ def test_ids_that_are_paths_are_refused(host: Host) -> None:
 # Spark that outlives its task
 
 
-def begin_query(host: Host, tmp_path: Path) -> tuple[AttemptId, LaunchTask, psutil.Process]:
-    """Start a query that never ends, and return the process in which Spark computes it once it does."""
+def begin_query(host: Host, tmp_path: Path) -> tuple[AttemptId, ReleaseSpark, psutil.Process]:
+    """Start a query that never ends; return how it is released, and the process in which Spark computes it once it does."""
     attempt, order = host.launch("busy", parameters={"file": str(tmp_path / "begun")})
     opened = host.wait_for(SparkOpened, attempt)
     assert opened.spark_session_id == order.spark_session_id
@@ -318,16 +317,16 @@ def begin_query(host: Host, tmp_path: Path) -> tuple[AttemptId, LaunchTask, psut
     (spark,) = {c.pid for c in psutil.net_connections("tcp") if c.laddr and c.laddr.port == port and c.status == psutil.CONN_LISTEN}
     process = psutil.Process(spark or 0)
     wait_until_it_computes(process)
-    return attempt, order, process
+    return attempt, ReleaseSpark(attempt, order.spark_session_id, opened.remote), process
 
 
 def test_release_spark_interrupts_the_query_of_a_killed_task(host: Host, tmp_path: Path) -> None:
-    attempt, order, spark = begin_query(host, tmp_path)
+    attempt, release, spark = begin_query(host, tmp_path)
     os.kill(host.wait_for(TaskLaunched, attempt).process_id, signal.SIGKILL)
     assert host.wait_for(TaskProcessEnded, attempt).outcome == Killed(signal.SIGKILL)
     wait_until_it_computes(spark)  # The query would continue: else this test shows nothing.
     began = time.monotonic()
-    host.server.send(ReleaseSpark(attempt, order.spark_session_id))
+    host.server.send(release)
     host.wait_for(SparkReleased, attempt)
     assert time.monotonic() - began < 60  # A Spark that has just started plans for seconds, and heeds no interrupt meanwhile.
     wait_until_it_rests(spark)
@@ -347,11 +346,11 @@ def test_a_task_whose_spark_is_ended_says_so_and_the_next_one_has_another(host: 
 
 
 def test_a_new_fork_server_releases_what_an_old_one_left(host: Host, tmp_path: Path) -> None:
-    attempt, order, spark = begin_query(host, tmp_path)
+    attempt, release, spark = begin_query(host, tmp_path)
     host.server.begin_stop()
     host.server.wait_until_gone()
     host.server = host.start()
-    host.server.send(ReleaseSpark(attempt, order.spark_session_id))
+    host.server.send(release)
     host.wait_for(SparkReleased, attempt)
     wait_until_it_rests(spark)
 
@@ -366,7 +365,6 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
         working_place=Place(str(tmp_path)),
         log_directory=tmp_path,
         runtime_directory=tmp_path / "run",
-        spark_remote="",
         spark_server=replace(host.settings.spark_server, memory="1m"),
         kill_timeout_ms=100,
         with_spark=True,
@@ -375,7 +373,7 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
     server = ForkServer(settings, inbox.put)
     server.start()
     try:
-        server.send(ReleaseSpark(attempt, str(uuid.uuid4())))
+        server.send(ReleaseSpark(attempt, str(uuid.uuid4()), "sc://localhost:1"))
         assert [inbox.get(timeout=120) for _ in range(2)] == [ForkServerReady(), SparkReleased(attempt)]
         with SparkLease(settings.runtime_directory):
             server.send(host.order("two_outputs"))
@@ -453,7 +451,7 @@ from eventflink.taskexecutor.fork_server_wire import decode_line
 from eventflink.taskexecutor.spark_server import SparkServerSettings
 d = Path(sys.argv[1])
 settings = ForkServerSettings(cluster_id="test", kafka=KafkaAccess(""), replication_factor=1,
-    working_place=Place(str(d)), log_directory=d, runtime_directory=d, spark_remote="",
+    working_place=Place(str(d)), log_directory=d, runtime_directory=d,
     spark_server=SparkServerSettings("local", "1g"), kill_timeout_ms=500, with_spark=True, warm_processes=2)
 server = ForkServer(settings, lambda event: None)
 server.start()

@@ -48,6 +48,7 @@ from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import FailureCause, OutputLocation
 from eventflink.model.resources import ResourceProfile
+from eventflink.model.spark_engines import SparkAddress
 from eventflink.model.statuses import ExecutionState
 from eventflink.model.stream_progress import StreamProgress
 from eventflink.reader.past.fold_pickle import dump_fold, load_fold
@@ -267,10 +268,17 @@ class ScriptedCluster:
         self.put(Topic.TASKMANAGERS, ReportsCodec("TaskManagerEnvelope", seal=self.seals.of(Topic.TASKMANAGERS)).encode(reports))
         return self.settle()
 
-    def register(self, name: str = "tm", slots: int = 4, instance: str = "1", profile: ResourceProfile | None = None) -> list[Effect]:
+    def register(
+        self,
+        name: str = "tm",
+        slots: int = 4,
+        instance: str = "1",
+        profile: ResourceProfile | None = None,
+        spark_addresses: tuple[SparkAddress, ...] = (),
+    ) -> list[Effect]:
         """Register an instance."""
         place = (name, f"{name}-{instance}", f"host-of-{name}", 1, slots)
-        return self.say(TaskManagerRegistration(*place, slot_profile=profile))
+        return self.say(TaskManagerRegistration(*place, slot_profile=profile, spark_addresses=spark_addresses))
 
     def submit(self, graph: Mapping[str, Any], job_id: str = "job", request_id: str = "", partition: int = 0) -> list[Effect]:
         document = {"job_graph": graph, "job_id": job_id, "request_id": request_id, "reply_partition": partition, "actor": "test"}

@@ -158,8 +158,8 @@ class RunningCluster:
         self.wait_for(lambda fold: wanted <= fold.master.resource_manager.task_managers.keys(), f"{name} registered")
         return process
 
-    def start_task_executor(self, name: str = "tm", slots: int = 2) -> subprocess.Popen[bytes]:
-        process = self.start(name, "taskexecutor", **{"taskmanager.id": name, "taskmanager.numberOfTaskSlots": slots})
+    def start_task_executor(self, name: str = "tm", slots: int = 2, **overrides: Any) -> subprocess.Popen[bytes]:
+        process = self.start(name, "taskexecutor", **{"taskmanager.id": name, "taskmanager.numberOfTaskSlots": slots, **overrides})
         self.wait_for(lambda fold: name in fold.master.resource_manager.task_managers, f"{name} registered")
         return process
 

@@ -21,6 +21,7 @@ from eventflink.jobs.result import read_result
 from eventflink.model.attempts import AttemptId, OutputLocation
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
+from eventflink.model.spark_engines import SparkEngine
 from eventflink.model.statuses import TaskType
 from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
 from eventflink.taskexecutor.process_events import (
@@ -195,7 +196,7 @@ class Host:
             working_place=Place(str(directory / "jobs")),
             log_directory=directory / "logs",
             runtime_directory=directory / "run",
-            spark_remote=spark_remote,
+            engines=(SparkEngine("", spark_remote),),
             spark_server=SparkServerSettings("local[2]", "1g"),
             kill_timeout_ms=500,
             with_spark=True,

@@ -75,6 +75,15 @@ def numbers(context: Any) -> Any:
     return context.share(context.spark.range(context.parameters["count"]))
 
 
+def numbers_of_engine(context: Any) -> Any:
+    """Publish a hundred numbers for each that an input has, or a hundred, with what says which Spark computes them."""
+    from pyspark.sql.functions import lit  # noqa: PLC0415 - not where this file is packed
+
+    conf = context.spark.conf
+    rows = context.spark.range(100) if not context.inputs else next(iter(context.inputs.values())).select("id")
+    return rows.withColumn("engine", lit(conf.get("spark.eventflink.test.engine", ""))).withColumn("app", lit(conf.get("spark.app.id")))
+
+
 def endless_query(context: Any) -> None:
     """Keep Spark busy for far longer than any test.
 

@@ -599,10 +599,10 @@ def spark_is_not_waited_for(patch: pytest.MonkeyPatch) -> None:
     ended = AttemptTable._process_ended
 
     def hasty(self: AttemptTable, known: KnownAttempt, outcome: Outcome, now_ms: int, *, can_release: bool) -> None:
-        opened, known.spark_opened = known.spark_opened, False
+        remote, known.spark_remote = known.spark_remote, ""
         ended(self, known, outcome, now_ms, can_release=can_release)
-        if opened and can_release and not isinstance(outcome, Finished):
-            self._outbox.add_process_action(ReleaseSpark(known.attempt, known.spark_session_id))
+        if remote and can_release and not isinstance(outcome, Finished):
+            self._outbox.add_process_action(ReleaseSpark(known.attempt, known.spark_session_id, remote))
 
     patch.setattr(AttemptTable, "_process_ended", hasty)
 

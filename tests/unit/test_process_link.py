@@ -135,7 +135,7 @@ def test_what_dead_fork_servers_left_is_released_while_the_client_of_spark_is_st
     loading = executor.link._servers[1].process_ids()[0]
     os.kill(loading, signal.SIGSTOP)
     try:
-        executor.link.send_order(ReleaseSpark(A, str(uuid.uuid4())))
+        executor.link.send_order(ReleaseSpark(A, str(uuid.uuid4()), "sc://localhost:1"))
         executor.turn_until(lambda: SparkReleased(A) in told, 10)
     finally:
         os.kill(loading, signal.SIGCONT)

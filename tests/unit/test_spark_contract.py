@@ -1,8 +1,16 @@
 """What a Spark elsewhere has to be: no older than its client, and with times after which it computes for nobody no more."""
 
+from zoneinfo import ZoneInfo
+
 import pytest
 
-from eventflink.taskexecutor.spark_contract import SERVER_SETTINGS, TIME_LIMITS, find_differences, find_older_version
+from eventflink.taskexecutor.spark_contract import (
+    SERVER_SETTINGS,
+    TIME_LIMITS,
+    find_differences,
+    find_older_version,
+    find_other_meaning,
+)
 
 
 def test_a_spark_that_is_started_as_ours_is_as_tasks_need_it() -> None:
@@ -34,3 +42,21 @@ def test_a_server_may_be_newer_than_its_client(server: str) -> None:
 
 def test_a_server_that_is_older_than_its_client_is_refused_with_both_versions() -> None:
     assert find_older_version("4.1.9", "4.2.1").startswith("its Spark is 4.1.9, and pyspark here is 4.2.1: ")
+
+
+ANSI, ZONE = "spark.sql.ansi.enabled", "spark.sql.session.timeZone"
+
+
+@pytest.mark.parametrize("settings", [{}, {ANSI: "true", ZONE: "Etc/UTC"}, {ZONE: "UTC"}, {ZONE: "+01:00"}])
+def test_a_session_that_means_the_same_as_on_a_host_is_as_it_should_be(settings: dict[str, str]) -> None:
+    assert find_other_meaning(settings, ZoneInfo("UTC")) == []
+
+
+def test_rules_and_a_time_zone_by_which_a_query_means_something_else_are_told_with_the_remedy() -> None:
+    told = find_other_meaning({ANSI: "false", ZONE: "Europe/Berlin"}, ZoneInfo("Africa/Lagos"))
+    assert [sentence.partition(":")[0] for sentence in told] == [
+        "spark.sql.ansi.enabled is 'false'",
+        "spark.sql.session.timeZone is 'Europe/Berlin', which is not as on this host",
+    ]
+    assert all(sentence.endswith("name the one that is meant in the settings of the engine") for sentence in told)
+    assert find_other_meaning({ZONE: "Europe/Berlin"}, ZoneInfo("Europe/Paris")) == []

@@ -886,7 +886,7 @@ def test_a_killed_task_is_terminal_only_after_its_spark_session_is_released() ->
     harness.event(SparkOpened(A, launch.spark_session_id, "sc://x"))
     actions = harness.end(Killed(9))
     assert said(actions) == []
-    assert orders(actions) == [ReleaseSpark(A, launch.spark_session_id)]
+    assert orders(actions) == [ReleaseSpark(A, launch.spark_session_id, "sc://x")]
     assert said(harness.event(SparkReleased(A))) == ["FAILED"]
 
 

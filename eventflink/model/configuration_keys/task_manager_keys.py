@@ -1,12 +1,13 @@
 """Keys of TaskExecutors: heartbeats, slots and what they have, Spark."""
 
 import re
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from eventflink.model.configuration_keys.keys import FACTORY_PATTERN, Keys, MemorySize
 from eventflink.model.resources import parse_cpu_cores, parse_extended_resources
+from eventflink.model.spark_engines import SparkEngine, engines_of, parse_engines
 from eventflink.model.spark_pools import POOL_PATTERN, SHARED
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
@@ -77,7 +78,17 @@ class TaskManagerKeys(Keys):
         "", alias="secrets.provider", description="A class of yours that has secrets, module:Provider; tasks make it and call get(name)."
     )
     spark_remote: str = Field(
-        "", alias="spark.remote", description="A Spark Connect address, sc://host:port. Empty: a local server that this host shares."
+        "",
+        alias="spark.remote",
+        description="Which Spark runs the tasks that name no engine: a Spark Connect address, sc://host:port. Empty: a local server that "
+        "this host shares.",
+    )
+    spark_engines: dict[str, str] = Field(
+        {},
+        alias="spark.engines.*",
+        description="Sparks elsewhere that jobs ask for by name, as `engine: lake`: `spark.engines.lake.remote` is the address, "
+        "`spark.engines.lake.token` a reference to its token, `${file:…}`, `${env:…}` or `${provider:…}`, and what is below "
+        "`spark.engines.lake.settings.` the settings of each session there. `local` is the Spark of the host.",
     )
     spark_master: str = Field(
         "local[*]", alias="spark.local.master", description="How many cores the local server uses: `local[*]` all, `local[4]` four."
@@ -146,6 +157,11 @@ class TaskManagerKeys(Keys):
         "when it starts. Empty: none.",
     )
 
+    @field_validator("spark_engines", mode="before")
+    @classmethod
+    def _check_spark_engines(cls, value: dict[str, Any]) -> dict[str, str]:
+        return parse_engines(value)
+
     @field_validator("task_environment")
     @classmethod
     def _check_task_environment(cls, value: str) -> str:
@@ -198,6 +214,11 @@ class TaskManagerKeys(Keys):
         if value and not FACTORY_PATTERN.fullmatch(value):
             raise ValueError(f"invalid provider: '{value}'; give module:Provider")
         return value
+
+    @property
+    def engines(self) -> tuple[SparkEngine, ...]:
+        """The engine of tasks that name none, and those that have names."""
+        return SparkEngine("", self.spark_remote), *engines_of(self.spark_engines)
 
     @property
     def task_environment_names(self) -> tuple[str, ...]:

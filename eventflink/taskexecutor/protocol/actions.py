@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from eventflink.events.effects import FileUploadOrder, TaskManagerFileUploadOrder
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
 from eventflink.model.resources import Hardware, ResourceProfile
+from eventflink.model.spark_engines import SparkAddress
 from eventflink.taskexecutor.process_events import ProcessOrder
 
 
@@ -29,6 +30,8 @@ class ProtocolSettings:
     """What each slot has; None: it was not said."""
     hardware: Hardware | None = None
     """What the host has; None: it is not said."""
+    spark_addresses: tuple[SparkAddress, ...] = ()
+    """Where those of its Sparks are that are elsewhere."""
     registration_retry_ms: int = 500
     registration_retry_limit_ms: int = 5000
     resend_delay_ms: int = 500

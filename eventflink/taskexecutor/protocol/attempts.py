@@ -90,7 +90,8 @@ class KnownAttempt:
     reported_count: int = 0
     offered: bool = False
     process_id: int = 0
-    spark_opened: bool = False
+    spark_remote: str = ""
+    """The Spark on which it has a session that is not released; empty: it has none."""
     cancelled: bool = False
     ending: bool = False
     outcome: Outcome | None = None
@@ -274,14 +275,14 @@ class AttemptTable:
                 self._advance(known, ExecutionState.INITIALIZING)
             case TaskInitialized():
                 self._advance(known, ExecutionState.INITIALIZING, ExecutionState.RUNNING)
-            case SparkOpened():
-                known.spark_opened = True
+            case SparkOpened(remote=remote):
+                known.spark_remote = remote
             case QueryStarted() | CheckpointTaken() | CheckpointDeclined():
                 self._handle_stream(known, event)
             case TaskProcessEnded(outcome=outcome):
                 self._process_ended(known, outcome, now_ms, can_release=True)
             case SparkReleased():
-                known.spark_opened = False
+                known.spark_remote = ""
                 if known.outcome is not None:
                     self._conclude(known)
 
@@ -296,7 +297,7 @@ class AttemptTable:
         """Order every release again that is still awaited: there is a new fork server."""
         for known in self._live.values():
             if known.outcome is not None:
-                self._outbox.add_process_action(ReleaseSpark(known.attempt, known.spark_session_id))
+                self._outbox.add_process_action(ReleaseSpark(known.attempt, known.spark_session_id, known.spark_remote))
 
     @property
     def next_due_ms(self) -> int | None:
@@ -404,12 +405,12 @@ class AttemptTable:
         if known.outcome is not None:
             return
         known.outcome = outcome
-        if isinstance(outcome, Finished) or not known.spark_opened:  # A task that finishes has closed its session itself.
+        if isinstance(outcome, Finished) or not known.spark_remote:  # A task that finishes has closed its session itself.
             self._conclude(known)
             return
         known.deadline_ms = now_ms + self._settings.spark_release_timeout_ms
         if can_release:
-            self._outbox.add_process_action(ReleaseSpark(known.attempt, known.spark_session_id))
+            self._outbox.add_process_action(ReleaseSpark(known.attempt, known.spark_session_id, known.spark_remote))
 
     def _conclude(self, known: KnownAttempt) -> None:
         """Make the attempt terminal: its process is reaped and its Spark session released, or waited for long enough."""

@@ -435,6 +435,7 @@ class TaskExecutorProtocol:
             metrics_address=self.metrics_address,
             hardware=settings.hardware,
             number=self._registration_count + 1,
+            spark_addresses=settings.spark_addresses,
         )
         self._outbox.add_reports([registration])
         self._registration_count += 1

@@ -9,6 +9,7 @@ from eventflink.leadership.configured_settings import master_settings
 from eventflink.model.configuration import KEYS, Configuration, ConfigurationError, build_configuration, load_configuration
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.port_range import ports_of
+from eventflink.model.spark_engines import SparkAddress, SparkEngine, addresses_of
 from eventflink.model.statuses import FailoverStrategy, RestartStrategyType
 
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -54,6 +55,31 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"spark.pool": "a/b"}, "f: spark.pool: must match"),
     ({"spark.pool": "job", "spark.remote": "sc://there:1"}, "f: spark.pool: 'job' is a local server, and spark.remote names one elsewhere"),
     ({"restart-strategy.type": "sometimes"}, "f: restart-strategy.type: must be"),
+    (
+        {"spark.engines": {"lake": {"remote": "http://there:1"}}},
+        "f: spark.engines.lake.remote: invalid address of a Spark Connect server: ",
+    ),
+    (
+        {"spark.engines": {"lake": {"remote": "sc://there:many"}}},
+        "f: spark.engines.lake.remote: invalid address of a Spark Connect server: ",
+    ),
+    (
+        {"spark.engines.lake.settings.spark.sql.ansi.enabled": True},
+        "f: spark.engines.lake.remote: invalid address of a Spark Connect server: ''",
+    ),
+    (
+        {"spark.engines.lake.remote": "sc://there:1/;token=hush"},
+        "f: spark.engines.lake.remote: a secret stands in the address; name it by spark.engines.lake.token: ${file:/path}",
+    ),
+    (
+        {"spark.engines.lake": {"remote": "sc://there:1", "token": "hush"}},
+        "f: spark.engines.lake.token: a secret is named here, not written: ${file:/path/of/it}",
+    ),
+    ({"spark.engines.Lake.remote": "sc://there:1"}, "f: spark.engines.Lake.remote: invalid name of an engine: 'Lake'; give small letters"),
+    ({"spark.engines.local.remote": "sc://there:1"}, "f: spark.engines.local.remote: 'local' is the Spark of the host"),
+    ({"spark.engines.lake.remotes": "sc://there:1"}, "f: spark.engines.lake.remotes: unknown key of an engine; known: remote, token, "),
+    ({"spark.engines.lake.settings.shuffle": 1}, "f: spark.engines.lake.settings.shuffle: unknown key of an engine"),
+    ({f"spark.engines.e{n}.remote": "sc://there:1" for n in range(33)}, "f: spark.engines: 33 engines; at most 32 may be named"),
     ({"heartbeat.interval": None}, "f: heartbeat.interval: must be a whole number"),
     (
         {"heartbeat.interval": 500, "taskmanager.self-fence-timeout": 2_000},
@@ -67,6 +93,17 @@ def test_what_is_wrong_is_named_with_its_key(values: dict[str, Any], says: str) 
     with pytest.raises(ConfigurationError) as caught:
         build_configuration(values, "f")
     assert says in str(caught.value)
+
+
+def test_the_engines_are_those_of_tasks_that_name_none_and_those_with_names() -> None:
+    lake = {"remote": "sc://there:1/;use_ssl=true", "token": "${file:/t}", "settings": {"spark.sql": {"ansi.enabled": True}}}
+    configuration = build_configuration({"spark": {"remote": "sc://here:1", "engines": {"lake": lake}}}, "f")
+    assert configuration.engines == (
+        SparkEngine("", "sc://here:1"),
+        SparkEngine("lake", "sc://there:1/;use_ssl=true", "${file:/t}", {"spark.sql.ansi.enabled": "true"}),
+    )
+    assert addresses_of(configuration.engines) == (SparkAddress("", "sc://here:1"), SparkAddress("lake", "sc://there:1"))
+    assert addresses_of(build_configuration({}, "f").engines) == ()
 
 
 PATH_KEYS = [field.alias or name for name, field in Configuration.model_fields.items() if field.annotation in (Path, Path | None)]

@@ -287,6 +287,32 @@ def test_a_pool_that_cannot_be_is_refused_with_its_place(spark: object, says: st
         parse_job_graph(_graph(spark=spark), "f")
 
 
+def test_an_engine_of_a_vertex_comes_before_that_of_its_job_and_both_pass_through_their_records() -> None:
+    document = _abc([{"from": "a", "to": "b"}, {"from": "b", "to": "c"}])
+    document["vertices"][1]["engine"] = "lake"
+    plain, graph = parse_job_graph(document, "f"), parse_job_graph(document | {"engine": "local"}, "f")
+    assert [plain.engine_of(vertex) for vertex in plain.vertices] == ["", "lake", ""]
+    assert [graph.engine_of(vertex) for vertex in graph.vertices] == ["local", "lake", "local"]
+    assert parse_job_graph(to_document(graph), "f") == graph
+    assert "engine" not in to_document(plain)
+    assert graph_digest(graph) != graph_digest(plain)
+
+
+@pytest.mark.parametrize("name", ["", "Lake", "a.b", "../x", "x" * 64, 5, "-a"])
+def test_a_name_that_no_engine_can_have_is_refused_with_its_place(name: object) -> None:
+    for document in (_graph(engine=name), _graph() | {"vertices": [{"id": "a", "sql": "SELECT 1", "engine": name}]}):
+        with pytest.raises(InvalidJobGraph, match=r"f: (vertices\[0\]\.)?engine: "):
+            parse_job_graph(document, "f")
+
+
+def test_a_pool_of_a_job_without_a_vertex_on_a_host_is_refused() -> None:
+    document = _abc([{"from": "a", "to": "b"}]) | {"spark": {"pool": "job"}, "engine": "lake"}
+    with pytest.raises(InvalidJobGraph, match=r"f: spark\.pool: 'job' is a Spark of a host, and every vertex runs on an engine elsewhere"):
+        parse_job_graph(document, "f")
+    document["vertices"][2]["engine"] = "local"
+    assert parse_job_graph(document, "f").spark == SparkPool("job")
+
+
 @pytest.mark.parametrize("parameters", ["{", "[]", "5", "null", ""])
 def test_parameters_of_an_avro_graph_must_be_an_object(parameters: str) -> None:
     graph = parse_job_graph(_graph(), "f")

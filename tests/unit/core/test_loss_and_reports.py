@@ -9,6 +9,7 @@ from eventflink.leadership.liveness import HeartbeatMonitor
 from eventflink.master.effects import Deployment
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.attempts import AttemptStatus, FailureCause, SlotStatus
+from eventflink.model.spark_engines import SparkAddress
 from eventflink.model.statuses import ExecutionState, FollowUpType, JobStatus, SlotState
 from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, state_report, tasks, vertex
 
@@ -70,6 +71,28 @@ def test_a_deployment_names_the_attempt_before_it_and_earlier_ones_whose_instanc
     assert named == [(EarlierAttempt(0, 2, "tm2-1"), lost), (EarlierAttempt(0, 3, "tm2-1"), lost)]
     again = cluster.fail_over()
     assert [t.earlier_attempts for t in tasks(again.effects)] == named[1:]
+
+
+@pytest.mark.rule("P15")
+def test_a_deployment_says_on_which_spark_each_earlier_attempt_was_by_what_its_instance_had_registered(cluster: ScriptedCluster) -> None:
+    """The engine of that name is elsewhere by now: the session of the lost attempt is to be ended where it is (P15)."""
+    old, new, default = SparkAddress("lake", "sc://old:1"), SparkAddress("lake", "sc://new:1"), SparkAddress("", "sc://default:1")
+    cluster.register("tm1", slots=2, spark_addresses=(default, old))
+    vertices = (vertex("a") | {"engine": "lake"}, vertex("b"))
+    first = deployments(cluster.submit(graph(*vertices, restart_strategy=fixed_delay(5, 0))))
+    assert {task.vertex_id: (task.engine, task.earlier_attempts) for task in tasks(first)} == {"a": ("lake", ()), "b": ("", ())}
+    cluster.register("tm2", slots=2, spark_addresses=(new,))
+    cluster.say(TaskManagerDeath("tm1", "tm1-1", "cut off"))
+    second = deployments(cluster.pass_time(1))
+    named = {task.vertex_id: task.earlier_attempts for task in tasks(second)}
+    assert named == {"a": (EarlierAttempt(0, 1, "tm1-1", "sc://old:1"),), "b": (EarlierAttempt(0, 1, "tm1-1", "sc://default:1"),)}
+    again = cluster.fail_over()
+    assert {task.vertex_id: task.earlier_attempts for task in tasks(again.effects)} == named
+    [of_a] = [d for d, task in zip(second, tasks(second), strict=True) if task.vertex_id == "a"]
+    cluster.report(of_a, RUNNING)
+    failed = cluster.report(of_a, ExecutionState.FAILED, cause=FailureCause("Error", "of the task"))
+    [third] = [task for task in tasks(failed + cluster.pass_time(1)) if task.vertex_id == "a"]
+    assert third.earlier_attempts == (EarlierAttempt(0, 2, "tm2-1", "sc://new:1"), *named["a"])
 
 
 @pytest.mark.rule("P15")

@@ -344,6 +344,7 @@ def test_edges_of_what_is_chained_lead_from_its_head() -> None:
         (chain(a={"resources": {"cpu_cores": 1}}), ["a", "b -> c"]),
         (chain(b={"stream": {"sinks": {"x": {"kafka": {"topic": "t"}, "format": "json"}}}, "sql": None, "python": "m:f"}), ["a -> b", "c"]),
         (chain(c={"stream": {"output_mode": "update"}}, edge={"chain": True}), ["a -> b", "c"]),
+        (chain(c={"engine": "lake"}), ["a -> b", "c"]),
     ],
 )
 def test_what_might_not_run_as_one_query_is_not_chained(written: dict[str, Any], chains: list[str]) -> None:
@@ -364,6 +365,8 @@ def test_an_edge_that_asks_for_it_is_chained_or_refused_with_the_reason() -> Non
     assert chains_of(asked) == ["a -> b -> c"]
     with pytest.raises(InvalidJobGraph, match=r"f: edges\[0\].chain: 'a' and 'b' ask for different slots"):
         parse_job_graph(chain(a={"slot_sharing_group": "g"}, edge={"chain": True}), "f")
+    with pytest.raises(InvalidJobGraph, match=r"f: edges\[0\].chain: 'a' and 'b' name different engines"):
+        parse_job_graph(chain(a={"engine": "lake"}, edge={"chain": True}), "f")
     with pytest.raises(InvalidJobGraph, match=r"f: edges\[0\].chain: only streams that a forward edge joins are chained"):
         parse_job_graph(chain(edge={"chain": True, "ship": "rebalance"}), "f")
 

@@ -14,6 +14,7 @@ from eventflink.events.log_events import (
 from eventflink.master.effects import Deployment
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.resources import Hardware
+from eventflink.model.spark_engines import SparkAddress
 from eventflink.model.statuses import ExecutionState, JobStatus
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
 
@@ -23,6 +24,29 @@ def test_a_registered_instance_is_accepted_and_told_where_the_blobs_are(cluster:
     assert effects == [Deployment("tm", "tm-1", RegistrationAccepted("blob:1"))]
     assert cluster.master.slot_manager.get_number_registered_slots() == 3
     assert cluster.master.slot_manager.get_number_free_slots() == 3
+
+
+@pytest.mark.parametrize(
+    ("addresses", "says"),
+    [
+        (
+            [SparkAddress(f"e{n}", "sc://h:1") for n in range(34)],
+            "it has 34 Sparks elsewhere; it may have 32, and one for tasks that name none",
+        ),
+        ([SparkAddress("e", "s" * 513)], "the name or address of a Spark elsewhere has more than 512 characters"),
+        ([SparkAddress("e" * 513, "sc://h:1")], "the name or address of a Spark elsewhere has more than 512 characters"),
+    ],
+    ids=["many", "long address", "long name"],
+)
+def test_a_registration_with_sparks_that_would_fill_the_log_is_refused(
+    cluster: ScriptedCluster, addresses: list[SparkAddress], says: str
+) -> None:
+    """Each attempt that is deployed there repeats the address."""
+    cluster.register(spark_addresses=tuple(addresses))
+    [refused] = cluster.events(TaskManagerRegistrationRefused)
+    assert refused.reason == says
+    cluster.register(spark_addresses=tuple(addresses[:33]) if len(addresses) > 33 else (SparkAddress("e", "s" * 512),))
+    assert "tm" in cluster.master.resource_manager.task_managers
 
 
 @pytest.mark.rule("P13")

@@ -9,7 +9,7 @@ from eventflink.events.effects import TaskManagerFileUploadOrder
 from eventflink.events.inputs import FileUploadCompleted, RequestTaskManagerFileUpload, TaskManagerRegistration
 from eventflink.events.log_events import FileUploaded, RequestRejected, TaskManagerFileUploadRequested, TaskManagerRegistered
 from eventflink.master.effects import Deployment, Effect
-from eventflink.master.resource_manager import MAX_ADDRESS_LENGTH
+from eventflink.master.resource_manager import MAX_METRICS_ADDRESS_LENGTH
 from eventflink.master.uploads import EXPIRY_BATCH, MAX_PENDING_UPLOADS, UPLOAD_TIMEOUT_MS
 from eventflink.model.statuses import TaskManagerFile
 from eventflink.snapshots.state_codec import document_of, restore_fold
@@ -126,5 +126,5 @@ def test_where_a_task_manager_serves_its_metrics_is_in_the_log_and_in_the_answer
     cluster.say(TaskManagerRegistration("metered", "m-1", "h", 1, 1, metrics_address="h:1"))
     cluster.say(TaskManagerRegistration("long", "l-1", "h", 1, 1, metrics_address="x" * 1_000))
     shown = {row.task_manager_id: row.metrics_address for row in task_managers(cluster.fold).task_managers}
-    assert shown == {"tm": "", "metered": "h:9249", "long": "x" * MAX_ADDRESS_LENGTH}
+    assert shown == {"tm": "", "metered": "h:9249", "long": "x" * MAX_METRICS_ADDRESS_LENGTH}
     assert [event.metrics_address for event in cluster.events(TaskManagerRegistered)][1:3] == ["h:9249", "h:9249"]

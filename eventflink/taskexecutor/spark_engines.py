@@ -1,0 +1,68 @@
+"""Which Spark a task of this TaskExecutor runs on: the one that it names, or the one of tasks that name none.
+
+What an engine is, the configuration says (`model/spark_engines.py`); its session is `task_spark.py`'s. The rule it keeps: a token is read
+where it is used, in the process of the task, and is in no address that is logged.
+"""
+
+from collections.abc import Iterable
+
+from eventflink.model.references import SecretMissing, resolve
+from eventflink.model.spark_engines import LOCAL, SparkEngine, shown
+from eventflink.taskexecutor.spark_server import SparkUnavailable
+
+
+def find_engine(engines: Iterable[SparkEngine], name: str) -> SparkEngine:
+    """Return the engine of that name; empty: the one of tasks that name none.
+
+    Raises:
+        SparkUnavailable: there is none; the message names those that there are.
+
+    """
+    if name == LOCAL:
+        return SparkEngine(LOCAL)
+    known = {engine.name: engine for engine in engines}
+    if name not in known:
+        names = ", ".join([LOCAL, *filter(None, known)])
+        raise SparkUnavailable(
+            f"Spark engine '{name}' not found: this TaskExecutor has {names}; name one of these, or add spark.engines.{name}.remote to the "
+            "configuration of every TaskExecutor"
+        )
+    return known[name]
+
+
+def full_address(engine: SparkEngine) -> str:
+    """Return the address of an engine elsewhere with its token.
+
+    Raises:
+        SparkUnavailable: the token cannot be read.
+
+    """
+    if not engine.token:
+        return engine.remote
+    try:
+        token = resolve(f"spark.engines.{engine.name}.token", engine.token)
+    except SecretMissing as error:
+        raise SparkUnavailable(str(error)) from error
+    base, _, parameters = engine.remote.partition("/;")
+    return f"{base.rstrip('/')}/;{parameters.rstrip(';') + ';' if parameters else ''}token={token}"
+
+
+def key_of(engine: SparkEngine) -> str:
+    """Return the key of the configuration that has the address of an engine elsewhere."""
+    return f"spark.engines.{engine.name}.remote" if engine.name else "spark.remote"
+
+
+def is_elsewhere(engines: Iterable[SparkEngine], remote: str) -> bool:
+    """Tell whether an address is that of an engine elsewhere, and not of a Spark of this host."""
+    return any(engine.remote and shown(engine.remote) == shown(remote) for engine in engines)
+
+
+def addresses_at(engines: Iterable[SparkEngine], address: str) -> list[str]:
+    """Return how the Spark at an address of an earlier attempt is reached: as every engine says that is there, or by the address alone.
+
+    Raises:
+        SparkUnavailable: a token cannot be read.
+
+    """
+    found = [full_address(engine) for engine in engines if engine.remote and shown(engine.remote) == address]
+    return list(dict.fromkeys(found)) or [address]
