@@ -88,6 +88,7 @@ from eventflink.master.schedules import Schedule, Schedules
 from eventflink.master.settings import Context
 from eventflink.master.shared_slots import SharingGroup
 from eventflink.master.slot_manager import SlotManager
+from eventflink.master.slots import TaskManagerSlots
 from eventflink.master.state import ClusterState
 from eventflink.model import kafka_settings, secret_references
 from eventflink.model.attempts import AttemptId
@@ -622,6 +623,11 @@ def restarts_do_not_wait(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr("eventflink.master.failover._restartable", restartable)
     patch.setattr(ExecutionGraph, "restart", hasty)
+
+
+@breaks("P15", "an earlier attempt is looked for on the host, wherever its Spark is")
+def earlier_attempts_are_of_hosts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TaskManagerSlots, "spark_address", lambda _slots, _engine: "")
 
 
 @breaks("P15", "a stream goes on for ever when its task is not heard of any more")
@@ -1204,6 +1210,7 @@ SELDOM = ("rejected_decisions_advance", "consequences_are_lost", "sinks_are_not_
 """Those that one seed of a hundred finds, or fewer: too few for a test that has to be short whatever is changed."""
 
 FOUND_BY_TEST = {
+    "earlier_attempts_are_of_hosts": "test_a_deployment_says_on_which_spark_each_earlier_attempt_was_by_what_its_instance_had_registered",
     "instances_are_not_compared": "test_acceptance_for_another_instance_or_task_manager_means_nothing",
     "leader_is_not_compared": "test_another_decision_is_rejected_and_without_effect",
     "epoch_of_a_grant_is_not_new": "test_a_grant_of_another_epoch_is_rejected",
