@@ -20,7 +20,7 @@ from eventflink.jobs.stored_files import count_rows, find_files, remove_folder, 
 from eventflink.model.places import Place
 from eventflink.model.spark_engines import SparkEngine, shown
 from eventflink.taskexecutor.spark_contract import SparkUnfit, hold_to_contract
-from eventflink.taskexecutor.spark_engines import full_address, key_of
+from eventflink.taskexecutor.spark_engines import full_address, key_of, session_settings
 from eventflink.taskexecutor.spark_release import ReleaseFailed, release_session
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 from eventflink.taskexecutor.task_spark import open_session, session_address
@@ -72,8 +72,8 @@ def check_spark(engine: SparkEngine, place: Place, version: str) -> Finding:
 def _ask(session: "SparkSession", who: str, place: Place, engine: SparkEngine) -> Finding:
     name = check_of(engine)
     try:
-        warnings = hold_to_contract(session, engine.settings)
-    except SparkUnfit as error:
+        warnings = hold_to_contract(session, session_settings(engine))
+    except (SparkUnfit, SparkUnavailable) as error:
         return Finding(name, Verdict.FAILED, f"{who}: {error}")
     with _probe_folder(place) as folder:
         for look in (_look_at_what_was_written_here, _look_at_what_spark_writes):

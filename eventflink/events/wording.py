@@ -158,7 +158,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         # -- the ResourceManager
         case e.TaskManagerRegistered():
             slots = _count(event.slot_count, "slot") + _profile("of", event.slot_profile)
-            return f"instance {event.instance_id} on {event.host}, process {event.process_id}, {slots}"
+            sparks = [f"{each.engine or 'the default Spark'} at {each.address}" for each in event.spark_addresses]
+            return ", ".join([f"instance {event.instance_id} on {event.host}, process {event.process_id}, {slots}", *sparks])
         case e.TaskManagerReportReconciled():
             report = f"report {event.number} of " if event.number else ""
             ready = "ready" if event.ready else "not ready"

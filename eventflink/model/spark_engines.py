@@ -1,8 +1,8 @@
 """The Sparks elsewhere that a TaskExecutor has by name: the keys below `spark.engines.`, and what a job may ask for.
 
 An engine is a Spark Connect server that somebody else has started, with the settings of the sessions on it. Connecting to one is
-`taskexecutor/spark_engines.py`'s. The rule it keeps: an engine's token is never a value here but a reference, so nothing that is printed,
-logged or told to the master holds one.
+`taskexecutor/spark_engines.py`'s. The rule it keeps: a secret of an engine is never a value here but a reference, so nothing that is
+printed, logged or told to the master holds one.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from eventflink.model.references import check_reference
-from eventflink.model.secret_values import has_credentials
+from eventflink.model.secret_values import has_credentials, holds_secret
 
 LOCAL: Final = "local"
 """The engine that every TaskExecutor has: the Spark of its host."""
@@ -41,7 +41,7 @@ class SparkEngine:
     token: str = ""
     """A reference to the token that the server asks for; empty: it asks for none, or the address has it."""
     settings: dict[str, str] = field(default_factory=dict, hash=False)
-    """What each session on it is given, by the keys of Spark."""
+    """What each session on it is given, by the keys of Spark; secrets are references."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +134,5 @@ def _check_engine(engine: SparkEngine) -> None:
         check_reference(f"{key}.{_TOKEN}", engine.token, is_needed=True)
     if len(engine.settings) > _MAX_SETTINGS:
         raise ValueError(f"{key}.settings: more than {_MAX_SETTINGS} keys")
+    for setting, value in engine.settings.items():
+        check_reference(f"{key}.{_SETTINGS}{setting}", value, is_needed=holds_secret(setting))

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from eventflink.model.secret_values import without_secrets
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
 
 if TYPE_CHECKING:
@@ -99,8 +100,8 @@ def hold_to_contract(session: "SparkSession", settings: Mapping[str, str]) -> li
         try:
             session.conf.set(key, value)
         except PySparkException as error:
-            said = str(error).partition("\n")[0]
-            raise SparkUnfit(f"its Spark does not take {key}={value} for a session: {said}; start it with that, or leave it out") from error
+            said, setting = str(error).partition("\n")[0], f"{key}={without_secrets(key, value)}"
+            raise SparkUnfit(f"its Spark does not take {setting} for a session: {said}; start it with that, or leave it out") from error
     found = find_differences(session.conf.getAll)
     return found + find_other_meaning({key: session.conf.get(key) for key in (_ANSI, _ZONE) if key not in settings})
 

@@ -1,13 +1,14 @@
 """Which Spark a task of this TaskExecutor runs on: the one that it names, or the one of tasks that name none.
 
-What an engine is, the configuration says (`model/spark_engines.py`); its session is `task_spark.py`'s. The rule it keeps: a token is read
+What an engine is, the configuration says (`model/spark_engines.py`); its session is `task_spark.py`'s. The rule it keeps: a secret is read
 where it is used, in the process of the task, and is in no address that is logged.
 """
 
 from collections.abc import Iterable
 
-from eventflink.model.references import SecretMissing, resolve
+from eventflink.model.references import SecretMissing, reference_of, resolve
 from eventflink.model.spark_engines import LOCAL, SparkEngine, shown
+from eventflink.taskexecutor.secret_masks import hide
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 
 
@@ -34,17 +35,37 @@ def full_address(engine: SparkEngine) -> str:
     """Return the address of an engine elsewhere with its token.
 
     Raises:
-        SparkUnavailable: the token cannot be read.
+        SparkUnavailable: the token cannot be read, or is empty.
 
     """
     if not engine.token:
         return engine.remote
-    try:
-        token = resolve(f"spark.engines.{engine.name}.token", engine.token)
-    except SecretMissing as error:
-        raise SparkUnavailable(str(error)) from error
+    token = _resolve(f"spark.engines.{engine.name}.token", engine.token)
     base, _, parameters = engine.remote.partition("/;")
     return f"{base.rstrip('/')}/;{parameters.rstrip(';') + ';' if parameters else ''}token={token}"
+
+
+def session_settings(engine: SparkEngine) -> dict[str, str]:
+    """Return what each session on an engine is given.
+
+    Raises:
+        SparkUnavailable: a secret cannot be read, or is empty.
+
+    """
+    return {key: _resolve(f"spark.engines.{engine.name}.settings.{key}", value) for key, value in engine.settings.items()}
+
+
+def _resolve(key: str, value: str) -> str:
+    if not reference_of(value)[0]:
+        return value
+    try:
+        secret = resolve(key, value)
+    except SecretMissing as error:
+        raise SparkUnavailable(str(error)) from error
+    if not secret:
+        raise SparkUnavailable(f"{key}: what it refers to is empty")
+    hide(secret)
+    return secret
 
 
 def key_of(engine: SparkEngine) -> str:

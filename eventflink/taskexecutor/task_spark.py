@@ -25,7 +25,7 @@ from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import SparkOpened
 from eventflink.taskexecutor.spark_client import is_client_loaded
 from eventflink.taskexecutor.spark_contract import SparkUnfit, hold_to_contract
-from eventflink.taskexecutor.spark_engines import addresses_at, full_address, key_of
+from eventflink.taskexecutor.spark_engines import addresses_at, full_address, key_of, session_settings
 from eventflink.taskexecutor.spark_pools import hold_pool, pool_directory, pool_settings
 from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, release_session
 from eventflink.taskexecutor.spark_server import SparkLease, SparkUnavailable, ensure_server, find_server, is_server_alive
@@ -223,7 +223,7 @@ def open_session(address: str, runtime_directory: Path | None) -> "SparkSession"
 
 def _hold_to_contract(session: "SparkSession", engine: SparkEngine) -> None:
     try:
-        differences = hold_to_contract(session, engine.settings)
+        differences = hold_to_contract(session, session_settings(engine))
     except SparkUnfit as error:
         raise SparkUnavailable(f"{key_of(engine)}: {error}") from error
     for sentence in differences:

@@ -13,7 +13,7 @@ from eventflink.cli.spark_check import check_spark
 from eventflink.jobs.required_packages import Requirements, find_packages
 from eventflink.jobs.result import read_result
 from eventflink.model.places import Place
-from eventflink.model.spark_engines import SparkEngine
+from eventflink.model.spark_engines import SparkEngine, shown
 from eventflink.model.statuses import JobStatus
 from tests.support.running_cluster import running_cluster
 from tests.support.small_disk import run_on_small_disk
@@ -62,6 +62,27 @@ def test_a_spark_that_may_not_write_there_fails_and_one_that_is_not_there_is_sai
     assert found["verdict"] == "failed"
     assert "sc://localhost:1 (spark.remote) does not answer" in found["detail"]
     assert "hush" not in found["detail"]
+
+
+def test_each_engine_is_asked_by_a_job_of_its_own_and_one_that_does_not_take_its_settings_fails(
+    spark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = spark.partition("/;token=")[2]
+    (tmp_path / "token").write_text(token)
+    (tmp_path / "token").chmod(0o600)
+    keys = {"data.directory": tmp_path, "spark.engines.gone.remote": "sc://localhost:1"}
+    for name, setting in (("lake", "spark.sql.ansi.enabled=false"), ("static", "spark.sql.warehouse.dir=/x")):
+        key, _, value = setting.partition("=")
+        keys |= {f"spark.engines.{name}.remote": shown(spark), f"spark.engines.{name}.token": f"${{file:{tmp_path}/token}}"}
+        keys |= {f"spark.engines.{name}.settings.{key}": value}
+    assert run([*[word for key, value in keys.items() for word in ("-D", f"{key}={value}")], "doctor", "--json"]) == ExitCode.NEGATIVE
+    found = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    assert found["spark"]["detail"].endswith("TaskExecutors of this host share a local server")
+    assert found["spark engine lake"]["verdict"] == "ok", found
+    assert found["spark engine static"]["verdict"] == "failed"
+    assert "its Spark does not take spark.sql.warehouse.dir=/x for a session" in found["spark engine static"]["detail"]
+    assert "sc://localhost:1 (spark.engines.gone.remote) does not answer" in found["spark engine gone"]["detail"]
+    assert token not in json.dumps(found)
 
 
 @pytest.mark.soak("eventflink.taskexecutor")

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from eventflink.model.spark_engines import LOCAL, SparkEngine, shown
-from eventflink.taskexecutor.spark_engines import addresses_at, find_engine, full_address, is_elsewhere, key_of
+from eventflink.taskexecutor.secret_masks import masked
+from eventflink.taskexecutor.spark_engines import addresses_at, find_engine, full_address, is_elsewhere, key_of, session_settings
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 
 DEFAULT = SparkEngine("", "sc://default:1/;token=inline")
@@ -43,9 +44,24 @@ def test_a_token_is_read_where_it_is_used_and_is_in_no_address_that_is_shown(tmp
     lake_with(tmp_path, "newer")
     assert full_address(lake).endswith("token=newer")
     assert full_address(DEFAULT) == DEFAULT.remote
+    assert masked("it says newer") == "it says ***"
+    lake_with(tmp_path, "")
+    with pytest.raises(SparkUnavailable, match=r"spark\.engines\.lake\.token: what it refers to is empty"):
+        full_address(lake)
     (tmp_path / "token").unlink()
     with pytest.raises(SparkUnavailable, match=f"spark.engines.lake.token: {tmp_path}/token cannot be read"):
         full_address(lake)
+
+
+def test_a_secret_among_the_settings_of_sessions_is_read_with_them(tmp_path: Path) -> None:
+    reference = lake_with(tmp_path, "hush").token
+    settings = {"spark.sql.shuffle.partitions": "64", "spark.hadoop.fs.s3a.secret.key": reference}
+    lake = SparkEngine("lake", "sc://there:1", settings=settings)
+    assert session_settings(lake) == {"spark.sql.shuffle.partitions": "64", "spark.hadoop.fs.s3a.secret.key": "hush"}
+    assert masked("64 hush") == "64 ***"
+    (tmp_path / "token").unlink()
+    with pytest.raises(SparkUnavailable, match=r"spark\.engines\.lake\.settings\.spark\.hadoop\.fs\.s3a\.secret\.key: .* cannot be read"):
+        session_settings(lake)
 
 
 @pytest.mark.rule("P15")

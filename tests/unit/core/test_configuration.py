@@ -78,6 +78,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"spark.engines.Lake.remote": "sc://there:1"}, "f: spark.engines.Lake.remote: invalid name of an engine: 'Lake'; give small letters"),
     ({"spark.engines.local.remote": "sc://there:1"}, "f: spark.engines.local.remote: 'local' is the Spark of the host"),
     ({"spark.engines.lake.remotes": "sc://there:1"}, "f: spark.engines.lake.remotes: unknown key of an engine; known: remote, token, "),
+    (
+        {"spark.engines.lake": {"remote": "sc://there:1", "settings": {"spark.hadoop.fs.s3a.secret.key": "hush"}}},
+        "f: spark.engines.lake.settings.spark.hadoop.fs.s3a.secret.key: a secret is named here, not written",
+    ),
     ({"spark.engines.lake.settings.shuffle": 1}, "f: spark.engines.lake.settings.shuffle: unknown key of an engine"),
     ({f"spark.engines.e{n}.remote": "sc://there:1" for n in range(33)}, "f: spark.engines: 33 engines; at most 32 may be named"),
     ({"heartbeat.interval": None}, "f: heartbeat.interval: must be a whole number"),
