@@ -353,9 +353,12 @@ def _earlier_attempts(state: ClusterState, subtask: Subtask, vertex: ExecutionVe
     """Return the attempts whose Spark sessions may not be released, newest first, of the subtask and of those that a rescale has left out.
 
     An instance reports an end when it has released the session, or when Spark has not done so in time; a lost one reports nothing. Each
-    attempt that opens a session has released that of the one before it: of those before, only the lost ones are named again.
+    attempt that opens a session has released that of the one before it: of those before, only the lost ones are named again. Of a stream
+    that has run none before it is: it opens its session first, and had released what was named to it.
     """
-    found, count = [_earlier_attempts_of(state, subtask.subtask_index, subtask.executions[:-1])], len(vertex.subtasks)
+    has_run = [vertex.vertex.stream is not None and e.running_at_ms > 0 for e in subtask.executions[:-1]]
+    executions = subtask.executions[max((i for i, each in enumerate(has_run) if each), default=0) : -1]
+    found, count = [_earlier_attempts_of(state, subtask.subtask_index, executions)], len(vertex.subtasks)
     retired = range(subtask.subtask_index + count, count + len(vertex.retired_executions), count)
     found += [_earlier_attempts_of(state, index, vertex.retired_executions.get(index, ())) for index in retired]
     return tuple([attempt for each in found for attempt in each][:MAX_REMEMBERED_ATTEMPTS])

@@ -11,7 +11,7 @@ from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.attempts import AttemptStatus, FailureCause, SlotStatus
 from eventflink.model.spark_engines import SparkAddress
 from eventflink.model.statuses import ExecutionState, FollowUpType, JobStatus, SlotState
-from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, state_report, tasks, vertex
+from tests.support.cluster import ScriptedCluster, cancellations, deployments, fixed_delay, graph, state_report, stream, tasks, vertex
 
 RUNNING = ExecutionState.RUNNING
 
@@ -93,6 +93,25 @@ def test_a_deployment_says_on_which_spark_each_earlier_attempt_was_by_what_its_i
     failed = cluster.report(of_a, ExecutionState.FAILED, cause=FailureCause("Error", "of the task"))
     [third] = [task for task in tasks(failed + cluster.pass_time(1)) if task.vertex_id == "a"]
     assert third.earlier_attempts == (EarlierAttempt(0, 2, "tm2-1", "sc://new:1"), *named["a"])
+
+
+@pytest.mark.rule("P15")
+def test_a_deployment_of_a_stream_names_no_attempt_before_one_that_has_run(cluster: ScriptedCluster) -> None:
+    """That had ended their sessions before it ran, and what they ran on may be gone for good by now."""
+    cluster.register("tm1", slots=1, spark_addresses=(SparkAddress("", "sc://old:1"),))
+    [first] = deployments(cluster.submit(graph(stream("a"), restart_strategy=fixed_delay(9, 0))))
+    cluster.report(first, RUNNING)
+    cluster.say(TaskManagerDeath("tm1", "tm1-1", "cut off"))
+    named = []
+    for number in range(2, 6):
+        name = f"tm{number}"
+        cluster.register(name, slots=1, spark_addresses=(SparkAddress("", "sc://new:1"),))
+        [next_one] = deployments(cluster.pass_time(1))
+        named.append([each.attempt for each in tasks([next_one])[0].earlier_attempts])
+        if number == 3:
+            cluster.report(next_one, RUNNING)
+        cluster.say(TaskManagerDeath(name, f"{name}-1", "cut off"))
+    assert named == [[1], [2, 1], [3], [4, 3]]
 
 
 @pytest.mark.rule("P15")
