@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from eventflink.model.attempts import AttemptId
 from eventflink.model.resources import Hardware, ResourceProfile
+from eventflink.model.spark_engines import SparkAddress
 from eventflink.model.statuses import ExecutionState, SlotState
 
 
@@ -89,6 +90,8 @@ class KnownTaskManager(RegisteredTaskManager):
     """The last of these ends; null: there was none."""
     hardware: Hardware | None
     """What its host has; null: it did not say."""
+    spark_addresses: list[SparkAddress]
+    """Where those of its Sparks are that are elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

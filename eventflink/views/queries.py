@@ -154,4 +154,5 @@ def known_fields(fold: Fold, task_manager_id: str) -> dict[str, Any]:
         "spark_ends": known.spark_ends,
         "spark_end": spark_end_view(known.spark_end),
         "hardware": known.hardware,
+        "spark_addresses": list(held.spark_addresses),
     }

@@ -16,6 +16,7 @@ from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.resources import Hardware
 from eventflink.model.spark_engines import SparkAddress
 from eventflink.model.statuses import ExecutionState, JobStatus
+from eventflink.views.queries import task_managers
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, tasks, vertex
 
 
@@ -24,6 +25,13 @@ def test_a_registered_instance_is_accepted_and_told_where_the_blobs_are(cluster:
     assert effects == [Deployment("tm", "tm-1", RegistrationAccepted("blob:1"))]
     assert cluster.master.slot_manager.get_number_registered_slots() == 3
     assert cluster.master.slot_manager.get_number_free_slots() == 3
+
+
+def test_the_sparks_of_a_task_manager_are_where_its_instance_said_first(cluster: ScriptedCluster) -> None:
+    lake = SparkAddress("lake", "sc://there:1")
+    for address in (lake, SparkAddress("lake", "sc://elsewhere:1")):
+        cluster.register(spark_addresses=(address,))
+    assert [row.spark_addresses for row in task_managers(cluster.fold).task_managers] == [[lake]]
 
 
 @pytest.mark.parametrize(
