@@ -18,6 +18,7 @@ LOCAL: Final = "local"
 """The engine that every TaskExecutor has: the Spark of its host."""
 ENGINE_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,62}$"
 """Of a name: without dots, since it is a part of keys."""
+DEFAULT_PORT: Final = 15_002
 MAX_ENGINES: Final = 32
 MAX_ADDRESS_LENGTH: Final = 512
 _MAX_SETTINGS: Final = 100
@@ -59,6 +60,18 @@ def shown(remote: str) -> str:
     return remote.partition("/;")[0].rstrip("/")
 
 
+def address_of(remote: str) -> str:
+    """Return where a Spark Connect server is, equal for all ways to write it; of what is no address, that without parameters."""
+    try:
+        parts = urlsplit(shown(remote))
+        host, port = parts.hostname, parts.port or DEFAULT_PORT
+    except ValueError:  # The port is no number.
+        host, port = None, 0
+    if host is None:
+        return shown(remote)
+    return f"sc://[{host}]:{port}" if ":" in host else f"sc://{host}:{port}"
+
+
 def parse_engines(values: Mapping[str, Any]) -> dict[str, str]:
     """Return the keys below `spark.engines.` as texts; `engines_of` makes engines of them.
 
@@ -98,7 +111,7 @@ def engines_of(texts: Mapping[str, str]) -> tuple[SparkEngine, ...]:
 
 def addresses_of(engines: Iterable[SparkEngine]) -> tuple[SparkAddress, ...]:
     """Return where those of the engines are that are elsewhere."""
-    return tuple([SparkAddress(engine.name, shown(engine.remote)) for engine in engines if engine.remote])
+    return tuple([SparkAddress(engine.name, address_of(engine.remote)) for engine in engines if engine.remote])
 
 
 def _check_key(key: str, value: str) -> None:

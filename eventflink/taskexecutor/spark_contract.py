@@ -70,7 +70,7 @@ SERVER_SETTINGS: Final = {limit.key: f"{limit.most_s}s" for limit in TIME_LIMITS
 _ANSI: Final = "spark.sql.ansi.enabled"
 _IS_ANSI: Final = "true"
 _ZONE: Final = "spark.sql.session.timeZone"
-_BY_SETTING: Final = "name the one that is meant in the settings of the engine"
+_BY_SETTING: Final = "start that Spark with the one that is meant, or name it in the settings of its engine"
 
 _UNITS_S: Final = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "min": 60, "h": 3_600, "d": 86_400}
 _TIME: Final = re.compile(r"(\d+)\s*([a-z]*)")

@@ -7,7 +7,7 @@ where it is used, in the process of the task, and is in no address that is logge
 from collections.abc import Iterable
 
 from eventflink.model.references import SecretMissing, reference_of, resolve
-from eventflink.model.spark_engines import LOCAL, SparkEngine, shown
+from eventflink.model.spark_engines import LOCAL, SparkEngine, address_of
 from eventflink.taskexecutor.secret_masks import hide
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 
@@ -75,7 +75,7 @@ def key_of(engine: SparkEngine) -> str:
 
 def is_elsewhere(engines: Iterable[SparkEngine], remote: str) -> bool:
     """Tell whether an address is that of an engine elsewhere, and not of a Spark of this host."""
-    return any(engine.remote and shown(engine.remote) == shown(remote) for engine in engines)
+    return any(engine.remote and address_of(engine.remote) == address_of(remote) for engine in engines)
 
 
 def addresses_at(engines: Iterable[SparkEngine], address: str) -> list[str]:
@@ -85,5 +85,5 @@ def addresses_at(engines: Iterable[SparkEngine], address: str) -> list[str]:
         SparkUnavailable: a token cannot be read.
 
     """
-    found = [full_address(engine) for engine in engines if engine.remote and shown(engine.remote) == address]
+    found = [full_address(engine) for engine in engines if engine.remote and address_of(engine.remote) == address]
     return list(dict.fromkeys(found)) or [address]

@@ -13,7 +13,7 @@ import time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from eventflink.model.spark_engines import shown
+from eventflink.model.spark_engines import DEFAULT_PORT, shown
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def channel_target(remote: str) -> str:
     parts = urlsplit(remote)
     if parts.scheme != "sc" or not parts.hostname:
         raise ValueError(f"invalid Spark Connect address: '{remote}'; give sc://host:port")
-    return f"{parts.hostname}:{parts.port or 15002}"
+    return f"{parts.hostname}:{parts.port or DEFAULT_PORT}"
 
 
 def open_channel(remote: str) -> tuple[Any, list[tuple[str, str]]]:

@@ -58,5 +58,7 @@ def test_rules_and_a_time_zone_by_which_a_query_means_something_else_are_told_wi
         "spark.sql.ansi.enabled is 'false'",
         "spark.sql.session.timeZone is 'Europe/Berlin', which is not as on this host",
     ]
-    assert all(sentence.endswith("name the one that is meant in the settings of the engine") for sentence in told)
+    assert all(
+        sentence.endswith("start that Spark with the one that is meant, or name it in the settings of its engine") for sentence in told
+    )
     assert find_other_meaning({ZONE: "Europe/Berlin"}, ZoneInfo("Europe/Paris")) == []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.model.spark_engines import LOCAL, SparkEngine, shown
+from eventflink.model.spark_engines import LOCAL, SparkEngine, address_of, shown
 from eventflink.taskexecutor.secret_masks import masked
 from eventflink.taskexecutor.spark_engines import addresses_at, find_engine, full_address, is_elsewhere, key_of, session_settings
 from eventflink.taskexecutor.spark_server import SparkUnavailable
@@ -72,6 +72,21 @@ def test_the_spark_of_an_earlier_attempt_is_reached_by_its_address_whatever_its_
     assert addresses_at(engines, "sc://gone:1") == ["sc://gone:1"]
     proxied = (SparkEngine("a", "sc://proxy:1/;x-cluster=a"), SparkEngine("b", "sc://proxy:1/;x-cluster=b"))
     assert addresses_at(proxied, "sc://proxy:1") == ["sc://proxy:1/;x-cluster=a", "sc://proxy:1/;x-cluster=b"]
+
+
+@pytest.mark.parametrize(
+    ("remote", "address"),
+    [
+        ("sc://There", "sc://there:15002"),
+        ("sc://there:15002/", "sc://there:15002"),
+        ("sc://there/;use_ssl=true;token=hush", "sc://there:15002"),
+        ("sc://[::1]:7/;token=hush", "sc://[::1]:7"),
+        ("sc://there:many/;token=hush", "sc://there:many"),
+        ("nonsense", "nonsense"),
+    ],
+)
+def test_an_address_is_the_same_however_it_is_written_and_has_no_secret(remote: str, address: str) -> None:
+    assert address_of(remote) == address
 
 
 def test_a_spark_of_the_host_is_not_taken_for_one_elsewhere() -> None:
