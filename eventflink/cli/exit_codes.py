@@ -33,6 +33,7 @@ from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.packages import PackageMissing
 from eventflink.model.references import SecretMissing
 from eventflink.model.schedule_document import InvalidSchedule
+from eventflink.notify.document import InvalidNotifications
 from eventflink.processes.child_processes import ChildDied
 from eventflink.processes.pid_files import PidFilesUnusable
 from eventflink.session.errors import KafkaNotFound, SecretNotWritten, SessionInvalid
@@ -48,6 +49,7 @@ _EXIT_CODES: Final[tuple[tuple[type[Exception], ExitCode], ...]] = (
     (KafkaNotFound, ExitCode.UNREACHABLE),
     (InvalidJobGraph, ExitCode.USAGE),
     (InvalidSchedule, ExitCode.USAGE),
+    (InvalidNotifications, ExitCode.USAGE),
     (ArchiveError, ExitCode.USAGE),
     (BlobTooLarge, ExitCode.USAGE),
     (InvalidBlobKey, ExitCode.USAGE),

@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "taskexecutor": "Start a TaskExecutor.",
     "rest": "Start a process that serves Flink's REST API.",
     "history-server": "Start a process that serves Flink's REST API about the archives of ended jobs.",
+    "notify": "Start a process that tells others what happens.",
     "rest-token": "Give somebody a token for the REST process.",
     "submit": "Submit a job and wait for its end.",
     "run": "Submit a job, as Flink spells it.",

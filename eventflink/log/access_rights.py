@@ -20,6 +20,7 @@ class Grantee(StrEnum):
     TASKEXECUTOR = "taskexecutor"
     MASTER = "master"
     OPERATOR = "operator"
+    NOTIFIER = "notifier"
 
 
 class ResourceKind(StrEnum):
@@ -40,6 +41,9 @@ class Right:
     operations: tuple[str, ...]
     is_prefix: bool = False
 
+
+NOTIFY_GROUPS: Final = ".notify."
+"""Between the cluster's id and a receiver's name: the group that keeps its place in the log."""
 
 _READ: Final = "Read"
 _WRITE: Final = "Write"
@@ -87,6 +91,7 @@ _BY_TOPIC: Final[Mapping[Grantee, Mapping[Topic, tuple[str, ...]]]] = {
     Grantee.AUDITOR: _AUDITOR,
     Grantee.TASKEXECUTOR: _TASKEXECUTOR,
     Grantee.MASTER: _MASTER,
+    Grantee.NOTIFIER: dict.fromkeys((Topic.LOG, Topic.SNAPSHOTS, Topic.LEADERSHIP), (_READ,)),
     Grantee.OPERATOR: {topic: tuple(dict.fromkeys((*_CLIENT.get(topic, ()), *_AUDITOR[topic]))) for topic in Topic},
 }
 
@@ -124,6 +129,8 @@ def rights_of(role: Grantee, cluster_id: str, *, trims_log: bool = False) -> tup
             Right(ResourceKind.TRANSACTIONAL_ID, "*", ("Describe", _WRITE)),
             Right(ResourceKind.CLUSTER, _KAFKA, (*_LOOK, "Alter")),
         ]
+    elif role is Grantee.NOTIFIER:
+        rights.append(Right(ResourceKind.GROUP, f"{cluster_id}{NOTIFY_GROUPS}", (_READ,), is_prefix=True))
     return tuple(rights)
 
 

@@ -4,8 +4,9 @@ A consumer is assigned, and never subscribes: it joins no group and commits noth
 sends at once and has Kafka acknowledge by all replicas. What the configuration says of Kafka comes before what is said here, but for what
 the protocol rests on. What librdkafka would log of each failed connection comes back as the error of a call, and is not logged.
 
-Made elsewhere are only clients that keep a place in a group, those of a stream (`streams/edges.py`, `streams/kafka_sink.py`), and the one
-that ends a transaction in another's name (`transactions.py`).
+One that keeps a place for others to see names a group, still without joining it (`group_offset.py`). Made elsewhere are only clients of a
+stream that keep places (`streams/edges.py`, `streams/kafka_sink.py`), and the one that ends a transaction in another's name
+(`transactions.py`).
 """
 
 import logging

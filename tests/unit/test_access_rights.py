@@ -39,7 +39,7 @@ def test_each_topic_has_who_writes_and_who_reads_it() -> None:
 def test_only_masters_write_what_masters_say() -> None:
     for topic in (Topic.LOG, Topic.DEPLOYMENTS, Topic.REPLIES, Topic.LEADERSHIP, Topic.SNAPSHOTS, Topic.DEAD_LETTERS):
         assert [role for role in Grantee if topic in may(role, "Write")] == [Grantee.MASTER], topic
-    assert may(Grantee.AUDITOR, "Write") == set()
+    assert may(Grantee.AUDITOR, "Write") == may(Grantee.NOTIFIER, "Write") == set()
     assert may(Grantee.TASKEXECUTOR, "Write") == {Topic.TASKMANAGERS, Topic.HEARTBEATS}
     assert may(Grantee.OPERATOR, "Write") == may(Grantee.CLIENT, "Write") == {Topic.SUBMISSIONS, Topic.COMMANDS}
 
@@ -62,7 +62,7 @@ def test_records_of_the_log_are_deleted_only_where_that_is_configured() -> None:
 
 def test_the_topics_of_a_cluster_whose_id_begins_alike_are_not_reached() -> None:
     prefixes = [right for role in Grantee for right in rights_of(role, "c") if right.is_prefix]
-    assert {right.name for right in prefixes} == {"c.edge.", "c/", "eventflink-"}
+    assert {right.name for right in prefixes} == {"c.edge.", "c/", "c.notify.", "eventflink-"}
 
 
 def test_the_page_says_who_may_do_what() -> None:
@@ -71,6 +71,7 @@ def test_the_page_says_who_may_do_what() -> None:
         r"^\| `([a-z-]+)` \| \d+[^|]* \| [^|]+ \| ([^|]+) \| ([^|]+) \|$", OPERATING.read_text(encoding="utf-8"), re.MULTILINE
     )
     names = {"client": Grantee.CLIENT, "auditor": Grantee.AUDITOR, "TaskExecutor": Grantee.TASKEXECUTOR, "master": Grantee.MASTER}
+    names["notifier"] = Grantee.NOTIFIER
     said = {
         topic: ({r for n, r in names.items() if n in writes}, {r for n, r in names.items() if n in reads}) for topic, writes, reads in rows
     }

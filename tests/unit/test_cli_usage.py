@@ -295,6 +295,7 @@ WITHOUT_JSON = {
     "logs": "a file is shown as it is",
     "taskmanager thread-dump": "a text is shown as it is",
     "completion": "it prints a script for a shell",
+    "notify": "a dry run prints JSON anyway, a line for each notification",
 }
 
 
@@ -320,7 +321,8 @@ def test_the_help_of_every_command_has_examples_that_are_right(
     said = capsys.readouterr().out
     assert "Examples:" in said
     (here / "job.yaml").write_text(json.dumps(GRAPH))
-    (here / "my_module.py").write_text("")
+    for name in ("my_module.py", "notify.yaml"):
+        (here / name).write_text("")
     (here / "conf").mkdir(exist_ok=True)
     do = click.Command.invoke
     # Read, and not done.

@@ -1,0 +1,134 @@
+"""Alerts: what rules make of what happens, each said once, and again when it is over.
+
+What was said before is remembered for as long as a rule says, by the log's time, and is found again in the log after a restart. The rule:
+nothing here reads a clock, so last week's log gives last week's alerts.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from eventflink.audit.plain import plain
+from eventflink.events.decision import Decision
+from eventflink.events.wording import iso_time
+from eventflink.leadership.fold import Fold
+from eventflink.notify.document import AlertRule, NotificationDocument
+from eventflink.notify.happenings import Happening, Resolution, happenings_of
+from eventflink.notify.notification import Notification
+from eventflink.views.job_document import shown
+
+_MOST_REMEMBERED: Final = 10_000
+"""Runs and TaskManagers of one rule, the newest."""
+
+
+@dataclass(slots=True)
+class _RuleMemory:
+    """What one rule has counted and said."""
+
+    counted: dict[str, deque[int]] = field(default_factory=dict)
+    """When it happened, by subject."""
+    said_ms: dict[str, int] = field(default_factory=dict)
+    """When it was said last, by subject."""
+    open: dict[tuple[str, str], tuple[Notification, int]] = field(default_factory=dict)
+    """What was said of a thing and is not over, and when."""
+
+    def forget(self) -> None:
+        """Let the oldest go where there are too many."""
+        for remembered in (self.counted, self.said_ms, self.open):
+            while len(remembered) > _MOST_REMEMBERED:
+                del remembered[next(iter(remembered))]  # type: ignore[arg-type] # each has keys of its own type
+
+
+class Alerts:
+    """The rules of a document, and what they have said."""
+
+    def __init__(self, document: NotificationDocument, cluster_id: str) -> None:
+        self._rules = document.rules
+        self._cluster_id = cluster_id
+        self._memories = {name: _RuleMemory() for name in document.rules}
+
+    def follow(self, offset: int, decision: Decision, fold: Fold) -> list[Notification]:
+        """Return what is to be said of an accepted decision, which `fold` has applied; every one has to be followed, in order."""
+        told = []
+        for each in happenings_of(decision, fold) if self._rules else ():
+            for name, rule in self._rules.items():
+                if each.happening_type in rule.events:
+                    said = (
+                        self._say(name, rule, each, offset, decision.decided_at_ms)
+                        if isinstance(each, Happening)
+                        else self._say_it_is_over(name, rule, each, offset, decision.decided_at_ms)
+                    )
+                    told += [] if said is None else [said]
+        return told
+
+    def _say(self, name: str, rule: AlertRule, each: Happening, offset: int, at_ms: int) -> Notification | None:
+        if rule.jobs is not None and (each.job is None or not rule.jobs.fits(each.job.name, each.job.about)):
+            return None
+        memory = self._memories[name]
+        subject = f"{each.happening_type}/{each.subject}"
+        times_ms = memory.counted.setdefault(subject, deque(maxlen=rule.more_than + 1))
+        times_ms.append(at_ms)
+        memory.forget()
+        if len(times_ms) <= rule.more_than or (rule.more_than and times_ms[0] < at_ms - rule.within):
+            return None
+        if subject in memory.said_ms and at_ms < memory.said_ms[subject] + rule.repeat_after:
+            return None
+        memory.said_ms.pop(subject, None)  # What was said last is remembered longest.
+        memory.said_ms[subject] = at_ms
+        notification = self._notification(name, rule, each, offset, at_ms)
+        if rule.resolved:
+            memory.open[each.happening_type, each.thing] = (notification, at_ms)
+        return notification
+
+    def _say_it_is_over(self, name: str, rule: AlertRule, each: Resolution, offset: int, at_ms: int) -> Notification | None:
+        said = self._memories[name].open.pop((each.happening_type, each.thing), None)
+        if said is None or at_ms > said[1] + rule.memory_ms:
+            return None
+        before = said[0]
+        key = f"{self._cluster_id}/{offset}.{each.event_index}/{name}/resolved/{before.log_offset}"
+        text = f"resolved: {before.text}"
+        place = {"at": iso_time(at_ms), "log_offset": offset, "event_index": each.event_index}
+        document = {**before.document, "key": key, "status": "resolved", "resolves": before.key, "text": text, **place}
+        return Notification(key, offset, before.receivers, before.job_id, text, document)
+
+    def _notification(self, name: str, rule: AlertRule, each: Happening, offset: int, at_ms: int) -> Notification:
+        job = each.job
+        about = job.about if job is not None else None
+        fields: dict[str, Any] = {
+            "key": f"{self._cluster_id}/{offset}.{each.event_index}/{name}",
+            "cluster": self._cluster_id,
+            "rule": name,
+            "event": str(each.happening_type),
+            "at": iso_time(at_ms),
+            "offset": offset,
+            "subject": f"'{job.name}' ({job.job_id})" if job is not None and job.job_id else each.subject,
+            "details": each.details,
+            "count": rule.more_than + 1,
+            "job_id": job.job_id if job is not None else "",
+            "job_name": job.name if job is not None else "",
+            "owner": about.owner if about is not None else "",
+            "schedule_id": getattr(each.event, "schedule_id", ""),
+            "task_manager_id": getattr(each.event, "task_manager_id", ""),
+        }
+        text = rule.text.format_map(fields)
+        document = {
+            "key": fields["key"],
+            "status": "firing",
+            "cluster": self._cluster_id,
+            "rule": name,
+            "event": str(each.happening_type),
+            "at": fields["at"],
+            "log_offset": offset,
+            "event_index": each.event_index,
+            "text": text,
+            "job": None
+            if job is None
+            else {
+                "job_id": job.job_id or None,
+                "name": job.name,
+                "owner": fields["owner"],
+                "labels": {label.name: label.value for label in about.labels} if about is not None else {},
+            },
+            "log_event": {"type": type(each.event).__name__, **shown(plain(each.event))},
+        }
+        return Notification(fields["key"], offset, tuple(rule.receivers), fields["job_id"], text, document)

@@ -1,0 +1,158 @@
+"""Carries the notifications of one receiver, in a thread of its own, in order, until each is taken.
+
+A receiver that is away is tried again, with ever longer pauses, and keeps nobody else waiting: what comes meanwhile waits in memory up to a
+bound, and what is beyond it is read from the log again once the rest was taken. The rule: what is committed was taken by the receiver, so
+nothing is lost; what was taken just before a crash is sent again, with the same key.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from eventflink.log.group_offset import GroupOffset
+from eventflink.model.backoff import Backoff
+from eventflink.model.texts import is_told
+from eventflink.notify.notification import Notification
+from eventflink.notify.senders import DeliveryFailed, Send
+
+MOST_WAITING: Final = 10_000
+FIRST_PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 10.0
+_COMMIT_EVERY_S: Final = 1.0
+_END_TIMEOUT_S: Final = 5.0
+
+_logger = logging.getLogger(__name__)
+
+
+class Courier:
+    """One receiver's notifications and how far it has come."""
+
+    def __init__(self, name: str, send: Send, position: int, progress: GroupOffset | None = None) -> None:
+        """Begin with what the record at `position` says; without `progress` nothing is committed."""
+        self.name = name
+        self.is_behind = False
+        """Whether it had no room for something, which is to be read again."""
+        self._send = send
+        self._progress = progress
+        self._waiting: deque[Notification] = deque()
+        self._offered_to = position
+        self._committed = position
+        self._changed = threading.Condition()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"courier-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin to send."""
+        self._thread.start()
+
+    @property
+    def position(self) -> int:
+        """The record up to, without, which the receiver has taken everything."""
+        with self._changed:
+            return self._waiting[0].log_offset if self._waiting else self._offered_to
+
+    @property
+    def next_offset(self) -> int:
+        """The record that it is to be offered next."""
+        with self._changed:
+            return self._offered_to
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all that was offered is taken."""
+        with self._changed:
+            return not self._waiting
+
+    def offer(self, offset: int, notifications: Sequence[Notification], *, waits: bool = False) -> None:
+        """Take what a record says to any receiver; what was offered before is passed over.
+
+        Without room it is behind, and takes nothing more before `catch_up`; or it `waits` for room.
+        """
+        mine = [each for each in notifications if self.name in each.receivers]
+        with self._changed:
+            if offset < self._offered_to or self.is_behind:
+                return
+            if waits:
+                self._changed.wait_for(lambda: len(self._waiting) < MOST_WAITING or self._ending.is_set())
+            elif self._waiting and len(self._waiting) + len(mine) > MOST_WAITING:
+                _logger.warning("ReceiverBehind receiver=%s offset=%d", self.name, offset)
+                self.is_behind = True
+                return
+            self._waiting.extend(mine)
+            self._offered_to = offset + 1
+            if mine:
+                self._changed.notify_all()
+
+    def catch_up(self) -> None:
+        """Take what is offered again, from `next_offset` on."""
+        with self._changed:
+            self.is_behind = False
+
+    def end(self) -> None:
+        """Let the receiver go, and commit how far it has come."""
+        self._ending.set()
+        with self._changed:
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join(_END_TIMEOUT_S)
+
+    def _run(self) -> None:
+        looked_s = time.monotonic()
+        while not self._ending.is_set():
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._ending.is_set(), _COMMIT_EVERY_S)
+                first = self._waiting[0] if self._waiting else None
+            if first is not None and self._deliver(first):
+                with self._changed:
+                    self._waiting.popleft()
+                    self._changed.notify_all()
+            if time.monotonic() - looked_s >= _COMMIT_EVERY_S:
+                looked_s = time.monotonic()
+                self._commit()
+        self._commit()
+        if self._progress is not None:
+            self._progress.close()
+
+    def _deliver(self, notification: Notification) -> bool:
+        """Tell whether the receiver has it, or will never take it; else this process ends."""
+        pauses_s = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        tries = 0
+        while not self._ending.is_set():
+            tries += 1
+            try:
+                self._send(notification)
+            except DeliveryFailed as error:
+                if error.is_refused:
+                    _logger.warning("NotificationRefused receiver=%s key=%s reason=%s", self.name, notification.key, error)
+                    return True
+                pause_s = pauses_s.next_jittered(random.random())  # noqa: S311 - it only spreads tries
+                if is_told(tries):
+                    _logger.warning(
+                        "ReceiverAway receiver=%s key=%s tries=%d retry_s=%.1f reason=%s",
+                        self.name,
+                        notification.key,
+                        tries,
+                        pause_s,
+                        error,
+                    )
+                self._ending.wait(pause_s)
+            else:
+                _logger.info("NotificationSent receiver=%s key=%s tries=%d", self.name, notification.key, tries)
+                return True
+        return False
+
+    def _commit(self) -> None:
+        position = self.position
+        if self._progress is None or position == self._committed:
+            return
+        try:
+            self._progress.commit(position)
+            self._committed = position
+        except KafkaException as error:
+            _logger.warning("ProgressNotCommitted receiver=%s offset=%d reason=%s", self.name, position, error)

@@ -1,0 +1,134 @@
+"""What happened that somebody may want to be told of, and what is over: told from an accepted decision and the state that it led to.
+
+Nothing here knows of rules or receivers. Decisions of a deposed leader never come here, so whatever is told has happened.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from eventflink.events import log_events as e
+from eventflink.events.decision import Decision
+from eventflink.events.wording import details_of
+from eventflink.leadership.fold import Fold
+from eventflink.model.failure_types import JOB_TIME_LIMIT
+from eventflink.model.job_graph import JobAbout, JobGraph
+from eventflink.model.secret_values import without_secrets
+from eventflink.model.statuses import JobStatus, SkipReason
+from eventflink.notify.document import HappeningType
+
+_OF_ENDS: Final = {
+    JobStatus.FAILED: HappeningType.JOB_FAILED,
+    JobStatus.FINISHED: HappeningType.JOB_FINISHED,
+    JobStatus.CANCELED: HappeningType.JOB_CANCELED,
+}
+_AS_WANTED: Final = (SkipReason.FINISHED_BEFORE, SkipReason.CHANGED)
+"""Why an instant gets no job where nothing is missed."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJob:
+    """The job that something is about, or would have been."""
+
+    name: str
+    job_id: str = ""
+    """Empty: no job was started."""
+    about: JobAbout | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Happening:
+    """Something that happened."""
+
+    happening_type: HappeningType
+    event_index: int
+    """Its place in the decision."""
+    event: e.LogEvent
+    subject: str
+    """The run or the TaskManager that it is about: of one the same is said once."""
+    thing: str
+    """By what it is found when it is over."""
+    job: KnownJob | None = None
+
+    @property
+    def details(self) -> str:
+        """What the event tells, in words and without secrets."""
+        return str(without_secrets("", details_of(self.event)))
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """Something that is over."""
+
+    happening_type: HappeningType
+    thing: str
+    event_index: int
+
+
+def happenings_of(decision: Decision, fold: Fold) -> Iterator[Happening | Resolution]:
+    """Yield what an accepted decision, which `fold` has applied, tells, in its order."""
+    for index, event in enumerate(decision.events):
+        yield from _over(event, index, fold)
+        if (found := _happening(event, index, fold)) is not None:
+            yield found
+
+
+def _happening(event: e.LogEvent, index: int, fold: Fold) -> Happening | None:  # noqa: C901 - one case for each event
+    job = _job_of(event, fold)
+    kind: HappeningType
+    match event:
+        case e.JobResultStored() if job is not None:
+            kind, subject, thing = _OF_ENDS[event.status], event.job_id, job.name
+        case e.JobTimeLimitNear():
+            kind, subject, thing = HappeningType.JOB_LATE, event.job_id, event.job_id
+        case e.GlobalFailureOccurred() if event.cause.failure_type == JOB_TIME_LIMIT:
+            kind, subject, thing = HappeningType.JOB_OVERDUE, event.job_id, job.name if job is not None else ""
+        case e.RestartScheduled() | e.JobRestartScheduled():
+            kind, subject, thing = HappeningType.JOB_RESTARTING, event.job_id, event.job_id
+        case e.CheckpointAborted():
+            kind, subject, thing = HappeningType.CHECKPOINT_FAILED, event.job_id, event.job_id
+        case e.InstantsSkipped() if event.reason not in _AS_WANTED:
+            kind, subject, thing = HappeningType.RUN_SKIPPED, f"{event.schedule_id}@{event.instant_ms}", event.schedule_id
+        case e.RecordsLost():
+            kind, subject, thing = HappeningType.RECORDS_LOST, event.schedule_id, event.schedule_id
+        case e.SchedulePaused():
+            kind, subject, thing = HappeningType.SCHEDULE_PAUSED, event.schedule_id, event.schedule_id
+        case e.TaskManagerLost():
+            kind, subject, thing = HappeningType.TASK_MANAGER_LOST, event.task_manager_id, event.task_manager_id
+        case e.LeadershipGranted():
+            kind, subject, thing = HappeningType.LEADER_CHANGED, event.master_id, event.master_id
+        case e.InputParked():
+            kind, subject, thing = HappeningType.INPUT_PARKED, event.subject or event.input_type, event.subject
+        case _:
+            return None
+    return Happening(happening_type=kind, event_index=index, event=event, subject=subject, thing=thing, job=job)
+
+
+def _over(event: e.LogEvent, index: int, fold: Fold) -> Iterator[Resolution]:
+    """Yield what an event ends: what was said of a run that ends well, and the failure of an earlier one when a later one finishes."""
+    match event:
+        case e.JobResultStored() if event.status is not JobStatus.FAILED:
+            for kind in (HappeningType.JOB_LATE, HappeningType.JOB_RESTARTING, HappeningType.CHECKPOINT_FAILED):
+                yield Resolution(kind, event.job_id, index)
+            if event.status is JobStatus.FINISHED and (job := _job_of(event, fold)) is not None:
+                yield Resolution(HappeningType.JOB_FAILED, job.name, index)
+                yield Resolution(HappeningType.JOB_OVERDUE, job.name, index)
+        case e.CheckpointCompleted():
+            yield Resolution(HappeningType.CHECKPOINT_FAILED, event.job_id, index)
+        case e.ScheduleFired():
+            yield Resolution(HappeningType.RUN_SKIPPED, event.schedule_id, index)
+        case e.ScheduleResumed():
+            yield Resolution(HappeningType.SCHEDULE_PAUSED, event.schedule_id, index)
+        case e.TaskManagerRegistered():
+            yield Resolution(HappeningType.TASK_MANAGER_LOST, event.task_manager_id, index)
+
+
+def _job_of(event: e.LogEvent, fold: Fold) -> KnownJob | None:
+    if (job_id := getattr(event, "job_id", None)) and (job := fold.master.dispatcher.jobs.get(job_id)) is not None:
+        return _known(job.execution_graph.graph, job_id)
+    schedule = fold.master.schedules.schedules.get(getattr(event, "schedule_id", ""))
+    return _known(schedule.definition.job_graph) if schedule is not None else None
+
+
+def _known(graph: JobGraph, job_id: str = "") -> KnownJob:
+    return KnownJob(graph.name, job_id, graph.about)

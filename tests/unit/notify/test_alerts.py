@@ -1,0 +1,151 @@
+"""Alerts: what a rule is about is said once, what is counted is said when it is too much, and what is over is said if that is wanted."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from eventflink.events.inputs import Disconnection, TaskManagerDeath
+from eventflink.events.log_events import InstantsSkipped
+from eventflink.model.attempts import FailureCause
+from eventflink.model.statuses import ExecutionState, SkipReason
+from eventflink.notify.document import HappeningType
+from tests.support.cluster import ScriptedCluster, deployments, graph, replay, vertex
+from tests.support.notifying import EVERYTHING, alerts, notification_document, notifications_of
+from tests.support.scenarios import eventful_cluster, put_schedule
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def cluster() -> Iterator[ScriptedCluster]:
+    """A cluster with slots for anything."""
+    scripted = ScriptedCluster()
+    scripted.register(slots=50)
+    yield scripted
+    scripted.check()
+
+
+def fail(cluster: ScriptedCluster, job_id: str, name: str = "nightly", **more: Any) -> None:
+    """Have a job fail."""
+    [deployment] = deployments(cluster.submit(graph(vertex("a"), restart_strategy={"type": "none"}, **more) | {"name": name}, job_id))
+    cluster.run(cluster.report(deployment, ExecutionState.FAILED, cause=FailureCause("ValueError", "no rows")))
+
+
+def test_everything_that_can_be_told_is_told_of_an_eventful_log_each_with_a_key_of_its_own() -> None:
+    told = notifications_of(eventful_cluster(), EVERYTHING)
+    events = {each.document["event"] for each in told if "event" in each.document}
+    assert events == {str(each) for each in HappeningType}
+    assert len({each.key for each in told}) == len(told)
+
+
+def test_a_failure_is_said_with_the_job_whose_it_is_and_why(cluster: ScriptedCluster) -> None:
+    fail(cluster, "run-1", owner="finance", labels={"tier": "1"})
+    [told] = alerts(cluster, events=["job-failed"])
+    assert told.text == "cell: job-failed: 'nightly' (run-1): FAILED after 0 ms: ValueError: no rows"
+    assert told.document["job"] == {"job_id": "run-1", "name": "nightly", "owner": "finance", "labels": {"tier": "1"}}
+    assert told.document["log_event"]["type"] == "JobResultStored"
+    assert (told.document["key"], told.job_id) == (told.key, "run-1")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "expected"),
+    [
+        ({}, ["run-1", "run-2"]),
+        ({"names": ["night*"]}, ["run-1"]),
+        ({"owners": ["finance"]}, ["run-2"]),
+        ({"labels": {"tier": "1"}}, ["run-1"]),
+        ({"labels": {"tier": "1"}, "owners": ["finance"]}, []),
+    ],
+)
+def test_a_rule_is_about_the_jobs_that_fit_all_that_it_says(cluster: ScriptedCluster, jobs: dict[str, Any], expected: list[str]) -> None:
+    fail(cluster, "run-1", labels={"tier": "1"})
+    fail(cluster, "run-2", name="hourly", owner="finance")
+    assert [each.job_id for each in alerts(cluster, events=["job-failed"], jobs=jobs)] == expected
+
+
+def test_a_template_has_the_fields_of_the_event(cluster: ScriptedCluster) -> None:
+    fail(cluster, "run-1", owner="finance")
+    [told] = alerts(
+        cluster, events=["job-failed"], text="{{{owner}}} see to {job_name}: {job_id} {event} at {at}, {cluster}@{offset} {count}"
+    )
+    assert told.text == f"{{finance}} see to nightly: run-1 job-failed at 2027-01-15T08:00:00.000+00:00, cell@{told.log_offset} 1"
+
+
+def test_restarts_are_said_when_there_are_more_than_so_many_in_a_time(cluster: ScriptedCluster) -> None:
+    strategy = {"type": "fixed-delay", "attempts": 99, "delay_ms": 1}
+    effects = cluster.submit(graph(vertex("a"), restart_strategy=strategy))
+    for pause_ms in (60_000, 60_000, 1_000, 1_000, 1_000):
+        [deployment] = deployments(effects)
+        cluster.report(deployment, ExecutionState.FAILED)
+        effects = cluster.pass_time(pause_ms)
+    rule = {"events": ["job-restarting"], "within": "10s"}
+    assert [each.text for each in alerts(cluster, **rule, more_than=2, text="{details} {count}")] == ["restart 5 after 1 ms 3"]
+    assert len(alerts(cluster, **rule, more_than=3)) == 0
+    assert len(alerts(cluster, **rule)) == 1  # Once of one run.
+    assert len(alerts(cluster, **rule, repeat_after="30s")) == 3
+
+
+def test_a_job_that_fails_is_over_when_a_later_run_of_it_finishes(cluster: ScriptedCluster) -> None:
+    fail(cluster, "run-1")
+    cluster.run(cluster.submit(graph(vertex("a"), name="another"), job_id="run-2"))
+    cluster.run(cluster.submit(graph(vertex("a"), name="nightly"), job_id="run-3"))
+    cluster.run(cluster.submit(graph(vertex("a"), name="nightly"), job_id="run-4"))
+    failed, resolved = alerts(cluster, events=["job-failed"], resolved=True)
+    assert (resolved.document["status"], resolved.document["resolves"]) == ("resolved", failed.key)
+    assert resolved.text == f"resolved: {failed.text}"
+    assert resolved.log_offset > failed.log_offset
+    assert len(alerts(cluster, events=["job-failed"])) == 1
+
+
+def test_a_lost_task_manager_is_over_when_it_registers_again_and_one_that_left_in_order_is_not_lost(cluster: ScriptedCluster) -> None:
+    cluster.register("tm2")
+    cluster.say(Disconnection("tm2", "tm2-1", "stopped"))
+    cluster.register("tm3")
+    cluster.say(TaskManagerDeath("tm3", "tm3-1", "exit code 137"))
+    cluster.register("tm3", instance="2")
+    told = alerts(cluster, events=["task-manager-lost"], resolved=True, text="{task_manager_id}: {details}")
+    assert [each.text for each in told] == ["tm3: instance tm3-1: exit code 137", "resolved: tm3: instance tm3-1: exit code 137"]
+
+
+def test_a_run_that_a_schedule_skips_is_said_for_each_instant_with_the_job_that_it_would_have_been(cluster: ScriptedCluster) -> None:
+    put_schedule(cluster, "nightly", interval="60s")
+    for _ in range(3):
+        cluster.pass_time(60_000)
+    skipped = cluster.events(InstantsSkipped)
+    told = alerts(cluster, events=["run-skipped"], jobs={"names": ["test job"]}, text="{schedule_id}")
+    assert [each.text for each in told] == ["nightly"] * len(skipped)
+    assert {each.reason for each in skipped} == {SkipReason.LATE, SkipReason.OVERLAP}
+    assert told[0].document["job"] == {"job_id": None, "name": "test job", "owner": "", "labels": {}}
+
+
+def test_a_job_that_is_near_its_time_limit_is_late_and_overdue_when_it_has_used_it_up(cluster: ScriptedCluster) -> None:
+    cluster.submit(graph(vertex("a"), time_limit="10s", time_limit_warning="2s"))
+    for _ in range(3):
+        cluster.pass_time(4_000)
+    told = alerts(cluster, events=["job-late", "job-overdue"])
+    assert [each.document["event"] for each in told] == ["job-late", "job-overdue"]
+
+
+def test_what_was_said_is_known_to_who_begins_so_much_earlier_as_rules_look_back(cluster: ScriptedCluster) -> None:
+    document = notification_document(
+        rules={"r": {"events": ["job-failed", "job-restarting"], "receivers": ["all"], "resolved": True, "repeat_after": "2h"}}
+    )
+    strategy = {"type": "fixed-delay", "attempts": 99, "delay_ms": 1}
+    effects = cluster.submit(graph(vertex("a"), restart_strategy=strategy))
+    for _ in range(12):
+        cluster.report(deployments(effects)[0], ExecutionState.FAILED)
+        effects = cluster.pass_time(DAY_MS // 4)
+    whole = notifications_of(cluster, document)
+    assert len(whole) == 12
+    for offset in range(len(cluster.log)):
+        begun = next((o for o, at_ms in enumerate(cluster.timestamps) if at_ms >= cluster.timestamps[offset] - document.memory_ms), 0)
+        told = notifications_of(cluster, document, replay(cluster.log[:begun], timestamps=cluster.timestamps))
+        assert [each for each in told if each.log_offset >= offset] == [each for each in whole if each.log_offset >= offset]
+
+
+def test_addresses_are_said_without_credentials(cluster: ScriptedCluster) -> None:
+    [deployment] = deployments(cluster.submit(graph(vertex("a"), restart_strategy={"type": "none"})))
+    cluster.run(cluster.report(deployment, ExecutionState.FAILED, cause=FailureCause("IOError", "https://me:hunter2@host/ is away")))
+    [told] = alerts(cluster, events=["job-failed"])
+    assert "hunter2" not in repr(told)

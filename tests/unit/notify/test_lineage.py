@@ -1,0 +1,209 @@
+"""The runs of jobs and vertices as OpenLineage has them: valid, each with one begin and one end, the same from the same log."""
+
+import uuid
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from eventflink.events.log_events import JobResultStored
+from eventflink.master.inputs import RecordsSeen
+from eventflink.model.attempts import FailureCause
+from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.schedules import OffsetRange
+from eventflink.model.statuses import ExecutionState
+from eventflink.model.stream_progress import StreamSourceProgress
+from eventflink.notify.datasets import DatasetNames
+from tests.support.cluster import ScriptedCluster, deployments, graph, orders, replay, vertex
+from tests.support.notifying import BOOTSTRAP, CLUSTER, notification_document, notifications_of, run_events
+from tests.support.openlineage import read_run_event
+from tests.support.scenarios import eventful_cluster, put_schedule
+
+LINEAGE = notification_document(lineage={"receivers": ["all"]})
+TERMINAL = {"COMPLETE", "FAIL", "ABORT"}
+
+
+@pytest.fixture(scope="module")
+def eventful() -> ScriptedCluster:
+    return eventful_cluster()
+
+
+@pytest.fixture
+def cluster() -> ScriptedCluster:
+    scripted = ScriptedCluster()
+    scripted.register(slots=50)
+    return scripted
+
+
+def ends_of(events: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the last event of each run, by the name of its job."""
+    return {event["job"]["name"]: event for event in events}
+
+
+def test_each_event_is_one_of_openlineage_and_has_a_key_of_its_own(eventful: ScriptedCluster) -> None:
+    events = run_events(eventful)
+    assert {event["eventType"] for event in events} == {"START", *TERMINAL}
+    for event in events:
+        read_run_event(event)
+    keys = [event["run"]["facets"]["eventflinkRun"]["key"] for event in events]
+    assert len(set(keys)) == len(keys)
+
+
+def test_each_run_begins_once_and_before_all_else_and_that_of_an_ended_job_ends(eventful: ScriptedCluster) -> None:
+    runs = defaultdict(list)
+    for event in run_events(eventful):
+        runs[event["run"]["runId"]].append(event["eventType"])
+    for types in runs.values():
+        assert types[0] == "START"
+        assert types.count("START") == 1
+        assert set(types[1:]) <= TERMINAL
+        assert "COMPLETE" not in types or set(types[1:]) == {"COMPLETE"}  # What is written again is complete again.
+    ended = {event.job_id for event in eventful.events(JobResultStored)}
+    open_jobs = {
+        event["run"]["facets"]["eventflinkRun"]["job_id"] for event in run_events(eventful) if len(runs[event["run"]["runId"]]) == 1
+    }
+    assert not ended & open_jobs
+
+
+def test_who_begins_anywhere_in_the_log_tells_the_rest_as_who_has_read_it_all(eventful: ScriptedCluster) -> None:
+    whole = notifications_of(eventful, LINEAGE)
+    for offset in range(0, len(eventful.log), 60):
+        rest = notifications_of(eventful, LINEAGE, replay(eventful.log[:offset], timestamps=eventful.timestamps))
+        assert rest == [each for each in whole if each.log_offset >= offset]
+
+
+def test_what_a_deposed_leader_wrote_is_told_to_nobody(cluster: ScriptedCluster) -> None:
+    cluster.submit(graph(vertex("a")))
+    deposed = cluster.log[-1]
+    cluster.fail_over()
+    before = notifications_of(cluster)
+    cluster.log.append(deposed)
+    cluster.timestamps.append(cluster.wall_ms)
+    assert notifications_of(cluster) == before
+
+
+def test_a_vertex_has_its_job_as_parent_and_says_its_query_what_it_reads_and_writes_and_how_much(cluster: ScriptedCluster) -> None:
+    sql = {"id": "b", "sql": "SELECT * FROM a"}
+    about = {"owner": "finance", "labels": {"tier": "1"}, "description": "The revenue."}
+    cluster.run(cluster.submit(graph(vertex("a", 2), sql, edges=[("a", "b", "hash")], name="revenue", **about)))
+    events = run_events(cluster)
+    assert [(event["eventType"], event["job"]["name"]) for event in events] == [
+        ("START", "revenue"),
+        ("START", "revenue.a"),
+        ("COMPLETE", "revenue.a"),
+        ("START", "revenue.b"),
+        ("COMPLETE", "revenue.b"),
+        ("COMPLETE", "revenue"),
+    ]
+    of_job, of_a, of_b = events[0], events[2], events[4]
+    assert of_job["job"]["facets"]["ownership"]["owners"] == [{"name": "finance", "type": "OWNER"}]
+    assert of_job["job"]["facets"]["tags"]["tags"] == [{"key": "tier", "value": "1", "source": "EVENTFLINK"}]
+    assert of_job["job"]["facets"]["documentation"]["description"] == "The revenue."
+    parent = of_b["run"]["facets"]["parent"]
+    assert parent["run"]["runId"] == parent["root"]["run"]["runId"] == of_job["run"]["runId"]
+    assert of_b["job"]["facets"]["sql"]["query"] == "SELECT * FROM a"
+    [written], [read] = of_a["outputs"], of_b["inputs"]
+    assert (written["namespace"], written["name"]) == (read["namespace"], read["name"]) == ("eventflink://cell", "revenue.a.default")
+    assert len(written["outputFacets"]["eventflinkPlaces"]["locations"]) == 2
+
+
+def test_ids_of_runs_follow_from_the_ids_of_cluster_job_and_vertex(cluster: ScriptedCluster) -> None:
+    cluster.run(cluster.submit(graph(vertex("a")), job_id="one"))
+    expected = {str(uuid.uuid5(uuid.NAMESPACE_URL, f"eventflink:{parts}")) for parts in ('["cell", "one"]', '["cell", "one", "a"]')}
+    assert {event["run"]["runId"] for event in run_events(cluster)} == expected
+
+
+def test_a_failure_is_that_of_the_job_and_of_the_vertex_whose_it_is_and_the_others_are_aborted(cluster: ScriptedCluster) -> None:
+    first, *_ = deployments(cluster.submit(graph(vertex("bad"), vertex("good"), restart_strategy={"type": "none"})))
+    cause = FailureCause("ValueError", "no rows at https://me:hunter2@host/", "Traceback …")
+    cluster.run(cluster.report(first, ExecutionState.FAILED, cause=cause))
+    ends = ends_of(run_events(cluster))
+    assert {name: event["eventType"] for name, event in ends.items()} == {
+        "test job": "FAIL",
+        "test job.bad": "FAIL",
+        "test job.good": "ABORT",
+    }
+    said = ends["test job.bad"]["run"]["facets"]["errorMessage"]
+    assert (said["message"], said["stackTrace"]) == ("ValueError: no rows at https://******@host/", "Traceback …")
+    assert "errorMessage" not in ends["test job.good"]["run"]["facets"]
+
+
+def test_a_job_that_is_cancelled_is_aborted(cluster: ScriptedCluster) -> None:
+    cluster.submit(graph(vertex("a")))
+    cluster.run(cluster.cancel())
+    assert {event["eventType"] for event in ends_of(run_events(cluster)).values()} == {"ABORT"}
+
+
+def test_a_vertex_begins_once_however_often_it_is_tried(cluster: ScriptedCluster) -> None:
+    strategy = {"type": "fixed-delay", "attempts": 3, "delay_ms": 1}
+    [deployment] = deployments(cluster.submit(graph(vertex("a"), restart_strategy=strategy)))
+    cluster.report(deployment, ExecutionState.FAILED)
+    cluster.fail_over()
+    cluster.run(cluster.pass_time(10))
+    assert [event["eventType"] for event in run_events(cluster)] == ["START", "START", "COMPLETE", "COMPLETE"]
+
+
+def test_without_vertices_the_runs_of_jobs_are_told_alone_in_the_namespace_that_is_wanted(cluster: ScriptedCluster) -> None:
+    cluster.run(cluster.submit(graph(vertex("a"))))
+    events = run_events(cluster, vertices=False, namespace="prod")
+    assert [(event["eventType"], event["job"]["namespace"]) for event in events] == [("START", "prod"), ("COMPLETE", "prod")]
+
+
+def test_a_run_of_a_schedule_has_its_instant_as_nominal_time(cluster: ScriptedCluster) -> None:
+    put_schedule(cluster, "nightly", interval="60s")
+    cluster.run(cluster.pass_time(60_000))
+    start, *_ = run_events(cluster)
+    assert start["run"]["facets"]["nominalTime"]["nominalStartTime"] == "2027-01-15T08:01:00.000+00:00"
+    assert start["job"]["facets"]["eventflinkJob"]["schedule_id"] == "nightly"
+
+
+def test_a_run_that_is_started_for_records_reads_them_with_their_offsets(cluster: ScriptedCluster) -> None:
+    put_schedule(cluster, "load", records={"topic": "orders", "begin": "earliest"})
+    for end_offset in (5, 8):
+        cluster.timer(RecordsSeen("load", "orders", "id", (OffsetRange(0, 5, end_offset),)))
+    [start] = [event for event in run_events(cluster, vertices=False) if event["eventType"] == "START"]
+    [read] = start["inputs"]
+    assert (read["namespace"], read["name"]) == ("kafka://kafka-1:9092", "orders")
+    assert read["inputFacets"]["eventflinkOffsets"]["partitions"] == [{"partition": 0, "first_offset": 5, "end_offset": 8}]
+
+
+def test_a_stream_that_ends_says_up_to_where_it_has_read_its_topics(cluster: ScriptedCluster) -> None:
+    ends = {
+        "sources": {"orders": {"kafka": {"topic": "orders"}, "format": "text"}},
+        "sink": {"table": {"path": "/tables/orders"}, "format": "delta"},
+    }
+    document = graph(vertex("s", 2) | {"stream": ends}, checkpointing={"interval_ms": 100})
+    for deployment in deployments(cluster.submit(document)):
+        cluster.start_stream(deployment)
+    for partition, order in enumerate(orders(cluster.pass_time(100))):
+        end_offset = f'{{"orders": {{"{partition}": {partition + 7}}}}}'
+        cluster.acknowledge(order, sources=(StreamSourceProgress(name="orders", end_offset=end_offset, records_behind=0),))
+    cluster.run(cluster.cancel())
+    end = ends_of(run_events(cluster))["test job.s"]
+    [read], [written] = end["inputs"], end["outputs"]
+    assert read["name"] == "orders"
+    assert [(p["partition"], p["end_offset"]) for p in read["inputFacets"]["eventflinkOffsets"]["partitions"]] == [(0, 7), (1, 8)]
+    assert (written["namespace"], written["name"]) == ("file", "/tables/orders")
+    assert end["job"]["facets"]["jobType"]["processingType"] == "STREAMING"
+
+
+@pytest.mark.parametrize(
+    ("sink", "expected"),
+    [
+        ({"kafka": {"topic": "out"}, "format": "json"}, ("kafka://kafka-1:9092", "out")),
+        ({"kafka": {"topic": "out", "bootstrap_servers": "other:9092"}, "format": "json"}, ("kafka://other:9092", "out")),
+        ({"files": {"path": "/data/out"}, "format": "json"}, ("file", "/data/out")),
+        ({"table": {"path": "s3a://lake/sales/daily"}, "format": "delta"}, ("s3://lake", "sales/daily")),
+        ({"table": {"path": "hdfs://name-node:8020/sales"}, "format": "delta"}, ("hdfs://name-node:8020", "/sales")),
+        (
+            {"table": {"path": "abfss://box@store.dfs.core.windows.net/sales"}, "format": "delta"},
+            ("abfss://box@store.dfs.core.windows.net", "sales"),
+        ),
+        ({"python": "jobs:write"}, None),
+    ],
+)
+def test_data_sets_are_named_by_the_convention(sink: dict[str, Any], expected: tuple[str, str] | None) -> None:
+    stream = {"sources": {"numbers": {"rate": {"rows_per_second": 10}}}, "sink": sink}
+    job_graph = parse_job_graph(graph(vertex("s") | {"stream": stream}), "test")
+    names = DatasetNames(CLUSTER, BOOTSTRAP)
+    assert names.outer_outputs(job_graph.vertices[0]) == ([expected] if expected is not None else [])

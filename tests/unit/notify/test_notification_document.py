@@ -1,0 +1,85 @@
+"""The notification document: what cannot be right is refused, with the file and the place."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventflink.notify.document import TEXT_FIELDS, HappeningType, InvalidNotifications, load_notifications, parse_notifications
+
+GOOD = """
+receivers:
+  chat: {type: slack, url: "${file:/etc/eventflink/slack}"}
+  ops: {type: http, url: "https://ops.example.org/", headers: {Authorization: "${env:OPS}"}}
+  mail: {type: mail, host: mail.example.org, sender: a@example.org, to: [b@example.org], user: a, password: "${env:MAIL}"}
+  topic: {type: kafka, topic: alerts}
+rules:
+  nightly:
+    events: [job-failed, run-skipped]
+    jobs: {names: ["nightly*"], labels: {tier: "1"}}
+    receivers: [chat, ops]
+    text: "{job_name} failed"
+    repeat_after: 4h
+lineage: {receivers: [topic]}
+"""
+
+
+def test_a_document_says_who_is_told_of_what() -> None:
+    document = parse_notifications(GOOD, "notify.yaml")
+    assert [receiver.type for receiver in document.receivers.values()] == ["slack", "http", "mail", "kafka"]
+    assert document.memory_ms == 4 * 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("[job-failed, run-skipped]", "[job-failled]", "rules.nightly.events[0] (line 9, column 14): must be"),
+        ("type: kafka", "type: kafak", "receivers.topic (line 6, column 3): 'type' must be http, slack, kafka, file or mail"),
+        ("topic: alerts", "topc: alerts", "receivers.topic.topic (line 6, column"),
+        ("[chat, ops]", "[chad]", "rules.nightly.receivers: receiver not found: 'chad' (did you mean 'chat'?)"),
+        ("{job_name} failed", "{jobname} failed", "unknown field 'jobname' (did you mean 'job_name'?)"),
+        ("{job_name} failed", "{job_name.__class__}", "unknown field 'job_name.__class__'"),
+        ("{job_name} failed", "{job_name", "not a template"),
+        ("4h", "4 hours", "rules.nightly.repeat_after (line 13, column 5): must be a whole number with ms, s, m, h or d"),
+        ("${env:OPS}", "Bearer abc", "Authorization: a secret is named here, not written"),
+        ("${env:MAIL}", "hunter2", "password: a secret is named here, not written"),
+        ("user: a, ", "", "'user' and 'password' go together"),
+        ("https://ops", "ftp://ops", "receivers.ops.url"),
+        ("lineage: {receivers: [topic]}", "lineage: {receivers: [chat]}", "'chat' takes texts for people"),
+        ("lineage:", "linage:", "linage (line 14, column 1): unknown key (did you mean 'lineage'?)"),
+        ("[b@example.org]", "b@example.org", "receivers.mail.to (line 5, column"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_file_and_the_place(before: str, after: str, said: str) -> None:
+    assert before in GOOD
+    with pytest.raises(InvalidNotifications) as caught:
+        parse_notifications(GOOD.replace(before, after, 1), "notify.yaml")
+    assert str(caught.value).startswith("invalid notify.yaml: ")
+    assert said in str(caught.value)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "receivers: {a: {type: file, path: x}}", "a: [", "{}"])
+def test_a_document_that_sends_nothing_is_refused(text: str) -> None:
+    with pytest.raises(InvalidNotifications, match=r"^invalid notify\.yaml: "):
+        parse_notifications(text, "notify.yaml")
+
+
+def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InvalidNotifications, match="No such file"):
+        load_notifications(tmp_path / "missing.yaml")
+
+
+def test_a_file_that_is_right_is_read(tmp_path: Path) -> None:
+    path: Any = tmp_path / "notify.yaml"
+    path.write_text(GOOD)
+    assert load_notifications(path).lineage is not None
+
+
+def test_the_document_of_the_page_is_right_and_the_page_names_every_event_and_field() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "notifying.md").read_text(encoding="utf-8")
+    document = parse_notifications(page.split("```yaml\n")[1].split("```")[0], "notifying.md")
+    assert set(document.rules) == {"nightly", "restarts", "cluster"}
+    events, fields = page.split("| `events` |")[1].split("| key of a rule |")[0], page.split("Fields of a text:")[1].split("\n\n")[0]
+    assert not {str(each) for each in HappeningType if f"`{each}`" not in events}
+    assert not {each for each in TEXT_FIELDS if f"`{each}`" not in fields}

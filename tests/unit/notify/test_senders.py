@@ -1,0 +1,169 @@
+"""Each kind of receiver gets what it understands, over real connections; what it answers is told from what it refuses."""
+
+import json
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email import message_from_bytes
+from email.policy import default
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from eventflink.model.cluster_access import ClusterAccess
+from eventflink.model.kafka_settings import KafkaAccess
+from eventflink.notify.document import NotificationDocument
+from eventflink.notify.notification import Notification
+from eventflink.notify.senders import DeliveryFailed, sender_for
+from tests.support.ports import find_free_ports
+
+ACCESS = ClusterAccess(KafkaAccess("localhost:1"), "cell")
+TOLD = Notification("cell/7.0/rule", 7, ("me",), "job", "it failed: ü", {"key": "cell/7.0/rule", "text": "it failed: ü"})
+
+
+def send(**receiver: Any) -> None:
+    document = {"receivers": {"me": receiver}, "rules": {"rule": {"events": ["job-failed"], "receivers": ["me"]}}}
+    sender_for(NotificationDocument.model_validate(document).receivers["me"], ACCESS)(TOLD)
+
+
+class Web(ThreadingHTTPServer):
+    """Answers with a status, and keeps what it was sent."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.status = status
+        self.requests: list[tuple[dict[str, str], Any]] = []
+        super().__init__(("localhost", 0), _Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.server_port}/hook"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Web
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.requests.append((dict(self.headers), json.loads(body)))
+        self.send_response(self.server.status)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class Mail(socketserver.ThreadingTCPServer):
+    """A mail server that takes mails, or no recipient."""
+
+    allow_reuse_address = True
+
+    def __init__(self, *, takes: bool = True) -> None:
+        self.takes = takes
+        self.mails: list[bytes] = []
+        super().__init__(("localhost", 0), _MailHandler)
+
+
+class _MailHandler(socketserver.StreamRequestHandler):
+    server: Mail
+
+    def handle(self) -> None:
+        self._say("220 ready")
+        for line in self.rfile:
+            word = line.split()[0].upper()
+            if word == b"DATA":
+                self._say("354 go on")
+                self.server.mails.append(b"".join(iter(self.rfile.readline, b".\r\n")))
+                self._say("250 taken")
+            elif word == b"QUIT":
+                self._say("221 bye")
+                return
+            else:
+                self._say("550 nobody here" if word == b"RCPT" and not self.server.takes else "250 fine")
+
+    def _say(self, text: str) -> None:
+        self.wfile.write(f"{text}\r\n".encode())
+
+
+@contextmanager
+def serving(server: Any) -> Iterator[Any]:
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_http_gets_the_document_with_its_key_and_headers_from_secrets(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("Bearer abc")
+    with serving(Web()) as web:
+        send(type="http", url=web.url, headers={"Authorization": f"${{file:{tmp_path / 'token'}}}"})
+    [(headers, body)] = web.requests
+    assert body == TOLD.document
+    assert (headers["Idempotency-Key"], headers["Authorization"]) == (TOLD.key, "Bearer abc")
+
+
+def test_slack_gets_the_text_at_an_address_that_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(Web()) as web:
+        monkeypatch.setenv("SLACK", web.url)
+        send(type="slack", url="${env:SLACK}")
+    assert [body for _, body in web.requests] == [{"text": TOLD.text}]
+
+
+@pytest.mark.parametrize(("status", "is_refused"), [(400, True), (422, True), (401, False), (404, False), (429, False), (503, False)])
+def test_an_answer_refuses_what_is_sent_or_is_another_time_another_one(status: int, *, is_refused: bool) -> None:
+    with serving(Web(status)) as web, pytest.raises(DeliveryFailed, match=str(status)) as caught:
+        send(type="http", url=web.url)
+    assert caught.value.is_refused is is_refused
+
+
+def test_nobody_there_is_no_refusal_and_no_error_has_the_address() -> None:
+    [port] = find_free_ports(1)
+    for receiver in ({"type": "http", "url": f"http://localhost:{port}/token"}, {"type": "slack", "url": f"http://localhost:{port}/token"}):
+        with pytest.raises(DeliveryFailed) as caught:
+            send(**receiver)
+        assert not caught.value.is_refused
+        assert "token" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["", "file:///etc/passwd"])
+def test_a_secret_that_is_not_there_or_no_address_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    if value:
+        monkeypatch.setenv("SLACK", value)
+    with pytest.raises(DeliveryFailed, match=r"^url: ") as caught:
+        send(type="slack", url="${env:SLACK}")
+    assert not caught.value.is_refused
+    assert not value or value not in str(caught.value)
+
+
+def test_a_file_gets_a_line_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (tmp_path / "alerts", tmp_path / "alerts", "-"):
+        send(type="file", path=str(path))
+    assert [json.loads(line) for line in (tmp_path / "alerts").read_text().splitlines()] == [TOLD.document] * 2
+    assert json.loads(capsys.readouterr().out) == TOLD.document
+    with pytest.raises(DeliveryFailed, match="cannot be written"):
+        send(type="file", path=str(tmp_path / "no" / "folder"))
+
+
+def test_a_mail_has_the_text_and_an_id_that_follows_from_the_key() -> None:
+    with serving(Mail()) as mail:
+        for _ in range(2):
+            send(type="mail", host="localhost", port=mail.server_address[1], security="none", sender="a@x.org", to=["b@x.org", "c@x.org"])
+    first, second = (message_from_bytes(each, policy=default) for each in mail.mails)
+    assert first["Message-ID"] == second["Message-ID"]
+    assert (first["Subject"], first["To"]) == (TOLD.text, "b@x.org, c@x.org")
+    assert first.get_content().startswith(TOLD.text)
+
+
+def test_a_mail_that_no_recipient_takes_is_refused_and_a_server_that_is_away_is_not() -> None:
+    with serving(Mail(takes=False)) as mail, pytest.raises(DeliveryFailed) as caught:
+        send(type="mail", host="localhost", port=mail.server_address[1], security="none", sender="a@x.org", to=["b@x.org"])
+    assert caught.value.is_refused
+    with pytest.raises(DeliveryFailed) as caught:
+        send(type="mail", host="localhost", port=find_free_ports(1)[0], sender="a@x.org", to=["b@x.org"])
+    assert not caught.value.is_refused
