@@ -95,7 +95,7 @@ class Alerts:
         job = each.job
         about = job.about if job is not None else None
         fields: dict[str, Any] = {
-            "key": f"{self._cluster_id}/{offset}.{each.event_index}/{name}",
+            "key": f"{self._cluster_id}/{offset}.{each.event_index}/{name}/{each.subject}",
             "cluster": self._cluster_id,
             "rule": name,
             "event": str(each.happening_type),

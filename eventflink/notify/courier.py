@@ -25,6 +25,8 @@ MOST_WAITING: Final = 10_000
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 10.0
 _COMMIT_EVERY_S: Final = 1.0
+_COMMIT_AGAIN_S: Final = 3_600.0
+"""After so long a place that is the same is committed again, or Kafka would forget it."""
 _END_TIMEOUT_S: Final = 5.0
 
 _logger = logging.getLogger(__name__)
@@ -43,6 +45,7 @@ class Courier:
         self._waiting: deque[Notification] = deque()
         self._offered_to = position
         self._committed = position
+        self._committed_at_s = time.monotonic()
         self._changed = threading.Condition()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"courier-{name}", daemon=True)
@@ -125,34 +128,35 @@ class Courier:
         tries = 0
         while not self._ending.is_set():
             tries += 1
-            try:
-                self._send(notification)
-            except DeliveryFailed as error:
-                if error.is_refused:
-                    _logger.warning("NotificationRefused receiver=%s key=%s reason=%s", self.name, notification.key, error)
-                    return True
-                pause_s = pauses_s.next_jittered(random.random())  # noqa: S311 - it only spreads tries
-                if is_told(tries):
-                    _logger.warning(
-                        "ReceiverAway receiver=%s key=%s tries=%d retry_s=%.1f reason=%s",
-                        self.name,
-                        notification.key,
-                        tries,
-                        pause_s,
-                        error,
-                    )
-                self._ending.wait(pause_s)
-            else:
+            failure = self._try(notification)
+            if failure is None:
                 _logger.info("NotificationSent receiver=%s key=%s tries=%d", self.name, notification.key, tries)
                 return True
+            if failure.is_refused:
+                _logger.warning("NotificationRefused receiver=%s key=%s reason=%s", self.name, notification.key, failure)
+                return True
+            pause_s = pauses_s.next_jittered(random.random())  # noqa: S311 - it only spreads tries
+            if is_told(tries):
+                where = (self.name, notification.key, tries, pause_s, failure)
+                _logger.warning("ReceiverAway receiver=%s key=%s tries=%d retry_s=%.1f reason=%s", *where)
+            self._ending.wait(pause_s)
         return False
 
+    def _try(self, notification: Notification) -> DeliveryFailed | None:
+        try:
+            self._send(notification)
+        except DeliveryFailed as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others and the next try go on
+            return DeliveryFailed(f"internal error: {type(error).__name__}: {error}")
+        return None
+
     def _commit(self) -> None:
-        position = self.position
-        if self._progress is None or position == self._committed:
+        position, now_s = self.position, time.monotonic()
+        if self._progress is None or (position == self._committed and now_s < self._committed_at_s + _COMMIT_AGAIN_S):
             return
         try:
             self._progress.commit(position)
-            self._committed = position
+            self._committed, self._committed_at_s = position, now_s
         except KafkaException as error:
             _logger.warning("ProgressNotCommitted receiver=%s offset=%d reason=%s", self.name, position, error)

@@ -67,6 +67,7 @@ class HappeningType(StrEnum):
     JOB_OVERDUE = "job-overdue"
     JOB_RESTARTING = "job-restarting"
     CHECKPOINT_FAILED = "checkpoint-failed"
+    STREAM_STALLED = "stream-stalled"
     RUN_SKIPPED = "run-skipped"
     RECORDS_LOST = "records-lost"
     SCHEDULE_PAUSED = "schedule-paused"

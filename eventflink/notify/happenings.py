@@ -16,12 +16,21 @@ from eventflink.model.job_graph import JobAbout, JobGraph
 from eventflink.model.secret_values import without_secrets
 from eventflink.model.statuses import JobStatus, SkipReason
 from eventflink.notify.document import HappeningType
+from eventflink.views.standing_streams import standing_streams
 
 _OF_ENDS: Final = {
     JobStatus.FAILED: HappeningType.JOB_FAILED,
     JobStatus.FINISHED: HappeningType.JOB_FINISHED,
     JobStatus.CANCELED: HappeningType.JOB_CANCELED,
 }
+_OF_A_RUN: Final = (
+    HappeningType.JOB_LATE,
+    HappeningType.JOB_RESTARTING,
+    HappeningType.CHECKPOINT_FAILED,
+    HappeningType.STREAM_STALLED,
+)
+"""What is over when a run ends well."""
+
 _AS_WANTED: Final = (SkipReason.FINISHED_BEFORE, SkipReason.CHANGED)
 """Why an instant gets no job where nothing is missed."""
 
@@ -48,12 +57,9 @@ class Happening:
     """The run or the TaskManager that it is about: of one the same is said once."""
     thing: str
     """By what it is found when it is over."""
+    details: str
+    """The same in words, without secrets."""
     job: KnownJob | None = None
-
-    @property
-    def details(self) -> str:
-        """What the event tells, in words and without secrets."""
-        return str(without_secrets("", details_of(self.event)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,8 @@ def happenings_of(decision: Decision, fold: Fold) -> Iterator[Happening | Resolu
     """Yield what an accepted decision, which `fold` has applied, tells, in its order."""
     for index, event in enumerate(decision.events):
         yield from _over(event, index, fold)
+        if isinstance(event, e.CheckpointCompleted):
+            yield from _stalled(event, index, fold)
         if (found := _happening(event, index, fold)) is not None:
             yield found
 
@@ -101,14 +109,34 @@ def _happening(event: e.LogEvent, index: int, fold: Fold) -> Happening | None:  
             kind, subject, thing = HappeningType.INPUT_PARKED, event.subject or event.input_type, event.subject
         case _:
             return None
-    return Happening(happening_type=kind, event_index=index, event=event, subject=subject, thing=thing, job=job)
+    details = str(without_secrets("", details_of(event)))
+    return Happening(happening_type=kind, event_index=index, event=event, subject=subject, thing=thing, details=details, job=job)
+
+
+def _stalled(event: e.CheckpointCompleted, index: int, fold: Fold) -> Iterator[Happening | Resolution]:
+    """Yield which streams of a job bring nothing to an end, by what they said for a checkpoint; or that none stands."""
+    master = fold.master.dispatcher.jobs.get(event.job_id)
+    standing = standing_streams(master) if master is not None else []
+    if not standing:
+        yield Resolution(HappeningType.STREAM_STALLED, event.job_id, index)
+    for (vertex_id, subtask_index), why in standing:
+        subject = f"{event.job_id}/{vertex_id}[{subtask_index}]"
+        yield Happening(
+            happening_type=HappeningType.STREAM_STALLED,
+            event_index=index,
+            event=event,
+            subject=subject,
+            thing=event.job_id,
+            details=f"{vertex_id}[{subtask_index}]: {without_secrets('', why)}",
+            job=_job_of(event, fold),
+        )
 
 
 def _over(event: e.LogEvent, index: int, fold: Fold) -> Iterator[Resolution]:
     """Yield what an event ends: what was said of a run that ends well, and the failure of an earlier one when a later one finishes."""
     match event:
         case e.JobResultStored() if event.status is not JobStatus.FAILED:
-            for kind in (HappeningType.JOB_LATE, HappeningType.JOB_RESTARTING, HappeningType.CHECKPOINT_FAILED):
+            for kind in _OF_A_RUN:
                 yield Resolution(kind, event.job_id, index)
             if event.status is JobStatus.FINISHED and (job := _job_of(event, fold)) is not None:
                 yield Resolution(HappeningType.JOB_FAILED, job.name, index)

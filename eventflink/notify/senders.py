@@ -6,6 +6,7 @@ Nothing is tried twice here, and nothing remembered. The rule: a sender returns 
 
 import http.client
 import json
+import os
 import smtplib
 import sys
 import urllib.error
@@ -16,6 +17,7 @@ from email.utils import formatdate
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -29,6 +31,8 @@ from eventflink.notify.notification import Notification
 _TIMEOUT_S: Final = 15.0
 _REFUSED: Final = frozenset({400, 413, 415, 422})
 """Answers that say that this body is never taken; after any other error it may be."""
+_IN_HEADERS: Final = "/@:[]+"
+"""Of a key, besides letters and digits; all else is written as in a URL."""
 _MOST_OF_A_SUBJECT: Final = 150
 
 Send = Callable[[Notification], None]
@@ -61,7 +65,7 @@ def sender_for(receiver: Receiver, access: ClusterAccess) -> Send:
 def _post(url: str, body: dict[str, Any], key: str, headers: dict[str, str]) -> None:
     try:
         address = resolve("url", url)
-        own = {"Content-Type": "application/json", "Idempotency-Key": key}
+        own = {"Content-Type": "application/json", "Idempotency-Key": quote(key, safe=_IN_HEADERS)}
         resolved = {name: resolve(name, value) for name, value in headers.items()}
         if not address.startswith(("http://", "https://")):
             raise DeliveryFailed("url: the secret that it refers to is no address that begins with http:// or https://")
@@ -112,6 +116,8 @@ def _append(path: str, notification: Notification) -> None:
         else:
             with Path(path).open("a", encoding="utf-8") as file:
                 file.write(line)
+                file.flush()
+                os.fsync(file.fileno())  # A place may not be committed before what it stands for.
     except OSError as error:
         raise DeliveryFailed(f"{path} cannot be written: {error.strerror}") from error
 

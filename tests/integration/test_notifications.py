@@ -1,5 +1,6 @@
-"""Notifications on a real cluster: a receiver that is away for a while, and the process killed in the middle, cost none of them."""
+"""Notifications on a real cluster: receivers that are away, a process that is killed, a bound that is reached cost none of them."""
 
+import itertools
 import json
 import threading
 from collections.abc import Iterator
@@ -9,10 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewTopic
 
 from benchmarks.graphs import idle_graph
+from eventflink.audit.filters import LogPlace, Range
+from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.group_offset import GroupOffset
-from eventflink.notify.notifier import group_of
+from eventflink.log.pulled_partition import PulledPartition
+from eventflink.log.replay import read_to
+from eventflink.notify import courier
+from eventflink.notify.document import HappeningType, NotificationDocument
+from eventflink.notify.notification import Notification
+from eventflink.notify.notifier import _begin, _follow_from, group_of, notifications_of, send_again
 from tests.support.openlineage import read_run_event
 from tests.support.ports import find_free_ports
 from tests.support.running_cluster import TIMEOUT_S, RunningCluster, running_cluster, wait_until
@@ -66,9 +75,10 @@ def receiving(port: int) -> Iterator[Receiver]:
         server.server_close()
 
 
-@pytest.fixture
-def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
-    with running_cluster(bootstrap, tmp_path) as running:
+@pytest.fixture(scope="module")
+def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+    """A cluster that takes a snapshot every few records."""
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster"), **{"snapshots.interval-records": 10}) as running:
         running.start_master()
         running.start_host("host")
         yield running
@@ -110,3 +120,82 @@ def test_each_is_sent_at_least_once_with_the_same_key_though_the_receiver_was_aw
     lines = [json.loads(line) for line in cluster.output("dry run").splitlines() if line.startswith("{")]
     of_one = {key: each for key, each in receiver.documents.items() if "job-3" in json.dumps(each)}
     assert {each["key"]: each["document"] for each in lines} == of_one
+
+
+@pytest.fixture
+def everything(tmp_path: Path, cluster: RunningCluster) -> NotificationDocument:
+    """A document that has a topic and a file told everything."""
+    topic = f"{cluster.cluster_id}.alerts"
+    receivers = {"topic": {"type": "kafka", "topic": topic}, "file": {"type": "file", "path": str(tmp_path / "file")}}
+    names = list(receivers)
+    rule = {"events": [str(each) for each in HappeningType], "receivers": names, "repeat_after": "0s"}
+    return NotificationDocument.model_validate({"receivers": receivers, "lineage": {"receivers": names}, "rules": {"all": rule}})
+
+
+def test_a_part_of_the_log_is_sent_again_to_a_topic_and_a_file_with_the_same_keys_in_order(
+    cluster: RunningCluster, everything: NotificationDocument, tmp_path: Path
+) -> None:
+    end = cluster.state().last_offset
+    part = Range(LogPlace(offset=end // 2), LogPlace(offset=end))
+    AdminConnection(cluster.access.kafka).create_topics([NewTopic(f"{cluster.cluster_id}.alerts", 1, 1)])
+    expected = [each.key for each in notifications_of(cluster.access, everything, part)]
+    assert expected
+    assert send_again(cluster.access, everything, part) == len(expected)
+    assert [key_of(json.loads(line)) for line in (tmp_path / "file").open()] == expected
+    with PulledPartition(cluster.access.kafka, f"{cluster.cluster_id}.alerts") as topic:
+        topic.seek(0)
+        records = list(read_to(topic, topic.bounds(10)[1]))
+    assert [(record.key() or b"").decode() for record in records] == expected
+    assert [key_of(json.loads(record.value() or b"")) for record in records] == expected
+    of_part = [each for each in notifications_of(cluster.access, everything, Range()) if part.first.offset <= each.log_offset <= end]
+    assert [each.key for each in of_part] == expected
+
+
+def test_a_translation_begins_at_the_newest_snapshot_that_is_so_far_back_as_rules_look(
+    cluster: RunningCluster, everything: NotificationDocument
+) -> None:
+    end = cluster.wait_for(lambda fold: fold.master.upkeep.snapshots and fold.last_offset, "a snapshot")
+    near, far = (_begin(cluster.access, document, LogPlace(offset=end)) for document in (everything, looking_back(everything)))
+    assert 0 <= near.fold.last_offset < end
+    assert far.fold.last_offset == -1
+
+
+def looking_back(document: NotificationDocument) -> NotificationDocument:
+    """Return the document with rules that look back for a day."""
+    return document.model_copy(update={"rules": {"all": document.rules["all"].model_copy(update={"repeat_after": 86_400_000})}})
+
+
+def test_what_there_was_no_room_for_is_read_from_the_log_again(
+    cluster: RunningCluster, everything: NotificationDocument, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(courier, "MOST_WAITING", 2)
+    expected = [each.key for each in notifications_of(cluster.access, everything, Range())]
+    taken: list[str] = []
+    is_open = threading.Event()
+
+    def send(each: Notification) -> None:
+        is_open.wait(TIMEOUT_S)
+        taken.append(each.key)
+
+    carrying = courier.Courier("file", send, 0)
+    carrying.start()
+    rounds = itertools.count()
+
+    class Done(Exception):
+        """All was taken."""
+
+    def check() -> None:
+        if carrying.is_behind:
+            is_open.set()
+        if len(taken) == len(expected) and carrying.is_idle:
+            raise Done
+
+    try:
+        while next(rounds) < len(expected):
+            _follow_from(cluster.access, everything, [carrying], check)
+    except Done:
+        pass
+    finally:
+        carrying.end()
+    assert taken == expected
+    assert next(rounds) > 1

@@ -50,7 +50,8 @@ def notify(session: Session, document: Path | None, first: LogPlace | None, last
         raise click.UsageError(f"FILE is missing, and there is no configuration directory that could have a {FILE_NAME}")
     notifications = load_notifications(document or Path(session.configuration_directory or "") / FILE_NAME)
     part = Range(first or LogPlace(), last or LogPlace())
-    session.log_to_stderr("notify")
+    if not dry_run:
+        session.log_to_stderr("notify")
     with contextlib.suppress(StopAsked), folding_log(session.access), stop_on_signals():
         if dry_run:
             for each in notifications_of(session.access, notifications, part, job_id):

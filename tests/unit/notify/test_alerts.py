@@ -10,7 +10,7 @@ from eventflink.events.log_events import InstantsSkipped
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, SkipReason
 from eventflink.notify.document import HappeningType
-from tests.support.cluster import ScriptedCluster, deployments, graph, replay, vertex
+from tests.support.cluster import ScriptedCluster, deployments, graph, orders, replay, stream, vertex
 from tests.support.notifying import EVERYTHING, alerts, notification_document, notifications_of
 from tests.support.scenarios import eventful_cluster, put_schedule
 
@@ -35,7 +35,7 @@ def fail(cluster: ScriptedCluster, job_id: str, name: str = "nightly", **more: A
 def test_everything_that_can_be_told_is_told_of_an_eventful_log_each_with_a_key_of_its_own() -> None:
     told = notifications_of(eventful_cluster(), EVERYTHING)
     events = {each.document["event"] for each in told if "event" in each.document}
-    assert events == {str(each) for each in HappeningType}
+    assert events == {str(each) for each in HappeningType if each is not HappeningType.STREAM_STALLED}
     assert len({each.key for each in told}) == len(told)
 
 
@@ -125,6 +125,21 @@ def test_a_job_that_is_near_its_time_limit_is_late_and_overdue_when_it_has_used_
         cluster.pass_time(4_000)
     told = alerts(cluster, events=["job-late", "job-overdue"])
     assert [each.document["event"] for each in told] == ["job-late", "job-overdue"]
+
+
+def test_a_stream_that_stands_is_said_for_each_subtask_and_is_over_at_a_checkpoint_where_none_stands(
+    cluster: ScriptedCluster,
+) -> None:
+    for deployment in deployments(cluster.submit(graph(stream("s", 2), checkpointing={"interval_ms": 100}))):
+        cluster.start_stream(deployment)
+    standing = {"state_rows": 5, "watermark_stands_ms": 70_000, "rows_since_watermark": 9}
+    for progress in ({}, standing, standing, {}):
+        cluster.acknowledge(*orders(cluster.pass_time(100)), **progress)
+    told = alerts(cluster, events=["stream-stalled"], resolved=True, text="{details}")
+    assert len(told) == 3
+    assert told[0].text.startswith("s[0]: its watermark has not begun for 70 s, in which 9 rows came")
+    assert told[2].text == f"resolved: {told[1].text}"
+    assert len({each.key for each in told}) == 3
 
 
 def test_what_was_said_is_known_to_who_begins_so_much_earlier_as_rules_look_back(cluster: ScriptedCluster) -> None:

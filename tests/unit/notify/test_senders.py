@@ -1,5 +1,6 @@
 """Each kind of receiver gets what it understands, over real connections; what it answers is told from what it refuses."""
 
+import dataclasses
 import json
 import socketserver
 import threading
@@ -21,12 +22,13 @@ from eventflink.notify.senders import DeliveryFailed, sender_for
 from tests.support.ports import find_free_ports
 
 ACCESS = ClusterAccess(KafkaAccess("localhost:1"), "cell")
-TOLD = Notification("cell/7.0/rule", 7, ("me",), "job", "it failed: ü", {"key": "cell/7.0/rule", "text": "it failed: ü"})
+KEY = "cell/7.0/rule/nightly@1800"
+TOLD = Notification(KEY, 7, ("me",), "job", "it failed: ü", {"key": KEY, "text": "it failed: ü"})
 
 
-def send(**receiver: Any) -> None:
+def send(told: Notification = TOLD, **receiver: Any) -> None:
     document = {"receivers": {"me": receiver}, "rules": {"rule": {"events": ["job-failed"], "receivers": ["me"]}}}
-    sender_for(NotificationDocument.model_validate(document).receivers["me"], ACCESS)(TOLD)
+    sender_for(NotificationDocument.model_validate(document).receivers["me"], ACCESS)(told)
 
 
 class Web(ThreadingHTTPServer):
@@ -106,6 +108,12 @@ def test_http_gets_the_document_with_its_key_and_headers_from_secrets(tmp_path: 
     [(headers, body)] = web.requests
     assert body == TOLD.document
     assert (headers["Idempotency-Key"], headers["Authorization"]) == (TOLD.key, "Bearer abc")
+
+
+def test_a_key_that_a_header_cannot_have_is_written_as_in_a_url() -> None:
+    with serving(Web()) as web:
+        send(dataclasses.replace(TOLD, key="cell/7.0/ü\n"), type="http", url=web.url)
+    assert web.requests[0][0]["Idempotency-Key"] == "cell/7.0/%C3%BC%0A"
 
 
 def test_slack_gets_the_text_at_an_address_that_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
