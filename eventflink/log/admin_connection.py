@@ -248,6 +248,11 @@ class AdminConnection:
         low_watermark: int = self._result(f"delete records of {name} before {first_kept_offset}", future, "Delete", name).low_watermark
         return low_watermark
 
+    def check_group(self, group: str, topic: str) -> None:
+        """Check that a group of readers of a topic may be asked about; raises AccessRefused."""
+        (future,) = self._client.describe_consumer_groups([group], request_timeout=self.timeout_s).values()
+        self._result(f"describe group {group}", future, "Read", topic, group)
+
     def grant(self, rights: Iterable[Right], principal: str) -> None:
         """Let a principal do this, from any host; what it may do already stays."""
         bindings = [
@@ -266,18 +271,18 @@ class AdminConnection:
         for binding, future in self._client.create_acls(bindings, request_timeout=self.timeout_s).items():
             self._result(f"grant {principal} {binding.operation.name} on {binding.name}", future, "Alter")
 
-    def _result(self, what: str, future: "Future[Any]", operation: str, topic: str = "") -> Any:
+    def _result(self, what: str, future: "Future[Any]", operation: str, topic: str = "", group: str = "") -> Any:
         try:
             return future.result(self.timeout_s)
         except KafkaException as error:
-            raise self._explain(what, error, operation, topic) from error
+            raise self._explain(what, error, operation, topic, group) from error
         except FutureTimeoutError as error:
             refusal = find_refusal(self._kafka)
             raise KafkaUnreachable(
                 refusal or f"{self._kafka.bootstrap}: {what}: no Kafka broker answered within {self.timeout_s:.0f} s"
             ) from error
 
-    def _explain(self, what: str, error: KafkaException, operation: str, topic: str = "") -> AdministrationError:
+    def _explain(self, what: str, error: KafkaException, operation: str, topic: str = "", group: str = "") -> AdministrationError:
         cause = error.args[0]
         if cause.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE):  # noqa: SLF001 - public names of librdkafka's codes
             return KafkaUnreachable(
@@ -285,7 +290,7 @@ class AdminConnection:
                 or f"{self._kafka.bootstrap}: {what}: no Kafka broker answered within {self.timeout_s:.0f} s ({cause.str()})"
             )
         if is_denied(cause):
-            return AccessRefused(explain(cause, self._kafka, operation, topic))
+            return AccessRefused(explain(cause, self._kafka, operation, topic, group=group))
         return AdministrationError(f"{self._kafka.bootstrap}: {what}: {cause.str()} ({cause.name()})")
 
 

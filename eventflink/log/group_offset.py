@@ -1,6 +1,7 @@
 """The place of a reader in the log, kept in Kafka as the offset that a consumer group has committed.
 
-The group has no members: who reads is assigned its partition and commits by itself. So tools that show the lag of groups show this one too.
+The group has no members: who reads is assigned its partition, and says by itself how far it is. So what shows the lag of groups shows this
+one too, and what sets the offsets of groups sets this one.
 """
 
 from typing import Final
@@ -8,28 +9,35 @@ from typing import Final
 from confluent_kafka import KafkaException, TopicPartition
 
 from eventflink.events.topics import Topic, topic_name
+from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.clients import new_consumer
 from eventflink.model.cluster_access import ClusterAccess
 
-TIMEOUT_S: Final = 10.0
+_TIMEOUT_S: Final = 10.0
 
 
 class GroupOffset:
-    """Which record of the log a group wants next. For one thread."""
+    """Which record of the log a group wants next. For one thread at a time."""
 
-    def __init__(self, access: ClusterAccess, group_id: str) -> None:
+    def __init__(self, access: ClusterAccess, group: str) -> None:
         """Make the client, which connects when it is first asked."""
+        self._access, self._group = access, group
         self._topic = topic_name(access.cluster_id, Topic.LOG)
-        self._consumer = new_consumer(access.kafka, {"group.id": group_id})
+        self._consumer = new_consumer(access.kafka, {"group.id": group})
 
     def read(self) -> int | None:
-        """Return the committed offset; None: none was ever committed, or it has expired.
+        """Return the committed offset; None: none was ever committed, or Kafka has forgotten it. It is read before the first commit.
 
         Raises:
-            KafkaException: Kafka does not answer, or does not let this process read the group.
+            KafkaException: Kafka does not answer.
+            AdministrationError: this process may not read the group.
 
         """
-        [place] = self._consumer.committed([TopicPartition(self._topic, 0)], timeout=TIMEOUT_S)
+        try:
+            [place] = self._consumer.committed([TopicPartition(self._topic, 0)], timeout=_TIMEOUT_S)
+        except KafkaException:  # Who has no right to the group is told nothing, until the time is over.
+            AdminConnection(self._access.kafka, _TIMEOUT_S).check_group(self._group, self._topic)
+            raise
         if place.error is not None:
             raise KafkaException(place.error)
         return int(place.offset) if place.offset >= 0 else None

@@ -12,7 +12,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from eventflink.log.access_rights import Grantee, find_grant
+from eventflink.log.access_rights import NOTIFY_GROUPS, Grantee, find_grant
 from eventflink.model.kafka_settings import KafkaAccess, KafkaRole, client_settings, principal_of
 from eventflink.model.references import SecretMissing
 
@@ -83,7 +83,9 @@ def explain(
             option = f"--transactional-id {shlex.quote(transactional_id or 'ID')}"
         case KafkaError.GROUP_AUTHORIZATION_FAILED:
             # Without a group of its own a client has one that comes with the role which may do this to the topic.
-            grant, operation, what = None if group else grant, "Read", _name("group", group, topic)
+            if group:
+                grant = (group.partition(NOTIFY_GROUPS)[0], Grantee.NOTIFIER) if NOTIFY_GROUPS in group else None
+            operation, what = "Read", _name("group", group, topic)
             option = f"--group {shlex.quote(group or 'ID')}"
         case KafkaError.CLUSTER_AUTHORIZATION_FAILED if operation != "Write" or not topic:
             grant, what, option = None, "the Kafka cluster", "--cluster"

@@ -44,7 +44,7 @@ def follow(access: ClusterAccess, document: NotificationDocument) -> None:
     A receiver without a committed offset begins with what happens from now on.
 
     Raises:
-        KafkaException: Kafka does not answer at the start, or does not let this process keep its places.
+        KafkaException, AdministrationError: Kafka does not answer at the start, or this process may not keep the places of receivers.
         SecretUnfit: this process has another cluster secret than the log.
 
     """

@@ -4,6 +4,7 @@ import json
 import subprocess
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,12 @@ from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.log.access_rights import Grantee, ResourceKind, Right, rights_of
 from eventflink.log.admin_connection import AccessRefused, AdminConnection
 from eventflink.log.administration import AdministrationError, check_transaction_bound, delete_topics, ensure_topics
+from eventflink.log.group_offset import GroupOffset
 from eventflink.model.cluster_access import ClusterAccess, access_to
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.kafka_settings import KafkaAccess, client_settings
 from eventflink.model.statuses import JobStatus
+from eventflink.notify.notifier import group_of
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.secured_broker import SecuredBroker, secured_broker
@@ -39,22 +42,23 @@ ROLES = {
     "worker": Grantee.TASKEXECUTOR,
     "master": Grantee.MASTER,
     "operator": Grantee.OPERATOR,
+    "notifier": Grantee.NOTIFIER,
 }
 GRANTS = [part for name, role in ROLES.items() for part in ("--principal", f"{role}=User:{name}")]
 MAY = {
-    #               alice auditor worker master operator nobody
-    "submissions": ("w", "-", "-", "r", "w", "-"),
-    "commands": ("w", "-", "-", "rw", "w", "-"),
-    "taskmanagers": ("-", "-", "w", "r", "-", "-"),
-    "heartbeats": ("-", "r", "w", "rw", "r", "-"),
-    "log": ("r", "r", "-", "rw", "r", "-"),
-    "deployments": ("-", "-", "r", "w", "-", "-"),
-    "replies": ("r", "-", "-", "w", "r", "-"),
-    "leadership": ("r", "r", "-", "rw", "r", "-"),
-    "snapshots": ("r", "r", "-", "rw", "r", "-"),
-    "dead-letters": ("-", "r", "-", "w", "r", "-"),
+    #               alice auditor worker master operator notifier nobody
+    "submissions": ("w", "-", "-", "r", "w", "-", "-"),
+    "commands": ("w", "-", "-", "rw", "w", "-", "-"),
+    "taskmanagers": ("-", "-", "w", "r", "-", "-", "-"),
+    "heartbeats": ("-", "r", "w", "rw", "r", "-", "-"),
+    "log": ("r", "r", "-", "rw", "r", "r", "-"),
+    "deployments": ("-", "-", "r", "w", "-", "-", "-"),
+    "replies": ("r", "-", "-", "w", "r", "-", "-"),
+    "leadership": ("r", "r", "-", "rw", "r", "r", "-"),
+    "snapshots": ("r", "r", "-", "rw", "r", "r", "-"),
+    "dead-letters": ("-", "r", "-", "w", "r", "-", "-"),
 }
-PEOPLE = ("alice", "auditor", "worker", "master", "operator", "nobody")
+PEOPLE = ("alice", "auditor", "worker", "master", "operator", "notifier", "nobody")
 
 
 @pytest.fixture(scope="module")
@@ -225,6 +229,20 @@ def test_only_an_operator_grants_rights(name: str, broker: SecuredBroker, topics
     with pytest.raises(AccessRefused, match=r"may not Alter"):
         AdminConnection(broker.access_of(name), 20).grant(rights, "User:bob")
     AdminConnection(broker.access_of("operator"), 20).grant(rights, "User:bob")
+
+
+def test_a_notifier_keeps_the_places_of_its_receivers_and_a_client_is_told_what_it_lacks(broker: SecuredBroker, topics_only: str) -> None:
+    group = group_of(topics_only, "chat")
+    with closing(GroupOffset(ClusterAccess(broker.access_of("notifier"), topics_only), group)) as place:
+        assert place.read() is None
+        place.commit(7)
+        assert place.read() == 7
+    refusal = rf"^User:alice may not Read group '{group}' .* --principal notifier=User:alice$"
+    with (
+        closing(GroupOffset(ClusterAccess(broker.access_of("alice"), topics_only), group)) as place,
+        pytest.raises(AccessRefused, match=refusal),
+    ):
+        place.read()
 
 
 def test_a_transaction_that_hangs_is_named_and_ended_by_an_operator_and_not_hidden_from_a_client(

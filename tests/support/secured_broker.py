@@ -83,8 +83,11 @@ def _write(directory: Path, name: str, issued: trustme.LeafCert) -> tuple[Path, 
 
 @contextlib.contextmanager
 def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
-    """Start a broker that knows `alice` and `nobody` (PLAIN), `master` (SCRAM), `worker` and `expired` (TLS), `auditor` (OAUTHBEARER)."""
-    passwords = {name: f"secret-of-{name}" for name in ("alice", "nobody", "operator", "master", "auditor")}
+    """Start a broker that knows `alice`, `operator`, `notifier` and `nobody` (PLAIN), `master` (SCRAM), `worker` and `expired` (TLS).
+
+    And `auditor` (OAUTHBEARER).
+    """
+    passwords = {name: f"secret-of-{name}" for name in ("alice", "nobody", "notifier", "operator", "master", "auditor")}
     for name, password in passwords.items():
         (directory / f"{name}.password").write_text(password, encoding="ascii")
     authority = trustme.CA()
@@ -103,7 +106,7 @@ def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
     threading.Thread(target=endpoint.serve_forever, daemon=True).start()
     sasl_port, tls_port = find_free_ports(2)
     listeners = f"SASL_SSL://127.0.0.1:{sasl_port},SSL://127.0.0.1:{tls_port}"
-    plain = "".join(f' user_{name}="{passwords[name]}"' for name in ("alice", "nobody", "operator"))
+    plain = "".join(f' user_{name}="{passwords[name]}"' for name in ("alice", "nobody", "notifier", "operator"))
     further = {
         "listeners": listeners,
         "advertised.listeners": listeners,
@@ -133,6 +136,7 @@ def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
 
     settings = {
         "alice": sasl("alice", "PLAIN"),
+        "notifier": sasl("notifier", "PLAIN"),
         "nobody": sasl("nobody", "PLAIN"),
         "operator": sasl("operator", "PLAIN"),
         "master": sasl("master", "SCRAM-SHA-512"),
