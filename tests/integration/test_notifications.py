@@ -14,14 +14,17 @@ from confluent_kafka.admin import NewTopic
 
 from benchmarks.graphs import idle_graph
 from eventflink.audit.filters import LogPlace, Range
+from eventflink.events.topics import Topic, topic_name
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.log.group_offset import GroupOffset
 from eventflink.log.pulled_partition import PulledPartition
 from eventflink.log.replay import read_to
+from eventflink.model.statuses import JobStatus
 from eventflink.notify import courier
 from eventflink.notify.document import HappeningType, NotificationDocument
 from eventflink.notify.notification import Notification
 from eventflink.notify.notifier import _begin, _follow_from, group_of, notifications_of, send_again
+from eventflink.snapshots.loading import find_oldest_snapshot
 from tests.support.openlineage import read_run_event
 from tests.support.ports import find_free_ports
 from tests.support.running_cluster import TIMEOUT_S, RunningCluster, running_cluster, wait_until
@@ -199,3 +202,23 @@ def test_what_there_was_no_room_for_is_read_from_the_log_again(
         carrying.end()
     assert taken == expected
     assert next(rounds) > 1
+
+
+def test_of_a_log_that_was_trimmed_is_told_what_is_left(cluster: RunningCluster, everything: NotificationDocument) -> None:
+    cluster.state()  # Whoever has read the log follows it further.
+    oldest = find_oldest_snapshot(cluster.access)
+    assert oldest is not None
+    kept_from = oldest.manifest.log_offset + 1
+    AdminConnection(cluster.access.kafka).delete_records(topic_name(cluster.cluster_id, Topic.LOG), 0, kept_from)
+    assert _begin(cluster.access, looking_back(everything), LogPlace(offset=1)).fold.last_offset == oldest.manifest.log_offset
+    cluster.submit(idle_graph(0), "later")
+    cluster.wait_for_status("later", JobStatus.FINISHED)
+    told = list(notifications_of(cluster.access, looking_back(everything), Range()))
+    assert [each.document.get("eventType", each.document.get("event")) for each in told if each.job_id == "later"] == [
+        "START",
+        "START",
+        "COMPLETE",
+        "COMPLETE",
+        "job-finished",
+    ]
+    assert min(each.log_offset for each in told) >= kept_from
