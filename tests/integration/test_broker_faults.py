@@ -1,18 +1,22 @@
 """Kafka itself goes away and comes back: restarted, or frozen for longer than the lease. Nothing accepted is lost or done twice."""
 
+import json
 import os
 import signal
 import socket
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from eventflink.local.embedded_broker import EmbeddedBroker
+from eventflink.log.group_offset import GroupOffset
+from eventflink.notify.notifier import group_of
 from tests.support.burst import Burst
-from tests.support.running_cluster import RunningCluster
+from tests.support.running_cluster import RunningCluster, wait_until
 
 pytestmark = pytest.mark.slow
 LEASE_S = 2.0
@@ -42,13 +46,21 @@ def cluster(broker: EmbeddedBroker, tmp_path: Path) -> Iterator[RunningCluster]:
     running.close()
 
 
-def test_a_restarted_broker_finds_its_cluster_as_it_was(cluster: RunningCluster, broker: EmbeddedBroker) -> None:
-    """The same data directory, the same port; masters, TaskExecutors and clients stay, and find it again."""
+def test_a_restarted_broker_finds_its_cluster_as_it_was(cluster: RunningCluster, broker: EmbeddedBroker, tmp_path: Path) -> None:
+    """The same data directory, the same port; masters, TaskExecutors, clients and who tells others stay, and find it again."""
+    document, told = tmp_path / "notify.yaml", tmp_path / "told"
+    rule = {"events": ["job-finished"], "receivers": ["file"]}
+    document.write_text(json.dumps({"receivers": {"file": {"type": "file", "path": str(told)}}, "rules": {"finished": rule}}))
+    cluster.start("notify", "notify", str(document))
+    with closing(GroupOffset(cluster.access, group_of(cluster.cluster_id, "file"))) as place:
+        wait_until(lambda: place.read() is not None, "it has a place in the log")
     with Burst(cluster) as burst:
         broker.stop()
         broker.start()
         burst.wait_for_jobs(40)
-    for name in ("first", "second"):
+    ended = set(cluster.state().master.dispatcher.ended)
+    wait_until(lambda: ended <= {json.loads(line)["job"]["job_id"] for line in told.open()}, "all ends are told")
+    for name in ("first", "second", "notify"):
         assert cluster.processes[name].poll() is None, cluster.output(name)
 
 
