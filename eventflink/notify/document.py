@@ -14,7 +14,6 @@ refused here, with its place.
 from collections.abc import Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from pathlib import Path as FilePath
 from string import Formatter
 from typing import Annotated, Final, Literal, Self
 
@@ -284,12 +283,3 @@ def _fault(problem: Mapping[str, object]) -> str:
     if str(problem["type"]).startswith("union_tag"):
         return "'type' must be http, slack, kafka, file or mail"
     return describe_fault(problem, _KNOWN, shows_value=problem["loc"][-1:] != ("password",))  # type: ignore[index]
-
-
-def load_notifications(path: FilePath) -> NotificationDocument:
-    """Return what a file says; raises `InvalidNotifications` as `parse_notifications`, and where it cannot be read."""
-    try:
-        return parse_notifications(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InvalidNotifications(f"invalid {path}: {why}") from error

@@ -58,7 +58,7 @@ class Happening:
     thing: str
     """By what it is found when it is over."""
     details: str
-    """The same in words, without secrets."""
+    """What the event tells, in words and without secrets."""
     job: KnownJob | None = None
 
 

@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from eventflink.audit.entries import Entry, Record
+from eventflink.audit import LogFaulty
 from eventflink.audit.filters import LogPlace, Range
 from eventflink.audit.log_source import KafkaLog
-from eventflink.events.decision import Decision
 from eventflink.leadership.fold import Fold, SecretUnfit, check_believed
 from eventflink.log.access_rights import NOTIFY_GROUPS
 from eventflink.log.group_offset import GroupOffset
@@ -58,7 +57,7 @@ def follow(access: ClusterAccess, document: NotificationDocument) -> None:
                 _follow_from(access, document, couriers, pauses_s.reset)
             except SecretUnfit:
                 raise
-            except UNREADABLE as error:
+            except (LogFaulty, *UNREADABLE) as error:
                 pause_s = pauses_s.next()
                 _logger.warning("NotifierStopped cluster=%s retry_s=%g reason=%s", access.cluster_id, pause_s, error)
                 time.sleep(pause_s)
@@ -93,7 +92,7 @@ def _follow_from(access: ClusterAccess, document: NotificationDocument, couriers
             if record is None:
                 check_believed(translation.fold)
             else:
-                notifications = translation.take(record)
+                _, notifications = translation.take(record)
                 for courier in couriers:
                     courier.offer(record[0], notifications)
             if any(courier.is_behind and courier.is_idle for courier in couriers):
@@ -104,7 +103,8 @@ def send_again(access: ClusterAccess, document: NotificationDocument, part: Rang
     """Send what a part of the log says, which changes no receiver's place; return how many notifications that were.
 
     Raises:
-        KafkaException, ReplayStalled, AdministrationError, LogUnusable, LogDiverged, LogNotDense: the log cannot be read.
+        LogFaulty, LogUnusable: the log cannot be folded, or does not begin early enough.
+        KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
 
     """
     couriers = [Courier(name, sender_for(receiver, access), 0) for name, receiver in document.receivers.items()]
@@ -130,22 +130,12 @@ def notifications_of(access: ClusterAccess, document: NotificationDocument, part
     _, end = log_bounds(access)
     translation = _begin(access, document, part.first)
     for record in read_log(access, translation.fold.last_offset + 1, part.end_offset(end)):
-        notifications = translation.take(record)
-        entry = _entry(record, translation.fold)
-        if part.is_over(entry):
+        entry, notifications = translation.take(record)
+        if entry is not None and part.is_over(entry):
             return
-        if part.holds(entry):
+        if entry is not None and part.holds(entry):
             yield from (each for each in notifications if not job or each.job_id.startswith(job))
     check_believed(translation.fold)
-
-
-def _entry(record: Record, fold: Fold) -> Entry:
-    """Return what a range asks of a record: its place, by the time of the log."""
-    offset, timestamp_ms, value = record
-    decision = Decision(
-        epoch=0, sequence=0, leader_id="", decided_at_ms=fold.last_decided_at_ms, previous_hash=b"", causes=(), actor="", events=()
-    )
-    return Entry(offset, timestamp_ms, len(value), decision, None)
 
 
 def _begin(access: ClusterAccess, document: NotificationDocument, place: LogPlace) -> Translation:

@@ -4,7 +4,7 @@ Nothing here sends anything. Every record has to come by, in order; of those bef
 but remembered (`alerts.py`).
 """
 
-from eventflink.audit.entries import Record
+from eventflink.audit.entries import Entry, FoldJudge, Record
 from eventflink.leadership.fold import Fold
 from eventflink.notify.alerts import Alerts
 from eventflink.notify.document import NotificationDocument
@@ -18,19 +18,19 @@ class Translation:
     def __init__(self, document: NotificationDocument, fold: Fold, cluster_id: str, bootstrap: str) -> None:
         """Begin behind the record at which the fold stands."""
         self.fold = fold
+        self._judge = FoldJudge(fold)
         self._alerts = Alerts(document, cluster_id)
         self._lineage = Lineage(document.lineage, cluster_id, bootstrap) if document.lineage is not None else None
 
-    def take(self, record: Record) -> list[Notification]:
-        """Return what a record says; of one that is not accepted nothing.
+    def take(self, record: Record) -> tuple[Entry | None, list[Notification]]:
+        """Return the entry that a record is (None: it was read before), and what it says; one that is not accepted says nothing.
 
         Raises:
-            LogUnusable, LogDiverged, LogNotDense: it cannot be folded.
+            LogFaulty: it cannot be read, or does not fit those before it.
 
         """
-        offset, timestamp_ms, value = record
-        decision = self.fold.fold_record(offset, timestamp_ms, value)
-        if decision is None:
-            return []
-        runs = self._lineage.follow(offset, decision, self.fold) if self._lineage is not None else []
-        return [*runs, *self._alerts.follow(offset, decision, self.fold)]
+        entry = self._judge.judge_record(record)
+        if entry is None or not entry.accepted:
+            return entry, []
+        runs = self._lineage.follow(entry.offset, entry.decision, self.fold) if self._lineage is not None else []
+        return entry, [*runs, *self._alerts.follow(entry.offset, entry.decision, self.fold)]

@@ -33,7 +33,7 @@ def notifications_of(cluster: ScriptedCluster, document: NotificationDocument = 
     """Return what the log of a cluster says, from where a fold stands."""
     translation = translation_of(document, fold)
     first = translation.fold.last_offset + 1
-    return [n for o in range(first, len(cluster.log)) for n in translation.take((o, cluster.timestamps[o], cluster.log[o]))]
+    return [n for o in range(first, len(cluster.log)) for n in translation.take((o, cluster.timestamps[o], cluster.log[o]))[1]]
 
 
 def run_events(cluster: ScriptedCluster, **settings: Any) -> list[dict[str, Any]]:

@@ -9,12 +9,11 @@ import click
 from eventflink.audit.filters import LogPlace, Range
 from eventflink.audit.plain import json_text
 from eventflink.cli.completion import complete_jobs
-from eventflink.cli.log_questions import PlaceType
+from eventflink.cli.log_questions import PlaceType, reading_log
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import StopAsked, stop_on_signals
-from eventflink.gateways.folding import folding_log
-from eventflink.notify.document import load_notifications
+from eventflink.notify.document import InvalidNotifications, NotificationDocument, parse_notifications
 from eventflink.notify.notifier import follow, notifications_of, send_again
 
 FILE_NAME: Final = "notify.yaml"
@@ -48,11 +47,11 @@ def notify(session: Session, document: Path | None, first: LogPlace | None, last
         raise click.UsageError("--job goes with --since, --until or --dry-run: what is left out would never be sent")
     if document is None and session.configuration_directory is None:
         raise click.UsageError(f"FILE is missing, and there is no configuration directory that could have a {FILE_NAME}")
-    notifications = load_notifications(document or Path(session.configuration_directory or "") / FILE_NAME)
+    notifications = _load(document or Path(session.configuration_directory or "") / FILE_NAME)
     part = Range(first or LogPlace(), last or LogPlace())
     if not dry_run:
         session.log_to_stderr("notify")
-    with contextlib.suppress(StopAsked), folding_log(session.access), stop_on_signals():
+    with contextlib.suppress(StopAsked), reading_log(session), stop_on_signals():
         if dry_run:
             for each in notifications_of(session.access, notifications, part, job_id):
                 echo(json_text({"key": each.key, "receivers": list(each.receivers), "text": each.text, "document": each.document}))
@@ -61,3 +60,12 @@ def notify(session: Session, document: Path | None, first: LogPlace | None, last
             echo(f"{count} {'notification' if count == 1 else 'notifications'} sent again")
         else:
             follow(session.access, notifications)
+
+
+def _load(path: Path) -> NotificationDocument:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InvalidNotifications(f"invalid {path}: {why}") from error
+    return parse_notifications(text, str(path))

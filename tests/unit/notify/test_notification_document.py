@@ -1,11 +1,12 @@
 """The notification document: what cannot be right is refused, with the file and the place."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from eventflink.notify.document import TEXT_FIELDS, HappeningType, InvalidNotifications, load_notifications, parse_notifications
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
+from eventflink.notify.document import TEXT_FIELDS, HappeningType, InvalidNotifications, parse_notifications
 
 GOOD = """
 receivers:
@@ -65,15 +66,29 @@ def test_a_document_that_sends_nothing_is_refused(text: str) -> None:
         parse_notifications(text, "notify.yaml")
 
 
-def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InvalidNotifications, match="No such file"):
-        load_notifications(tmp_path / "missing.yaml")
-
-
-def test_a_file_that_is_right_is_read(tmp_path: Path) -> None:
-    path: Any = tmp_path / "notify.yaml"
-    path.write_text(GOOD)
-    assert load_notifications(path).lineage is not None
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["notify", "missing.yaml"], "'missing.yaml' does not exist"),
+        (["notify", "bad.yaml"], "invalid bad.yaml: receivers (line 1, column 1): must be a mapping"),
+        (["notify", "binary.yaml"], "invalid binary.yaml: it is not UTF-8 text"),
+        (["notify", "good.yaml", "--job", "a"], "--job goes with --since, --until or --dry-run"),
+        (["notify"], "FILE is missing, and there is no configuration directory"),
+        (["-c", "there", "notify"], "notify.yaml: No such file or directory"),
+        (["notify", "good.yaml", "--since", "yesterday"], "'yesterday' is neither an offset nor a time"),
+    ],
+)
+def test_a_command_that_is_wrong_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "good.yaml").write_text(GOOD)
+    (tmp_path / "bad.yaml").write_text("receivers: []")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "eventflink.yaml").write_text("")
+    assert run(arguments) == ExitCode.USAGE
+    assert said in capsys.readouterr().err
 
 
 def test_the_document_of_the_page_is_right_and_the_page_names_every_event_and_field() -> None:
