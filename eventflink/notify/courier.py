@@ -97,11 +97,15 @@ class Courier:
         with self._changed:
             self.is_behind = False
 
-    def end(self) -> None:
-        """Let the receiver go, and commit how far it has come."""
+    def stop(self) -> None:
+        """Begin no further try."""
         self._ending.set()
         with self._changed:
             self._changed.notify_all()
+
+    def end(self) -> None:
+        """Let the receiver go, and commit how far it has come; a try that is under way is waited for, for a few seconds."""
+        self.stop()
         if self._thread.is_alive():
             self._thread.join(_END_TIMEOUT_S)
 

@@ -62,8 +62,7 @@ def follow(access: ClusterAccess, document: NotificationDocument) -> None:
                 _logger.warning("NotifierStopped cluster=%s retry_s=%g reason=%s", access.cluster_id, pause_s, error)
                 time.sleep(pause_s)
     finally:
-        for courier in couriers:
-            courier.end()
+        _end(couriers)
 
 
 def _open_couriers(access: ClusterAccess, document: NotificationDocument) -> list[Courier]:
@@ -76,6 +75,13 @@ def _open_couriers(access: ClusterAccess, document: NotificationDocument) -> lis
             progress.commit(end)  # So that what happens before the first notification is not passed over after a crash.
         couriers.append(Courier(name, sender_for(receiver, access), end if committed is None else committed, progress))
     return couriers
+
+
+def _end(couriers: list[Courier]) -> None:
+    for courier in couriers:
+        courier.stop()
+    for courier in couriers:
+        courier.end()
 
 
 def _follow_from(access: ClusterAccess, document: NotificationDocument, couriers: list[Courier], on_progress: Callable[[], None]) -> None:
@@ -120,8 +126,7 @@ def send_again(access: ClusterAccess, document: NotificationDocument, part: Rang
         while not all(courier.is_idle for courier in couriers):
             time.sleep(_IDLE_S)
     finally:
-        for courier in couriers:
-            courier.end()
+        _end(couriers)
     return count
 
 

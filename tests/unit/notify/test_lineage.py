@@ -2,6 +2,7 @@
 
 import uuid
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from eventflink.model.schedules import OffsetRange
 from eventflink.model.statuses import ExecutionState
 from eventflink.model.stream_progress import StreamSourceProgress
 from eventflink.notify.datasets import DatasetNames
+from tests.support import golden
 from tests.support.cluster import ScriptedCluster, deployments, graph, orders, replay, vertex
-from tests.support.notifying import BOOTSTRAP, CLUSTER, notification_document, notifications_of, run_events
+from tests.support.notifying import BOOTSTRAP, CLUSTER, notification_document, notifications_of, run_events, translation_of
 from tests.support.openlineage import read_run_event
 from tests.support.scenarios import eventful_cluster, put_schedule
 
@@ -47,6 +49,14 @@ def test_each_event_is_one_of_openlineage_and_has_a_key_of_its_own(eventful: Scr
         read_run_event(event)
     keys = [event["run"]["facets"]["eventflinkRun"]["key"] for event in events]
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("path", sorted(golden.FOLDER.glob("log-*.jsonl")), ids=lambda path: str(path.stem))
+def test_each_event_of_a_log_that_a_release_wrote_is_one_of_openlineage(path: Path) -> None:
+    translation = translation_of(LINEAGE)
+    records = golden.read(path).records
+    told = [each for offset, value in enumerate(records) for each in translation.take((offset, 0, value))[1]]
+    assert {str(each.document["eventType"]) for each in told if read_run_event(each.document)} == {"START", *TERMINAL}
 
 
 def test_each_run_begins_once_and_before_all_else_and_that_of_an_ended_job_ends(eventful: ScriptedCluster) -> None:
