@@ -151,6 +151,7 @@ def _begin(access: ClusterAccess, document: NotificationDocument, place: LogPlac
 
 
 def _fold_before(access: ClusterAccess, place: LogPlace, memory_ms: int, first_offset: int) -> Fold:
+    """Return the state at the newest snapshot that is so far before a place, or before the first record; or the oldest that there is."""
     if place.offset is None and place.at_ms is None and first_offset == 0:
         return new_fold(access)
     at_ms = place.at_ms
@@ -171,4 +172,8 @@ def _fold_before(access: ClusterAccess, place: LogPlace, memory_ms: int, first_o
         oldest = find_oldest_snapshot(access)
         if oldest is None or oldest.fold.last_offset + 1 < first_offset:
             raise
+        begins = oldest.fold.last_offset + 1
+        _logger.warning(
+            "HistoryTrimmed cluster=%s begins=%d reason=the log was trimmed; rules know nothing of before", access.cluster_id, begins
+        )
         return oldest.fold
