@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.model.attempts import AttemptId, AttemptRecord, HasAttemptId, OutputLocation
 from eventflink.model.job_graph import JobGraph, JobParameter, JobVertex, StreamDefinition, StreamSink
+from eventflink.model.mapped_vertices import rows_in
 from eventflink.model.spark_pools import SparkPool
 from eventflink.model.statuses import Role, SavepointMode, ShipStrategy, TaskFile, TaskManagerFile, TaskType
 
@@ -54,6 +55,8 @@ class TaskInput:
     """The columns of a HASH edge."""
     locations: tuple[OutputLocation, ...]
     """What the writer's subtasks left for it, in their order."""
+    row_schema: str = ""
+    """As in the JobEdge."""
 
 
 @dataclass(slots=True)
@@ -125,6 +128,16 @@ class TaskDeployment(AttemptRecord):
     """As in the JobVertex."""
     engine: str = ""
     """The name of the Spark that runs it; empty: the one that the TaskExecutor's configuration says."""
+
+    @property
+    def mapping_input(self) -> TaskInput | None:
+        """The input of which each subtask of the vertex has a row; None: the vertex is not mapped."""
+        return next((each for each in self.inputs if each.ship is ShipStrategy.EACH), None)
+
+    @property
+    def has_no_row(self) -> bool:
+        """Whether the vertex is mapped and its input has no rows: its only subtask finishes without running anything."""
+        return self.mapping_input is not None and not rows_in(self.mapping_input.locations)
 
 
 def describe_task(

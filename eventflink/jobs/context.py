@@ -82,6 +82,7 @@ class TaskContext:
         readers: Mapping[str, Callable[[], "DataFrame"]],
         open_spark: Callable[[], "SparkSession"],
         accumulators: TaskAccumulators,
+        row_input: str | None = None,
     ) -> None:
         self.job_id = attempt_id.job_id
         self.vertex_id = attempt_id.vertex_id
@@ -95,6 +96,9 @@ class TaskContext:
         self._accumulators = accumulators
         self._open_spark = open_spark
         self._spark: SparkSession | None = None
+        self.row_input = row_input
+        """The input of which the subtask has one row; None: the vertex has no subtask for each row of any."""
+        self._row: Mapping[str, Any] | None = None
 
     def __reduce__(self) -> NoReturn:
         """Raise, for functions that Spark runs elsewhere would take it with them.
@@ -111,6 +115,21 @@ class TaskContext:
         if self._spark is None:
             self._spark = self._open_spark()
         return self._spark
+
+    @property
+    def row(self) -> Mapping[str, Any]:
+        """The row that a subtask of a mapped vertex is there for: its values by column; the same one in every attempt.
+
+        Raises:
+            InputUnusable: the vertex has no input that is shipped by `each`.
+
+        """
+        if self.row_input is None:
+            raise InputUnusable(f"vertex '{self.vertex_id}' has no row: none of its inputs is shipped by each")
+        if self._row is None:
+            [row] = self.inputs[self.row_input].collect()
+            self._row = row.asDict(recursive=True)
+        return self._row
 
     def accumulator(self, name: str, kind: type[int] | type[float] = int) -> Accumulator:
         """Return the sum that the task keeps under a name, of whole numbers or, with `float`, of any; it begins at 0.

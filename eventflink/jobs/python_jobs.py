@@ -94,6 +94,10 @@ class TaskOutput:
         """Have each subtask read all rows."""
         return self._with(ship="broadcast", **edge)
 
+    def each(self, **edge: Any) -> "TaskOutput":
+        """Have a subtask for each row: the argument is that row, its values by column. `max_parallelism` of the task bounds the rows."""
+        return self._with(ship="each", **edge)
+
     def forward(self, **edge: Any) -> "TaskOutput":
         """Have each subtask read the rows of the one with its number."""
         return self._with(ship="forward", **edge)
@@ -179,7 +183,9 @@ class PythonTask:
     def _run(self, context: TaskContext) -> Any:
         given: dict[str, Any] = {}
         for name in self._signature.parameters:
-            if name in context.inputs:
+            if name == context.row_input:
+                given[name] = context.row
+            elif name in context.inputs:
                 given[name] = context.inputs[name]
             elif name in context.parameters:
                 given[name] = context.parameters[name]

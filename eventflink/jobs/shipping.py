@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType
 
-_NO_DATA: Final = "input '{}' has no data: the deployment has no location for it"
+_NOTHING_LEFT: Final = (
+    "input '{}' has no columns: its writer had no rows to run for, and left nothing; say the columns by 'schema' of the edge, such as "
+    "'path STRING, bytes BIGINT'"
+)
 _ZONE: Final = "spark.sql.session.timeZone"
 _UTC: Final = ("UTC", "GMT", "Z", "+00:00", "Etc/UTC", "Etc/GMT", "Etc/UCT", "Etc/Zulu", "UCT", "Zulu", "Universal", "Etc/Universal")
 _GLOB_CHARACTERS: Final = re.compile(r"([\\\[\]{}*?])")
@@ -43,7 +46,9 @@ def key_groups_of(share: Share) -> range:
     return range(first, end)
 
 
-def read_share(spark: "SparkSession", name: str, ship: ShipStrategy, locations: Sequence[str], share: Share) -> "DataFrame":
+def read_share(
+    spark: "SparkSession", name: str, ship: ShipStrategy, locations: Sequence[str], share: Share, row_schema: str = ""
+) -> "DataFrame":
     """Return the rows of the input `name` that belong to the subtask; those of hash edges are read by `HashInputs`.
 
     Args:
@@ -52,13 +57,14 @@ def read_share(spark: "SparkSession", name: str, ship: ShipStrategy, locations: 
         ship: how the edge shares out.
         locations: Parquet directories: one for each subtask of the writer, in their order.
         share: whose rows.
+        row_schema: the columns, as Spark's DDL, where there are no locations; empty: they are not said.
 
     Raises:
-        InputUnusable: there are no locations, or none for this subtask.
+        InputUnusable: there are no locations and no columns, or no location for this subtask.
 
     """
     if not locations:
-        raise InputUnusable(_NO_DATA.format(name))
+        return _no_rows(spark, name, row_schema)
     if ship is ShipStrategy.FORWARD:
         if share.subtask_index >= len(locations):
             raise InputUnusable(
@@ -100,6 +106,13 @@ def read_parquet(
     return reader.parquet(*[_GLOB_CHARACTERS.sub(r"\\\1", location) for location in locations])
 
 
+def _no_rows(spark: "SparkSession", name: str, row_schema: str) -> "DataFrame":
+    """Return the rows of an input to which a mapped vertex without rows has left nothing: none, with these columns."""
+    if not row_schema:
+        raise InputUnusable(_NOTHING_LEFT.format(name))
+    return spark.createDataFrame([], row_schema)
+
+
 def _read_all(spark: "SparkSession", name: str, locations: Sequence[str]) -> "DataFrame":
     """Return what all subtasks of a writer left; where some have columns that others have not, those are null in the rows of the others."""
     if len(locations) == 1:
@@ -127,6 +140,8 @@ class HashInput:
     name: str
     keys: Sequence[str]
     locations: Sequence[str]
+    row_schema: str = ""
+    """The columns, as Spark's DDL, where there are no locations."""
 
 
 class HashInputs:
@@ -226,11 +241,9 @@ def _types_of(rows: "DataFrame") -> "dict[str, DataType]":
 def _rows_with_keys(spark: "SparkSession", source: HashInput) -> "DataFrame":
     """Return all rows of an input, which has its keys."""
     name = source.name
-    if not source.locations:
-        raise InputUnusable(_NO_DATA.format(name))
     if not source.keys:
         raise InputUnusable(f"input '{name}' is shipped by hash, but its edge has no keys: name the columns to hash")
-    rows = _read_all(spark, name, source.locations)
+    rows = _read_all(spark, name, source.locations) if source.locations else _no_rows(spark, name, source.row_schema)
     columns = rows.columns
     if missing := [key for key in source.keys if key not in columns]:
         raise InputUnusable(

@@ -104,7 +104,8 @@ def decide_schedule(job: JobMaster, resources: Resources) -> list[LogEvent]:
     for vertex_id in _ready_vertices(job):
         vertex = job.execution_graph.vertices[vertex_id]
         ready = _ready_subtasks(vertex)
-        if vertex.vertex.slot_sharing_group is not None:  # It may join others in slots that the job holds: what is free says little.
+        # The one may join others in slots that the job holds: what is free says little. The other has a subtask for each row.
+        if vertex.vertex.slot_sharing_group is not None or vertex_id in job.execution_graph.mapping_edges:
             keys = [s.key for s in ready]
             return events or default_scheduler.decide_schedule(job, slots, resources.now_ms, keys)
         if fault := find_fault_of_deployment(job.execution_graph, vertex_id):
@@ -132,11 +133,14 @@ def decide_schedule(job: JobMaster, resources: Resources) -> list[LogEvent]:
 def is_adjustable(job: JobMaster, vertex_id: str) -> bool:
     """Tell whether the scheduler may give a vertex another parallelism: nothing of it has finished, nothing holds it to what it has.
 
-    Forward edges may, and a slot sharing group does: its vertices take slots that others of their job hold.
+    Forward edges may, a slot sharing group does, whose vertices take slots that others of their job hold, and so do the rows that a mapped
+    vertex has a subtask for.
     """
-    vertex = job.execution_graph.vertices[vertex_id]
+    graph = job.execution_graph
+    vertex = graph.vertices[vertex_id]
     finished = any(s.state is ExecutionState.FINISHED and not s.revoked for s in vertex.subtasks)
-    return not finished and vertex.vertex.slot_sharing_group is None and not job.execution_graph.others_have_begun(vertex_id)
+    is_held = vertex.vertex.slot_sharing_group is not None or vertex_id in graph.mapping_edges
+    return not finished and not is_held and not graph.others_have_begun(vertex_id)
 
 
 def due_adaptations(state: ClusterState, context: Context) -> list[str]:

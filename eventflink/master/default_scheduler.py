@@ -1,6 +1,7 @@
 """The default scheduler: what is ready asks for a slot at once, with the parallelism that the graph says. Nothing here changes anything.
 
-A subtask joins others of its slot sharing group in a slot that its job holds, or asks for one.
+A mapped vertex gets a subtask for each row first (`mapped_vertices.py`). A subtask joins others of its slot sharing group in a slot that
+its job holds, or asks for one.
 """
 
 from collections.abc import Iterable
@@ -11,6 +12,7 @@ from eventflink.events.log_events import LogEvent, SlotRequested, SlotShared, Ta
 from eventflink.master.execution_graph import ExecutionGraph, SubtaskKey
 from eventflink.master.failover import decide_failure
 from eventflink.master.job_master import JobMaster
+from eventflink.master.mapped_vertices import decide_parallelism
 from eventflink.master.shared_slots import SharePicker
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.attempts import FailureCause
@@ -38,6 +40,8 @@ def decide_schedule(job: JobMaster, slots: SlotManager, now_ms: int, keys: Itera
     for vertex_id, index in islice(ready, SCHEDULE_BATCH):
         subtask = graph.vertices[vertex_id].subtasks[index]
         if vertex_id != weighed:
+            if changed := decide_parallelism(job, vertex_id, now_ms):
+                return events or changed
             if fault := find_fault_of_deployment(graph, vertex_id):
                 return events or decide_failure(job, subtask, fault, now_ms)
             weighed = vertex_id
@@ -63,7 +67,7 @@ def find_fault_of_deployment(graph: ExecutionGraph, vertex_id: str) -> FailureCa
     size += sum(_weigh(archive) for archive in graph.graph.code_archives)
     size += sum(_weigh(each.name) + _weigh(each.value or "") for each in graph.graph.parameters)
     for edge in graph.edges_to.get(vertex_id, ()):
-        size += _weigh(edge.input_name) + sum(_weigh(key) for key in edge.keys)
+        size += _weigh(edge.input_name) + _weigh(edge.row_schema) + sum(_weigh(key) for key in edge.keys)
         locations = graph.input_locations(edge)
         count += len(locations)
         size += sum(_weigh(each.output) + _weigh(each.location) + _weigh(each.digest) + _BYTES_OF_COUNTS for each in locations)

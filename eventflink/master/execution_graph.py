@@ -13,6 +13,7 @@ from eventflink.master.canonical import DERIVED, require
 from eventflink.model.attempts import Accumulators, AttemptId, FailureCause, HasAttemptId, IOMetrics, OutputLocation
 from eventflink.model.durations import duration_text
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
+from eventflink.model.mapped_vertices import mapping_edges_of, rows_in
 from eventflink.model.pipelined_edges import PipelinedEdge, pipelined_edges_of
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.slot_sharing import GroupMember, InvalidSlotSharing, profiles_of_groups
@@ -218,6 +219,8 @@ class ExecutionGraph:
     """What a slot of each slot sharing group has to have."""
     forward_groups: dict[str, list[str]] = field(metadata=DERIVED)
     pipelined_edges: dict[str, list[PipelinedEdge]] = field(metadata=DERIVED)
+    mapping_edges: dict[str, JobEdge] = field(metadata=DERIVED)
+    """By mapped vertex, the edge over which each row goes to a subtask of its own."""
     limited: dict[str, dict[int, int]] = field(metadata=DERIVED)
     """By vertex that has a time limit, its subtasks that run and since when, the first of them first."""
 
@@ -232,7 +235,8 @@ class ExecutionGraph:
             for v in graph.vertices
         }
         live = sum(v.parallelism for v in graph.vertices)
-        derived = (edges_by_source(graph), edges_to, group_profiles_of(graph), forward_groups_of(graph), pipelined_edges_of(graph))
+        edges = (edges_by_source(graph), edges_to)
+        derived = (*edges, group_profiles_of(graph), forward_groups_of(graph), pipelined_edges_of(graph), mapping_edges_of(graph))
         made = cls(graph, vertices, {}, live, len(vertices), *derived, limited_of(vertices))
         for vertex in vertices.values():
             made._note_ready(vertex)
@@ -494,6 +498,7 @@ class ExecutionGraph:
         self.graph, self.ready = like.graph, shared(self.ready, like.ready)
         self.edges_from, self.edges_to, self.group_profiles = like.edges_from, like.edges_to, like.group_profiles
         self.forward_groups, self.pipelined_edges, self.limited = like.forward_groups, like.pipelined_edges, like.limited
+        self.mapping_edges = like.mapping_edges
         self.vertices = dict(zip(like.vertices, self.vertices.values(), strict=True))
         for mine, theirs in zip(self.vertices.values(), like.vertices.values(), strict=True):
             mine.vertex = theirs.vertex
@@ -523,6 +528,18 @@ class ExecutionGraph:
     def input_locations(self, edge: JobEdge) -> tuple[OutputLocation, ...]:
         """Return where the rows of an edge are, in the order of the writer's subtasks."""
         return tuple([o for s in self.vertices[edge.source].subtasks for o in s.outputs if o.output == edge.output])
+
+    def mapped_rows(self, vertex_id: str) -> int | None:
+        """Return how many rows the input of a mapped vertex has that goes row by row; None: it is not complete, or there is none such."""
+        edge = self.mapping_edges.get(vertex_id)
+        if edge is None or self.vertices[edge.source].unfinished_subtasks:
+            return None
+        return rows_in(self.input_locations(edge))
+
+    def is_unmapped(self, vertex_id: str) -> bool:
+        """Tell whether a vertex is to have another number of subtasks before it begins: one for each row, one if there are none."""
+        rows = self.mapped_rows(vertex_id) if self.mapping_edges else None
+        return rows is not None and self.vertices[vertex_id].parallelism != max(1, rows)
 
     def validate(self, job_id: str) -> None:
         """Check every count against what it counts."""

@@ -379,6 +379,8 @@ class JobMaster:
         subtask = graph.require_current(event)
         if self.rescales.binds(graph, event.vertex_id):
             raise IllegalTransition(f"{event}: its vertex is to be rescaled first")
+        if graph.is_unmapped(event.vertex_id):
+            raise IllegalTransition(f"{event}: its vertex has not a subtask for each row of its input")
         graph.transition(subtask, ExecutionState.SCHEDULED, at_ms)
         if self.scheduler is SchedulerType.ADAPTIVE:
             self.rescales.note_scheduled(event.vertex_id)
@@ -693,6 +695,7 @@ class JobMaster:
         self.restarts.validate(self.job_id, self.status, self.execution_graph, self.to_cancel)
         self.rescales.validate(self.job_id, self.execution_graph, self.restarts.due)
         self.suspension.validate(self.job_id, self.status, self.job_master_id)
+        self._validate_mapped()
         if self.checkpoints is not None:
             self.checkpoints.validate(self.job_id, self.execution_graph, is_running=self.status is JobStatus.RUNNING)
             aborts = self.follow_ups.stands(FollowUpType.ABORT_CHECKPOINT, self.job_id)
@@ -705,3 +708,14 @@ class JobMaster:
         require(ends, f"{self.job_id} is {self.status}, yet attempts are to be cancelled")
         if self.status in TERMINAL_JOB_STATUSES:
             require(self.execution_graph.live_attempts == 0, f"{self.job_id} is {self.status} with live attempts")
+
+    def _validate_mapped(self) -> None:
+        """Check that what runs of a mapped vertex, and is not to start again, has each a row of its own."""
+        graph = self.execution_graph
+        for vertex_id in graph.mapping_edges if self.status in RUNNING_JOB_STATUSES else ():
+            subtasks = graph.vertices[vertex_id].subtasks
+            begun = [
+                s for s in subtasks if s.state not in (ExecutionState.CREATED, ExecutionState.FAILED) and s.key not in self.restarts.due
+            ]
+            mapped = not begun or not graph.is_unmapped(vertex_id)
+            require(mapped, f"{self.job_id}/{vertex_id} has begun, and not with a subtask for each row of its input")

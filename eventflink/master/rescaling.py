@@ -29,7 +29,12 @@ from eventflink.model.statuses import (
 
 
 def wanted_parallelism(job: JobMaster, vertex_id: str) -> int:
-    """Return how many subtasks a vertex is to have if there are slots: as asked for last, or all that can be in reactive mode."""
+    """Return how many subtasks a vertex is to have if there are slots: as asked for last, or all that can be in reactive mode.
+
+    A mapped vertex has a subtask for each row, whatever the slots.
+    """
+    if vertex_id in job.execution_graph.mapping_edges:
+        return job.execution_graph.vertices[vertex_id].parallelism
     if job.reactive:
         return job.rescales.highest_parallelism(job.execution_graph, vertex_id)
     vertex = job.execution_graph.vertices[vertex_id]
@@ -48,6 +53,11 @@ def describe_parallelism(job: JobMaster, vertex_id: str, slots: SlotManager) -> 
         available = slots.available_for(profile)
         what = f"{available} of {waiting.wanted} are free" if available else slots.describe_wait(profile)
         return f"waiting for slots: {what}"
+    if (edge := job.execution_graph.mapping_edges.get(vertex_id)) is not None and vertex.unfinished_subtasks:
+        rows = job.execution_graph.mapped_rows(vertex_id)
+        if rows is None:
+            return f"a subtask for each row of '{edge.source}' when it has finished"
+        return "" if rows else f"'{edge.source}' has left no rows: its only subtask runs nothing"
     if vertex_id in job.rescales.unsettled and vertex.parallelism < wanted_parallelism(job, vertex_id):
         return "rescaled when more slots are free, unless a subtask has finished before"
     return ""
@@ -104,6 +114,8 @@ def _find_fault(job: JobMaster, command: RescaleJob) -> tuple[str, str] | None:
             code, what, kind, why = "SinkVertex", "has a sink", "a vertex with a sink", "to which each subtask writes its part once"
         what = what if keeper is vertex.vertex else f"is bound by forward edges to {kind}"
         return code, f"vertex '{command.vertex_id}' {what}, {why}: its parallelism stays"
+    if (edge := job.execution_graph.mapping_edges.get(command.vertex_id)) is not None:
+        return "MappedVertex", f"vertex '{command.vertex_id}' has a subtask for each row of '{edge.source}': its parallelism stays"
     return _find_fault_of_vertex(job, vertex, command.parallelism)
 
 

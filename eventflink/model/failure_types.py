@@ -34,6 +34,8 @@ TASK_TIME_LIMIT: Final = "TaskTimeLimitExceeded"
 JOB_TIME_LIMIT: Final = "JobTimeLimitExceeded"
 HOST_TOO_SLOW: Final = "HostTooSlow"
 DISK_FULL: Final = "DiskFull"
+TOO_MANY_ROWS: Final = "TooManyRows"
+"""The failure type of a mapped vertex that would have more subtasks than it may."""
 
 _KINDS: Final = {
     **dict.fromkeys(("NoResourceAvailable", "UnfulfillableSlotRequest", "SlotOfferRejected"), FailureKind.ROOM),
@@ -63,7 +65,15 @@ _KINDS: Final = {
         FailureKind.TASK_MANAGER,
     ),
     **dict.fromkeys(
-        ("ArithmeticException", "DateTimeException", "InputUnusable", "NumberFormatException", "RowUnusable", "UnicodeDecodeError"),
+        (
+            "ArithmeticException",
+            "DateTimeException",
+            "InputUnusable",
+            "NumberFormatException",
+            "RowUnusable",
+            TOO_MANY_ROWS,
+            "UnicodeDecodeError",
+        ),
         FailureKind.DATA,
     ),
     **dict.fromkeys(
@@ -99,6 +109,7 @@ _CANNOT_HEAL: Final = frozenset(
         "ParseException",
         "SinkTaken",
         "SyntaxError",
+        TOO_MANY_ROWS,
         "UnknownFunction",
         "WorkingDirectoryUnfit",
     }

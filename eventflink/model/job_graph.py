@@ -263,6 +263,8 @@ class JobEdge:
     """The columns of a HASH edge."""
     pipeline: EdgePipeline | None = None
     """How rows stream over it; null: it is blocking."""
+    row_schema: str = ""
+    """Of a blocking edge, the columns of its rows as Spark's DDL, for a target to which the source has left nothing; empty: not said."""
 
 
 @dataclass(slots=True)

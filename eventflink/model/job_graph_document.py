@@ -199,7 +199,7 @@ class VertexDocument(BaseModel):
 
 
 class EdgeDocument(BaseModel):
-    """One edge; between two streams it is pipelined, and `schema` and what follows it are of such edges only."""
+    """One edge; between two streams it is pipelined, and what follows `schema` is of such edges only."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -207,10 +207,10 @@ class EdgeDocument(BaseModel):
     target: str = Field(alias="to", max_length=MAX_NAME_LENGTH)
     output: Name = DEFAULT_OUTPUT
     name: Name | None = None
-    ship: Literal["forward", "hash", "rebalance", "broadcast"] = "rebalance"
+    ship: Literal["forward", "hash", "rebalance", "broadcast", "each"] = "rebalance"
     keys: list[Column] = Field(default_factory=list, max_length=32)
     schema_: Annotated[str | None, Field(alias="schema", min_length=1, max_length=65_536)] = None
-    """The columns of its rows, as Spark's DDL."""
+    """The columns of its rows, as Spark's DDL; also of an edge from a mapped vertex, which may leave nothing."""
     partitions: Annotated[Whole | None, Field(ge=1, le=MAX_EDGE_PARTITIONS)] = None
     """Of its topic; default: as many as the reader has subtasks."""
     event_time: Column | None = None
@@ -232,12 +232,12 @@ class EdgeDocument(BaseModel):
             raise ValueError(f"'keys' go with ship: hash, not with {self.ship}")
         return self
 
-    def to_record(self, readers: int) -> JobEdge:
+    def to_record(self, readers: int, *, is_pipelined: bool) -> JobEdge:
         """Return the core's record, of an edge whose reader has so many subtasks."""
         pipeline = None
-        if self.schema_ is not None:
+        if is_pipelined:
             pipeline = EdgePipeline(
-                row_schema=self.schema_,
+                row_schema=self.schema_ or "",
                 partitions=self.partitions or readers,
                 event_time=self.event_time or "",
                 watermark_delay_ms=self.watermark_delay_ms or 0,
@@ -251,6 +251,7 @@ class EdgeDocument(BaseModel):
             ship=ShipStrategy(self.ship.upper()),
             keys=tuple(self.keys),
             pipeline=pipeline,
+            row_schema="" if is_pipelined else self.schema_ or "",
         )
 
 
@@ -438,6 +439,7 @@ def _check_graph(graph: JobGraphDocument) -> None:
             raise ValueError(f"edges[{number}]: ship: forward needs equal parallelism of '{edge.source}' and '{edge.target}'")
     _check_parameters(graph)
     _check_hash_keys(graph)
+    _check_mapped(graph, vertices)
     _check_streams(graph, vertices)
     _check_sinks(graph)
     _check_time_limits(graph)
@@ -472,13 +474,54 @@ def _check_hash_keys(graph: JobGraphDocument) -> None:
                 )
 
 
+def _mapped_vertices(graph: JobGraphDocument) -> set[str]:
+    """Return the vertices that have a subtask for each row of an input."""
+    return {edge.target for edge in graph.edges if edge.ship == "each"}
+
+
+def _check_mapped(graph: JobGraphDocument, vertices: Mapping[str, VertexDocument]) -> None:
+    """Check what a mapped vertex reads, and what goes by how many subtasks it has: nobody knows that before its job runs."""
+    places: dict[str, str] = {}
+    """Of the mapped vertices, the places of the edges that map them."""
+    for number, edge in enumerate(graph.edges):
+        if edge.ship != "each":
+            continue
+        here, vertex = f"edges[{number}].ship", vertices[edge.target]
+        if edge.target in places:
+            raise ValueError(f"{here}: '{edge.target}' has a subtask for each row of {places[edge.target]} already: join them before it")
+        if vertex.stream is not None:
+            raise ValueError(f"{here}: each is for batch tasks, and '{edge.target}' is a stream")
+        if vertex.parallelism > 1:
+            raise ValueError(
+                f"{here}: each gives '{edge.target}' a subtask for each row, so it has no 'parallelism'; 'max_parallelism' bounds the rows"
+            )
+        if vertex.sink is not None:
+            raise ValueError(
+                f"{here}: each may give '{edge.target}' another number of subtasks when its input is made again, and each subtask writes "
+                "its part to a sink once: let a vertex that reads it have the sink"
+            )
+        places[edge.target] = f"edges[{number}]"
+    for number, edge in enumerate(graph.edges):
+        if edge.target in places and edge.ship not in ("each", "broadcast"):
+            raise ValueError(
+                f"edges[{number}].ship: {edge.ship} would share the rows out over the subtasks of '{edge.target}', which has one for each "
+                f"row of {places[edge.target]}: take broadcast"
+            )
+        if edge.source in places and edge.ship == "forward":
+            raise ValueError(
+                f"edges[{number}].ship: forward needs equal parallelism of both ends, and '{edge.source}' has a subtask for each row of "
+                f"{places[edge.source]}: take rebalance"
+            )
+
+
 def _check_streams(graph: JobGraphDocument, vertices: Mapping[str, VertexDocument]) -> None:
     streams = {vertex_id for vertex_id, vertex in vertices.items() if vertex.stream is not None}
+    mapped = _mapped_vertices(graph)
     for number, edge in enumerate(graph.edges):
         reader, name = vertices[edge.target], edge.name or edge.source
         if reader.stream is not None and _input_key(reader, name) in {_input_key(reader, source) for source in reader.stream.sources}:
             raise ValueError(f"edges[{number}]: the stream '{edge.target}' has a source of that name already: give the edge another 'name'")
-        if fault := _find_edge_fault(edge, vertices[edge.source], vertices[edge.target]):
+        if fault := _find_edge_fault(edge, vertices[edge.source], reader, is_from_mapped=edge.source in mapped):
             raise ValueError(f"edges[{number}]{fault}")
     _check_ends(graph, streams)
     if streams and graph.scheduler == "adaptive":
@@ -598,13 +641,13 @@ _PIPELINED: Final = {"schema_": "schema"} | {name: name for name in _OF_PIPELINE
 """What only pipelined edges have."""
 
 
-def _find_edge_fault(edge: EdgeDocument, writer: VertexDocument, reader: VertexDocument) -> str:
-    """Return what is wrong with an edge from or to a stream, behind its place; empty: nothing is."""
+def _find_edge_fault(edge: EdgeDocument, writer: VertexDocument, reader: VertexDocument, *, is_from_mapped: bool) -> str:
+    """Return what is wrong with what an edge says of streams, behind its place; empty: nothing is."""
     if writer.stream is not None and reader.stream is not None:
         return _find_pipeline_fault(edge, writer.stream, reader.stream) or _find_partitions_fault(edge, reader)
     if writer.stream is not None:
         return f": '{edge.source}' is a stream and '{edge.target}' is not: only another stream can read its rows"
-    of_streams = [key for name, key in _PIPELINED.items() if getattr(edge, name) is not None]
+    of_streams = [key for name, key in _PIPELINED.items() if getattr(edge, name) is not None and (key != "schema" or not is_from_mapped)]
     return f".{of_streams[0]}: it is for edges from a stream to a stream; this one is blocking" if of_streams else ""
 
 
@@ -640,9 +683,11 @@ def _check_engines(graph: JobGraphDocument) -> None:
 
 
 def _check_bounds(graph: JobGraphDocument) -> None:
-    subtasks = sum(v.parallelism for v in graph.vertices)
+    mapped = _mapped_vertices(graph)
+    subtasks = sum(min(v.max_parallelism, MAX_PARALLELISM) if v.id in mapped else v.parallelism for v in graph.vertices)
     if subtasks > MAX_SUBTASKS:
-        raise ValueError(f"{subtasks} subtasks are more than the {MAX_SUBTASKS} that one job may have")
+        counted = ", where a vertex with a subtask for each row counts with its 'max_parallelism'" if mapped else ""
+        raise ValueError(f"{subtasks} subtasks are more than the {MAX_SUBTASKS} that one job may have{counted}")
     asking = [GroupMember(v.id, v.slot_sharing_group, v.resources.to_record() if v.resources is not None else None) for v in graph.vertices]
     profiles = {*profiles_of_groups(asking).values(), *(v.resources for v in asking if v.slot_sharing_group is None)} - {None}
     if len(profiles) > MAX_PROFILES:
@@ -758,10 +803,11 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
     try:
         parsed = JobGraphDocument.model_validate(document)
         parallelism = {vertex.id: vertex.parallelism for vertex in parsed.vertices}
+        streams = {vertex.id for vertex in parsed.vertices if vertex.stream is not None}
         graph = JobGraph(
             name=parsed.name,
             vertices=tuple(v.to_record() for v in parsed.vertices),
-            edges=tuple(e.to_record(parallelism[e.target]) for e in parsed.edges),
+            edges=tuple(e.to_record(parallelism[e.target], is_pipelined=e.source in streams) for e in parsed.edges),
             restart_strategy=(parsed.restart_strategy or RestartStrategyDocument.model_validate({"type": "cluster-default"})).to_record(),
             code_archives=tuple(parsed.code_archives),
             scheduler=SchedulerType(parsed.scheduler.upper().replace("-", "_")),
@@ -926,6 +972,8 @@ def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
 def _edge_document(edge: JobEdge) -> dict[str, Any]:
     document: dict[str, Any] = {"from": edge.source, "to": edge.target, "output": edge.output, "name": edge.input_name}
     document |= {"ship": edge.ship.lower(), "keys": list(edge.keys)}
+    if edge.row_schema:
+        document["schema"] = edge.row_schema
     if (pipeline := edge.pipeline) is not None:
         document |= {"schema": pipeline.row_schema, "partitions": pipeline.partitions, "chain": False}
         if pipeline.event_time or pipeline.watermark_delay_ms:

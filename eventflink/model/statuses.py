@@ -197,6 +197,8 @@ class ShipStrategy(UpperStrEnum):
     HASH = auto()
     REBALANCE = auto()
     BROADCAST = auto()
+    EACH = auto()
+    """Each row to a subtask of its own: there are as many subtasks as rows."""
 
 
 class RestartStrategyType(UpperStrEnum):
@@ -230,6 +232,8 @@ class RescaleReason(UpperStrEnum):
     FEWER_SLOTS = auto()
     MORE_SLOTS = auto()
     REQUESTED = auto()
+    INPUT_ROWS = auto()
+    """It has a subtask for each row of an input."""
 
 
 class ReuseReason(UpperStrEnum):

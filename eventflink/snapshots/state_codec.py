@@ -34,6 +34,7 @@ from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import RequestQueues
 from eventflink.master.slots import totals_of
 from eventflink.model.job_graph import JobGraph
+from eventflink.model.mapped_vertices import mapping_edges_of
 from eventflink.model.pipelined_edges import pipelined_edges_of
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import IllegalTransition
@@ -65,6 +66,7 @@ def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
         (ExecutionGraph, "edges_to"): lambda columns, _: list(map(edges_by_target, columns["graph"])),
         (ExecutionGraph, "forward_groups"): lambda columns, _: list(map(forward_groups_of, columns["graph"])),
         (ExecutionGraph, "pipelined_edges"): lambda columns, _: list(map(pipelined_edges_of, columns["graph"])),
+        (ExecutionGraph, "mapping_edges"): lambda columns, _: list(map(mapping_edges_of, columns["graph"])),
         (ExecutionGraph, "limited"): lambda columns, _: list(map(limited_of, columns["vertices"])),
         (ExecutionVertex, "begun_subtasks"): lambda columns, _: list(map(begun_subtasks_of, columns["subtasks"])),
         (ExecutionGraph, "group_profiles"): lambda columns, _: list(map(_group_profiles_of, columns["graph"])),

@@ -8,6 +8,7 @@ it is committed there (`table_sink.py`), so that is done last.
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext
+from eventflink.jobs.mapped_rows import find_location, read_row
 from eventflink.jobs.published import OutputNotWhole, write_file_list
 from eventflink.jobs.shipping import HashInput, HashInputs, Share, read_parquet, read_share
 from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
@@ -85,7 +87,7 @@ def run_task(
     """
     deployment = order.deployment
     attempt = order.attempt
-    if deployment.is_stopped:
+    if deployment.is_stopped or deployment.has_no_row:
         tell(TaskInitialized(attempt))
         return Finished(())
     engine = find_engine(settings.engines, deployment.engine)
@@ -171,21 +173,24 @@ def _make_context(
     accumulators: TaskAccumulators,
     hash_inputs: HashInputs,
 ) -> TaskContext:
-    share = _share_of(deployment)
+    share, mapping = _share_of(deployment), deployment.mapping_input
     unopened = [each for each in deployment.inputs if each.ship is ShipStrategy.HASH]
 
-    def open_input(task_input: TaskInput) -> None:
-        is_partner_only = task_input.ship is ShipStrategy.FORWARD
-        read_by_it = {i: each for i, each in enumerate(task_input.locations) if not is_partner_only or i == share.subtask_index}
+    def open_input(task_input: TaskInput, only: int | None = None) -> None:
+        read_by_it = {i: each for i, each in enumerate(task_input.locations) if only is None or i == only}
         opened.open(read := OpenedInput(task_input.input_name, read_by_it))
         if spark.is_elsewhere:  # The host's own Spark sees what this process sees.
             check_seen_by_spark(context.spark, read)
 
     def read(task_input: TaskInput) -> "DataFrame":
         name, ship = task_input.input_name, task_input.ship
+        if ship is ShipStrategy.EACH:
+            position, row_number = find_location(name, task_input.locations, share.subtask_index)
+            open_input(task_input, position)
+            return read_row(context.spark, task_input.locations[position], row_number)
         if ship is not ShipStrategy.HASH:
-            open_input(task_input)
-            return read_share(context.spark, name, ship, _places_of(task_input), share)
+            open_input(task_input, share.subtask_index if ship is ShipStrategy.FORWARD else None)
+            return read_share(context.spark, name, ship, _places_of(task_input), share, task_input.row_schema)
         while unopened:  # Of all of them the types of the keys are read.
             open_input(unopened.pop())
         return hash_inputs.read(context.spark, name)
@@ -201,6 +206,7 @@ def _make_context(
         readers=readers,
         open_spark=spark.open,
         accumulators=accumulators,
+        row_input=mapping.input_name if mapping is not None else None,
     )
     return context
 
@@ -211,7 +217,7 @@ def _share_of(deployment: TaskDeployment) -> Share:
 
 def _hash_inputs_of(deployment: TaskDeployment) -> HashInputs:
     hashed = [each for each in deployment.inputs if each.ship is ShipStrategy.HASH]
-    inputs = [HashInput(name=each.input_name, keys=each.keys, locations=_places_of(each)) for each in hashed]
+    inputs = [HashInput(name=each.input_name, keys=each.keys, locations=_places_of(each), row_schema=each.row_schema) for each in hashed]
     return HashInputs(inputs, _share_of(deployment))
 
 
@@ -269,13 +275,14 @@ def _run_chained(
 
 
 def _run_sql(sql: str, context: TaskContext, hash_inputs: HashInputs | None = None, *, has_output: bool) -> "DataFrame | None":
-    """Run statements that see the inputs as views, and the parameters that are single values by name (`:parallelism`).
+    """Run statements that see the inputs as views, and what is a single value by name (`:parallelism`): of the row, then of the parameters.
 
     The rows are those of the last one; what is before it has been done when that is begun.
     """
     for name, rows in context.inputs.items():
         rows.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
-    arguments = {k: v for k, v in context.parameters.items() if v is None or isinstance(v, Value)}
+    values = context.parameters | (dict(context.row) if context.row_input is not None else {})
+    arguments: dict[str, Any] = {k: v for k, v in values.items() if v is None or isinstance(v, Value | Decimal)}
     arguments |= {"subtask_index": context.subtask_index, "parallelism": context.parallelism}
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 

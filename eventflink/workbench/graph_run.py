@@ -23,8 +23,11 @@ from eventflink.gateways.errors import ResultNotNamed, ResultNotThere
 from eventflink.jobs.archive import build_archive, find_members
 from eventflink.jobs.result import JobOutput
 from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
+from eventflink.model.failure_types import TOO_MANY_ROWS
 from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph, JobVertex
+from eventflink.model.job_graph_document import MAX_PARALLELISM
 from eventflink.model.kafka_settings import KafkaAccess
+from eventflink.model.mapped_vertices import describe_too_many_rows, mapping_edges_of, rows_in
 from eventflink.model.places import Place
 from eventflink.model.statuses import TaskType
 from eventflink.taskexecutor.archive_cache import DIRECTORY, hold_archive
@@ -270,6 +273,7 @@ class _Bench:
 
     def run(self, vertex: JobVertex) -> VertexRun:
         began_s = time.monotonic()
+        vertex = self._mapped(vertex)
         left: dict[str, list[OutputLocation]] = {}
         for index in range(vertex.parallelism):
             for output in self._run_subtask(vertex, index).outputs:
@@ -278,6 +282,16 @@ class _Bench:
         outputs = tuple(JobOutput(self._run.job_id, vertex.vertex_id, name, tuple(locations)) for name, locations in left.items())
         run_time_ms = int((time.monotonic() - began_s) * 1000)
         return VertexRun(vertex.vertex_id, vertex.parallelism, run_time_ms, outputs, self._take_withheld())
+
+    def _mapped(self, vertex: JobVertex) -> JobVertex:
+        """Return a mapped vertex with a subtask for each row, or with one if there are none; any other as it is."""
+        if (edge := mapping_edges_of(self._graph).get(vertex.vertex_id)) is None:
+            return vertex
+        rows, highest = rows_in(self._written.get((edge.source, edge.output), ())), min(vertex.max_parallelism, MAX_PARALLELISM)
+        if rows > highest:
+            cause = FailureCause(TOO_MANY_ROWS, describe_too_many_rows(edge, rows, highest))
+            raise VertexFailed(vertex.vertex_id, 0, cause, f"{cause.failure_type}: {cause.message}", self._take_withheld())
+        return replace(vertex, parallelism=max(1, rows))
 
     def _take_withheld(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._withheld.take_told())) if self._withheld is not None else ()

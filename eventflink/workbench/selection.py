@@ -69,7 +69,8 @@ def with_parallelism(graph: JobGraph, most: int) -> JobGraph:
 def deployment_of(graph: JobGraph, vertex: JobVertex, attempt: AttemptId, written: Written, archives: tuple[str, ...]) -> TaskDeployment:
     """Return what a subtask is told; `written`: what the vertices before it have left."""
     edges = [edge for edge in graph.edges if edge.target == vertex.vertex_id]
-    inputs = tuple([TaskInput(each.input_name, each.ship, each.keys, tuple(written[each.source, each.output])) for each in edges])
+    left = [tuple(written.get((each.source, each.output), ())) for each in edges]
+    inputs = tuple([TaskInput(e.input_name, e.ship, e.keys, locations, e.row_schema) for e, locations in zip(edges, left, strict=True)])
     outputs = tuple(dict.fromkeys(each.output for each in graph.edges if each.source == vertex.vertex_id))
     told = describe_task(attempt, graph, vertex, vertex.parallelism, inputs, outputs)
     told.code_archives = archives

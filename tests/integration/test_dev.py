@@ -86,6 +86,13 @@ def divides(context):
     return rows.select(F.udf(inverse, "bigint")(rows.k + context.parameters["shift"]).alias("i"))
 
 
+def load(context):
+    row = context.row
+    assert context.inputs["files"].count() == 1
+    loaded = [(row["path"], row["bytes"], row["at"], context.subtask_index)]
+    return context.spark.createDataFrame(loaded, "p STRING, b INT, at TIMESTAMP, i INT")
+
+
 def raises(context):
     return deeper(context)
 
@@ -211,6 +218,61 @@ def test_shares_come_together_to_what_one_subtask_has(job: Callable[..., Path]) 
     )
     assert three == {(k, 10, 3) for k in range(10)}
     assert one == {(k, 10, 1) for k in range(10)}
+
+
+def _mapped(rows: int, **total: Any) -> dict[str, Any]:
+    """Return a job that lists so many files in three parts, and has a subtask for each in Python and in SQL."""
+    files = (
+        "SELECT /*+ REPARTITION(3) */ concat('/data/', id) AS path, CAST(id AS INT) AS bytes, "
+        "TIMESTAMP'2026-11-25 01:02:03' + CAST(id AS INT) * INTERVAL '1' HOUR AS at, 1.5 AS rate FROM range(:rows)"
+    )
+    said = "SELECT :path AS p, CAST(:bytes AS INT) AS b, :at AS at, :subtask_index AS i, :rate AS rate, at = :at AS same FROM files"
+    return {
+        "name": "mapped",
+        "parameters": {"rows": {"type": "integer", "value": rows}, "path": {"type": "string", "value": "a column of the row is before it"}},
+        "vertices": [
+            {"id": "files", "sql": files},
+            {"id": "load", "python": "dev_job:load", "max_parallelism": 8},
+            {"id": "said", "sql": said},
+            {"id": "total", "sql": "SELECT count(*) AS n, sum(b) AS bytes FROM load"},
+        ],
+        "edges": [
+            {"from": "files", "to": "load", "ship": "each"},
+            {"from": "files", "to": "said", "ship": "each"},
+            {"from": "load", "to": "total", **total},
+        ],
+    }
+
+
+SCHEMA = "p STRING, b INT, at TIMESTAMP, i INT"
+
+
+@pytest.mark.rule("P24")
+def test_a_subtask_for_each_row_has_it_in_python_and_in_sql(job: Callable[..., Path]) -> None:
+    code = [job({"sql": "SELECT 1"}).parent / "dev_job.py"]
+    done = eventflink.dev(_mapped(4), code=code)
+    files, load, said = (done.result(name).to_arrow().to_pylist() for name in ("files", "load", "said"))
+    assert [(row["p"], row["b"], row["at"], row["i"]) for row in load] == [(f["path"], f["bytes"], f["at"], i) for i, f in enumerate(files)]
+    assert [(row["p"], row["b"], row["at"], row["i"]) for row in said] == [(row["p"], row["b"], row["at"], row["i"]) for row in load]
+    assert {(str(row["rate"]), row["same"]) for row in said} == {("1.5", True)}
+    assert done.result("total").to_arrow().to_pylist() == [{"n": 4, "bytes": 6}]
+    assert [each.parallelism for each in done.vertices] == [1, 4, 4, 1]
+
+
+def test_with_no_rows_nothing_runs_and_its_reader_has_the_columns_that_its_edge_says(job: Callable[..., Path]) -> None:
+    code = [job({"sql": "SELECT 1"}).parent / "dev_job.py"]
+    for more in ({"ship": "broadcast"}, {"ship": "hash", "keys": ["p"]}):
+        done = eventflink.dev(_mapped(0, schema=SCHEMA, **more), code=code)
+        assert done.result("total").to_arrow().to_pylist() == [{"n": 0, "bytes": None}]
+        assert [(each.vertex_id, each.parallelism, each.outputs) for each in done.vertices[1:3]] == [("load", 1, ()), ("said", 1, ())]
+    with pytest.raises(VertexFailed, match=r"vertex 'total' failed: InputUnusable: input 'load' has no columns: .* 'schema' of the edge"):
+        eventflink.dev(_mapped(0), code=code)
+
+
+def test_more_rows_than_the_vertex_may_have_subtasks_are_said(job: Callable[..., Path]) -> None:
+    code = [job({"sql": "SELECT 1"}).parent / "dev_job.py"]
+    with pytest.raises(VertexFailed, match="TooManyRows: 'files' has left 9 rows, and 'load' may have at most 8 subtasks, one for each"):
+        eventflink.dev(_mapped(9), code=code)
 
 
 def test_a_python_function_of_spark_takes_the_rows_of_an_input(job: Callable[..., Path]) -> None:

@@ -21,6 +21,7 @@ from eventflink.testing.simulation.transcript import Transcript
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
 from tests.simulation import job_documents
 from tests.simulation.ledger import AcceptedAnswer
+from tests.simulation.mapped_vertices import MappedVertices
 from tests.simulation.observer import Observer
 from tests.simulation.retries import Retries
 from tests.simulation.schedules import ScheduleOwners
@@ -80,6 +81,7 @@ class Clients:
         self._sharing = SlotSharing(settings.seed)
         self._time_limits = TimeLimits(settings.seed)
         self._retries = Retries(settings.seed)
+        self._mapped = MappedVertices(settings.seed)
         self.link = Link()
         self.process = Process("clients", broker.scheduler, clock)
         wires = (broker, self.process, self.link, rng)
@@ -131,7 +133,7 @@ class Clients:
     def _submit(self) -> None:
         drawn = job_documents.make_graph(self._rng, self._strategies, len(self._jobs) + 1)
         graph = self._schedulers.draw(self._sharing.group(self._resources.ask(drawn)))
-        self._submit_new(self._retries.draw(self._time_limits.draw(self._streams.draw(graph))))
+        self._submit_new(self._mapped.draw(self._retries.draw(self._time_limits.draw(self._streams.draw(graph)))))
 
     def _submit_new(self, graph: dict[str, object]) -> None:
         job_id = f"job-{len(self._jobs) + 1}"

@@ -18,6 +18,7 @@ from eventflink.model.resources import ResourceProfile, fits, sum_of
 from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, ExecutionState, FollowUpType, JobStatus, SavepointMode
 from eventflink.testing.simulation.streams import StreamStorage
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
+from tests.simulation.mapped_vertices import MappedLedger
 from tests.simulation.retries import RetryLedger
 from tests.simulation.schedules import ScheduleLedger
 from tests.simulation.time_limits import TimeLimitLedger
@@ -125,6 +126,7 @@ class Ledger:
     schedules: ScheduleLedger = field(default_factory=ScheduleLedger)
     time_limits: TimeLimitLedger = field(default_factory=TimeLimitLedger)
     retries: RetryLedger = field(default_factory=RetryLedger)
+    mapped: MappedLedger = field(default_factory=MappedLedger)
     _requests: list[str] = field(default_factory=list)
     _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
 
@@ -206,6 +208,7 @@ class Ledger:
                 note(event, offset)
         self.time_limits.on_decision(decision, offset)
         self.retries.on_decision(decision, offset)
+        self.mapped.on_decision(decision, offset)
         self._check_answers(decision, offset)
         self.accepted_decisions[offset] = AcceptedDecision(decision.epoch, decision.sequence, decision.leader_id, tuple(self._requests))
 

@@ -1081,6 +1081,24 @@ def retries_are_not_counted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(restarts, "next_retry", lambda vertex, number, _retries, cause: next_retry(vertex, number, 0, cause))
 
 
+@breaks("P24", "the rows of a mapped vertex are not counted again when its input is made again")
+def rows_are_counted_once(patch: pytest.MonkeyPatch) -> None:
+    is_unmapped = ExecutionGraph.is_unmapped
+    patch.setattr(
+        ExecutionGraph, "is_unmapped", lambda self, vertex_id: self.vertices[vertex_id].parallelism == 1 and is_unmapped(self, vertex_id)
+    )
+
+
+@breaks("P24", "a mapped vertex with too many rows has as many subtasks as it may have, and leaves the other rows out")
+def rows_beyond_the_bound_are_left_out(patch: pytest.MonkeyPatch) -> None:
+    def rows_of(self: ExecutionGraph, vertex_id: str) -> int | None:
+        rows = mapped_rows(self, vertex_id)
+        return None if rows is None else min(rows, self.vertices[vertex_id].vertex.max_parallelism)
+
+    mapped_rows = ExecutionGraph.mapped_rows
+    patch.setattr(ExecutionGraph, "mapped_rows", rows_of)
+
+
 @breaks("P22", "an attempt that has ended since its time was up is cancelled, and does not fail")
 def exceeded_attempts_are_cancelled(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Subtask, "exceeds_time_limit", property(lambda _self: False))
@@ -1203,6 +1221,7 @@ FOUND_BY = {
     "time_limits_are_not_looked_at": 25,
     "exceeded_attempts_are_cancelled": 25,
     "retries_are_not_counted": 14,
+    "rows_beyond_the_bound_are_left_out": 6,
 }
 """A seed that finds each; whatever changes what runs makes other runs of the same seeds, and wants other seeds here."""
 
@@ -1211,6 +1230,7 @@ SELDOM = ("rejected_decisions_advance", "consequences_are_lost", "sinks_are_not_
 
 FOUND_BY_TEST = {
     "earlier_attempts_are_of_hosts": "test_a_deployment_says_on_which_spark_each_earlier_attempt_was_by_what_its_instance_had_registered",
+    "rows_are_counted_once": "test_when_its_writer_runs_again_the_rows_are_counted_again",
     "instances_are_not_compared": "test_acceptance_for_another_instance_or_task_manager_means_nothing",
     "leader_is_not_compared": "test_another_decision_is_rejected_and_without_effect",
     "epoch_of_a_grant_is_not_new": "test_a_grant_of_another_epoch_is_rejected",

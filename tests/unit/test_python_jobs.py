@@ -23,6 +23,7 @@ from eventflink.jobs.context import TaskContext
 from eventflink.jobs.job_files import Document, _modules_below, described, read_job
 from eventflink.jobs.local_modules import local_modules
 from eventflink.jobs.python_jobs import InvalidPythonJob
+from eventflink.jobs.shipping import InputUnusable
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, graph_digest, parse_job_graph
 
@@ -130,7 +131,45 @@ def test_the_sources_of_a_stream_and_values_of_the_decorator_are_not_given_by_a_
     assert (table.target, table.input_name, pipelined.keys, pipelined.pipeline is not None) == ("large", "countries", ("customer",), True)
 
 
-def context_of(inputs: dict[str, Any], parameters: dict[str, Any]) -> TaskContext:
+@eventflink.task(max_parallelism=500)
+def loaded(context: TaskContext, file: Any, rates: Any) -> Any:
+    return context.row["path"], file, rates
+
+
+@eventflink.job
+def mapped() -> None:
+    files, rates = (eventflink.sql("SELECT 1 AS path", id=name) for name in ("files", "rates"))
+    loaded(files.each(), rates.broadcast())
+
+
+class _Row:
+    """A row of Spark's, as far as it is asked here."""
+
+    def asDict(self, *, recursive: bool) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return {"path": "/a", "nested": {"recursive": recursive}}
+
+
+class _OneRow:
+    """A DataFrame of one row, as far as it is asked here."""
+
+    def collect(self) -> list[_Row]:
+        return [_Row()]
+
+
+def test_a_task_with_a_subtask_for_each_row_is_given_its_row() -> None:
+    document = mapped.document()
+    assert document["vertices"][2]["max_parallelism"] == 500
+    assert document["edges"] == [
+        {"from": "files", "to": "loaded", "ship": "each", "name": "file"},
+        {"from": "rates", "to": "loaded", "ship": "broadcast"},
+    ]
+    row = {"path": "/a", "nested": {"recursive": True}}
+    assert loaded(context_of({"file": _OneRow(), "rates": "r"}, {}, row_input="file")) == ("/a", row, "r")
+    with pytest.raises(InputUnusable, match="vertex 'v' has no row: none of its inputs is shipped by each"):
+        _ = context_of({}, {}).row
+
+
+def context_of(inputs: dict[str, Any], parameters: dict[str, Any], row_input: str | None = None) -> TaskContext:
     def no_spark() -> Any:
         raise AssertionError
 
@@ -143,6 +182,7 @@ def context_of(inputs: dict[str, Any], parameters: dict[str, Any]) -> TaskContex
         readers=readers,
         open_spark=no_spark,
         accumulators=TaskAccumulators(),
+        row_input=row_input,
     )
 
 

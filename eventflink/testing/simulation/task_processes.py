@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Final
+from zlib import crc32
 
 from eventflink.events.effects import TaskDeployment
 from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
@@ -43,6 +44,8 @@ from eventflink.testing.simulation.streams import SimulatedStreams
 
 _SIGKILL: Final = 9
 _SIGTERM: Final = 15
+_MOST_ROWS: Final = 4
+"""Each output has fewer; how many depends on the attempt, so that a writer that runs again leaves others."""
 _FAILURE_SHARE: Final = 0.12
 _LOSS_SHARE: Final = 0.08
 _SPARK_SHARE: Final = 0.4
@@ -273,8 +276,9 @@ class TaskProcesses:
 
     @staticmethod
     def _finished(task: _Task) -> Finished:
-        names = task.deployment.outputs or ("default",)
-        return Finished(tuple(OutputLocation(name, f"/{task.attempt}/{name}", 1, 1, 1, "digest") for name in names))
+        names = () if task.deployment.has_no_row else task.deployment.outputs or ("default",)
+        places = {name: f"/{task.attempt}/{name}" for name in names}
+        return Finished(tuple(OutputLocation(name, at, crc32(at.encode()) % _MOST_ROWS, 1, 1, "digest") for name, at in places.items()))
 
     def _lost_inputs_of(self, deployment: TaskDeployment) -> tuple[LostInput, ...]:
         """Return what the disk has lost of a task's inputs: mostly nothing."""

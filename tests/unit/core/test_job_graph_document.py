@@ -130,7 +130,7 @@ WRONG: list[tuple[Any, str]] = [
     (_abc(_edges(("a", "b" * 65))), "f: edges[0].to: must have at most 64 characters, not 65"),
     (_abc(_edges(("a" * 65, "b"))), "f: edges[0].from: must have at most 64 characters, not 65"),
     (_abc(_edges(("a", "b"), ship="hash", keys=["k" * 257])), "f: edges[0].keys[0]: must have at most 256 characters, not 257"),
-    (_abc(_edges(("a", "b"), ship="random")), "f: edges[0].ship: must be 'forward', 'hash', 'rebalance' or 'broadcast'"),
+    (_abc(_edges(("a", "b"), ship="random")), "f: edges[0].ship: must be 'forward', 'hash', 'rebalance', 'broadcast' or 'each'"),
     (_abc(_edges(("a", "b"), output="no way")), "f: edges[0].output: must match"),
     (_abc([{"from": "a"}]), "f: edges[0].to: it is missing"),
     (_abc(_edges(("a", "a"))), "f: the graph has a cycle: a -> a"),
@@ -946,3 +946,52 @@ def test_what_is_said_wrongly_about_a_job_is_refused_with_its_place(said: dict[s
 def test_jobs_are_found_by_their_labels(asked: tuple[str, ...], *, found: bool) -> None:
     assert has_labels(check_job_graph(_graph(**ABOUT)).about, asked) is found
     assert has_labels(None, asked) is not bool(asked)
+
+
+def _mapped(
+    *, load: dict[str, Any] | None = None, edge: dict[str, Any] | None = None, more: tuple[dict[str, Any], ...] = ()
+) -> dict[str, Any]:
+    """Return a graph whose vertex `load` has a subtask for each row of `list`, and which `sum` reads."""
+    vertices = [_vertex(id="list"), _vertex(id="rates"), _vertex(id="load") | (load or {}), _vertex(id="sum")]
+    edges = [{"from": "list", "to": "load", "ship": "each"}, {"from": "load", "to": "sum"} | (edge or {}), *more]
+    return _graph(vertices=vertices, edges=edges)
+
+
+def test_a_mapped_vertex_says_the_same_as_a_document_and_as_a_record() -> None:
+    broadcast = {"from": "rates", "to": "load", "ship": "broadcast"}
+    graph = parse_job_graph(_mapped(edge={"schema": "path STRING, bytes BIGINT"}, more=(broadcast,)), "f")
+    assert check_job_graph(to_document(graph)) == graph
+    assert (graph.edges[0].ship, graph.edges[1].row_schema, graph.edges[1].pipeline) == (
+        ShipStrategy.EACH,
+        "path STRING, bytes BIGINT",
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        (_mapped(load={"parallelism": 2}), "edges[0].ship: each gives 'load' a subtask for each row, so it has no 'parallelism'"),
+        (_mapped(more=({"from": "rates", "to": "load", "ship": "each"},)), "edges[2].ship: 'load' has a subtask for each row of edges[0]"),
+        (_mapped(more=({"from": "rates", "to": "load"},)), "edges[2].ship: rebalance would share the rows out over the subtasks of 'load'"),
+        (_mapped(edge={"ship": "forward"}), "edges[1].ship: forward needs equal parallelism of both ends, and 'load' has a subtask for"),
+        (
+            _mapped(load={"sink": {"table": {"path": "/x"}, "format": "delta"}}),
+            "edges[0].ship: each may give 'load' another number of subtasks",
+        ),
+        (_mapped(more=({"from": "rates", "to": "sum", "schema": "a INT"},)), "edges[2].schema: it is for edges from a stream to a stream"),
+        (_mapped(load={"stream": _stream()["stream"]}), "edges[0].ship: each is for batch tasks, and 'load' is a stream"),
+    ],
+)
+def test_what_a_mapped_vertex_cannot_be_is_refused(document: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidJobGraph, match=re.escape(f"f: {says}")):
+        parse_job_graph(document, "f")
+
+
+def test_a_mapped_vertex_counts_with_as_many_subtasks_as_it_may_have() -> None:
+    vertices = [_vertex(id="list"), *[_vertex(id=f"v{n}", max_parallelism=32_768) for n in range(3)]]
+    edges = [{"from": "list", "to": f"v{n}", "ship": "each"} for n in range(3)]
+    says = "12289 subtasks are more than the 10000 that one job may have, where a vertex with a subtask for each row counts with its 'max_"
+    with pytest.raises(InvalidJobGraph, match=says):
+        parse_job_graph(_graph(vertices=vertices, edges=edges), "f")
+    parse_job_graph(_graph(vertices=vertices[:3], edges=edges[:2]), "f")
