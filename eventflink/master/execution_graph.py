@@ -223,6 +223,8 @@ class ExecutionGraph:
     """By mapped vertex, the edge over which each row goes to a subtask of its own."""
     limited: dict[str, dict[int, int]] = field(metadata=DERIVED)
     """By vertex that has a time limit, its subtasks that run and since when, the first of them first."""
+    last_end_at_ms: int = 0
+    """When an attempt ended last that had been deployed; 0: none has."""
 
     @classmethod
     def of(cls, graph: JobGraph) -> "ExecutionGraph":
@@ -316,6 +318,8 @@ class ExecutionGraph:
         if to_state in TERMINAL_EXECUTION_STATES:
             self.live_attempts -= 1
             subtask.executions[-1].end_state = to_state
+            if subtask.executions[-1].deployed_at_ms:
+                self.last_end_at_ms = at_ms
 
     def describe_time_limit(self, vertex_id: str) -> str:
         """Return that an attempt of a vertex with a time limit has run for that long."""

@@ -10,7 +10,7 @@ from eventflink.events.log_events import LogEvent, SlotRequestTimedOut, SlotRequ
 from eventflink.master.failover import decide_failure
 from eventflink.master.inputs import FailUnfulfillableRequests, SlotRequestTimeout
 from eventflink.master.settings import Context
-from eventflink.master.slot_requests import Asked
+from eventflink.master.slot_requests import Asked, SlotRequest
 from eventflink.master.state import ClusterState
 from eventflink.model.attempts import FailureCause
 from eventflink.model.resources import fits
@@ -24,7 +24,7 @@ MAX_SAID_BYTES: Final = 64 * 1024
 
 def decide_slot_request_timeout(state: ClusterState, _value: SlotRequestTimeout, context: Context) -> list[LogEvent]:
     """Fail the oldest request if it has waited too long."""
-    overdue = state.slot_manager.overdue_request(context.now_ms, context.settings.slot_request_timeout_ms)
+    overdue = _find_overdue(state, context.now_ms, context.settings.slot_request_timeout_ms)
     if overdue is None:
         return []
     allocation_id, request = overdue
@@ -33,6 +33,26 @@ def decide_slot_request_timeout(state: ClusterState, _value: SlotRequestTimeout,
     message = f"no slot was given to it within {waited_ms} ms: {state.slot_manager.describe_wait(request.profile)}"
     cause = FailureCause("NoResourceAvailable", message)
     return [SlotRequestTimedOut(allocation_id, waited_ms), *decide_failure(job, subtask, cause, context.now_ms)]
+
+
+def _find_overdue(state: ClusterState, now_ms: int, timeout_ms: int) -> tuple[str, SlotRequest] | None:
+    """Return the oldest request that has waited too long; none of a batch job that works its way through its tasks, as in Flink.
+
+    Such a job holds a slot that has room for the request and will be free again, or an attempt of it has ended within that time.
+    """
+    held: dict[str, set[Asked]] | None = None
+    works: dict[tuple[str, Asked], bool] = {}
+    for allocation_id, request in state.slot_manager.overdue_requests(now_ms, timeout_ms):
+        key = (request.attempt.job_id, request.profile)
+        if key not in works:
+            held = state.slot_manager.held_profiles() if held is None else held
+            job = state.dispatcher.jobs[request.attempt.job_id]
+            has_room = any(fits(profile, request.profile) for profile in held.get(job.job_id, ()))
+            has_ended = now_ms - job.execution_graph.last_end_at_ms < timeout_ms
+            works[key] = job.checkpoints is None and (has_room or has_ended)
+        if not works[key]:
+            return allocation_id, request
+    return None
 
 
 def decide_fail_unfulfillable_requests(state: ClusterState, _value: FailUnfulfillableRequests, context: Context) -> list[LogEvent]:

@@ -92,11 +92,20 @@ class SlotManager:
         yield from self.free_ready.offered()
         yield from self.free_unready.offered()
 
-    def overdue_request(self, now_ms: int, timeout_ms: int) -> tuple[str, SlotRequest] | None:
-        """Return the oldest pending request if it has waited too long (all wait equally long)."""
+    def overdue_requests(self, now_ms: int, timeout_ms: int) -> Iterator[tuple[str, SlotRequest]]:
+        """Yield the pending requests that have waited for so long, the oldest first (all wait equally long)."""
         for allocation_id, request in self.pending.items():
-            return (allocation_id, request) if now_ms - request.requested_at_ms >= timeout_ms else None
-        return None
+            if now_ms - request.requested_at_ms < timeout_ms:
+                return
+            yield allocation_id, request
+
+    def held_profiles(self) -> dict[str, set[ResourceProfile | None]]:
+        """Return what the slots have that each job holds, and that are given away when they are free again."""
+        held: dict[str, set[ResourceProfile | None]] = {}
+        for allocation in self.allocations.values():
+            if not allocation.orphaned and not (holder := self.task_managers[allocation.task_manager_id]).blocked:
+                held.setdefault(allocation.attempt.job_id, set()).add(holder.profile)
+        return held
 
     def slots_wanted(self) -> dict[Asked, int]:
         """Return how many slots would serve all requests that wait, by what they ask for.

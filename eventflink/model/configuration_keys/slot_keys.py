@@ -9,7 +9,10 @@ class SlotKeys(Keys):
     """Keys of slots and of who starts TaskExecutors."""
 
     slot_request_timeout_ms: int = Field(
-        300_000, alias="slot.request.timeout", ge=100, description="After this long without a slot the attempt fails."
+        300_000,
+        alias="slot.request.timeout",
+        ge=100,
+        description="After this long without a slot the attempt fails, unless its batch job holds one.",
     )
     evenly_spread_out_slots: bool = Field(
         True,  # noqa: FBT003 - a default, not an argument

@@ -24,7 +24,7 @@ from eventflink.master.effects import CleanUp, due_clean_ups
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.settings import MasterSettings
 from eventflink.model.statuses import ExecutionState, JobStatus, ShipStrategy
-from tests.support.cluster import CODEC, ScriptedCluster, deployments, graph, output_of, reports_of, tasks, vertex
+from tests.support.cluster import CODEC, ScriptedCluster, deployments, graph, output_of, reports_of, stream, tasks, vertex
 
 
 def test_a_vertex_starts_only_when_every_subtask_of_every_input_has_finished(cluster: ScriptedCluster) -> None:
@@ -195,6 +195,49 @@ def test_a_slot_request_that_waits_too_long_fails_its_attempt(cluster: ScriptedC
     assert failed.cause.message == "no slot was given to it within 10000 ms: no TaskManager is registered"
     assert cluster.job("job").status is JobStatus.FAILED
     assert not cluster.master.slot_manager.pending
+
+
+def test_a_batch_job_that_works_its_way_through_its_slots_does_not_time_out(cluster: ScriptedCluster) -> None:
+    """It holds a slot that will be free; another job's requests fail, and its own do once it has held none for as long."""
+    cluster.master.settings = MasterSettings(slot_request_timeout_ms=10_000)
+    cluster.register(slots=1)
+    [first] = deployments(cluster.submit(graph(vertex("a", 3), restart_strategy={"type": "none"})))
+    cluster.pass_time(5_000)
+    cluster.submit(graph(vertex("b")), job_id="other")
+    cluster.pass_time(9_999)
+    assert not cluster.events(SlotRequestTimedOut)
+    cluster.pass_time(1)
+    assert cluster.job("other").status is JobStatus.FAILED
+    [second] = deployments(cluster.report(first, ExecutionState.FINISHED))
+    cluster.pass_time(30_000)
+    assert cluster.job("job").status is JobStatus.RUNNING
+    [third] = deployments(cluster.report(second, ExecutionState.FINISHED))
+    cluster.block("tm")
+    cluster.report(third, ExecutionState.FINISHED)
+    assert cluster.job("job").status is JobStatus.FINISHED
+
+
+def test_requests_of_a_job_time_out_that_has_held_no_slot_for_as_long(cluster: ScriptedCluster) -> None:
+    cluster.master.settings = MasterSettings(slot_request_timeout_ms=10_000)
+    cluster.register(slots=1)
+    [first] = deployments(cluster.submit(graph(vertex("a", 2))))
+    cluster.block("tm")
+    cluster.pass_time(9_000)
+    cluster.report(first, ExecutionState.FINISHED)
+    cluster.pass_time(9_999)
+    assert cluster.job("job").status is JobStatus.RUNNING
+    cluster.pass_time(1)
+    assert [event.waited_ms for event in cluster.events(SlotRequestTimedOut)] == [19_000]
+    assert cluster.job("job").status is JobStatus.FAILED
+
+
+def test_requests_of_a_stream_time_out_although_its_job_holds_a_slot(cluster: ScriptedCluster) -> None:
+    """A stream does not give a slot back."""
+    cluster.master.settings = MasterSettings(slot_request_timeout_ms=10_000)
+    cluster.register(slots=1)
+    cluster.submit(graph(stream("s", 2)))
+    cluster.pass_time(10_000)
+    assert cluster.events(SlotRequestTimedOut)
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 17])

@@ -346,13 +346,14 @@ class TestBounds:
         cluster.register(slots=1)
         running = cluster.submit(graph(sharing("a", 2), sharing("b", 2), restart_strategy=fixed_delay(9, 60_000)))
         assert len(tasks(running)) == 2
+        cluster.block("tm")
         cluster.pass_time(1_000)
         assert len(cluster.events(SlotRequestTimedOut)) == 2
         assert {(f.vertex_id, f.subtask_index, f.cause.failure_type) for f in cluster.events(TaskFailed)} == {
             ("a", 1, "NoResourceAvailable"),
             ("b", 1, "NoResourceAvailable"),
         }
-        assert "the only registered slot is taken" in cluster.events(TaskFailed)[0].cause.message
+        assert "no slot is free on a TaskManager that is not blocked" in cluster.events(TaskFailed)[0].cause.message
         assert _together(cluster) == {"tm/0": ["a0", "b0"]}
         cluster.check()
 
