@@ -363,6 +363,16 @@ def test_the_plan_of_a_document_is_shown_without_a_cluster(here: Path, capsys: p
     assert [(each["id"], each["ship_strategy"]) for each in plan["nodes"][0]["inputs"]] == [("numbers", "BROADCAST")]
 
 
+def test_the_plan_says_which_vertices_have_a_task_for_each_row(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files, load = {"id": "files", "sql": "SELECT 1 AS n"}, {"id": "load", "sql": "SELECT :n AS n", "max_parallelism": 500}
+    document = {"name": "files", "vertices": [files, load], "edges": [{"from": "files", "to": "load", "ship": "each"}]}
+    (here / "files.json").write_text(json.dumps(document))
+    assert run(["info", "files.json"]) == ExitCode.OK
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("files: vertices 2, tasks 1 and one for each row of files, digest ")
+    assert [cell.strip() for cell in last.split("  ") if cell] == ["load", "SQL: SELECT :n AS n", "at most 500", "files (each)"]
+
+
 def test_the_parameters_of_a_document_are_shown_with_what_is_still_to_be_given(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["info", str(here / "daily.yaml")]) == ExitCode.OK
     said = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in capsys.readouterr().out.splitlines()]

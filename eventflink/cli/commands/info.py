@@ -12,6 +12,7 @@ from eventflink.cli.submission import read_job_of
 from eventflink.model.job_graph import JobEdge, JobGraph
 from eventflink.model.job_graph_document import graph_digest
 from eventflink.model.job_parameters import type_name
+from eventflink.model.mapped_vertices import mapping_edges_of
 from eventflink.rest.flink.plans import JobPlanInfo, name_of, plan_of_graph
 
 
@@ -30,8 +31,10 @@ def info(session: Session, file: Path, *, as_json: bool) -> int:
 
 
 def _print(session: Session, graph: JobGraph) -> None:
-    tasks = sum(vertex.parallelism for vertex in graph.vertices)
-    session.out.print(Text(f"{graph.name}: vertices {len(graph.vertices)}, tasks {tasks}, digest {graph_digest(graph)[:12]}"))
+    mapped = mapping_edges_of(graph)
+    tasks = sum(vertex.parallelism for vertex in graph.vertices if vertex.vertex_id not in mapped)
+    each = f" and one for each row of {', '.join(dict.fromkeys(edge.source for edge in mapped.values()))}" if mapped else ""
+    session.out.print(Text(f"{graph.name}: vertices {len(graph.vertices)}, tasks {tasks}{each}, digest {graph_digest(graph)[:12]}"))
     table = Table()
     for heading in ("vertex", "runs", "parallelism", "reads", "writes", "each slot has"):
         table.add_column(heading, justify="right" if heading == "parallelism" else "left")
@@ -43,7 +46,7 @@ def _print(session: Session, graph: JobGraph) -> None:
         table.add_row(
             Text(name_of(vertex)),
             Text(task),
-            str(vertex.parallelism),
+            f"at most {vertex.max_parallelism}" if vertex.vertex_id in mapped else str(vertex.parallelism),
             Text(", ".join(reads)),
             Text(", ".join(f"{sink.location} ({sink.connector.lower()})" for sink in sinks)),
             Text(str(vertex.resources) if vertex.resources else ""),
