@@ -57,10 +57,10 @@ def read_share(
         ship: how the edge shares out.
         locations: Parquet directories: one for each subtask of the writer, in their order.
         share: whose rows.
-        row_schema: the columns, as Spark's DDL, where there are no locations; empty: they are not said.
+        row_schema: the columns, as Spark's DDL, also where there are no locations; empty: they are not said.
 
     Raises:
-        InputUnusable: there are no locations and no columns, or no location for this subtask.
+        InputUnusable: there are other columns, or no locations and no columns, or no location for this subtask.
 
     """
     if not locations:
@@ -71,7 +71,7 @@ def read_share(
                 f"input '{name}' is shipped forward from {len(locations)} subtasks, so subtask {share.subtask_index} has no partner"
             )
         return read_parquet(spark, [locations[share.subtask_index]])
-    rows = _read_all(spark, name, locations)
+    rows = _read_all(spark, name, locations, row_schema)
     if ship is ShipStrategy.REBALANCE and share.parallelism > 1:
         return _rebalance_share(rows, share)
     return rows
@@ -113,8 +113,21 @@ def _no_rows(spark: "SparkSession", name: str, row_schema: str) -> "DataFrame":
     return spark.createDataFrame([], row_schema)
 
 
-def _read_all(spark: "SparkSession", name: str, locations: Sequence[str]) -> "DataFrame":
-    """Return what all subtasks of a writer left; where some have columns that others have not, those are null in the rows of the others."""
+def _read_all(spark: "SparkSession", name: str, locations: Sequence[str], row_schema: str) -> "DataFrame":
+    """Return what all subtasks of a writer left; where some have columns that others have not, those are null in the rows of the others.
+
+    Where the edge says the columns there have to be these: a wrong word would else show in the first night without rows.
+    """
+    rows = _read_parts(spark, name, locations)
+    if row_schema:
+        said, found = ({f.name: f.dataType for f in each.schema.fields} for each in (_no_rows(spark, name, row_schema), rows))
+        if said != found:
+            has = ", ".join(f"{column} {kind.simpleString().upper()}" for column, kind in found.items())
+            raise InputUnusable(f"input '{name}' has the columns {has}, and 'schema' of its edge says {row_schema}: mend one of them")
+    return rows
+
+
+def _read_parts(spark: "SparkSession", name: str, locations: Sequence[str]) -> "DataFrame":
     if len(locations) == 1:
         return read_parquet(spark, locations)
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
@@ -141,7 +154,7 @@ class HashInput:
     keys: Sequence[str]
     locations: Sequence[str]
     row_schema: str = ""
-    """The columns, as Spark's DDL, where there are no locations."""
+    """The columns, as Spark's DDL, also where there are no locations; empty: they are not said."""
 
 
 class HashInputs:
@@ -243,7 +256,7 @@ def _rows_with_keys(spark: "SparkSession", source: HashInput) -> "DataFrame":
     name = source.name
     if not source.keys:
         raise InputUnusable(f"input '{name}' is shipped by hash, but its edge has no keys: name the columns to hash")
-    rows = _read_all(spark, name, source.locations) if source.locations else _no_rows(spark, name, source.row_schema)
+    rows = _read_all(spark, name, source.locations, source.row_schema) if source.locations else _no_rows(spark, name, source.row_schema)
     columns = rows.columns
     if missing := [key for key in source.keys if key not in columns]:
         raise InputUnusable(

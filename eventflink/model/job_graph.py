@@ -264,7 +264,7 @@ class JobEdge:
     pipeline: EdgePipeline | None = None
     """How rows stream over it; null: it is blocking."""
     row_schema: str = ""
-    """Of a blocking edge, the columns of its rows as Spark's DDL, for a target to which the source has left nothing; empty: not said."""
+    """Of a blocking edge, the columns of its rows as Spark's DDL, also where the source has left nothing; empty: they are not said."""
 
 
 @dataclass(slots=True)

@@ -265,6 +265,8 @@ def test_with_no_rows_nothing_runs_and_its_reader_has_the_columns_that_its_edge_
         done = eventflink.dev(_mapped(0, schema=SCHEMA, **more), code=code)
         assert done.result("total").to_arrow().to_pylist() == [{"n": 0, "bytes": None}]
         assert [(each.vertex_id, each.parallelism, each.outputs) for each in done.vertices[1:3]] == [("load", 1, ()), ("said", 1, ())]
+    with pytest.raises(VertexFailed, match="has the columns p STRING, b INT, at TIMESTAMP, i INT, and 'schema' of its edge says p STRING"):
+        eventflink.dev(_mapped(1, schema="p STRING, b BIGINT"), code=code)
     with pytest.raises(VertexFailed, match=r"vertex 'total' failed: InputUnusable: input 'load' has no columns: .* 'schema' of the edge"):
         eventflink.dev(_mapped(0), code=code)
 
