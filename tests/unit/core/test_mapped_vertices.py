@@ -11,7 +11,7 @@ from eventflink.leadership.leader import ApplyFailed
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.settings import NO_TIMEOUT, AdaptiveSettings, MasterSettings
 from eventflink.model.attempts import LostInput
-from eventflink.model.statuses import ExecutionState, JobStatus, RescaleReason, SchedulerType
+from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason, SchedulerType
 from eventflink.views.jobs_and_cluster import vertex_fields
 from tests.support.cluster import (
     ScriptedCluster,
@@ -216,6 +216,18 @@ def test_a_reactive_job_has_as_many_subtasks_as_slots_but_of_a_mapped_vertex() -
     effects = [effect for writer in writers for effect in finish(cluster, writer, 2)]
     assert shares(effects) == [("load", index, 1, 8) for index in range(4)]
     assert shares(cluster.run(effects) + cluster.pass_time(0))[4:8] == [("load", index, 1, 8) for index in range(4, 8)]
+    cluster.check()
+
+
+def test_a_job_that_starts_again_as_a_whole_counts_the_rows_of_its_second_run() -> None:
+    cluster = ScriptedCluster(MasterSettings(failover_strategy=FailoverStrategy.FULL))
+    cluster.register("one", 4)
+    begun = deployments(lists(cluster, 3, restart_strategy=fixed_delay(1)))
+    effects = cluster.report(begun[0], ExecutionState.FAILED)
+    for cancelled in cancellations(effects):
+        cluster.say(state_report(cancelled, ExecutionState.CANCELED))
+    [writer] = deployments(cluster.pass_time(500))
+    assert shares(finish(cluster, writer, 2)) == [("load", index, 2, 2) for index in range(2)]
     cluster.check()
 
 
