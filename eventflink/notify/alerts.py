@@ -29,8 +29,8 @@ class _RuleMemory:
     """When it happened, by subject."""
     said_ms: dict[str, int] = field(default_factory=dict)
     """When it was said last, by subject."""
-    open: dict[tuple[str, str], tuple[Notification, int]] = field(default_factory=dict)
-    """What was said of a thing and is not over, and when."""
+    open: dict[tuple[str, str], deque[tuple[Notification, int]]] = field(default_factory=dict)
+    """All that was said of a thing and is not over, and when."""
 
     def forget(self) -> None:
         """Let the oldest go where there are too many."""
@@ -53,12 +53,10 @@ class Alerts:
         for each in happenings_of(decision, fold) if self._rules else ():
             for name, rule in self._rules.items():
                 if each.happening_type in rule.events:
-                    said = (
-                        self._say(name, rule, each, offset, decision.decided_at_ms)
-                        if isinstance(each, Happening)
-                        else self._say_it_is_over(name, rule, each, offset, decision.decided_at_ms)
-                    )
-                    told += [] if said is None else [said]
+                    if isinstance(each, Resolution):
+                        told += self._say_it_is_over(name, rule, each, offset, decision.decided_at_ms)
+                    elif (said := self._say(name, rule, each, offset, decision.decided_at_ms)) is not None:
+                        told.append(said)
         return told
 
     def _say(self, name: str, rule: AlertRule, each: Happening, offset: int, at_ms: int) -> Notification | None:
@@ -77,19 +75,22 @@ class Alerts:
         memory.said_ms[subject] = at_ms
         notification = self._notification(name, rule, each, offset, at_ms)
         if rule.resolved:
-            memory.open[each.happening_type, each.thing] = (notification, at_ms)
+            memory.open.setdefault((each.happening_type, each.thing), deque(maxlen=_MOST_REMEMBERED)).append((notification, at_ms))
         return notification
 
-    def _say_it_is_over(self, name: str, rule: AlertRule, each: Resolution, offset: int, at_ms: int) -> Notification | None:
-        said = self._memories[name].open.pop((each.happening_type, each.thing), None)
-        if said is None or at_ms > said[1] + rule.memory_ms:
-            return None
-        before = said[0]
-        key = f"{self._cluster_id}/{offset}.{each.event_index}/{name}/resolved/{before.log_offset}"
-        text = f"resolved: {before.text}"
-        place = {"at": iso_time(at_ms), "log_offset": offset, "event_index": each.event_index}
-        document = {**before.document, "key": key, "status": "resolved", "resolves": before.key, "text": text, **place}
-        return Notification(key, offset, before.receivers, before.job_id, text, document)
+    def _say_it_is_over(self, name: str, rule: AlertRule, each: Resolution, offset: int, at_ms: int) -> list[Notification]:
+        """Return the end of each thing that was said: who keeps an incident for each key would keep the others for ever."""
+        told = []
+        for before, said_ms in self._memories[name].open.pop((each.happening_type, each.thing), ()):
+            if at_ms > said_ms + rule.memory_ms:
+                continue
+            said = before.key.removeprefix(f"{self._cluster_id}/")
+            key = f"{self._cluster_id}/{offset}.{each.event_index}/{name}/resolved/{said}"
+            text = f"resolved: {before.text}"
+            place = {"at": iso_time(at_ms), "log_offset": offset, "event_index": each.event_index}
+            document = {**before.document, "key": key, "status": "resolved", "resolves": before.key, "text": text, **place}
+            told.append(Notification(key, offset, before.receivers, before.job_id, text, document))
+        return told
 
     def _notification(self, name: str, rule: AlertRule, each: Happening, offset: int, at_ms: int) -> Notification:
         job = each.job
