@@ -6,7 +6,7 @@ the same one as long as the input is the same.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eventflink.jobs.published import published_files
 from eventflink.jobs.shipping import InputUnusable, read_parquet
@@ -49,3 +49,26 @@ def read_row(spark: "SparkSession", location: OutputLocation, row_number: int) -
             return read.filter(read.metadataColumn("_metadata").getField("row_index") == functions.lit(left))
         left -= rows
     raise InputUnusable(f"{location.location} has {row_number - left} rows, and {location.rows} were written")
+
+
+def bound_columns(row: "DataFrame") -> dict[str, Any]:
+    """Return the values of one row as the parameters of a statement, by column: each of the column's type, also null.
+
+    As Python's values they would have types by what they are, such as INT for a small BIGINT, and times would go through the zone of this
+    process. Those of types that have no literal in a statement, such as arrays, are left out.
+
+    Raises:
+        InputUnusable: it is not one row.
+
+    """
+    from pyspark.sql import functions, types  # noqa: PLC0415 - likewise
+    from pyspark.sql.connect.column import Column  # noqa: PLC0415 - likewise
+    from pyspark.sql.connect.expressions import LiteralExpression  # noqa: PLC0415 - likewise
+
+    texts, times = (types.StringType, types.BinaryType), (types.DateType, types.TimestampType, types.TimestampNTZType, types.TimeType)
+    bound = (types.NumericType, types.BooleanType, types.NullType, types.DayTimeIntervalType, *texts, *times)
+    fields = [each for each in row.schema.fields if isinstance(each.dataType, bound)]
+    values = row.select(*(functions.col("`" + each.name.replace("`", "``") + "`") for each in fields)).toArrow()
+    if values.num_rows != 1:
+        raise InputUnusable(f"the input of this subtask has {values.num_rows} rows, and a row of its own is one")
+    return {each.name: Column(LiteralExpression(values.column(i)[0].as_py(), each.dataType)) for i, each in enumerate(fields)}

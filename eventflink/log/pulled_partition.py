@@ -90,11 +90,17 @@ class PulledPartition:
                 left_s = max(0.1, deadline - time.monotonic())
                 low, high = self._consumer.get_watermark_offsets(place, timeout=left_s, cached=False)
             except KafkaException as error:
-                if error.args[0].code() not in _NOT_READY or time.monotonic() >= deadline:
+                if time.monotonic() >= deadline or not self._is_passing(error.args[0].code(), partition, left_s):
                     raise
                 time.sleep(_RETRY_S)
             else:
                 return int(low), int(high)
+
+    def _is_passing(self, code: int, partition: int, timeout_s: float) -> bool:
+        """Tell whether the same question may have an answer soon: of a partition that Kafka has, the client may not have heard yet."""
+        if code == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - a public name of librdkafka's code
+            return partition in self.metadata(timeout_s).partitions
+        return code in _NOT_READY
 
     def known_end(self) -> int | None:
         """Return the end of the partition by the last answer to a fetch; None: there was none yet."""

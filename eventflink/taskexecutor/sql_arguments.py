@@ -1,7 +1,8 @@
-"""The arguments of SQL statements, for a Spark whose parser drops them: Delta Lake's does since Spark 4.1 (delta-io/delta#7640).
+"""The arguments of SQL statements, where Spark would change them.
 
-A statement that is given arguments becomes `EXECUTE IMMEDIATE '…' USING …`, which binds them behind the parser. The rule it keeps: a value
-has the type that Spark's client gave it. What has no literal of its own (arrays, maps, columns) stays, and fails as Spark says.
+Delta Lake's parser drops them since Spark 4.1 (delta-io/delta#7640), and Spark Connect gives a decimal as many digits as its value has. A
+statement that is given such arguments becomes `EXECUTE IMMEDIATE '…' USING …`, which binds them behind the parser. The rule it keeps: a
+value has the type that Spark's client gave it. What has no literal of its own (arrays, maps, columns) stays, and fails as Spark says.
 """
 
 import datetime as dt
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _EPOCH: Final = dt.date(1970, 1, 1)
+_MIDNIGHT: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a time without a zone is what is written
 _NUMBERS: Final = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE"}
 
 InsteadOf = Callable[[Any], Any]
@@ -52,7 +54,7 @@ def statement_of(command: Any) -> Any:
 
 
 def keep_arguments(session: "SparkSession") -> None:
-    """Have the statements of a session keep their arguments where its Spark has Delta's parser."""
+    """Have the statements of a session keep their arguments, and the types of these."""
 
     @functools.cache
     def has_delta() -> bool:
@@ -62,7 +64,7 @@ def keep_arguments(session: "SparkSession") -> None:
         if not command.HasField("sql_command"):
             return command
         statement = statement_of(command)
-        if not _has_arguments(statement) or not has_delta() or (text := immediate(statement)) is None:
+        if not _has_arguments(statement) or not (_has_decimals(statement) or has_delta()) or (text := immediate(statement)) is None:
             return command
         instead = type(command)()
         instead.CopyFrom(command)
@@ -82,6 +84,11 @@ def _has_arguments(statement: Any) -> bool:
     """Tell whether a statement names one of its arguments: each of a vertex is given its parallelism, and few ask for that."""
     named = any(re.search(rf":\s*`?{re.escape(name)}\b", statement.query) for name in statement.named_arguments)
     return named or bool(statement.pos_arguments)
+
+
+def _has_decimals(statement: Any) -> bool:
+    values = [*statement.named_arguments.values(), *statement.pos_arguments]
+    return any(each.literal.WhichOneof("literal_type") == "decimal" or each.literal.null.HasField("decimal") for each in values)
 
 
 def immediate(statement: Any) -> str | None:
@@ -113,6 +120,14 @@ def _decimal(written: Any) -> str:
     return f"CAST('{value:f}' AS DECIMAL({precision},{scale}))"
 
 
+def _null(kind: Any) -> str:
+    from pyspark.sql.connect.types import proto_schema_to_pyspark_data_type  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    return (
+        "NULL" if kind.WhichOneof("kind") in (None, "null") else f"CAST(NULL AS {proto_schema_to_pyspark_data_type(kind).simpleString()})"
+    )
+
+
 def _quoted(text: str) -> str:
     """Return a text as SQL has it; backslashes begin escapes there."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
@@ -120,11 +135,14 @@ def _quoted(text: str) -> str:
 
 
 _LITERALS: Final[dict[str, Callable[[Any], str]]] = {
-    "null": lambda _: "NULL",
+    "null": lambda literal: _null(literal.null),
+    "binary": lambda literal: f"X'{literal.binary.hex()}'",
     "boolean": lambda literal: "TRUE" if literal.boolean else "FALSE",
     "string": lambda literal: _quoted(literal.string),
     "date": lambda literal: f"DATE'{_EPOCH + dt.timedelta(days=literal.date)}'",
     "timestamp": lambda literal: f"timestamp_micros({literal.timestamp})",
+    "timestamp_ntz": lambda literal: f"TIMESTAMP_NTZ'{_MIDNIGHT + dt.timedelta(microseconds=literal.timestamp_ntz)}'",
+    "day_time_interval": lambda literal: f"make_dt_interval(0, 0, 0, {Decimal(literal.day_time_interval).scaleb(-6):f})",
     "decimal": lambda literal: _decimal(literal.decimal),
 }
 """How a value of each kind is written in SQL."""

@@ -8,7 +8,6 @@ it is committed there (`table_sink.py`), so that is done last.
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext
-from eventflink.jobs.mapped_rows import find_location, read_row
+from eventflink.jobs.mapped_rows import bound_columns, find_location, read_row
 from eventflink.jobs.published import OutputNotWhole, write_file_list
-from eventflink.jobs.shipping import HashInput, HashInputs, Share, read_parquet, read_share
+from eventflink.jobs.shipping import HashInput, HashInputs, InputUnusable, Share, read_parquet, read_share
 from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, StreamSink
 from eventflink.model.job_parameters import Value, values_of
@@ -281,9 +280,16 @@ def _run_sql(sql: str, context: TaskContext, hash_inputs: HashInputs | None = No
     """
     for name, rows in context.inputs.items():
         rows.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
-    values = context.parameters | (dict(context.row) if context.row_input is not None else {})
-    arguments: dict[str, Any] = {k: v for k, v in values.items() if v is None or isinstance(v, Value | Decimal)}
-    arguments |= {"subtask_index": context.subtask_index, "parallelism": context.parallelism}
+    arguments: dict[str, Any] = {k: v for k, v in context.parameters.items() if v is None or isinstance(v, Value)}
+    of_task = {"subtask_index": context.subtask_index, "parallelism": context.parallelism}
+    if context.row_input is not None:
+        columns = bound_columns(context.inputs[context.row_input])
+        if taken := [name for name in of_task if name in columns and f":{name}" in sql]:
+            raise InputUnusable(
+                f"input '{context.row_input}' has a column '{taken[0]}', and :{taken[0]} is a number of the task: rename it"
+            )
+        arguments |= columns
+    arguments |= of_task
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     returned = None

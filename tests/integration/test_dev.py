@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,7 +227,7 @@ def _mapped(rows: int, **total: Any) -> dict[str, Any]:
         "SELECT /*+ REPARTITION(3) */ concat('/data/', id) AS path, CAST(id AS INT) AS bytes, "
         "TIMESTAMP'2026-11-25 01:02:03' + CAST(id AS INT) * INTERVAL '1' HOUR AS at, 1.5 AS rate FROM range(:rows)"
     )
-    said = "SELECT :path AS p, CAST(:bytes AS INT) AS b, :at AS at, :subtask_index AS i, :rate AS rate, at = :at AS same FROM files"
+    said = "SELECT :path AS p, :bytes AS b, :at AS at, :subtask_index AS i, :rate AS rate, at = :at AS same FROM files"
     return {
         "name": "mapped",
         "parameters": {"rows": {"type": "integer", "value": rows}, "path": {"type": "string", "value": "a column of the row is before it"}},
@@ -257,6 +258,33 @@ def test_a_subtask_for_each_row_has_it_in_python_and_in_sql(job: Callable[..., P
     assert {(str(row["rate"]), row["same"]) for row in said} == {("1.5", True)}
     assert done.result("total").to_arrow().to_pylist() == [{"n": 4, "bytes": 6}]
     assert [each.parallelism for each in done.vertices] == [1, 4, 4, 1]
+
+
+@pytest.mark.rule("P24")
+def test_a_column_of_a_row_is_a_parameter_of_its_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = "1L, 'a', 1.50BD, X'00ff', TIMESTAMP'2024-10-27T00:30:00Z', TIMESTAMP_NTZ'2024-03-31 02:30:00', INTERVAL '1' DAY"
+    second = "5000000000L, NULL, 12345678.25BD, NULL, TIMESTAMP'2024-10-27T01:30:00Z', NULL, NULL"
+    listed = f"SELECT * FROM VALUES ({first}), ({second}) AS t(l, s, d, b, at, local, `for how long`)"
+    columns = ["l", "s", "d", "b", "at", "local", "for how long"]
+    said = ", ".join(f":`{name}` AS `{name}`, `{name}` <=> :`{name}` AS `same {name}`" for name in columns)
+    document = {
+        "name": "typed",
+        "vertices": [
+            {"id": "listed", "sql": listed},
+            {"id": "typed", "sql": f"SELECT {said} FROM listed"},
+            {"id": "all", "sql": "FROM typed"},
+        ],
+        "edges": [{"from": "listed", "to": "typed", "ship": "each"}, {"from": "typed", "to": "all"}],
+    }
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "Europe/Berlin")
+        time.tzset()
+        done = eventflink.dev(document)
+    time.tzset()
+    listed_rows, rows = (done.result(name).to_arrow() for name in ("listed", "all"))
+    assert rows.select(columns).equals(listed_rows.select(columns).cast(rows.select(columns).schema))
+    assert [(each.name, each.type) for each in rows.select(columns).schema] == [(each.name, each.type) for each in listed_rows.schema]
+    assert all(value for name in columns for value in rows.column(f"same {name}").to_pylist())
 
 
 def test_with_no_rows_nothing_runs_and_its_reader_has_the_columns_that_its_edge_says(job: Callable[..., Path]) -> None:
