@@ -80,8 +80,11 @@ class Alerts:
 
     def _say_it_is_over(self, name: str, rule: AlertRule, each: Resolution, offset: int, at_ms: int) -> list[Notification]:
         """Return the end of each thing that was said: who keeps an incident for each key would keep the others for ever."""
-        told = []
-        for before, said_ms in self._memories[name].open.pop((each.happening_type, each.thing), ()):
+        told, remembered = [], self._memories[name].open
+        for before, said_ms in remembered.pop((each.happening_type, each.thing), ()):
+            if each.began_ms is not None and said_ms > each.began_ms:
+                remembered.setdefault((each.happening_type, each.thing), deque(maxlen=_MOST_REMEMBERED)).append((before, said_ms))
+                continue
             if at_ms > said_ms + rule.memory_ms:
                 continue
             said = before.key.removeprefix(f"{self._cluster_id}/")

@@ -69,6 +69,8 @@ class Resolution:
     happening_type: HappeningType
     thing: str
     event_index: int
+    began_ms: int | None = None
+    """When the run began that ends well: failures after that are of runs beside it, and not over. None: everything is over."""
 
 
 def happenings_of(decision: Decision, fold: Fold) -> Iterator[Happening | Resolution]:
@@ -139,8 +141,9 @@ def _over(event: e.LogEvent, index: int, fold: Fold) -> Iterator[Resolution]:
             for kind in _OF_A_RUN:
                 yield Resolution(kind, event.job_id, index)
             if event.status is JobStatus.FINISHED and (job := _job_of(event, fold)) is not None:
-                yield Resolution(HappeningType.JOB_FAILED, job.name, index)
-                yield Resolution(HappeningType.JOB_OVERDUE, job.name, index)
+                began_ms = fold.master.dispatcher.jobs[event.job_id].submitted_at_ms
+                yield Resolution(HappeningType.JOB_FAILED, job.name, index, began_ms)
+                yield Resolution(HappeningType.JOB_OVERDUE, job.name, index, began_ms)
         case e.CheckpointCompleted():
             yield Resolution(HappeningType.CHECKPOINT_FAILED, event.job_id, index)
         case e.ScheduleFired():

@@ -72,6 +72,17 @@ def test_a_template_has_the_fields_of_the_event(cluster: ScriptedCluster) -> Non
     assert told.text == f"{{finance}} see to nightly: run-1 job-failed at 2027-01-15T08:00:00.000+00:00, cell@{told.log_offset} 1"
 
 
+def test_a_failure_is_over_when_a_run_finishes_that_began_behind_it_and_not_one_beside_it(cluster: ScriptedCluster) -> None:
+    beside = cluster.submit(graph(vertex("a")) | {"name": "nightly"}, "run-1")
+    cluster.pass_time(1_000)
+    fail(cluster, "run-2")
+    cluster.pass_time(1_000)
+    cluster.run(beside)
+    assert [each.document["status"] for each in alerts(cluster, events=["job-failed"], resolved=True)] == ["firing"]
+    cluster.run(cluster.submit(graph(vertex("a")) | {"name": "nightly"}, "run-3"))
+    assert [each.document["status"] for each in alerts(cluster, events=["job-failed"], resolved=True)] == ["firing", "resolved"]
+
+
 def test_restarts_are_said_when_there_are_more_than_so_many_in_a_time(cluster: ScriptedCluster) -> None:
     strategy = {"type": "fixed-delay", "attempts": 99, "delay_ms": 1}
     effects = cluster.submit(graph(vertex("a"), restart_strategy=strategy))
