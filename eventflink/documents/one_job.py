@@ -199,6 +199,8 @@ class EdgeOfJob:
     keys: tuple[str, ...]
     pipelined: bool
     """Whether its ends run at the same time; otherwise its reader begins when its writer has finished."""
+    row_schema: str
+    """The columns that its reader sees also without rows, as Spark's DDL; empty: it was not said which."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

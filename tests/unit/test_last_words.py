@@ -37,6 +37,8 @@ SMALL = {
 ALSO_OF_A_TASK_EXECUTOR = {
     "eventflink.events.columns",
     "eventflink.events.record_columns",
+    "eventflink.model.secret_values",
+    "eventflink.model.spark_engines",
     "eventflink.taskexecutor",
     "eventflink.taskexecutor.guardian_messages",
     "eventflink.taskexecutor.message_lines",
