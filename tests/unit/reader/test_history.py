@@ -257,7 +257,8 @@ def test_of_a_log_whose_beginning_is_gone_why_is_answered_by_the_state_and_what_
             expected.cause,
         )
         # What was decided before, and is continued later, is not known to be a cause any more.
-        assert {step.offset for step in told.chain} <= {step.offset for step in expected.chain if step.offset >= first}
+        kept = {step.offset for step in expected.chain if step.offset >= first}
+        assert {step.offset for step in told.chain} <= kept or not kept, "of what had ended before is told what became of its job"
     with pytest.raises(NothingKnown, match=f"the log begins at offset {first}"):
         why.explain(book, "nobody", last)
     for job_id, places in whole.index.by_job.items():
