@@ -38,19 +38,18 @@ def decide_slot_request_timeout(state: ClusterState, _value: SlotRequestTimeout,
 def _find_overdue(state: ClusterState, now_ms: int, timeout_ms: int) -> tuple[str, SlotRequest] | None:
     """Return the oldest request that has waited too long; none of a batch job that works its way through its tasks, as in Flink.
 
-    Such a job holds a slot that has room for the request and will be free again, or an attempt of it has ended within that time.
+    An attempt of such a job has ended within that time, or it holds a slot that has room for the request and will be free again. This is
+    asked ten times a second, for as long as such a job runs: so of each job and profile once, and of the slots only where it has to be.
     """
     held: dict[str, set[Asked]] | None = None
-    works: dict[tuple[str, Asked], bool] = {}
     for allocation_id, request in state.slot_manager.overdue_requests(now_ms, timeout_ms):
-        key = (request.attempt.job_id, request.profile)
-        if key not in works:
-            held = state.slot_manager.held_profiles() if held is None else held
-            job = state.dispatcher.jobs[request.attempt.job_id]
-            has_room = any(fits(profile, request.profile) for profile in held.get(job.job_id, ()))
-            has_ended = now_ms - job.execution_graph.last_end_at_ms < timeout_ms
-            works[key] = job.checkpoints is None and (has_room or has_ended)
-        if not works[key]:
+        job = state.dispatcher.jobs[request.attempt.job_id]
+        if job.checkpoints is not None:
+            return allocation_id, request
+        if now_ms - job.execution_graph.last_end_at_ms < timeout_ms:
+            continue
+        held = state.slot_manager.held_profiles() if held is None else held
+        if not any(fits(profile, request.profile) for profile in held.get(job.job_id, ())):
             return allocation_id, request
     return None
 

@@ -92,12 +92,14 @@ class SlotManager:
         yield from self.free_ready.offered()
         yield from self.free_unready.offered()
 
-    def overdue_requests(self, now_ms: int, timeout_ms: int) -> Iterator[tuple[str, SlotRequest]]:
-        """Yield the pending requests that have waited for so long, the oldest first (all wait equally long)."""
-        for allocation_id, request in self.pending.items():
-            if now_ms - request.requested_at_ms < timeout_ms:
-                return
-            yield allocation_id, request
+    def overdue_requests(self, now_ms: int, timeout_ms: int) -> list[tuple[str, SlotRequest]]:
+        """Return, of each job and profile, the oldest pending request, if it has waited for so long; the oldest of all first."""
+        oldest = next(iter(self.pending.values()), None)
+        if oldest is None or now_ms - oldest.requested_at_ms < timeout_ms:
+            return []
+        first_of_each = (next(iter(of_job)) for queue in self.queues.queues.values() for of_job in queue.by_job.values())
+        found = [(each, self.pending[each]) for each in first_of_each if now_ms - self.pending[each].requested_at_ms >= timeout_ms]
+        return sorted(found, key=lambda each: (each[1].requested_at_ms, len(each[0]), each[0]))
 
     def held_profiles(self) -> dict[str, set[ResourceProfile | None]]:
         """Return what the slots have that each job holds, and that are given away when they are free again."""

@@ -217,6 +217,22 @@ def test_a_batch_job_that_works_its_way_through_its_slots_does_not_time_out(clus
     assert cluster.job("job").status is JobStatus.FINISHED
 
 
+def test_of_requests_that_are_overdue_each_job_has_one_for_each_profile_the_oldest_first(cluster: ScriptedCluster) -> None:
+    """What works its way through its tasks is looked at ten times a second: not at each of its requests."""
+    cluster.register(slots=1)
+    cluster.submit(graph(vertex("a", 200), vertex("b", 2, cpu_cores=1)), job_id="first")
+    cluster.pass_time(1_000)
+    cluster.submit(graph(vertex("c", 200)), job_id="second")
+    slots, now_ms = cluster.master.slot_manager, cluster.wall_ms
+    assert len(slots.pending) > 400
+    found = [request for _, request in slots.overdue_requests(now_ms, 0)]
+    assert [request.requested_at_ms for request in found] == [now_ms - 1_000, now_ms - 1_000, now_ms]
+    assert [request.attempt.job_id for request in found] == ["first", "first", "second"]
+    assert len({request.profile for request in found}) == 2
+    assert len(slots.overdue_requests(now_ms, 1_000)) == 2
+    assert slots.overdue_requests(now_ms, 1_001) == []
+
+
 def test_requests_of_a_job_time_out_that_has_held_no_slot_for_as_long(cluster: ScriptedCluster) -> None:
     cluster.master.settings = MasterSettings(slot_request_timeout_ms=10_000)
     cluster.register(slots=1)
