@@ -12,7 +12,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "taskexecutor": ("eventflink --bootstrap kafka:9092 -D taskmanager.numberOfTaskSlots=4 taskexecutor",),
     "rest": ("eventflink --bootstrap kafka:9092 -D rest.bind-port=8081 rest",),
     "history-server": ("eventflink -D historyserver.archive.fs.dir=/archives history-server",),
-    "notify": ("eventflink notify notify.yaml", "eventflink notify notify.yaml --dry-run --since 2026-11-21"),
+    "notify": ("eventflink notify notify.yaml", "eventflink notify notify.yaml --dry-run --from 2026-11-21"),
     "rest-token": ("eventflink -D rest.tokens-file=/etc/eventflink/tokens rest-token ann --role operator",),
     "submit": (
         "eventflink submit job.yaml --code my_module.py",

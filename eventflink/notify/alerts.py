@@ -18,7 +18,7 @@ from eventflink.notify.notification import Notification
 from eventflink.views.job_document import shown
 
 _MOST_REMEMBERED: Final = 10_000
-"""Runs and TaskManagers of one rule, the newest."""
+"""Of each kind of memory of one rule, the newest."""
 
 
 @dataclass(slots=True)
@@ -31,12 +31,30 @@ class _RuleMemory:
     """When it was said last, by subject."""
     open: dict[tuple[str, str], deque[tuple[Notification, int]]] = field(default_factory=dict)
     """All that was said of a thing and is not over, and when."""
+    open_count: int = 0
 
     def forget(self) -> None:
-        """Let the oldest go where there are too many."""
-        for remembered in (self.counted, self.said_ms, self.open):
+        """Let the oldest counts go where there are too many."""
+        for remembered in (self.counted, self.said_ms):
             while len(remembered) > _MOST_REMEMBERED:
-                del remembered[next(iter(remembered))]  # type: ignore[arg-type] # each has keys of its own type
+                del remembered[next(iter(remembered))]
+
+    def keep(self, thing: tuple[str, str], said: Notification, said_ms: int) -> None:
+        """Remember what was said of a thing until it is over. Beyond the bound the thing with the oldest news loses its oldest one."""
+        self.open[thing] = self.open.pop(thing, deque())
+        self.open[thing].append((said, said_ms))
+        self.open_count += 1
+        while self.open_count > _MOST_REMEMBERED:
+            self.take(next(iter(self.open)), 1)
+
+    def take(self, thing: tuple[str, str], most: int = _MOST_REMEMBERED) -> list[tuple[Notification, int]]:
+        """Return the oldest of what is open of a thing, and forget it."""
+        said = self.open.get(thing, deque())
+        taken = [said.popleft() for _ in range(min(most, len(said)))]
+        if not said:
+            self.open.pop(thing, None)
+        self.open_count -= len(taken)
+        return taken
 
 
 class Alerts:
@@ -63,7 +81,8 @@ class Alerts:
         if rule.jobs is not None and (each.job is None or not rule.jobs.fits(each.job.name, each.job.about)):
             return None
         memory = self._memories[name]
-        subject = f"{each.happening_type}/{each.subject}"
+        # What is said of each run by itself is counted, as failures are, over all runs of the job.
+        subject = f"{each.happening_type}/{each.thing if rule.more_than else each.subject}"
         times_ms = memory.counted.setdefault(subject, deque(maxlen=rule.more_than + 1))
         times_ms.append(at_ms)
         memory.forget()
@@ -75,15 +94,15 @@ class Alerts:
         memory.said_ms[subject] = at_ms
         notification = self._notification(name, rule, each, offset, at_ms)
         if rule.resolved:
-            memory.open.setdefault((each.happening_type, each.thing), deque(maxlen=_MOST_REMEMBERED)).append((notification, at_ms))
+            memory.keep((each.happening_type, each.thing), notification, at_ms)
         return notification
 
     def _say_it_is_over(self, name: str, rule: AlertRule, each: Resolution, offset: int, at_ms: int) -> list[Notification]:
         """Return the end of each thing that was said: who keeps an incident for each key would keep the others for ever."""
-        told, remembered = [], self._memories[name].open
-        for before, said_ms in remembered.pop((each.happening_type, each.thing), ()):
+        told, memory = [], self._memories[name]
+        for before, said_ms in memory.take((each.happening_type, each.thing)):
             if each.began_ms is not None and said_ms > each.began_ms:
-                remembered.setdefault((each.happening_type, each.thing), deque(maxlen=_MOST_REMEMBERED)).append((before, said_ms))
+                memory.keep((each.happening_type, each.thing), before, said_ms)
                 continue
             if at_ms > said_ms + rule.memory_ms:
                 continue

@@ -151,8 +151,9 @@ class Courier:
             self._send(notification)
         except DeliveryFailed as error:
             return error
-        except Exception as error:  # noqa: BLE001 - whatever it is, the others and the next try go on
-            return DeliveryFailed(f"internal error: {type(error).__name__}: {error}")
+        except Exception as error:  # A defect of ours: another try would meet it again, and what comes behind would wait for ever.
+            _logger.exception("NotificationDefect receiver=%s key=%s", self.name, notification.key)
+            return DeliveryFailed(f"internal error: {type(error).__name__}: {error}", is_refused=True)
         return None
 
     def _commit(self) -> None:

@@ -191,7 +191,7 @@ class AlertRule(_Part):
     receivers: list[str] = Field(min_length=1)
     text: Annotated[str, Field(max_length=4_096), AfterValidator(_check_text)] = DEFAULT_TEXT
     more_than: Whole = Field(0, ge=0, le=MAX_COUNTED)
-    """It is said when the same happens more often than that, to one job or one TaskManager,"""
+    """It is said when the same happens more often than that, to one job, schedule or TaskManager, or to the cluster,"""
     within: Annotated[int, duration_within(1_000, _MOST_MS)] = 600_000
     """within this time."""
     repeat_after: Annotated[int, duration_within(0, _MOST_MS)] = _DAY_MS

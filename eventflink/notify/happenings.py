@@ -56,7 +56,7 @@ class Happening:
     subject: str
     """The run or the TaskManager that it is about: of one the same is said once."""
     thing: str
-    """By what it is found when it is over."""
+    """The job, schedule or TaskManager by which it is counted, and found when it is over; empty: the cluster."""
     details: str
     """What the event tells, in words and without secrets."""
     job: KnownJob | None = None
@@ -106,7 +106,7 @@ def _happening(event: e.LogEvent, index: int, fold: Fold) -> Happening | None:  
         case e.TaskManagerLost():
             kind, subject, thing = HappeningType.TASK_MANAGER_LOST, event.task_manager_id, event.task_manager_id
         case e.LeadershipGranted():
-            kind, subject, thing = HappeningType.LEADER_CHANGED, event.master_id, event.master_id
+            kind, subject, thing = HappeningType.LEADER_CHANGED, event.master_id, ""
         case e.InputParked():
             kind, subject, thing = HappeningType.INPUT_PARKED, event.subject or event.input_type, event.subject
         case _:

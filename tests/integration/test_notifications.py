@@ -118,7 +118,7 @@ def test_each_is_sent_at_least_once_with_the_same_key_though_the_receiver_was_aw
     assert len([read_run_event(each) for each in runs]) == JOBS * 4
     assert {key_of(json.loads(line)) for line in near.open()} == receiver.documents.keys()
 
-    printed = cluster.start("dry run", "notify", str(document), "--dry-run", "--since", "0", "--job", "job-3")
+    printed = cluster.start("dry run", "notify", str(document), "--dry-run", "--from", "0", "--job", "job-3")
     assert printed.wait(TIMEOUT_S) == 0
     lines = [json.loads(line) for line in cluster.output("dry run").splitlines() if line.startswith("{")]
     of_one = {key: each for key, each in receiver.documents.items() if "job-3" in json.dumps(each)}

@@ -9,7 +9,7 @@ import click
 from eventflink.audit.filters import LogPlace, Range
 from eventflink.audit.plain import json_text
 from eventflink.cli.completion import complete_jobs
-from eventflink.cli.log_questions import PlaceType, reading_log
+from eventflink.cli.log_questions import range_options, reading_log
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import StopAsked, stop_on_signals
@@ -21,10 +21,7 @@ FILE_NAME: Final = "notify.yaml"
 
 @click.command()
 @click.argument("document", metavar="[FILE]", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--since", "first", type=PlaceType(), metavar="PLACE", help="Send again what happened from this offset or ISO 8601 time (UTC)."
-)
-@click.option("--until", "last", type=PlaceType(), metavar="PLACE", help="End with this offset or ISO 8601 time (UTC).")
+@range_options
 @click.option(
     "--job",
     "job_id",
@@ -35,20 +32,20 @@ FILE_NAME: Final = "notify.yaml"
 )
 @click.option("--dry-run", is_flag=True, help="Send nothing: print each notification as a line of JSON.")
 @pass_session
-def notify(session: Session, document: Path | None, first: LogPlace | None, last: LogPlace | None, job_id: str, *, dry_run: bool) -> None:
+def notify(session: Session, document: Path | None, first: LogPlace, last: LogPlace, job_id: str, *, dry_run: bool) -> None:
     """Tell others what happens: alerts by rules, and the runs of jobs as events of OpenLineage.
 
-    FILE says who is told of what; by default it is notify.yaml in the configuration directory. Without --since, --until and --dry-run this
-    goes on where each receiver has come, and runs until it is stopped (Ctrl-C, SIGTERM). With one of them it ends where the log ends now,
-    and no receiver's place changes.
+    FILE names the receivers, and the events that each of them gets; by default it is notify.yaml in the configuration directory. Without
+    --from, --until and --dry-run the command continues behind the last record that each receiver has taken, and runs until it is stopped
+    (Ctrl-C, SIGTERM). With one of them it ends at the current end of the log, and changes no receiver's place.
     """
-    is_once = dry_run or first is not None or last is not None
+    part = Range(first, last)
+    is_once = dry_run or part != Range()
     if job_id and not is_once:
-        raise click.UsageError("--job goes with --since, --until or --dry-run: what is left out would never be sent")
+        raise click.UsageError("--job goes with --from, --until or --dry-run: what is left out would never be sent")
     if document is None and session.configuration_directory is None:
-        raise click.UsageError(f"FILE is missing, and there is no configuration directory that could have a {FILE_NAME}")
+        raise click.UsageError(f"{FILE_NAME} not found: there is no configuration directory; give FILE, or a directory by -c")
     notifications = _load(document or Path(session.configuration_directory or "") / FILE_NAME)
-    part = Range(first or LogPlace(), last or LogPlace())
     if not dry_run:
         session.log_to_stderr("notify")
     with contextlib.suppress(StopAsked), reading_log(session), stop_on_signals():

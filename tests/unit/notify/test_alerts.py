@@ -9,6 +9,7 @@ from eventflink.events.inputs import Disconnection, TaskManagerDeath
 from eventflink.events.log_events import InstantsSkipped
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, SkipReason
+from eventflink.notify import alerts as alerts_module
 from eventflink.notify.document import HappeningType
 from tests.support.cluster import ScriptedCluster, deployments, graph, orders, replay, stream, vertex
 from tests.support.notifying import EVERYTHING, alerts, notification_document, notifications_of
@@ -70,6 +71,33 @@ def test_a_template_has_the_fields_of_the_event(cluster: ScriptedCluster) -> Non
         cluster, events=["job-failed"], text="{{{owner}}} see to {job_name}: {job_id} {event} at {at}, {cluster}@{offset} {count}"
     )
     assert told.text == f"{{finance}} see to nightly: run-1 job-failed at 2027-01-15T08:00:00.000+00:00, cell@{told.log_offset} 1"
+
+
+def test_failures_are_counted_over_the_runs_of_a_job_and_leaders_over_the_cluster(cluster: ScriptedCluster) -> None:
+    for number in range(5):
+        fail(cluster, f"run-{number}")
+        fail(cluster, f"other-{number}", name=f"other {number}")
+        cluster.pass_time(1_000)
+    [told] = alerts(cluster, events=["job-failed"], more_than=2, within="10s")
+    assert (told.job_id, told.document["job"]["name"]) == ("run-2", "nightly")
+    for _ in range(3):
+        cluster.fail_over()
+    assert len(alerts(cluster, events=["leader-changed"], more_than=2, within="1m")) == 1
+
+
+def test_of_what_is_open_the_newest_is_remembered(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alerts_module, "_MOST_REMEMBERED", 3)
+    for number in range(3):
+        fail(cluster, f"run-{number}")
+        fail(cluster, f"other-{number}", name="other")
+    for name in ("nightly", "other"):
+        cluster.run(cluster.submit(graph(vertex("a"), name=name), job_id=f"last of {name}".replace(" ", "-")))
+    told = alerts(cluster, events=["job-failed"], resolved=True)
+    assert [each.document["log_event"]["job_id"] for each in told if each.document["status"] == "resolved"] == [
+        "run-2",
+        "other-1",
+        "other-2",
+    ]
 
 
 def test_a_failure_is_over_when_a_run_finishes_that_began_behind_it_and_not_one_beside_it(cluster: ScriptedCluster) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -86,6 +87,20 @@ def test_what_is_refused_for_good_is_passed_over(receiver: Receiver, started: Ca
     courier.offer(1, [notification(1)])
     wait_until(lambda: courier.is_idle, "all are sent")
     assert receiver.taken == ["key-1"]
+
+
+def test_a_defect_keeps_back_one_notification_and_says_so(receiver: Receiver, started: Callable[[Send], Courier], caplog: Any) -> None:
+    def send(each: Notification) -> None:
+        if each.key == "key-1":
+            raise TypeError("a set is no JSON")
+        receiver.send(each)
+
+    courier = started(send)
+    for number in range(3):
+        courier.offer(number, [notification(number)])
+    wait_until(lambda: courier.position == 3, "all are passed")
+    assert receiver.taken == ["key-0", "key-2"]
+    assert [each.message for each in caplog.records if each.exc_info] == ["NotificationDefect receiver=me key=key-1"]
 
 
 def test_what_was_offered_before_is_passed_over(receiver: Receiver, started: Callable[[Send], Courier]) -> None:

@@ -72,10 +72,10 @@ def test_a_document_that_sends_nothing_is_refused(text: str) -> None:
         (["notify", "missing.yaml"], "'missing.yaml' does not exist"),
         (["notify", "bad.yaml"], "invalid bad.yaml: receivers (line 1, column 1): must be a mapping"),
         (["notify", "binary.yaml"], "invalid binary.yaml: it is not UTF-8 text"),
-        (["notify", "good.yaml", "--job", "a"], "--job goes with --since, --until or --dry-run"),
-        (["notify"], "FILE is missing, and there is no configuration directory"),
+        (["notify", "good.yaml", "--job", "a"], "--job goes with --from, --until or --dry-run"),
+        (["notify"], "notify.yaml not found: there is no configuration directory"),
         (["-c", "there", "notify"], "notify.yaml: No such file or directory"),
-        (["notify", "good.yaml", "--since", "yesterday"], "'yesterday' is neither an offset nor a time"),
+        (["notify", "good.yaml", "--from", "yesterday"], "'yesterday' is neither an offset nor a time"),
     ],
 )
 def test_a_command_that_is_wrong_is_told_in_one_line(
