@@ -4,12 +4,11 @@ import datetime as dt
 import json
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors.exceptions.connect import SparkConnectException
-from pyspark.sql import SparkSession
 
 from eventflink import connect
 from eventflink.cli.failures import ExitCode
@@ -27,6 +26,7 @@ from eventflink.model.statuses import FailoverStrategy, JobStatus
 from eventflink.taskexecutor.process_events import spark_session_of
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.spark_sessions import is_closed
 
 pytestmark = pytest.mark.slow
 JOB_TIMEOUT_S = 360
@@ -265,19 +265,7 @@ def test_the_next_attempt_ends_first_what_one_on_a_lost_host_computes_in_a_spark
     cluster.pause(first.task_manager_id)
     wait_until(path.with_name("begun.0.2").exists, "the second attempt computes", JOB_TIMEOUT_S)
     abandoned = session_address(spark, spark_session_of(first.instance_id, AttemptId(job_id, "task", 0, 1)))
-
-    def is_closed() -> bool:
-        session = SparkSession.builder.remote(abandoned).create()
-        try:
-            session.range(1).collect()
-        except SparkConnectException as error:  # It is cancelled while the session is closed, and refused from then on.
-            return "INVALID_HANDLE.SESSION_CLOSED" in str(error)
-        else:
-            return False
-        finally:
-            session.stop()  # Else pyspark asks it for settings, whichever session a later test has.
-
-    wait_until(is_closed, "the session of the first attempt is closed", JOB_TIMEOUT_S)
+    wait_until(partial(is_closed, abandoned), "the session of the first attempt is closed", JOB_TIMEOUT_S)
     cluster.resume(first.task_manager_id)
     assert run(["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "cancel", job_id]) == ExitCode.OK
     cluster.wait_for_status(job_id, JobStatus.CANCELED, JOB_TIMEOUT_S)

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors.exceptions.connect import SparkConnectException
-from pyspark.sql import SparkSession
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
@@ -19,6 +18,7 @@ from eventflink.taskexecutor.process_events import spark_session_of
 from eventflink.taskexecutor.spark_server import ADDRESS_FILE
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.spark_sessions import is_closed
 
 pytestmark = pytest.mark.slow
 JOB_TIMEOUT_S = 240
@@ -95,19 +95,7 @@ def test_the_next_attempt_ends_what_a_lost_one_computes_in_a_spark_that_its_engi
     cluster.pause("tm")
     wait_until(path.with_name("begun.0.2").exists, "the second attempt computes", JOB_TIMEOUT_S)
     abandoned = session_address(spark, spark_session_of(first.instance_id, AttemptId(job_id, "task", 0, 1)))
-
-    def is_closed() -> bool:
-        session = SparkSession.builder.remote(abandoned).create()
-        try:
-            session.range(1).collect()
-        except SparkConnectException as error:  # It is cancelled while the session is closed, and refused from then on.
-            return "INVALID_HANDLE.SESSION_CLOSED" in str(error)
-        else:
-            return False
-        finally:
-            session.stop()  # Else pyspark asks it for settings, whichever session a later test has.
-
-    wait_until(is_closed, "the session of the first attempt is closed", JOB_TIMEOUT_S)
+    wait_until(partial(is_closed, abandoned), "the session of the first attempt is closed", JOB_TIMEOUT_S)
     executions = cluster.job(job_id).execution_graph.vertices["task"].subtasks[0].executions
     assert [each.spark_address for each in executions] == [shown(spark), shown(of_host)]
     cluster.resume("tm")

@@ -20,3 +20,19 @@ def own_session(spark: str) -> "Iterator[SparkSession]":
         yield session
     finally:
         session.stop()
+
+
+def is_closed(address: str) -> bool:
+    """Tell whether the session that this address names is closed on its Spark."""
+    from pyspark.errors.exceptions.connect import SparkConnectException  # noqa: PLC0415 - Spark and gRPC are loaded by tests that use them
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - likewise
+
+    session = SparkSession.builder.remote(address).create()
+    try:
+        session.range(1).collect()
+    except SparkConnectException as error:  # It is cancelled while the session is closed, and refused from then on.
+        return "INVALID_HANDLE.SESSION_CLOSED" in str(error)
+    else:
+        return False
+    finally:
+        session.stop()  # Else pyspark asks it for settings, whichever session a later test has.
