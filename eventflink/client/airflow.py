@@ -1,8 +1,8 @@
 """An operator of Apache Airflow: a task that runs a job of a cluster, and waits for its end without taking a worker.
 
-It is imported where `eventflink[airflow]` is installed; nothing else imports it. The rule it keeps: which job belongs to a
-try of a task follows from the names that Airflow gives to both. So whoever dies meanwhile, a worker, a triggerer or a master, the job that
-was submitted is found again, and no other one is submitted beside it.
+Users import it where `eventflink[airflow]` is installed; no other module does. The rule it keeps: the id of a job follows from Airflow's
+names of the run, the task and the try. So when a worker, a triggerer or a master dies, the next one finds the job that was submitted, and
+submits no second one.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class EventflinkTrigger(BaseTrigger):  # type: ignore[misc]  # where types are c
                     return
 
     async def on_kill(self) -> None:
-        """Cancel the job: somebody has ended the task, or has it begin anew."""
+        """Cancel the job, since a user has failed, cleared or marked the task."""
         async with connect_async(**self.found_by) as cluster:
             await cluster.job(self.job_id).cancel()
 
@@ -172,7 +172,7 @@ class EventflinkOperator(BaseOperator):  # type: ignore[misc]  # likewise
         raise AirflowException(f"job '{job_id}' is {event['status']}: {event['cause']}; 'eventflink why {job_id}' tells what led to it")
 
     def on_kill(self) -> None:
-        """Cancel the job: the worker was told to end the task."""
+        """Cancel the job, since Airflow ends the task in its worker."""
         if self._job_id:
             with self._connect() as cluster:
                 cluster.job(self._job_id).cancel()

@@ -131,7 +131,7 @@ class TaskDeployment(AttemptRecord):
 
     @property
     def mapping_input(self) -> TaskInput | None:
-        """The input of which each subtask of the vertex has a row; None: the vertex is not mapped."""
+        """The input that gives each subtask of the vertex one row; None: the vertex is not mapped."""
         return next((each for each in self.inputs if each.ship is ShipStrategy.EACH), None)
 
     @property

@@ -97,7 +97,7 @@ class TaskContext:
         self._open_spark = open_spark
         self._spark: SparkSession | None = None
         self.row_input = row_input
-        """The input of which the subtask has one row; None: the vertex has no subtask for each row of any."""
+        """The name of the input that gives each subtask one row; None: the vertex is not mapped."""
         self._row: Mapping[str, Any] | None = None
 
     def __reduce__(self) -> NoReturn:

@@ -35,7 +35,7 @@ class GroupOffset:
         """
         try:
             [place] = self._consumer.committed([TopicPartition(self._topic, 0)], timeout=_TIMEOUT_S)
-        except KafkaException:  # Who has no right to the group is told nothing, until the time is over.
+        except KafkaException:  # Without the right to read the group the client gets no answer, and runs into its timeout.
             AdminConnection(self._access.kafka, _TIMEOUT_S).check_group(self._group, self._topic)
             raise
         if place.error is not None:
