@@ -5,6 +5,7 @@ nothing but the packages. A member of it says that it holds packages, and for wh
 rule it keeps: nothing is run of a job here, and no index is asked for what is locked and was packed before.
 """
 
+import contextlib
 import hashlib
 import importlib.metadata
 import io
@@ -15,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +29,9 @@ from eventflink.processes.packages_path import SPARK_PYTHON, SPARK_PYTHON_SCRIPT
 
 MAX_PACKAGES_BYTES: Final = 2 * 1024 * 1024 * 1024
 """Of the files of all packages together; what they take packed, the blob server bounds (`blob.max-size`)."""
+
+KEPT_UNUSED_S: Final = 30 * 24 * 3600.0
+"""How long an archive stays in the user's cache after it was asked for last. It is made again from a lock, so this costs time alone."""
 
 MAX_REQUIREMENTS: Final = 1_000
 MAX_REQUIREMENT_LENGTH: Final = 1_024
@@ -134,6 +139,7 @@ def find_packages(requirements: Requirements, cache_directory: Path | None = Non
         lock = _to_install(text if is_locked(text) else uv.resolve(text))
         place = cache / f"{hashlib.sha256(json.dumps([lock, interpreter(), SPARK_PYTHON_SCRIPT, bounds()]).encode()).hexdigest()}.zip"
         if place.is_file():
+            place.touch()
             return place
         if is_locked(text):
             uv.check(lock)
@@ -148,7 +154,17 @@ def find_packages(requirements: Requirements, cache_directory: Path | None = Non
         part = place.with_suffix(f".{os.getpid()}.part")
         shutil.copyfile(packed, part)
         part.replace(place)
+        _remove_unused(cache)
         return place
+
+
+def _remove_unused(cache: Path) -> None:
+    """Remove the archives, and what was never finished of some, that nobody has asked for since `KEPT_UNUSED_S`."""
+    for path in cache.iterdir():
+        # Another process may remove the same.
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - path.stat().st_mtime >= KEPT_UNUSED_S:
+                path.unlink()
 
 
 def is_locked(text: str) -> bool:

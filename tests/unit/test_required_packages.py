@@ -185,6 +185,16 @@ class TestPacking:
         with pytest.raises(PackagesUnusable, match="cannot be resolved"):
             find_packages(Requirements(("shapes",)), cache)
 
+    def test_what_nobody_has_asked_for_in_a_month_is_removed_with_the_next_that_is_packed(self, cache: Path) -> None:
+        unused, asked_for = (find_packages(Requirements((name,)), cache) for name in ("shapes==1.0", "shapes==2.0"))
+        given_up = asked_for.with_suffix(".1.part")
+        given_up.write_bytes(b"half")
+        for path in (unused, asked_for, given_up):
+            os.utime(path, (0, 0))
+        assert find_packages(Requirements(("shapes==2.0",)), cache) == asked_for
+        packed = find_packages(Requirements(("drawing",)), cache)
+        assert set((cache / "packages").iterdir()) == {asked_for, packed}
+
     def test_bytes_that_are_not_those_of_the_lock_are_refused(self, cache: Path, tmp_path: Path) -> None:
         lock = tmp_path / "lock.txt"
         lock.write_text(f"shapes==1.0 --hash=sha256:{'0' * 64}\n")
