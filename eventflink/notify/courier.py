@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -32,6 +33,14 @@ _END_TIMEOUT_S: Final = 5.0
 _logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Since when a receiver takes nothing, by the monotonic clock, and what its last refusal says."""
+
+    since_s: float
+    reason: str
+
+
 class Courier:
     """One receiver's notifications and how far it has come."""
 
@@ -40,6 +49,8 @@ class Courier:
         self.name = name
         self.is_behind = False
         """Whether it had no room for something, which is to be read again."""
+        self.absence: Absence | None = None
+        """None: nothing is known to keep the receiver from taking what is next."""
         self._send = send
         self._progress = progress
         self._waiting: deque[Notification] = deque()
@@ -72,18 +83,22 @@ class Courier:
         with self._changed:
             return not self._waiting
 
-    def offer(self, offset: int, notifications: Sequence[Notification], *, waits: bool = False) -> None:
+    @property
+    def has_room(self) -> bool:
+        """Whether the next that is offered is taken, however much a record says."""
+        with self._changed:
+            return len(self._waiting) < MOST_WAITING
+
+    def offer(self, offset: int, notifications: Sequence[Notification]) -> None:
         """Take what a record says to any receiver; what was offered before is passed over.
 
-        Without room it is behind, and takes nothing more before `catch_up`; or it `waits` for room.
+        Without room it is behind, and takes nothing more before `catch_up`.
         """
         mine = [each for each in notifications if self.name in each.receivers]
         with self._changed:
             if offset < self._offered_to or self.is_behind:
                 return
-            if waits:
-                self._changed.wait_for(lambda: len(self._waiting) < MOST_WAITING or self._ending.is_set())
-            elif self._waiting and len(self._waiting) + len(mine) > MOST_WAITING:
+            if self._waiting and len(self._waiting) + len(mine) > MOST_WAITING:
                 _logger.warning("ReceiverBehind receiver=%s offset=%d", self.name, offset)
                 self.is_behind = True
                 return
@@ -133,6 +148,10 @@ class Courier:
         while not self._ending.is_set():
             tries += 1
             failure = self._try(notification)
+            if failure is None or failure.is_refused:
+                self.absence = None
+            else:
+                self.absence = Absence(self.absence.since_s if self.absence is not None else time.monotonic(), str(failure))
             if failure is None:
                 _logger.info("NotificationSent receiver=%s key=%s tries=%d", self.name, notification.key, tries)
                 return True

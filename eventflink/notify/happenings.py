@@ -3,7 +3,7 @@
 Nothing here knows of rules or receivers. Decisions of a deposed leader never come here, so whatever is told has happened.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,11 +79,13 @@ def happenings_of(decision: Decision, fold: Fold) -> Iterator[Happening | Resolu
         yield from _over(event, index, fold)
         if isinstance(event, e.CheckpointCompleted):
             yield from _stalled(event, index, fold)
-        if (found := _happening(event, index, fold)) is not None:
+        if (found := _happening(event, index, decision.events, fold)) is not None:
             yield found
 
 
-def _happening(event: e.LogEvent, index: int, fold: Fold) -> Happening | None:  # noqa: C901 - one case for each event
+def _happening(  # noqa: C901 - one case for each event
+    event: e.LogEvent, index: int, events: Sequence[e.LogEvent], fold: Fold
+) -> Happening | None:
     job = _job_of(event, fold)
     kind: HappeningType
     match event:
@@ -111,8 +113,19 @@ def _happening(event: e.LogEvent, index: int, fold: Fold) -> Happening | None:  
             kind, subject, thing = HappeningType.INPUT_PARKED, event.subject or event.input_type, event.subject
         case _:
             return None
-    details = str(without_secrets("", details_of(event)))
+    details = _details_of(event, events[index - 1] if index else None)
     return Happening(happening_type=kind, event_index=index, event=event, subject=subject, thing=thing, details=details, job=job)
+
+
+def _details_of(event: e.LogEvent, before: e.LogEvent | None) -> str:
+    """Return what an event tells, without secrets; that something starts again is told with what failed, which is the event before it."""
+    details = details_of(event)
+    match event, before:
+        case e.RestartScheduled(), e.TaskFailed():
+            details = f"{before.vertex_id}[{before.subtask_index}]#{before.attempt} failed: {details_of(before)}; {details}"
+        case e.JobRestartScheduled(), e.GlobalFailureOccurred():
+            details = f"{details_of(before)}; {details}"
+    return str(without_secrets("", details))
 
 
 def _stalled(event: e.CheckpointCompleted, index: int, fold: Fold) -> Iterator[Happening | Resolution]:

@@ -27,9 +27,16 @@ from eventflink.notify.translation import Translation
 from eventflink.reader.observer import FIRST_PAUSE_S, LONGEST_PAUSE_S, UNREADABLE
 from eventflink.snapshots.loading import LogTrimmed, find_oldest_snapshot, load_fold
 
+AWAY_LIMIT_S: Final = 600.0
+"""For how long a receiver that takes nothing is tried by a command that is to end."""
+
 _IDLE_S: Final = 0.05
 
 _logger = logging.getLogger(__name__)
+
+
+class ReceiverAway(Exception):
+    """A receiver has taken nothing for too long; the message says which, why, and how to send the rest."""
 
 
 def group_of(cluster_id: str, receiver: str) -> str:
@@ -111,6 +118,7 @@ def send_again(access: ClusterAccess, document: NotificationDocument, part: Rang
     Raises:
         LogFaulty, LogUnusable: the log cannot be folded, or does not begin early enough.
         KafkaException, ReplayStalled, AdministrationError: Kafka does not give it.
+        ReceiverAway: a receiver took nothing for `AWAY_LIMIT_S`.
 
     """
     couriers = [Courier(name, sender_for(receiver, access), 0) for name, receiver in document.receivers.items()]
@@ -120,14 +128,27 @@ def send_again(access: ClusterAccess, document: NotificationDocument, part: Rang
             courier.start()
         for notification in notifications_of(access, document, part, job):
             count += 1
+            _await(couriers, lambda courier: courier.has_room)
             for courier in couriers:
                 # Each counts as a record of its own: one record may say several things.
-                courier.offer(count, [notification], waits=True)
-        while not all(courier.is_idle for courier in couriers):
-            time.sleep(_IDLE_S)
+                courier.offer(count, [notification])
+        _await(couriers, lambda courier: courier.is_idle)
     finally:
         _end(couriers)
     return count
+
+
+def _await(couriers: list[Courier], is_so: Callable[[Courier], bool]) -> None:
+    """Wait until something is so of all couriers; raises ReceiverAway."""
+    while not all(map(is_so, couriers)):
+        for courier in couriers:
+            absence = courier.absence
+            if absence is not None and time.monotonic() - absence.since_s >= AWAY_LIMIT_S:
+                raise ReceiverAway(
+                    f"receiver '{courier.name}' has taken nothing for {AWAY_LIMIT_S:g} s: {absence.reason}; when it is back, "
+                    f"send the rest by --from {courier.position}"
+                )
+        time.sleep(_IDLE_S)
 
 
 def notifications_of(access: ClusterAccess, document: NotificationDocument, part: Range, job: str = "") -> Iterator[Notification]:

@@ -20,10 +20,10 @@ from eventflink.log.group_offset import GroupOffset
 from eventflink.log.pulled_partition import PulledPartition
 from eventflink.log.replay import read_to
 from eventflink.model.statuses import JobStatus
-from eventflink.notify import courier
+from eventflink.notify import courier, notifier
 from eventflink.notify.document import HappeningType, NotificationDocument
 from eventflink.notify.notification import Notification
-from eventflink.notify.notifier import _begin, _follow_from, group_of, notifications_of, send_again
+from eventflink.notify.notifier import ReceiverAway, _begin, _follow_from, group_of, notifications_of, send_again
 from eventflink.snapshots.loading import find_oldest_snapshot
 from tests.support.openlineage import read_run_event
 from tests.support.ports import find_free_ports
@@ -152,6 +152,21 @@ def test_a_part_of_the_log_is_sent_again_to_a_topic_and_a_file_with_the_same_key
     assert [key_of(json.loads(record.value() or b"")) for record in records] == expected
     whole = notifications_of(cluster.access, everything, Range())
     assert [each.key for each in whole if end // 2 <= each.log_offset <= end] == expected
+
+
+@pytest.mark.parametrize("most_waiting", [1, 10_000])
+def test_a_receiver_that_stays_away_ends_the_sending_which_says_where_to_go_on(
+    cluster: RunningCluster, monkeypatch: pytest.MonkeyPatch, most_waiting: int
+) -> None:
+    monkeypatch.setattr(notifier, "AWAY_LIMIT_S", 0.5)
+    monkeypatch.setattr(courier, "MOST_WAITING", most_waiting)
+    [port] = find_free_ports(1)
+    receivers = {"web": {"type": "http", "url": f"http://127.0.0.1:{port}/"}}
+    rule = {"events": ["leader-changed", "job-finished"], "receivers": ["web"]}
+    document = NotificationDocument.model_validate({"receivers": receivers, "rules": {"all": rule}})
+    first, *_ = notifications_of(cluster.access, document, Range())
+    with pytest.raises(ReceiverAway, match=rf"'web' has taken nothing for 0.5 s: .*--from {first.log_offset}$"):
+        send_again(cluster.access, document, Range())
 
 
 def test_a_translation_begins_at_the_newest_snapshot_that_is_so_far_back_as_rules_look(

@@ -9,12 +9,13 @@ import click
 from eventflink.audit.filters import LogPlace, Range
 from eventflink.audit.plain import json_text
 from eventflink.cli.completion import complete_jobs
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.log_questions import range_options, reading_log
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import StopAsked, stop_on_signals
 from eventflink.notify.document import InvalidNotifications, NotificationDocument, parse_notifications
-from eventflink.notify.notifier import follow, notifications_of, send_again
+from eventflink.notify.notifier import ReceiverAway, follow, notifications_of, send_again
 
 FILE_NAME: Final = "notify.yaml"
 
@@ -53,7 +54,10 @@ def notify(session: Session, document: Path | None, first: LogPlace, last: LogPl
             for each in notifications_of(session.access, notifications, part, job_id):
                 echo(json_text({"key": each.key, "receivers": list(each.receivers), "text": each.text, "document": each.document}))
         elif is_once:
-            count = send_again(session.access, notifications, part, job_id)
+            try:
+                count = send_again(session.access, notifications, part, job_id)
+            except ReceiverAway as error:
+                raise CommandFailed(ExitCode.NEGATIVE, str(error)) from None
             echo(f"{count} {'notification' if count == 1 else 'notifications'} sent again")
         else:
             follow(session.access, notifications)

@@ -73,10 +73,16 @@ def test_who_is_away_is_tried_again_and_has_passed_nothing_meanwhile(receiver: R
     courier.offer(0, [])
     courier.offer(1, [notification(1)])
     courier.offer(2, [notification(2)])
+    wait_until(lambda: courier.absence, "a try")
+    away = courier.absence
     wait_until(lambda: next(receiver.tries) > 5, "some tries")
     assert (courier.position, receiver.taken) == (1, [])
+    assert courier.absence == away
+    assert away is not None
+    assert away.reason == "it is away"
     receiver.is_away = False
     wait_until(lambda: courier.is_idle, "all are sent")
+    assert courier.absence is None
     assert (courier.position, receiver.taken) == (3, ["key-1", "key-2"])
 
 
@@ -124,7 +130,8 @@ def test_what_there_is_no_room_for_is_offered_again_and_nothing_is_lost_or_sent_
     wait_until(lambda: courier.is_idle, "what there was room for is sent")
     courier.catch_up()
     for number in range(10):
-        courier.offer(number, [notification(number)], waits=True)
+        wait_until(lambda: courier.has_room, "there is room")
+        courier.offer(number, [notification(number)])
     wait_until(lambda: courier.is_idle, "all are sent")
     assert receiver.taken == [f"key-{number}" for number in range(10)]
 
