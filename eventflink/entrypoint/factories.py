@@ -141,5 +141,9 @@ def create_driver(configuration: Configuration, program: Sequence[str]) -> Resou
         return None
     if kind == "process":
         return ProcessDriver(configuration, program)
+    if kind == "kubernetes":
+        with needs("kubernetes", "resourcemanager.driver: kubernetes"):
+            from eventflink.entrypoint.kubernetes_driver import KubernetesDriver  # noqa: PLC0415 - its client is loaded only where it is used
+        return KubernetesDriver(configuration, program)
     driver = made_by_factory("resourcemanager.driver", kind, "driver", DRIVER_MEMBERS, configuration, program)
     return cast("ResourceDriver", driver)

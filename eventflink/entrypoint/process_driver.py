@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from eventflink.entrypoint.resource_driver import ResourceEventHandler
+from eventflink.entrypoint.resource_driver import DriverUnusable, ResourceEventHandler
 from eventflink.leadership.worker_reconciliation import ListedWorker
 from eventflink.master.effects import RequestWorker
 from eventflink.model.configuration import Configuration
@@ -38,10 +38,6 @@ class _Stopping:
     deadline: float
     """By the monotonic clock; then it is killed."""
     is_asked: bool = False
-
-
-class DriverUnusable(Exception):
-    """The driver cannot do what it was asked; the message says why."""
 
 
 class ProcessDriver:

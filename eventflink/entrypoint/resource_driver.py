@@ -15,6 +15,10 @@ from eventflink.master.effects import RequestWorker
 CALL_TIMEOUT_S: Final = 60.0
 
 
+class DriverUnusable(Exception):
+    """A driver cannot do what it was asked; the message says why."""
+
+
 class ResourceEventHandler(Protocol):
     """What a driver tells the master; any thread may call it, and it never waits."""
 

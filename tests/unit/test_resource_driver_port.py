@@ -94,7 +94,7 @@ class TestConfiguration:
 
     def test_what_is_no_driver_is_told_by_its_key(self, tmp_path: Path) -> None:
         with pytest.raises(
-            ConfigurationError, match=r"unknown resource driver: 'yarn'; known: standalone, process, or package\.module:Factory"
+            ConfigurationError, match=r"unknown resource driver: 'yarn'; known: standalone, process, kubernetes, or package\.module:Factory"
         ):
             _configured(tmp_path, "yarn")
         for kind, said in (

@@ -1,8 +1,14 @@
 """Keys of slots and of who starts TaskExecutors."""
 
+from pathlib import Path
+from typing import Final
+
 from pydantic import Field, field_validator
 
 from eventflink.model.configuration_keys.keys import FACTORY_PATTERN, Keys
+
+RESOURCE_DRIVERS: Final = ("standalone", "process", "kubernetes")
+"""The values of `resourcemanager.driver` that name no factory."""
 
 
 class SlotKeys(Keys):
@@ -34,7 +40,20 @@ class SlotKeys(Keys):
         "standalone",
         alias="resourcemanager.driver",
         description="Who starts TaskManagers: standalone (people do), process (the leader starts some on its host when slots are missing), "
-        "or module:Factory.",
+        "kubernetes (it has Kubernetes start pods), or module:Factory.",
+    )
+    kubernetes_namespace: str = Field(
+        "",
+        alias="kubernetes.namespace",
+        description="Where the pods of TaskManagers are. Default: that of the master's own pod, or of the current context of kubectl.",
+    )
+    kubernetes_image: str = Field(
+        "", alias="kubernetes.container.image.ref", description="The image of TaskManagers, where the pod template names none."
+    )
+    kubernetes_pod_template: Path | None = Field(
+        None,
+        alias="kubernetes.pod-template-file.taskmanager",
+        description="A Pod, in YAML or JSON, of which the pods of TaskManagers are made; its container `taskexecutor` is the TaskManager.",
     )
     max_slots: int = Field(
         64,
@@ -73,6 +92,6 @@ class SlotKeys(Keys):
     @field_validator("resource_driver")
     @classmethod
     def _check_resource_driver(cls, value: str) -> str:
-        if value not in ("standalone", "process") and not FACTORY_PATTERN.fullmatch(value):
-            raise ValueError(f"unknown resource driver: '{value}'; known: standalone, process, or package.module:Factory")
+        if value not in RESOURCE_DRIVERS and not FACTORY_PATTERN.fullmatch(value):
+            raise ValueError(f"unknown resource driver: '{value}'; known: {', '.join(RESOURCE_DRIVERS)}, or package.module:Factory")
         return value
