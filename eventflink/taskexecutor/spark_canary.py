@@ -2,21 +2,23 @@
 
 A process that lives, and even one that takes connections, may answer nobody any more: its heap is full and it only collects garbage, its
 threads wait for each other, somebody has stopped it. Here is only the asking; what follows from no answer is `spark_supervisor.py`'s. The
-rule it keeps: silence is what calls have waited for, never what a clock says, so a supervisor that stood still itself proves nothing; and
-a Spark that only has much to do is not silent.
+rule it keeps: silence is time in which a call waited and Spark could have answered. A supervisor that stood still itself proves nothing, a
+Spark that only has much to do is not silent, and of one whose threads wait for a core little counts: the host is slow, and not Spark.
 """
 
 import logging
 import threading
 import time
 import uuid
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from eventflink.taskexecutor.spark_release import SPARK_USER_ID, open_channel
 
 _LOGGER = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 10.0
+LOOK_INTERVAL_S: Final = 0.5
 _CALLS_UNTIL_SILENT: Final = 3
 EXECUTE: Final = "/spark.connect.SparkConnectService/ExecutePlan"
 TRIVIAL: Final = "VALUES (1)"
@@ -26,11 +28,24 @@ TRIVIAL: Final = "VALUES (1)"
 class SparkCanary:
     """Asks a trivial query every ten seconds, and knows for how long nothing was answered."""
 
-    def __init__(self, remote: str, timeout_ms: int) -> None:
-        """Prepare to ask the Spark at an address, which may be silent for `timeout_ms`."""
+    def __init__(self, remote: str, timeout_ms: int, share_of_cores: Callable[[], float]) -> None:
+        """Prepare to ask the Spark at an address, which may be silent for `timeout_ms`.
+
+        `share_of_cores` is asked while a call waits: of the time since it was asked last in which Spark wanted cores, the part in which
+        it had them.
+        """
         self._remote = remote
         self._timeout_s = timeout_ms / 1000
+        self._share_of_cores = share_of_cores
+        self._call: Any = None
+        """What is asked; None between two calls."""
+        self._looked_at_s = 0.0
         self._silent_s = 0.0
+        """Of all calls since the last answer, what counts."""
+        self._waited_s = 0.0
+        """The same by the clock."""
+        self._call_silent_s = 0.0
+        """The part of the silence that is this call's."""
         self._said = ""
 
     def start(self) -> None:
@@ -38,10 +53,29 @@ class SparkCanary:
         threading.Thread(target=self._run, name="spark-canary", daemon=True).start()
 
     def why_ill(self) -> str:
-        """Return that Spark has answered nothing for too long, and what its client says of that; "": it answers."""
+        """Return that Spark has answered nothing for too long, and what its client says of that; "": it answers.
+
+        It is to be asked all the time, for this is where silence is counted.
+        """
+        call, now_s = self._call, time.monotonic()
+        if call is not None and now_s - self._looked_at_s >= LOOK_INTERVAL_S:
+            # A supervisor that stood still itself had no time to hear an answer.
+            passed_s = min(now_s - self._looked_at_s, 2 * LOOK_INTERVAL_S)
+            self._looked_at_s = now_s
+            self._count(passed_s, passed_s * self._share_of_cores())
+            if self._call_silent_s >= self._timeout_s / _CALLS_UNTIL_SILENT:
+                call.cancel()  # It may have been lost: the next one begins anew.
         if self._silent_s < self._timeout_s:
             return ""
-        return f"it answered no trivial query for {self._silent_s:.0f} s, more than spark.local.answer-timeout ({self._said})"
+        slow = ""
+        if self._waited_s >= 2 * self._silent_s:
+            slow = f" in {self._waited_s:.0f} s on a host so busy that it waited for cores the rest of the time"
+        return f"it answered no trivial query for {self._silent_s:.0f} s{slow}, more than spark.local.answer-timeout ({self._said})"
+
+    def _count(self, waited_s: float, silent_s: float) -> None:
+        self._waited_s += waited_s
+        self._silent_s += silent_s
+        self._call_silent_s += silent_s
 
     def _run(self) -> None:
         import grpc  # noqa: PLC0415 - a channel, and the threads of gRPC, only after Spark was forked
@@ -50,21 +84,28 @@ class SparkCanary:
         ask = channel.unary_stream(EXECUTE)
         session_id = str(uuid.uuid4())
         while True:
-            began = time.monotonic()
+            began_s = self._looked_at_s = time.monotonic()
+            self._share_of_cores()  # What was before is not this call's.
+            self._call_silent_s = 0.0
+            call = self._call = ask(trivial_query(session_id), metadata=metadata)
             try:
-                for _ in ask(trivial_query(session_id), metadata=metadata, timeout=self._timeout_s / _CALLS_UNTIL_SILENT):
+                for _ in call:
                     pass
             except grpc.RpcError as error:
-                waited_s = min(time.monotonic() - began, self._timeout_s / _CALLS_UNTIL_SILENT)
-                self._said = f"{error.code().name}: {str(error.details()).partition(chr(10))[0][:200]}"
-                self._silent_s += waited_s
+                self._call = None
+                waited_s = time.monotonic() - began_s
+                given_up = error.code() is grpc.StatusCode.CANCELLED
+                said = str(error.details()).partition(chr(10))[0][:200]
+                self._said = f"no answer after {waited_s:.0f} s" if given_up else f"{error.code().name}: {said}"
                 session_id = str(uuid.uuid4())  # A session that was silent for too long is closed for good.
-                _LOGGER.warning("SparkSilent waited_s=%.1f silent_s=%.1f error=%r", waited_s, self._silent_s, self._said)
                 # What is refused at once counts as well: as long as the pause behind it lasts.
-                self._silent_s += pause_s if (pause_s := INTERVAL_S - waited_s) > 0 else 0.0
+                pause_s = max(0.0, INTERVAL_S - waited_s)
+                self._count(pause_s, pause_s)
+                _LOGGER.warning("SparkSilent waited_s=%.1f silent_s=%.1f error=%r", waited_s, self._silent_s, self._said)
             else:
-                self._silent_s = 0.0
-            time.sleep(max(0.0, INTERVAL_S - (time.monotonic() - began)))
+                self._call = None
+                self._silent_s = self._waited_s = 0.0
+            time.sleep(max(0.0, INTERVAL_S - (time.monotonic() - began_s)))
 
 
 def trivial_query(session_id: str) -> bytes:

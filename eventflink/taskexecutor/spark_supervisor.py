@@ -30,6 +30,7 @@ from eventflink.local.java import JavaMissing
 from eventflink.model.resources import parse_memory_size
 from eventflink.model.spark_ends import heap_was_full
 from eventflink.processes import die_with_parent
+from eventflink.processes.core_share import CoreShare
 from eventflink.processes.file_lock import FileLock, LockBusy, open_lock, try_lock
 from eventflink.processes.left_behind import adopt_orphans, kill_left_behind, reap_orphans, runs_module
 from eventflink.taskexecutor.spark_canary import SparkCanary
@@ -337,7 +338,7 @@ class _Supervision:
         temporary.replace(address)
         self._fetching.release()
         self._class_data.make_archive(self._server.pid)
-        self._canary = SparkCanary(remote, self._settings.answer_timeout_ms)
+        self._canary = SparkCanary(remote, self._settings.answer_timeout_ms, CoreShare(self._server.pid).take)
         self._canary.start()
 
     def _ended(self, why: str) -> int:

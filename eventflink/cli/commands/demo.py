@@ -47,7 +47,7 @@ from eventflink.session.cluster_session import actor_name
 from eventflink.taskexecutor.spark_server import find_server, is_server_alive
 from eventflink.views.jobs_and_cluster import job_view
 
-_TIMEOUT_S: Final = 300.0
+_TIMEOUT_S: Final = 900.0
 _PRODUCE_TIMEOUT_S: Final = 15.0
 _TASK_EXECUTORS: Final = 2
 _RESULT_ROWS: Final = 50
