@@ -68,6 +68,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "eventflink taskmanager logs tm-1 --list",
         "eventflink taskmanager block tm-1 --reason 'new disk' --for 3600",
     ),
+    "queues": ("eventflink queues",),
     "parked": (
         "eventflink parked list",
         "eventflink parked retry parked-1",

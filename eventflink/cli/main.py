@@ -64,6 +64,7 @@ COMMANDS: Final = {
     "stop": "Stop a job with a savepoint.",
     "rescale": "Change the parallelism of a vertex of a job.",
     "taskmanager": "List the TaskManagers, read their logs, block one.",
+    "queues": "Show the queues of jobs, and what they hold.",
     "parked": "Show what could not be decided, and try it again.",
     "logs": "Show the files that tasks wrote, or follow them.",
     "metrics": "Show where masters and TaskManagers serve their metrics.",

@@ -1,10 +1,11 @@
 """The whole cluster: its overview with what is wrong, and its counts for programs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from eventflink.documents.failures import Failure
 from eventflink.documents.parked import ParkedRow
+from eventflink.documents.queues import QueueRow
 from eventflink.documents.task_managers import BlockedTaskManagerRow, TaskManagerRow, TaskManagerTile
 from eventflink.documents.waits import WaitRow
 from eventflink.model.resources import ResourceProfile
@@ -141,6 +142,8 @@ class ClusterStatus(LogPosition):
     blocked: list[BlockedTaskManagerRow]
     parked: list[ParkedRow]
     task_managers: list[TaskManagerRow]
+    queues: list[QueueRow] = field(default_factory=list)
+    """Of jobs; none: no queues are configured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,19 +1,21 @@
 """What tasks wait for: the reasons for programs, and a row for the tasks of a vertex that wait for the same."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import auto
 
+from eventflink.documents.queues import QueueRow
 from eventflink.model.statuses import UpperStrEnum
 
 
 class WaitReason(UpperStrEnum):
-    """Why a task waits; the first five are those of `SlotRequestDeferralReason`."""
+    """Why a task waits; the first six are those of `SlotRequestDeferralReason`."""
 
     WORKER_REQUESTED = auto()
     NO_TASK_MANAGER = auto()
     NO_FITTING_SLOT = auto()
     TASK_MANAGERS_BLOCKED = auto()
     NO_FREE_SLOT = auto()
+    QUEUE_SHARE = auto()
     NEXT_DECISION = auto()
     """Nothing is missing any more: one of the next decisions goes on."""
     NO_REQUEST = auto()
@@ -68,3 +70,5 @@ class WaitsPage:
     """How many tasks wait in all."""
     tasks_by_reason: dict[WaitReason, int]
     waits: list[WaitRow]
+    queues: list[QueueRow] = field(default_factory=list)
+    """Of the cluster; none: no queues are configured."""

@@ -32,6 +32,7 @@ from eventflink.model.metric_settings import MetricScope
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus, Role, SlotRequestDeferralReason
 from eventflink.model.stream_progress import NO_BATCH
 from eventflink.views.back_pressure import back_pressure_view
+from eventflink.views.queues import queue_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +165,15 @@ def _collect_slots(view: StateView, samples: Samples) -> None:
     oldest = next(iter(slots.pending.values()), None)  # They stand in the order in which they came.
     samples.add(c.SLOT_REQUEST_AGE, _age_s(view, oldest.requested_at_ms) if oldest is not None else 0.0)
     deferred = Counter[SlotRequestDeferralReason]()
+    counts = slots.queues.counts()
     for profile, told in slots.deferrals.told.items():
-        deferred[told.reason] += slots.queues.queues[profile].count
+        deferred[told.reason] += counts[profile]
     for reason in SlotRequestDeferralReason:
         samples.add(c.DEFERRED_SLOT_REQUESTS, deferred[reason], reason)
+    for row in queue_rows(slots):
+        samples.add(c.QUEUE_QUOTA, row.nominal_quota, row.queue)
+        samples.add(c.QUEUE_HELD, row.held, row.queue)
+        samples.add(c.QUEUE_REQUESTS, row.requests, row.queue)
 
 
 def _collect_jobs(view: StateView, samples: Samples) -> None:

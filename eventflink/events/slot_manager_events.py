@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from eventflink.events.decision import LogEvent
 from eventflink.model.attempts import HasAttemptId
+from eventflink.model.job_queues import JobQueue
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import SlotRequestDeferralReason
 
@@ -117,3 +118,11 @@ class SlotRequestUnfulfillable(LogEvent):
     """The allocation."""
     reason: str
     """What was asked for, and what there is."""
+
+
+@dataclass(slots=True)
+class QueuesConfigured(LogEvent):
+    """The configuration of the leader has other queues than the state: from here on slots are given by these."""
+
+    queues: tuple[JobQueue, ...]
+    """All of them, in the order of their names; none: all jobs take turns."""

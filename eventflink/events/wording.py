@@ -14,6 +14,7 @@ from eventflink.events import log_events as e
 from eventflink.events.decision import Cause, Decision, FollowUpCause, InputCause, TimerCause
 from eventflink.model.attempts import FailureCause
 from eventflink.model.durations import duration_text
+from eventflink.model.job_queues import JobQueue
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.schedules import FollowedTopic, ScheduleDefinition
 from eventflink.model.statuses import RunOutcome
@@ -183,6 +184,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return f"→ {event.task_manager_id}[{event.slot_index}], instance {event.instance_id}"
         case e.SlotRequestDeferred():
             return f"{_count(event.requests, 'request')}{_profile('for', event.resource_profile)}: {_lower(event.reason)}"
+        case e.QueuesConfigured():
+            return ", ".join(map(_queue, event.queues)) or "none: all jobs take turns"
         case e.SlotRequestTimedOut():
             return f"waited {event.waited_ms} ms"
         case e.SlotRequestUnfulfillable() | e.SlotOfferRejected():
@@ -268,6 +271,12 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case _:
             told = (*_SUBJECTS, "vertex_id", "subtask_index", "attempt")
             return _joined(*[f"{f.name} {getattr(event, f.name)}" for f in dataclasses.fields(event) if f.name not in told])
+
+
+def _queue(queue: JobQueue) -> str:
+    weight = f", weight {queue.weight}" if queue.weight != 1 else ""
+    borrows = f", borrows {queue.borrowing_limit} at most" if queue.borrowing_limit is not None else ""
+    return f"'{queue.name}' (quota {queue.nominal_quota}{borrows}{weight})"
 
 
 def _deaths(event: e.InputsAttempted | e.InternalInputsAttempted) -> str:

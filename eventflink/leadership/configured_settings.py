@@ -37,6 +37,7 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         shutdown_timeout_ms=configuration.shutdown_timeout_ms,
         workers=_worker_settings(configuration),
         adaptive=_adaptive_settings(configuration),
+        queues=configuration.job_queues,
     )
 
 

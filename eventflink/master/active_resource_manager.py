@@ -14,7 +14,7 @@ from eventflink.master.inputs import ReleaseTaskManagers, RequestWorkers
 from eventflink.master.settings import Context, WorkerSettings
 from eventflink.master.state import ClusterState
 from eventflink.master.workers import BATCH, MAX_WORKERS, PREFIX
-from eventflink.model.resources import ResourceProfile, fits
+from eventflink.model.resources import ResourceProfile, fits, sort_key_of
 
 
 def decide_request_workers(state: ClusterState, _value: RequestWorkers, context: Context) -> list[LogEvent]:
@@ -57,9 +57,9 @@ def _missing(state: ClusterState, settings: WorkerSettings, context: Context) ->
     for worker in workers.pending.values():
         awaited[worker.slot_profile] = awaited.get(worker.slot_profile, 0) + worker.slot_count
     # Those who ask for most choose first, and take the smallest that has room.
-    offers = sorted(awaited, key=_size)
+    offers = sorted(awaited, key=sort_key_of)
     uncovered = 0
-    for profile, count in sorted(waiting, key=lambda pair: _size(pair[0]), reverse=True):
+    for profile, count in sorted(waiting, key=lambda pair: sort_key_of(pair[0]), reverse=True):
         left = count
         for offer in offers:
             if left and fits(offer, profile):
@@ -73,14 +73,11 @@ def _missing(state: ClusterState, settings: WorkerSettings, context: Context) ->
 
 
 def _idle(state: ClusterState, settings: WorkerSettings, now_ms: int) -> Iterator[str]:
+    asked = state.slot_manager.profiles_served()
     for worker_id in state.workers.registered:
         held = state.slot_manager.task_managers[worker_id]
         if len(held.free) < len(held.slots) or now_ms - held.idle_since_ms < settings.idle_timeout_ms:
             continue
         # A request that fits is about to be matched with it.
-        if held.blocked or not any(fits(held.profile, profile) for profile in state.slot_manager.queues.queues):
+        if held.blocked or not any(fits(held.profile, profile) for profile in asked):
             yield worker_id
-
-
-def _size(profile: ResourceProfile | None) -> tuple[bool, tuple[object, ...]]:
-    return profile is not None, profile.sort_key if profile is not None else ()

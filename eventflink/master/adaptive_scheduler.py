@@ -57,9 +57,9 @@ class Resources:
         """Return how many vertices wait for slots that fit this profile as well."""
         return sum(count for asked, count in self.claims.items() if self.slots.competes(profile, asked))
 
-    def share(self, profile: Asked, claimants: int, taken: int = 0) -> int:
-        """Return the share of the free slots that fit which each of so many vertices gets, at least one if there is any."""
-        return -(-max(0, self.slots.available_for(profile) - taken) // max(1, claimants))
+    def share(self, profile: Asked, queue: str, claimants: int, taken: int = 0) -> int:
+        """Return the share of the free slots that fit, and that its queue may hold, which each of so many vertices gets; at least one."""
+        return -(-max(0, self.slots.available_for(profile, queue) - taken) // max(1, claimants))
 
 
 def resources_at(state: ClusterState, context: Context) -> Resources:
@@ -75,14 +75,20 @@ def resources_at(state: ClusterState, context: Context) -> Resources:
 def missing_slots(state: ClusterState, context: Context) -> Claims:
     """Return how many slots adaptive jobs want beyond those that are free, by what they ask for: what a resource driver may start.
 
-    Requests that wait are not among them. A reactive job makes do with what there is, once it has a slot.
+    Requests that wait are not among them, and nothing that a named queue may not hold. A reactive job makes do with what there is, once it
+    has a slot.
     """
-    wanted: Claims = {}
+    slots, wanted = state.slot_manager, Claims()
+    rooms: dict[str, int | None] = {}
     for job in state.dispatcher.adaptive():
-        for vertex_id, count in _wanted_slots(job, context.settings.adaptive):
+        room = rooms.setdefault(job.queue, slots.room_beyond_requests(job.queue))
+        for vertex_id, more in _wanted_slots(job, context.settings.adaptive):
             profile = job.execution_graph.vertices[vertex_id].vertex.resources
+            count = more if room is None else min(more, room)
+            room = None if room is None else room - count
             wanted[profile] = wanted.get(profile, 0) + count
-    missing = {profile: count - state.slot_manager.available_for(profile) for profile, count in wanted.items()}
+        rooms[job.queue] = room
+    missing = {profile: count - slots.unclaimed_for(profile) for profile, count in wanted.items()}
     return {profile: count for profile, count in missing.items() if count > 0}
 
 
@@ -114,13 +120,13 @@ def decide_schedule(job: JobMaster, resources: Resources) -> list[LogEvent]:
         adjustable = is_adjustable(job, vertex_id)
         wanted = wanted_parallelism(job, vertex_id) if is_fresh and adjustable else len(ready)
         profile = vertex.vertex.resources
-        share = resources.share(profile, 1 + resources.claimants(profile), taken)
+        share = resources.share(profile, job.queue, 1 + resources.claimants(profile), taken)
         if share < wanted and is_fresh and vertex_id in job.rescales.unsettled:
             wanted = vertex.parallelism  # It has waited, and starts again with what it had: it was rescaled, or failed as a whole.
         if share < wanted and adjustable:
             if taken:  # The requests of this decision may be for other slots: the next one knows.
                 return events
-            events.append(ResourcesAwaited(job.job_id, vertex_id, wanted, slots.available_for(profile)))
+            events.append(ResourcesAwaited(job.job_id, vertex_id, wanted, slots.available_for(profile, job.queue)))
             continue
         scheduled = _schedule(job, vertex, ready, slots, wanted if is_fresh else vertex.parallelism, RescaleReason.MORE_SLOTS, taken)
         events.extend(scheduled)
@@ -185,7 +191,7 @@ def _decide_waiting(job: JobMaster, vertex_id: str, resources: Resources) -> lis
     is_fresh = len(ready) == vertex.parallelism
     adjustable = is_adjustable(job, vertex_id)
     wanted = wanted_parallelism(job, vertex_id) if is_fresh and adjustable else len(ready)
-    share = resources.share(profile, resources.claimants(profile))
+    share = resources.share(profile, job.queue, resources.claimants(profile))
     if share >= wanted or not adjustable:
         return _schedule(job, vertex, ready, slots, wanted if is_fresh else vertex.parallelism, RescaleReason.MORE_SLOTS)
     waited_ms = resources.now_ms - job.rescales.waiting[vertex_id].since_ms
@@ -193,10 +199,10 @@ def _decide_waiting(job: JobMaster, vertex_id: str, resources: Resources) -> lis
         if not is_fresh:
             return _decide_shrinking(job, vertex, share)
         # Where others wait in line for the same slots nothing is ever free: it gets into line with its share.
-        if start := min(wanted, share or slots.share_of(profile)):
+        if start := min(wanted, share or slots.share_of(profile, job.queue)):
             return _schedule(job, vertex, ready, slots, start, RescaleReason.FEWER_SLOTS)
     if NO_TIMEOUT != settings.resource_wait_timeout_ms <= waited_ms:
-        return _give_up(job, ready[0], waited_ms, slots.describe_wait(profile))
+        return _give_up(job, ready[0], waited_ms, slots.describe_wait(profile, job.queue))
     return []
 
 
@@ -213,7 +219,7 @@ def _decide_growth(job: JobMaster, vertex_id: str, resources: Resources) -> list
     """Rescale a vertex that runs with less than it wants, if slots are free that no request waits for."""
     slots, settings = resources.slots, resources.settings
     vertex = job.execution_graph.vertices[vertex_id]
-    available = slots.available_for(vertex.vertex.resources)
+    available = slots.available_for(vertex.vertex.resources, job.queue)
     if not available or resources.now_ms - vertex.scheduled_at_ms < settings.resource_stabilization_timeout_ms:
         return []
     to_parallelism = min(wanted_parallelism(job, vertex_id), vertex.parallelism + available)

@@ -33,6 +33,7 @@ from eventflink.master.execution_graph import ExecutionGraph
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.inputs import CleanupFailed, CleanupsCompleted
 from eventflink.master.job_master import JobMaster
+from eventflink.master.queue_shares import find_fault_of_queue
 from eventflink.master.requests import accepted, count_expired, rejected
 from eventflink.master.reuse import decide_reuse, refuse_reuse
 from eventflink.master.settings import Context
@@ -190,6 +191,8 @@ class Dispatcher:
             if known is not None and known.graph_digest != digest:
                 what = f"with another graph; {what}"
             return [rejected(request, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
+        if isinstance(request, JobSubmission) and (fault := find_fault_of_queue(graph, context.settings.queues)):
+            return [rejected(request, "UnknownQueue", fault)]
         scheduled = self.jobs[rerun_of].scheduled if rerun_of in self.jobs else None
         started = self.start_of(job_id, digest, request.actor, graph, context, rerun_of=rerun_of, reuse=reuse, scheduled=scheduled)
         return [accepted(request), *started]

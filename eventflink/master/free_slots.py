@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from eventflink.master.slots import TaskManagerSlots
-from eventflink.model.resources import ResourceProfile, fits
+from eventflink.model.resources import ResourceProfile, fits, sort_key_of
 
 Levels = dict[int, dict[str, None]]
 """TaskManagers by how many free slots they have, none with zero; of a level, who came to it first stands first."""
@@ -95,7 +95,7 @@ class SlotPicker:
         offered = [(profile, _Pool(levels, is_ready=free is ready)) for free in (ready, unready) for profile, levels in free.offered()]
         # Slots without a profile come first: only a request that asks for nothing has a use for them. Of equal ones those that are ready
         # stay first.
-        self._pools = sorted(offered, key=lambda pair: (pair[0] is not None, pair[0].sort_key if pair[0] is not None else ()))
+        self._pools = sorted(offered, key=lambda pair: sort_key_of(pair[0]))
         self._task_managers = task_managers
         self._spread = spread
         self._fitting: dict[ResourceProfile | None, list[_Pool]] = {}

@@ -119,6 +119,11 @@ class SlotRequestTimeout(InternalInput):
 
 
 @dataclass(slots=True)
+class ConfigureQueues(InternalInput):
+    """The queues of the leader's configuration are not those of the state."""
+
+
+@dataclass(slots=True)
 class FailUnfulfillableRequests(InternalInput):
     """Requests wait that no registered slot can ever satisfy, and the start-up period is over."""
 

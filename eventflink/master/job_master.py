@@ -57,9 +57,11 @@ from eventflink.master.rescales import Rescales
 from eventflink.master.restarts import Restarts, subtasks_to_restart, subtasks_to_restart_globally
 from eventflink.master.settings import Context, MasterSettings
 from eventflink.master.slot_manager import SlotManager
+from eventflink.master.slot_requests import SlotRequest
 from eventflink.master.suspension import Suspension
 from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId, FailureCause, IOMetrics
 from eventflink.model.job_graph import CheckpointSettings, RestartStrategy
+from eventflink.model.job_queues import DEFAULT_QUEUE
 from eventflink.model.reuse import VertexReuse
 from eventflink.model.schedules import ScheduledInstant
 from eventflink.model.statuses import (
@@ -145,6 +147,11 @@ class JobMaster:
     def ended_at_ms(self) -> int:
         """When it ended; 0: it has not."""
         return self.status_since_ms if self.status in TERMINAL_JOB_STATUSES else 0
+
+    @property
+    def queue(self) -> str:
+        """The named queue that the job asks for."""
+        return self.execution_graph.graph.queue or DEFAULT_QUEUE
 
     @property
     def is_limited(self) -> bool:
@@ -393,9 +400,15 @@ class JobMaster:
         subtask = graph.require_current(event)
         if subtask.state is not ExecutionState.SCHEDULED or subtask.allocation_id:
             raise IllegalTransition(f"{event} does not fit {subtask.state} with '{subtask.allocation_id}'")
-        self.slot_manager.request(
-            event.allocation_id, event.attempt_id, at_ms, graph.slot_profile_of(event.vertex_id), graph.group_of(subtask)
+        request = SlotRequest(
+            event.attempt_id,
+            at_ms,
+            graph.slot_profile_of(event.vertex_id),
+            slot_sharing_group=graph.group_of(subtask),
+            queue=self.queue,
+            priority=graph.graph.priority,
         )
+        self.slot_manager.request(event.allocation_id, request)
         subtask.allocation_id = event.allocation_id
 
     def apply_slot_shared(self, event: SlotShared) -> None:

@@ -50,8 +50,8 @@ def describe_parallelism(job: JobMaster, vertex_id: str, slots: SlotManager) -> 
     if (pending := job.rescales.pending.get(vertex_id)) is not None:
         return f"it is rescaled to {pending.to_parallelism} when its attempts have ended"
     if (waiting := job.rescales.waiting.get(vertex_id)) is not None:
-        available = slots.available_for(profile)
-        what = f"{available} of {waiting.wanted} are free" if available else slots.describe_wait(profile)
+        available = slots.available_for(profile, job.queue)
+        what = f"{available} of {waiting.wanted} are free" if available else slots.describe_wait(profile, job.queue)
         return f"waiting for slots: {what}"
     if (edge := job.execution_graph.mapping_edges.get(vertex_id)) is not None and vertex.unfinished_subtasks:
         rows = job.execution_graph.mapped_rows(vertex_id)
@@ -90,7 +90,7 @@ def decide_rescale_job(state: ClusterState, command: RescaleJob) -> list[LogEven
     if (vertex.requested_parallelism or vertex.vertex.parallelism) != wanted:
         events.append(JobRescaleRequested(job.job_id, vertex_id, wanted, command.actor))
     more = wanted - vertex.parallelism
-    waits = job.scheduler is SchedulerType.ADAPTIVE and vertex.has_begun and more > slots.available_for(vertex.vertex.resources)
+    waits = job.scheduler is SchedulerType.ADAPTIVE and vertex.has_begun and more > slots.available_for(vertex.vertex.resources, job.queue)
     if more and not (more > 0 and waits):
         events.extend(decide_change(job, vertex_id, wanted, RescaleReason.REQUESTED))
     return events

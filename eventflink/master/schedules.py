@@ -9,6 +9,7 @@ what a schedule is, and what the commands of people make of it.
 
 from bisect import bisect_left, insort
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,8 +44,10 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.dispatcher import Dispatcher
+from eventflink.master.queue_shares import find_fault_of_queue
 from eventflink.master.requests import accepted, rejected
 from eventflink.master.settings import Context
+from eventflink.model.job_queues import JobQueue
 from eventflink.model.schedules import (
     InstantUnknown,
     OffsetRange,
@@ -244,7 +247,7 @@ class Schedules:
         known, definition = self.schedules.get(command.schedule_id), command.definition
         if known is not None and known.definition == definition:
             return [accepted(command)]
-        if (refusal := self._refusal(command, known)) is not None:
+        if (refusal := self._refusal(command, known, context.settings.queues)) is not None:
             return [refusal]
         undecided = known.undecided() if known is not None else []
         try:
@@ -261,10 +264,12 @@ class Schedules:
         version = known.version + 1 if known is not None else 1
         return [*events, ScheduleStored(command.schedule_id, version, command.actor, definition, next_ms)]
 
-    def _refusal(self, command: PutSchedule, known: Schedule | None) -> RequestRejected | None:
-        """Refuse what is one too many, and a schedule that would start itself again for ever."""
+    def _refusal(self, command: PutSchedule, known: Schedule | None, queues: Sequence[JobQueue]) -> RequestRejected | None:
+        """Refuse what is one too many, a job of a queue that is not there, and a schedule that would start itself again for ever."""
         if known is None and len(self.schedules) >= MAX_SCHEDULES:
             return rejected(command, "TooManySchedules", f"there are {MAX_SCHEDULES} schedules already: delete one")
+        if fault := find_fault_of_queue(command.definition.job_graph, queues):
+            return rejected(command, "UnknownQueue", fault)
         timing = command.definition.timing
         if timing.is_noted and known is not None and known.backfill is not None:
             message = f"schedule '{command.schedule_id}' has a back-fill of instants that it would not have: cancel that, or await its end"

@@ -9,6 +9,7 @@ from typing import Final
 from eventflink.master.checkpoints import DEFAULT_CHECKPOINT_HISTORY
 from eventflink.master.exception_history import DEFAULT_HISTORY_SIZE
 from eventflink.model.job_graph import CheckpointSettings, RestartStrategy
+from eventflink.model.job_queues import JobQueue
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import CheckpointRetention, FailoverStrategy, RestartStrategyType, SchedulerType
 
@@ -92,6 +93,8 @@ class MasterSettings:
     shutdown_timeout_ms: int = 30_000
     """For so long TaskManagers may end their tasks, and then themselves, when the cluster is shut down."""
     adaptive: AdaptiveSettings = field(default_factory=AdaptiveSettings)
+    queues: tuple[JobQueue, ...] = ()
+    """In the order of their names; none: all jobs take turns."""
 
 
 @dataclass(frozen=True, slots=True)

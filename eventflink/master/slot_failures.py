@@ -14,6 +14,7 @@ from eventflink.master.slot_requests import Asked, SlotRequest
 from eventflink.master.state import ClusterState
 from eventflink.model.attempts import FailureCause
 from eventflink.model.resources import fits
+from eventflink.model.statuses import SlotRequestDeferralReason
 
 UNFULFILLABLE_BATCH: Final = 64
 """How many requests one decision fails at most because nothing can ever satisfy them (P10a)."""
@@ -30,7 +31,7 @@ def decide_slot_request_timeout(state: ClusterState, _value: SlotRequestTimeout,
     allocation_id, request = overdue
     job, subtask = state.job_and_subtask(request.attempt)
     waited_ms = context.now_ms - request.requested_at_ms
-    message = f"no slot was given to it within {waited_ms} ms: {state.slot_manager.describe_wait(request.profile)}"
+    message = f"no slot was given to it within {waited_ms} ms: {state.slot_manager.describe_wait(request.profile, request.queue)}"
     cause = FailureCause("NoResourceAvailable", message)
     return [SlotRequestTimedOut(allocation_id, waited_ms), *decide_failure(job, subtask, cause, context.now_ms)]
 
@@ -38,17 +39,27 @@ def decide_slot_request_timeout(state: ClusterState, _value: SlotRequestTimeout,
 def _find_overdue(state: ClusterState, now_ms: int, timeout_ms: int) -> tuple[str, SlotRequest] | None:
     """Return the oldest request that has waited too long; none of a batch job that works its way through its tasks, as in Flink.
 
-    An attempt of such a job has ended within that time, or it holds a slot that has room for the request and will be free again. This is
-    asked ten times a second, for as long as such a job runs: so of each job and profile once, and of the slots only where it has to be.
+    None either that waits for its named queue: a job may wait there for as long as it takes.
+
+    An attempt of a job that works its way has ended within that time, or it holds a slot that has room for the request and will be free
+    again. This is asked ten times a second, for as long as such a job runs: so of each job and profile once, and of the slots only where it
+    has to be.
     """
     held: dict[str, set[Asked]] | None = None
-    for allocation_id, request in state.slot_manager.overdue_requests(now_ms, timeout_ms):
+    slots, reasons = state.slot_manager, dict[tuple[Asked, str], SlotRequestDeferralReason]()
+    for allocation_id, request in slots.overdue_requests(now_ms, timeout_ms):
+        if slots.job_queues:
+            asked = request.profile, request.queue
+            if asked not in reasons:
+                reasons[asked] = slots.why_request_waits(*asked)
+            if reasons[asked] is SlotRequestDeferralReason.QUEUE_SHARE:
+                continue
         job = state.dispatcher.jobs[request.attempt.job_id]
         if job.checkpoints is not None:
             return allocation_id, request
         if now_ms - job.execution_graph.last_end_at_ms < timeout_ms:
             continue
-        held = state.slot_manager.held_profiles() if held is None else held
+        held = slots.held_profiles() if held is None else held
         if not any(fits(profile, request.profile) for profile in held.get(job.job_id, ())):
             return allocation_id, request
     return None
@@ -70,7 +81,7 @@ def decide_fail_unfulfillable_requests(state: ClusterState, _value: FailUnfulfil
             break
         request = slots.pending[allocation_id]
         job, subtask = state.job_and_subtask(request.attempt)
-        reason = f"no slot can satisfy the request: {slots.describe_wait(request.profile)}"
+        reason = f"no slot can satisfy the request: {slots.describe_wait(request.profile, request.queue)}"
         said_bytes += len(reason.encode())
         events.append(SlotRequestUnfulfillable(allocation_id, reason))
         events.extend(decide_failure(job, subtask, FailureCause("UnfulfillableSlotRequest", reason), context.now_ms))

@@ -1,16 +1,19 @@
 """The SlotManager: every slot of the cluster, the requests that wait for one, and the allocations that hold one.
 
 A slot goes FREE → PENDING (SlotAllocated) → ALLOCATED (SlotOffered) → FREE (SlotFreed). A request gets a slot whose profile has room
-for what it asks; which request is next is in `slot_requests.py`, which slot it gets in `free_slots.py`, which slot of its own job it joins
-in `shared_slots.py`, why others wait in `deferrals.py`, and `slot_matching.py` decides on all of it.
+for what it asks; which named queue of jobs is next is in `queue_shares.py`, which request of it in `slot_requests.py`, which slot it gets
+in `free_slots.py`, which slot of its own job it joins in `shared_slots.py`, why others wait in `deferrals.py`, and `slot_matching.py`
+decides on all of it.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from eventflink.events.log_events import (
+    LogEvent,
+    QueuesConfigured,
     SlotAllocated,
     SlotFreed,
     SlotOffered,
@@ -35,12 +38,16 @@ from eventflink.master.canonical import DERIVED, require
 from eventflink.master.deferrals import Deferrals
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.free_slots import FreeSlots, Levels
+from eventflink.master.inputs import ConfigureQueues
+from eventflink.master.queue_shares import QueueShares
+from eventflink.master.settings import Context
 from eventflink.master.shared_slots import SharedSlots, is_open
-from eventflink.master.slot_requests import Asked, RequestQueues, SlotRequest
+from eventflink.master.slot_requests import Asked, Line, RequestQueues, SlotRequest
 from eventflink.master.slots import Allocation, ProfileTotals, Slot, TaskManagerSlots, Totals, totals_of
 from eventflink.master.workers import Workers
 from eventflink.model.attempts import AttemptId
-from eventflink.model.resources import ResourceProfile, fits
+from eventflink.model.job_queues import DEFAULT_QUEUE, MAX_QUEUES, JobQueue
+from eventflink.model.resources import ResourceProfile, fits, sort_key_of
 from eventflink.model.statuses import (
     SLOT_TRANSITIONS,
     FollowUpType,
@@ -50,6 +57,7 @@ from eventflink.model.statuses import (
     check_transition,
 )
 
+_ORDINARY: Final = (DEFAULT_QUEUE, 0)
 _MAX_PROFILES_TOLD: Final = 3
 """So many profiles of slots are named where none has room for a request."""
 
@@ -72,13 +80,23 @@ class SlotManager:
     free_unready: FreeSlots = field(default_factory=FreeSlots)
     """The same of those that are not: it is taken last."""
     served_round: int = 0
-    """The highest round of a request that got a slot."""
+    """The highest round of a request of the queue `default` and the priority 0 that got a slot."""
     deferrals: Deferrals = field(default_factory=Deferrals)
+    job_queues: dict[str, JobQueue] = field(default_factory=dict)
+    """The named queues that are configured; none: all jobs are in one, without a limit."""
+    served_rounds: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By queue and priority, the highest round of a request of any other that got a slot."""
     queues: RequestQueues = field(default_factory=RequestQueues, metadata=DERIVED)
     totals: Totals = field(default_factory=dict, metadata=DERIVED)
     sharing: SharedSlots = field(default_factory=SharedSlots, metadata=DERIVED)
+    shares: QueueShares = field(default_factory=QueueShares, metadata=DERIVED)
 
     # -- decide ---------------------------------------------------------------------------------------------------
+
+    def decide_configure_queues(self, _value: ConfigureQueues, context: Context) -> list[LogEvent]:
+        """Go by the queues of the leader's configuration."""
+        configured = context.settings.queues
+        return [QueuesConfigured(configured)] if configured != tuple(self.job_queues.values()) else []
 
     def allocation_ids(self) -> Iterator[str]:
         """Yield fresh allocation ids: they count, so they need no randomness."""
@@ -97,7 +115,7 @@ class SlotManager:
         oldest = next(iter(self.pending.values()), None)
         if oldest is None or now_ms - oldest.requested_at_ms < timeout_ms:
             return []
-        first_of_each = (next(iter(of_job)) for queue in self.queues.queues.values() for of_job in queue.by_job.values())
+        first_of_each = (next(iter(requests)) for of_job in self.queues.by_job.values() for requests in of_job.values())
         found = [(each, self.pending[each]) for each in first_of_each if now_ms - self.pending[each].requested_at_ms >= timeout_ms]
         return sorted(found, key=lambda each: (each[1].requested_at_ms, len(each[0]), each[0]))
 
@@ -112,18 +130,30 @@ class SlotManager:
     def slots_wanted(self) -> dict[Asked, int]:
         """Return how many slots would serve all requests that wait, by what they ask for.
 
-        Attempts of a slot sharing group go into one slot, one of each vertex: as many are wanted as its widest vertex waits for.
+        Attempts of a slot sharing group go into one slot, one of each vertex: as many are wanted as its widest vertex waits for. Of a
+        named queue no more are wanted than it may hold.
         """
-        wanted = {profile: queue.count for profile, queue in self.queues.queues.items()}
+        wanted = {line: queue.count for line, queue in self.queues.queues.items()}
         for group in self.sharing.groups.values():
-            widest: dict[Asked, int] = {}
+            widest: dict[Line, int] = {}
             for requests in group.waiting.values():
-                profile = self.pending[next(iter(requests))].profile
-                wanted[profile] -= len(requests)
-                widest[profile] = max(widest.get(profile, 0), len(requests))
-            for profile, count in widest.items():
-                wanted[profile] += count
-        return wanted
+                line = self.queues.line_of(self.pending[next(iter(requests))])
+                wanted[line] -= len(requests)
+                widest[line] = max(widest.get(line, 0), len(requests))
+            for line, count in widest.items():
+                wanted[line] += count
+        return self._within_limits(wanted)
+
+    def _within_limits(self, wanted: Mapping[Line, int]) -> dict[Asked, int]:
+        """Return by profile how many slots are wanted that the queues may hold: those of the highest priority first, then the smallest."""
+        total: dict[Asked, int] = {}
+        rooms: dict[str, int | None] = {}
+        for line in sorted(wanted, key=lambda each: (-each.priority, sort_key_of(each.profile))):
+            room = rooms.setdefault(line.queue, self.shares.room_of(line.queue))
+            count = wanted[line] if room is None else min(wanted[line], room)
+            rooms[line.queue] = None if room is None else room - count
+            total[line.profile] = total.get(line.profile, 0) + count
+        return total
 
     def unfulfillable_requests(self, may_come: Callable[[Asked], bool]) -> Iterator[str]:
         """Yield of each job one request, the oldest of its profile, that no registered slot can ever satisfy.
@@ -140,16 +170,18 @@ class SlotManager:
                     found.add(job_id)
                     yield next(iter(self.queues.waiting(job_id, profile)))
 
-    def describe_wait(self, profile: Asked) -> str:
-        """Return `why_waiting` in words."""
-        reason = self.describe_reason(profile)
+    def describe_wait(self, profile: Asked, queue: str) -> str:
+        """Return `why_request_waits` in words."""
+        reason = self.describe_reason(profile, queue)
         failure = self.workers.last_failure
         return f"{reason}; the last request for a worker failed: {failure}" if failure else reason
 
-    def describe_reason(self, profile: Asked) -> str:
+    def describe_reason(self, profile: Asked, queue: str) -> str:
         """Return the same without what became of the last request for a worker."""
         registered = self.get_number_registered_slots()
-        match self.why_waiting(profile):
+        match self.why_request_waits(profile, queue):
+            case SlotRequestDeferralReason.QUEUE_SHARE:
+                return self.shares.describe(self.shares.name_of(queue), {line.queue for line in self.queues.queues})
             case SlotRequestDeferralReason.WORKER_REQUESTED:
                 return self.workers.describe_wait()
             case SlotRequestDeferralReason.NO_TASK_MANAGER:
@@ -160,10 +192,13 @@ class SlotManager:
             case SlotRequestDeferralReason.TASK_MANAGERS_BLOCKED:
                 return "no slot is free on a TaskManager that is not blocked"
             case SlotRequestDeferralReason.NO_FREE_SLOT:
-                fitting = sum(totals.slots for offered, totals in self.totals.items() if fits(offered, profile))
-                if fitting == 1:
-                    return f"the only {'registered slot' if registered == 1 else f'slot that has room for {profile}'} is taken"
-                return f"all {fitting} {'registered slots' if fitting == registered else f'slots that have room for {profile}'} are taken"
+                return self._describe_taken(profile, registered)
+
+    def _describe_taken(self, profile: Asked, registered: int) -> str:
+        fitting = sum(totals.slots for offered, totals in self.totals.items() if fits(offered, profile))
+        if fitting == 1:
+            return f"the only {'registered slot' if registered == 1 else f'slot that has room for {profile}'} is taken"
+        return f"all {fitting} {'registered slots' if fitting == registered else f'slots that have room for {profile}'} are taken"
 
     def _describe_slots(self) -> str:
         """Return how many slots have what, the largest first; those of the smallest profiles, where there are many, are only counted."""
@@ -175,8 +210,16 @@ class SlotManager:
             told.append(f"{self.totals[None].slots} whose TaskManager does not say what its slots have")
         return "; ".join(told)
 
+    def why_request_waits(self, profile: Asked, queue: str) -> SlotRequestDeferralReason:
+        """Return why a request of a named queue waits now: its queue holds as many slots as it may, or else what all wait for."""
+        is_full = self.shares.is_full(self.shares.name_of(queue))
+        return SlotRequestDeferralReason.QUEUE_SHARE if is_full else self.why_waiting(profile)
+
     def why_waiting(self, profile: Asked) -> SlotRequestDeferralReason:
-        """Return why a request for this profile waits when no free slot is given to it."""
+        """Return why a request for this profile waits when no free slot is given to it, whatever its queue.
+
+        A queue is full and not full again with each slot that is taken or freed: jobs are not told of each time.
+        """
         reasons = SlotRequestDeferralReason
         if self.workers.is_awaited_for(profile):
             return reasons.WORKER_REQUESTED
@@ -187,41 +230,58 @@ class SlotManager:
             return reasons.NO_FITTING_SLOT
         if any(totals.blocked_free for totals in fitting) or all(totals.blocked == totals.task_managers for totals in fitting):
             return reasons.TASK_MANAGERS_BLOCKED
-        return reasons.NO_FREE_SLOT
+        return reasons.QUEUE_SHARE if self.job_queues else reasons.NO_FREE_SLOT
 
     def has_free_slot_for(self, profile: Asked) -> bool:
         """Tell whether a slot that fits is free now, and not blocked."""
         return any(fits(offered, profile) for offered, _ in self.offered())
 
-    def available_for(self, profile: Asked) -> int:
-        """Return how many free slots that fit are left once all requests that wait for such slots are served."""
+    def available_for(self, profile: Asked, queue: str) -> int:
+        """Return how many free slots that fit a job of a named queue can have once all requests that wait for such slots are served."""
+        unclaimed, room = self.unclaimed_for(profile), self.room_beyond_requests(queue)
+        return unclaimed if room is None else min(unclaimed, room)
+
+    def unclaimed_for(self, profile: Asked) -> int:
+        """Return the same for a job of a queue without a limit."""
         free = sum(
             count * len(members) for offered, levels in self.offered() if fits(offered, profile) for count, members in levels.items()
         )
         if not free or not self.pending:
             return free
-        claimed = sum(
-            queue.count
-            for asked, queue in self.queues.queues.items()
-            if any(fits(offered, profile) and fits(offered, asked) for offered, _ in self.offered())
-        )
-        return max(0, free - claimed)
+        claimed: dict[str, int] = {}
+        for line, queue in self.queues.queues.items():
+            if any(fits(offered, profile) and fits(offered, line.profile) for offered, _ in self.offered()):
+                claimed[line.queue] = claimed.get(line.queue, 0) + queue.count
+        rooms = {name: self.shares.room_of(name) for name in claimed}
+        return max(0, free - sum(count if (room := rooms[name]) is None else min(count, room) for name, count in claimed.items()))
+
+    def room_beyond_requests(self, queue: str) -> int | None:
+        """Return how many slots a named queue may hold beyond those that it holds and waits for; None: all that there are."""
+        name = self.shares.name_of(queue)
+        room = self.shares.room_of(name)
+        return None if room is None else max(0, room - self.queues.count_of(name))
+
+    def profiles_served(self) -> set[Asked]:
+        """Return for which profiles requests wait whose queues may hold more slots."""
+        return {line.profile for line in self.queues.queues if not self.shares.is_full(line.queue)}
 
     def competes(self, profile: Asked, other: Asked) -> bool:
         """Tell whether there is a slot, free or not, that fits both."""
         return any(fits(offered, profile) and fits(offered, other) for offered in self.totals)
 
-    def share_of(self, profile: Asked) -> int:
-        """Return the share of the slots that fit which a job gets that comes now, of at least one: jobs with requests take turns.
+    def share_of(self, profile: Asked, queue: str) -> int:
+        """Return the share of the slots that fit which a job of a named queue gets that comes now, of at least one: jobs take turns.
 
-        0 where no job waits for such slots, or none is registered.
+        0 where none is registered, or where no job waits for such slots and no queues are configured, in which jobs could wait.
         """
-        jobs: set[str] = set()
-        for asked, queue in self.queues.queues.items():
-            if self.competes(profile, asked):
-                jobs.update(queue.by_job)
+        competing = {line.profile for line in self.queues.queues if self.competes(profile, line.profile)}
+        jobs = sum(not competing.isdisjoint(of_job) for of_job in self.queues.by_job.values())
         fitting = sum(totals.slots for offered, totals in self.totals.items() if fits(offered, profile))
-        return max(1, fitting // (1 + len(jobs))) if jobs else 0
+        if not fitting or not (jobs or self.job_queues):
+            return 0
+        room = self.room_beyond_requests(queue)
+        share = fitting // (1 + jobs)
+        return max(1, share if room is None else min(share, room))
 
     def held_by(self, allocation_id: str, instance_id: str) -> Allocation | None:
         """Return the allocation if this instance holds it."""
@@ -326,6 +386,7 @@ class SlotManager:
         self._count_free(event.task_manager_id, held, len(held.free), 0)
         for slot in held.slots:
             if slot.allocation_id:
+                self.shares.count(self.allocations[slot.allocation_id].queue, -1)
                 self._orphan(slot.allocation_id, f"{type(event).__name__}: {event.reason}")
         del self.task_managers[event.task_manager_id]
         totals = self.totals[held.profile]
@@ -370,10 +431,20 @@ class SlotManager:
         for allocation_id in event.missing:
             self._orphan(allocation_id, "AttemptMissing: its TaskExecutor does not report it")
 
-    def request(self, allocation_id: str, attempt: AttemptId, at_ms: int, profile: Asked, group: str) -> None:
-        """Put the request of an attempt into its queue.
+    def apply_queues_configured(self, event: QueuesConfigured) -> None:
+        """Go by other queues: what waits and what is held counts in them from here on, and nobody loses a slot."""
+        defined = {queue.name: queue for queue in event.queues}
+        if not len(event.queues) == len(defined) <= MAX_QUEUES or event.queues == tuple(self.job_queues.values()):
+            raise IllegalTransition(f"{event} does not fit: these queues are configured already, or there are too many, or two of a name")
+        self.job_queues = defined
+        self.queues = RequestQueues.of(self.pending, defined)
+        self.shares = QueueShares.of(defined, self.allocations, self.task_managers)
+        known = {DEFAULT_QUEUE, *defined}
+        self.served_rounds = {key: number for key, number in self.served_rounds.items() if key[0] in known}
+        self._reconsider()
 
-        `group` is the slot sharing group whose vertices may share the slot; empty: it is to be the attempt's own.
+    def request(self, allocation_id: str, request: SlotRequest) -> None:
+        """Put the request of an attempt into its queue, in the round that it has there.
 
         Raises:
             IllegalTransition: the allocation was requested already; nothing was changed.
@@ -381,13 +452,26 @@ class SlotManager:
         """
         if self.is_known(allocation_id):
             raise IllegalTransition(f"{allocation_id} was requested already")
-        number = self.queues.next_round(attempt.job_id, profile, self.served_round, self.pending)
-        request = self.pending[allocation_id] = SlotRequest(attempt, at_ms, profile, number, group)
+        job_id, line = request.attempt.job_id, self.queues.line_of(request)
+        request.round_number = self.queues.next_round(job_id, line, self._served_round_of(line), self.pending)
+        self.pending[allocation_id] = request
         self.queues.add(allocation_id, request)
         self.sharing.add_request(allocation_id, request)
         self.next_allocation += 1
-        self.deferrals.add(attempt.job_id, profile)
+        self.deferrals.add(job_id, request.profile)
         self._want_matching()
+
+    def _served_round_of(self, line: Line) -> int:
+        """Return the highest round of a line's queue and priority that was served: rounds of others say nothing about its turns."""
+        key = line.queue, line.priority
+        return self.served_round if key == _ORDINARY else self.served_rounds.get(key, 0)
+
+    def _note_served(self, line: Line, round_number: int) -> None:
+        key = line.queue, line.priority
+        if key == _ORDINARY:
+            self.served_round = max(self.served_round, round_number)
+        else:
+            self.served_rounds[key] = max(self.served_rounds.get(key, 0), round_number)
 
     def apply_slot_allocated(self, event: SlotAllocated) -> None:
         """Give a slot to a request: FREE → PENDING."""
@@ -404,14 +488,24 @@ class SlotManager:
             raise IllegalTransition(
                 f"{event.allocation_id} cannot have {event.task_manager_id}/{event.slot_index}: {event.task_manager_id} {what}"
             )
+        line = self.queues.line_of(request)
+        if self.shares.is_full(line.queue):
+            raise IllegalTransition(f"{event.allocation_id} cannot have a slot: queue '{line.queue}' holds as many as it may")
         self._end_request(event.allocation_id, request)
-        self.served_round = max(self.served_round, request.round_number)
+        self._note_served(line, request.round_number)
+        self.shares.count(request.queue, 1)
         slot.state, slot.allocation_id = SlotState.PENDING, event.allocation_id
         del held.free[event.slot_index]
         self.totals[held.profile].free -= 1
         self._count_free(event.task_manager_id, held, len(held.free) + 1, len(held.free))
         place = (event.task_manager_id, event.instance_id, event.slot_index)
-        allocation = Allocation(request.attempt, *place, slot_sharing_group=request.slot_sharing_group)
+        allocation = Allocation(
+            request.attempt,
+            *place,
+            slot_sharing_group=request.slot_sharing_group,
+            queue=request.queue,
+            priority=request.priority,
+        )
         self.allocations[event.allocation_id] = allocation
         if is_open(allocation, self.task_managers):
             self.sharing.add_slot(event.allocation_id, allocation)
@@ -477,6 +571,7 @@ class SlotManager:
         slot.state, slot.allocation_id = SlotState.FREE, ""
         held.free[allocation.slot_index] = None
         held.idle_since_ms = at_ms
+        self.shares.count(allocation.queue, -1)
         self.totals[held.profile].free += 1
         if held.blocked:
             self.totals[held.profile].blocked_free += 1
@@ -559,6 +654,8 @@ class SlotManager:
         require(all(levels for _, levels in self.offered()), "a profile is kept of which nothing is free")
         require(totals_of(self.task_managers) == self.totals, "the totals by profile are stale")
         self.queues.validate(self.pending)
+        self.shares.validate(self.job_queues, self.allocations, self.task_managers)
+        require(len(self.job_queues) <= MAX_QUEUES and self.queues.defined == self.job_queues, "the queues are stale, or too many")
         self.deferrals.validate(self.queues, self.why_waiting)
         attempts: set[AttemptId] = set()
         for allocation_id, allocation in self.allocations.items():

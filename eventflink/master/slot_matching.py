@@ -1,23 +1,31 @@
 """One decision of MATCH_SLOTS: a batch of requests gets slots, and of those that are left over it is said why they wait.
 
-A request whose attempt can join others of its slot sharing group, in a slot that its job holds, needs no slot: its attempt joins them, and
-the request is cancelled. Nothing of the state is changed here; both what a decision costs and what it says are bounded by the batch (P10a).
+Which named queue of jobs is next is found anew with each slot that is given. A request whose attempt can join others of its slot sharing
+group, in a slot that its job holds, needs no slot: its attempt joins them, and the request is cancelled. Nothing of the state is changed
+here; both what a decision costs and what it says are bounded by the batch (P10a).
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Final
 
 from eventflink.events.log_events import LogEvent, SlotAllocated, SlotRequestCancelled, SlotRequestDeferred, SlotShared, TaskDeployed
 from eventflink.master.free_slots import Place, SlotPicker
 from eventflink.master.inputs import Blamed
+from eventflink.master.queue_shares import QueueShares
 from eventflink.master.shared_slots import SharePicker
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import Asked, Turn, turn_of
 
 MATCH_BATCH: Final = 256
 """How many requests one decision matches or defers at most; the rest follows in the next (P10a)."""
+
+_Head = tuple[Turn, Iterator[str]]
+"""The first request of a line, and those that follow it."""
+
+_Match = tuple[str, Place | str]
+"""A request, and the slot that it gets, or the allocation that its attempt joins."""
 
 
 def decide_matches(slots: SlotManager, *, spread: bool) -> list[LogEvent]:
@@ -45,17 +53,46 @@ def decide_matches(slots: SlotManager, *, spread: bool) -> list[LogEvent]:
     return events
 
 
-def _matches(slots: SlotManager, picker: SlotPicker, shares: SharePicker) -> Iterator[tuple[str, Place | str]]:
-    """Yield requests with their slots, in the order in which they are served; a queue ends when nothing fits it any more.
+def _matches(slots: SlotManager, picker: SlotPicker, shares: SharePicker) -> Iterator[_Match]:
+    """Yield requests with their slots, in the order in which they are served.
 
     One whose attempt joins those who got a slot before it comes with the allocation of that.
     """
-    heads: list[tuple[Turn, Iterator[str]]] = []
-    for profile, queue in slots.queues.queues.items():
-        if picker.has_room(profile):
+    heads: dict[str, list[_Head]] = {}
+    for line, queue in slots.queues.queues.items():
+        if picker.has_room(line.profile):
             following = queue.in_turn()
             first = next(following)
-            heads.append((turn_of(first, slots.pending[first]), following))
+            heads.setdefault(line.queue, []).append((turn_of(first, slots.pending[first]), following))
+    served = {name: _matches_of(slots, of_queue, picker, shares) for name, of_queue in heads.items()}
+    if not slots.job_queues:
+        for matches in served.values():  # There is one at the most.
+            yield from matches
+        return
+    yield from _matches_by_share(slots.shares, served)
+
+
+def _matches_by_share(shares: QueueShares, served: Mapping[str, Iterator[_Match]]) -> Iterator[_Match]:
+    """Yield the matches of several named queues, each time of the one that is next; one that holds as much as it may is left out."""
+    held = {name: shares.held_by(name) for name in served}
+    limits = {name: shares.queue_of(name).limit for name in served}
+    order = [shares.standing_of(name, held[name]) for name in served]
+    heapq.heapify(order)
+    while order:
+        *_, name = order[0]
+        limit = limits[name]
+        match = next(served[name], None) if limit is None or held[name] < limit else None
+        if match is None:
+            heapq.heappop(order)
+            continue
+        yield match
+        if not isinstance(match[1], str):
+            held[name] += 1
+            heapq.heapreplace(order, shares.standing_of(name, held[name]))
+
+
+def _matches_of(slots: SlotManager, heads: list[_Head], picker: SlotPicker, shares: SharePicker) -> Iterator[_Match]:
+    """Yield the matches of one named queue; a line of it ends when nothing fits it any more."""
     heapq.heapify(heads)  # No two turns are equal.
     while heads:
         turn, following = heads[0]

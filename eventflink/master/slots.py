@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from eventflink.model.attempts import AttemptId
+from eventflink.model.job_queues import DEFAULT_QUEUE
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.spark_engines import SparkAddress
 from eventflink.model.statuses import SlotState
@@ -60,6 +61,10 @@ class Allocation:
     """Whose vertices may share the slot; empty: it is the attempt's own."""
     others: dict[AttemptId, None] = field(default_factory=dict)
     """Who has joined it since, of other vertices of the group."""
+    queue: str = DEFAULT_QUEUE
+    """As the job names it."""
+    priority: int = 0
+    """Of the job, within its queue."""
 
     @property
     def attempts(self) -> tuple[AttemptId, ...]:

@@ -27,6 +27,7 @@ def _named(value: i.InternalInput) -> tuple[i.InternalInput, tuple[str, str], st
 _OF_THE_CLUSTER: Final = tuple(
     _named(value)
     for value in (
+        i.ConfigureQueues(),
         i.SlotRequestTimeout(),
         i.FailUnfulfillableRequests(),
         i.FailWorkerRequests(),

@@ -110,6 +110,11 @@ SLOT_REQUEST_AGE = _jm.gauge(
 DEFERRED_SLOT_REQUESTS = _jm.gauge(
     "deferred_slot_requests", "Those of them of which the log says why they wait (`SlotRequestDeferred`), by reason.", "reason"
 )
+QUEUE_QUOTA = _jm.gauge(
+    "queue_nominal_quota_slots", "How many slots a queue of jobs is entitled to; left out without configured queues.", "queue"
+)
+QUEUE_HELD = _jm.gauge("queue_held_slots", "How many slots the jobs of a queue hold.", "queue")
+QUEUE_REQUESTS = _jm.gauge("queue_pending_slot_requests", "Attempts of the jobs of a queue that wait for a slot.", "queue")
 JOBS = _jm.gauge("jobs", "Jobs in memory by status: all live ones, and ended ones up to `jobstore.max-capacity`.", "status")
 JOBS_DIRTY = _jm.gauge("jobs_awaiting_clean_up", "Ended jobs whose intermediate data are not removed yet.")
 JOBS_KEPT = _jm.gauge("jobs_kept", "Jobs that have ended, and whose intermediate outputs are kept so that they can be reused.")

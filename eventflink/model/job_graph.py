@@ -378,6 +378,10 @@ class JobGraph:
     """What people say about it; null: nothing."""
     engine: str = ""
     """The Spark that runs the tasks of vertices that name none; empty: the one that the TaskExecutor's configuration says."""
+    queue: str = ""
+    """The queue whose quota its slots count against; empty: `default`."""
+    priority: int = 0
+    """Within the queue jobs of a higher priority get slots first."""
 
     def engine_of(self, vertex: JobVertex) -> str:
         """Return the name of the Spark that runs the tasks of a vertex; empty: the one that the TaskExecutor's configuration says."""

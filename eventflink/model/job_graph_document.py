@@ -67,6 +67,7 @@ from eventflink.model.job_parameters import (
     describe_declared,
     parameter_documents,
 )
+from eventflink.model.job_queues import MAX_PRIORITY, QUEUE_PATTERN
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.retry_document import Retries, retry_document
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
@@ -399,6 +400,10 @@ class JobGraphDocument(BaseModel):
     spark: SparkDocument | None = None
     engine: Engine | None = None
     """The Spark that runs the tasks of vertices that name none; default: as the TaskExecutor has it."""
+    queue: Annotated[str, Field(pattern=QUEUE_PATTERN)] | None = None
+    """The queue whose quota its slots count against; default: `default`."""
+    priority: int = Field(0, ge=-MAX_PRIORITY, le=MAX_PRIORITY)
+    """Within the queue jobs of a higher priority get slots first."""
     parameters: Declared = Field(default_factory=dict)
     keep: Annotated[int | None, BeforeValidator(_parse_keep)] = None
     """For how long after its end the outputs stay that edges read; default: as the cluster has it."""
@@ -820,6 +825,8 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
             time_limit_warning_ms=parsed.time_limit_warning,
             about=about_of(parsed.owner, parsed.description, parsed.labels, parsed.links),
             engine=parsed.engine or "",
+            queue=parsed.queue or "",
+            priority=parsed.priority,
         )
         return _chained(graph, parsed)
     except ValidationError as error:
@@ -907,6 +914,8 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         "code_archives": list(graph.code_archives),
         "scheduler": graph.scheduler.lower().replace("_", "-"),
         **_engine_document(graph.engine),
+        **({"queue": graph.queue} if graph.queue else {}),
+        "priority": graph.priority,
     }
     if (checkpointing := graph.checkpointing) is not None:
         document["checkpointing"] = dataclasses.asdict(checkpointing) | {"retention": checkpointing.retention.lower().replace("_", "-")}

@@ -126,6 +126,11 @@ class Hardware:
     """What new processes could have without swapping: tasks are processes of their own, and nothing is set aside for them."""
 
 
+def sort_key_of(profile: ResourceProfile | None) -> tuple[bool, tuple[object, ...]]:
+    """Return what profiles are ordered by, the smaller first; one that nobody has stated comes before all others."""
+    return profile is not None, profile.sort_key if profile is not None else ()
+
+
 def fits(offered: ResourceProfile | None, asked: ResourceProfile | None) -> bool:
     """Tell whether a slot with the profile `offered` has room for a request that asks for `asked`."""
     return asked is None or (offered is not None and offered.contains(asked))

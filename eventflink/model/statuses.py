@@ -408,6 +408,7 @@ class SlotRequestDeferralReason(UpperStrEnum):
     NO_FREE_SLOT = auto()
     TASK_MANAGERS_BLOCKED = auto()
     WORKER_REQUESTED = auto()
+    QUEUE_SHARE = auto()
 
 
 class IllegalTransition(Exception):

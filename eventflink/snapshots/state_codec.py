@@ -28,6 +28,7 @@ from eventflink.master.execution_graph import (
 )
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
+from eventflink.master.queue_shares import QueueShares
 from eventflink.master.settings import MasterSettings
 from eventflink.master.shared_slots import SharedSlots
 from eventflink.master.slot_manager import SlotManager
@@ -56,7 +57,10 @@ def _group_profiles_of(graph: JobGraph) -> dict[str, ResourceProfile | None]:
 def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
     """Return what computes the derived fields of the records of this master's state."""
     made: dict[tuple[type[Any], str], Derivation] = {
-        (SlotManager, "queues"): lambda columns, _: list(map(RequestQueues.of, columns["pending"])),
+        (SlotManager, "queues"): lambda columns, _: list(map(RequestQueues.of, columns["pending"], columns["job_queues"])),
+        (SlotManager, "shares"): lambda columns, _: list(
+            map(QueueShares.of, columns["job_queues"], columns["allocations"], columns["task_managers"])
+        ),
         (SlotManager, "totals"): lambda columns, _: list(map(totals_of, columns["task_managers"])),
         (SlotManager, "sharing"): lambda columns, _: list(
             map(SharedSlots.of, columns["pending"], columns["allocations"], columns["task_managers"])

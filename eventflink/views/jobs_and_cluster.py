@@ -41,6 +41,7 @@ from eventflink.views.exceptions import exceptions_view
 from eventflink.views.failures import run_again_by
 from eventflink.views.pages.parked import parked_rows
 from eventflink.views.plain import iso_time
+from eventflink.views.queues import queue_rows
 from eventflink.views.waits import Waits
 
 MAX_SHOWN_EXCEPTIONS: Final = 3
@@ -172,18 +173,20 @@ def head_fields(fold: Fold, job: JobMaster) -> dict[str, Any]:
         "exceptions_total": job.exceptions.root_count,
         "time_limit_ms": job.execution_graph.graph.time_limit_ms,
         "fails_at": iso_time(job.fails_at_ms or 0),
+        "queue": job.queue,
+        "priority": job.execution_graph.graph.priority,
     }
 
 
 def _waiting_requests(master: Master, job_id: str) -> list[WaitingRequests]:
     """Return the slot requests of a job that wait, by what they ask for, with the reason that it was told."""
-    slots, waits = master.slot_manager, Waits(master)
+    slots, waits, queue = master.slot_manager, Waits(master), master.dispatcher.jobs[job_id].queue
     return [
         WaitingRequests(
             resources=str(profile) if profile is not None else None,
             requests=slots.get_number_pending_slot_requests_of(job_id, profile),
             reason=slots.deferrals.reason_of(job_id, profile),
-            why=waits.requests_for(profile).describe_for(job_id),
+            why=waits.requests_for(profile, queue).describe_for(job_id),
         )
         for profile in sorted(slots.queues.profiles_of(job_id), key=str)
     ]
@@ -326,6 +329,7 @@ def cluster_view(fold: Fold) -> ClusterStatus:
         shutdown=shutdown_view(master.shutdown),
         blocked=blocked_view(fold),
         parked=parked_rows(fold),
+        queues=queue_rows(master.slot_manager),
         task_managers=[
             TaskManagerRow(
                 task_manager_id=task_manager_id,

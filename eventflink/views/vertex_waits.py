@@ -122,7 +122,8 @@ class VertexWaits:
         return why.why if why is not None else ""
 
     def _why_no_slot(self, wait: VertexWait) -> str:
-        requests = self.each.requests_for(self._master.slot_manager.pending[wait.first.allocation_id].profile)
+        request = self._master.slot_manager.pending[wait.first.allocation_id]
+        requests = self.each.requests_for(request.profile, request.queue)
         turn = f"; the first is number {requests.places[wait.first.allocation_id]} in turn" if len(requests.places) > wait.tasks else ""
         return f"{_subtasks(wait)} {_has(wait)} no slot: {requests.describe_for(wait.job.job_id)}{turn}"
 

@@ -31,6 +31,7 @@ SLOT_REASONS: Final = (
     WaitReason.NO_FITTING_SLOT,
     WaitReason.TASK_MANAGERS_BLOCKED,
     WaitReason.NO_FREE_SLOT,
+    WaitReason.QUEUE_SHARE,
 )
 TROUBLE: Final = frozenset({*SLOT_REASONS, WaitReason.RESTART_DELAY, WaitReason.LOST})
 """Reasons that are not the ordinary course of a job."""
@@ -41,7 +42,7 @@ _MANY: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class RequestsOfProfile:
-    """What all requests for one profile have in common."""
+    """What all requests of one queue for one profile have in common."""
 
     reason: WaitReason
     why: str
@@ -70,7 +71,7 @@ class Waits:
         """Look at a state."""
         self._master = master
         self._slots = master.slot_manager
-        self._requests: dict[Asked, RequestsOfProfile] = {}
+        self._requests: dict[tuple[Asked, str], RequestsOfProfile] = {}
         self._not_scheduled: dict[tuple[str, str], tuple[WaitReason, str]] = {}
 
     def of_subtask(self, job: JobMaster, subtask: Subtask) -> Wait | None:
@@ -87,7 +88,7 @@ class Waits:
         if reason is WaitReason.NO_REQUEST:
             return "it has no slot and no longer requests one"
         request = self._slots.pending[allocation_id]
-        requests = self.requests_for(request.profile)
+        requests = self.requests_for(request.profile, request.queue)
         turn = f"its turn is {requests.places[allocation_id]} of {len(requests.places)}"
         if reason is not WaitReason.NEXT_DECISION:
             return f"no slot: {requests.describe_for(request.attempt.job_id)}; {turn}"
@@ -178,7 +179,8 @@ class Waits:
     def _reason_no_slot(self, allocation_id: str) -> WaitReason:
         if allocation_id not in self._slots.pending:
             return WaitReason.NO_REQUEST
-        requests = self.requests_for(self._slots.pending[allocation_id].profile)
+        request = self._slots.pending[allocation_id]
+        requests = self.requests_for(request.profile, request.queue)
         return WaitReason.NEXT_DECISION if requests.has_free_slot or self._can_join(allocation_id) else requests.reason
 
     def _can_join(self, allocation_id: str) -> bool:
@@ -186,16 +188,18 @@ class Waits:
         group = self._slots.sharing.groups.get(request.group_key) if request.slot_sharing_group else None
         return group is not None and request.attempt.vertex_id in group.servable
 
-    def requests_for(self, profile: Asked) -> RequestsOfProfile:
-        """Return what all requests that wait for a profile have in common."""
-        known = self._requests.get(profile)
+    def requests_for(self, profile: Asked, queue: str) -> RequestsOfProfile:
+        """Return what all requests of a queue that wait for a profile have in common."""
+        slots = self._slots
+        name = slots.shares.name_of(queue)
+        known = self._requests.get((profile, name))
         if known is None:
-            places = {waiting: place for place, waiting in enumerate(self._slots.queues.queues[profile].in_turn(), 1)}
-            reason, why = WaitReason(self._slots.why_waiting(profile)), self._slots.describe_reason(profile)
-            and_worker = self._slots.describe_wait(profile).removeprefix(why)
+            places = {waiting: place for place, waiting in enumerate(slots.queues.in_turn(name, profile), 1)}
+            reason, why = WaitReason(slots.why_request_waits(profile, name)), slots.describe_reason(profile, name)
+            and_worker = slots.describe_wait(profile, name).removeprefix(why)
             holder = self._find_holder(profile) if reason is WaitReason.NO_FREE_SLOT else ("", "")
-            known = RequestsOfProfile(reason, why, and_worker, self._slots.has_free_slot_for(profile), places, *holder)
-            self._requests[profile] = known
+            has_free_slot = slots.has_free_slot_for(profile) and not slots.shares.is_full(name)
+            known = self._requests[profile, name] = RequestsOfProfile(reason, why, and_worker, has_free_slot, places, *holder)
         return known
 
     def _find_holder(self, profile: Asked) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from tests.simulation import job_documents
 from tests.simulation.ledger import AcceptedAnswer
 from tests.simulation.mapped_vertices import MappedVertices
 from tests.simulation.observer import Observer
+from tests.simulation.queues import Queues
 from tests.simulation.retries import Retries
 from tests.simulation.schedules import ScheduleOwners
 from tests.simulation.time_limits import TimeLimits
@@ -82,6 +83,7 @@ class Clients:
         self._time_limits = TimeLimits(settings.seed)
         self._retries = Retries(settings.seed)
         self._mapped = MappedVertices(settings.seed)
+        self._queues = Queues(settings.seed)
         self.link = Link()
         self.process = Process("clients", broker.scheduler, clock)
         wires = (broker, self.process, self.link, rng)
@@ -133,7 +135,8 @@ class Clients:
     def _submit(self) -> None:
         drawn = job_documents.make_graph(self._rng, self._strategies, len(self._jobs) + 1)
         graph = self._schedulers.draw(self._sharing.group(self._resources.ask(drawn)))
-        self._submit_new(self._mapped.draw(self._retries.draw(self._time_limits.draw(self._streams.draw(graph)))))
+        graph = self._mapped.draw(self._retries.draw(self._time_limits.draw(self._streams.draw(graph))))
+        self._submit_new(self._queues.draw(graph))
 
     def _submit_new(self, graph: dict[str, object]) -> None:
         job_id = f"job-{len(self._jobs) + 1}"

@@ -25,6 +25,7 @@ from tests.simulation.heartbeats_check import HeartbeatsCheck
 from tests.simulation.ledger import Ledger
 from tests.simulation.log_time_check import LogTimeCheck
 from tests.simulation.observer import Observer
+from tests.simulation.queues import Queues
 from tests.simulation.records_check import RecordsCheck
 from tests.simulation.schedules import ScheduleOwners
 from tests.simulation.stream_faults import StreamFaults
@@ -75,6 +76,7 @@ class Cluster(VirtualCluster):
             checkpoint_history_size=4,
             adaptive=self.schedulers.settings,
             workers=self.driver.settings,
+            queues=Queues(settings.seed).configured,
         )
 
     def seals(self) -> Seals:

@@ -19,6 +19,7 @@ from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, Ex
 from eventflink.testing.simulation.streams import StreamStorage
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
 from tests.simulation.mapped_vertices import MappedLedger
+from tests.simulation.queues import QueueLedger
 from tests.simulation.retries import RetryLedger
 from tests.simulation.schedules import ScheduleLedger
 from tests.simulation.time_limits import TimeLimitLedger
@@ -127,6 +128,7 @@ class Ledger:
     time_limits: TimeLimitLedger = field(default_factory=TimeLimitLedger)
     retries: RetryLedger = field(default_factory=RetryLedger)
     mapped: MappedLedger = field(default_factory=MappedLedger)
+    queues: QueueLedger = field(default_factory=QueueLedger)
     _requests: list[str] = field(default_factory=list)
     _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
 
@@ -209,6 +211,7 @@ class Ledger:
         self.time_limits.on_decision(decision, offset)
         self.retries.on_decision(decision, offset)
         self.mapped.on_decision(decision, offset)
+        self.queues.on_decision(decision, offset)
         self._check_answers(decision, offset)
         self.accepted_decisions[offset] = AcceptedDecision(decision.epoch, decision.sequence, decision.leader_id, tuple(self._requests))
 

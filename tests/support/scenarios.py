@@ -33,6 +33,7 @@ from eventflink.master.inputs import (
 )
 from eventflink.master.settings import Context, MasterSettings, WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
+from eventflink.model.job_queues import JobQueue
 from eventflink.model.resources import ExtendedResource, ResourceProfile
 from eventflink.model.schedules import OffsetRange
 from eventflink.model.spark_ends import SparkEnd
@@ -226,7 +227,7 @@ def eventful_cluster(*, check_digests: bool = False) -> ScriptedCluster:
     [one] = deployments(cluster.submit(graph(vertex("a")), job_id="caused"))
     cluster.report(one, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", "Traceback"))
     cluster.pass_time(1)
-    for scene in (_use_workers, _rescale, _take_checkpoints, _reuse, _keep_schedules, _exceed_time_limits):
+    for scene in (_use_workers, _rescale, _take_checkpoints, _reuse, _keep_schedules, _exceed_time_limits, _use_queues):
         scene(cluster)
     return cluster
 
@@ -242,6 +243,15 @@ def _exceed_time_limits(cluster: ScriptedCluster) -> None:
     [ended, *_] = cancellations(cluster.pass_time(1_000))
     cluster.say(state_report(ended, ExecutionState.CANCELED))
     cluster.pass_time(1_000)
+
+
+def _use_queues(cluster: ScriptedCluster) -> None:
+    """Configure queues, and have a job wait for its own."""
+    queues = (JobQueue("adhoc", 1), JobQueue("batch", 2, weight=3, borrowing_limit=1))
+    cluster.master.settings = replace(cluster.master.settings, queues=queues)
+    cluster.pass_time(1)
+    cluster.register("tm7", slots=5)
+    cluster.submit(graph(vertex("a", 6), queue="batch", priority=1), job_id="queued")
 
 
 def stop_and_start(cluster: ScriptedCluster) -> None:

@@ -14,6 +14,7 @@ from eventflink.cli.state import ask_cluster, ask_job, ask_past_cluster, ask_pas
 from eventflink.documents.cluster import ClusterStatus
 from eventflink.documents.one_job import JobInfo, SlotRequirement, VertexInfo
 from eventflink.model.durations import duration_text
+from eventflink.model.job_queues import DEFAULT_QUEUE
 from eventflink.model.plain_values import json_text
 from eventflink.model.stack_traces import user_location
 from eventflink.model.statuses import JobStatus
@@ -107,6 +108,8 @@ def _print_settings(session: Session, view: JobInfo, seconds: float) -> None:
     if view.parameters:
         values = [f"{name}={value if isinstance(value, str) else json_text(value)}" for name, value in view.parameters.items()]
         session.out.print(Text(f"parameters: {', '.join(values)}"))
+    if view.queue != DEFAULT_QUEUE or view.priority:
+        session.out.print(Text(f"queue: {view.queue}, priority {view.priority}"))
     if view.time_limit_ms is not None:
         session.out.print(Text(f"time limit: {duration_text(view.time_limit_ms)}{_describe_time_left(view, seconds)}"))
 

@@ -1,4 +1,6 @@
-"""Keys of slots and of who starts TaskExecutors."""
+"""Keys of slots, of the queues of jobs that wait for them, and of who starts TaskExecutors."""
+
+from typing import Any
 
 from pathlib import Path
 from typing import Final
@@ -6,13 +8,14 @@ from typing import Final
 from pydantic import Field, field_validator
 
 from eventflink.model.configuration_keys.keys import FACTORY_PATTERN, Keys
+from eventflink.model.job_queues import JobQueue, parse_queues, queues_of
 
 RESOURCE_DRIVERS: Final = ("standalone", "process", "kubernetes")
 """The values of `resourcemanager.driver` that name no factory."""
 
 
 class SlotKeys(Keys):
-    """Keys of slots and of who starts TaskExecutors."""
+    """Keys of slots, of the queues of jobs that wait for them, and of who starts TaskExecutors."""
 
     slot_request_timeout_ms: int = Field(
         300_000,
@@ -24,6 +27,13 @@ class SlotKeys(Keys):
         True,  # noqa: FBT003 - a default, not an argument
         alias="cluster.evenly-spread-out-slots",
         description="Whether a task goes to the TaskManager with the most free slots, or with the fewest (of the smallest that fits).",
+    )
+    queues: dict[str, str] = Field(
+        {},
+        alias="queues.*",
+        description="Queues that jobs name, as `queue: etl`: `queues.etl.nominal-quota` is the number of slots that its jobs are entitled "
+        "to, `queues.etl.borrowing-limit` how many more they may hold while others leave them free (default: all), and "
+        "`queues.etl.weight` (1 to 1,000, default 1) its share of what is borrowed. Without any queue all jobs take turns.",
     )
     fail_unfulfillable_requests: bool = Field(
         True,  # noqa: FBT003 - a default, not an argument
@@ -88,6 +98,16 @@ class SlotKeys(Keys):
         le=300_000,
         description="That wait; it doubles with each further failure, up to five minutes, until a worker registers.",
     )
+
+    @field_validator("queues", mode="before")
+    @classmethod
+    def _check_queues(cls, value: dict[str, Any]) -> dict[str, str]:
+        return parse_queues(value)
+
+    @property
+    def job_queues(self) -> tuple[JobQueue, ...]:
+        """The queues that are configured, in the order of their names."""
+        return queues_of(self.queues)
 
     @field_validator("resource_driver")
     @classmethod

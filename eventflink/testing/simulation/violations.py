@@ -23,6 +23,7 @@ class Invariant(StrEnum):
     ONE_ALLOCATION = "a slot has at most one allocation and an attempt at most one slot"
     SHARED_SLOT = "who shares a slot is of one slot sharing group of one job, and at most one of each vertex"
     SLOT_FITS = "a slot is given only to a request that it has room for, and not while its TaskManager is blocked"
+    QUEUES = "no queue of jobs holds more slots than it may, or borrows one while another waits for it below its quota"
     UNREADY_LAST = "a slot of a TaskManager that is not ready is given away only while none of its kind is free on one that is"
     FULL_TAKES_NOTHING = "a TaskExecutor that knows that it cannot write starts no task"
     RELEASED_WAS_IDLE = "a TaskManager is released only if the resource driver was asked for it, and while none of its slots is taken"

@@ -107,8 +107,7 @@ def _trouble(fold: Fold) -> Callable[[JobMaster], int]:
 
     What fails, restarts or waits for slots comes before what runs and what is over.
     """
-    queues = fold.master.slot_manager.queues.queues.values()
-    waiting = {job_id for queue in queues for job_id in queue.by_job}
+    waiting = fold.master.slot_manager.queues.by_job
     recent_ms, again = fold.last_decided_at_ms - RECENT_MS, run_again_by(fold.master.dispatcher.jobs.values())
 
     def rank(job: JobMaster) -> int:

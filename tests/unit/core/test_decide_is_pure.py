@@ -17,6 +17,7 @@ from eventflink.model.attempts import AttemptStatus, LostInput, SlotStatus
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import ParameterValue
 from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.job_queues import JobQueue
 from eventflink.model.schedules import OffsetRange, PartitionOffset, ScheduleDefinition, ScheduleTiming
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, FollowUpType, TaskFile, TaskManagerFile
 from eventflink.model.stream_progress import StreamProgress
@@ -36,7 +37,9 @@ def _logs() -> dict[str, tuple[bytes, ...]]:
 
 def _master(state: str) -> Master:
     workers = WorkerSettings(slot_count=2, max_slots=100, idle_timeout_ms=1)
-    settings = MasterSettings(job_store_capacity=1, request_horizon=2, slot_request_timeout_ms=1, workers=workers)
+    settings = MasterSettings(
+        job_store_capacity=1, request_horizon=2, slot_request_timeout_ms=1, workers=workers, queues=(JobQueue("etl", 1),)
+    )
     return replay(_logs()[state], settings).master
 
 
@@ -145,6 +148,7 @@ def _fitting() -> list[MasterInput]:
         i.ArchivesWritten((i.WrittenArchive("dirty", "/archives/dirty.json", "digest", 10),)),
         i.ArchiveFailed("dirty", "no"),
         i.EvictJobs(),
+        i.ConfigureQueues(),
         i.ExpireAnswers(LATER_MS),
         i.RequestWorkers(),
         i.FailWorkerRequests(),
@@ -225,4 +229,5 @@ def test_what_is_due_is_told_without_a_change() -> None:
         due_clean_ups(master, LATER_MS)
         due_archives(master, LATER_MS)
         assert master.digest() == before
-        assert bool(due) == (state != "empty")
+        assert due[0] == i.ConfigureQueues()
+        assert bool(due[1:]) == (state != "empty")

@@ -16,6 +16,7 @@ from eventflink.master.master import Master
 from eventflink.model.attempts import AttemptStatus, FailureCause, SubtaskReference
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
+from eventflink.model.job_queues import JobQueue
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.schedules import OffsetRange, ScheduleDefinition, ScheduleTiming
 from eventflink.model.statuses import (
@@ -194,6 +195,8 @@ MISFITS: list[LogEvent] = [
     e.SlotRequestTimedOut("none", 1),
     e.SlotRequestUnfulfillable("none", "reason"),
     e.SlotRequestUnfulfillable("allocation-6", "reason"),
+    e.QueuesConfigured(()),
+    e.QueuesConfigured((JobQueue("a", 1), JobQueue("a", 2))),
     e.SlotRequestDeferred(job_id="none", reason=_REASON.NO_FREE_SLOT, requests=1),
     e.SlotRequestDeferred(job_id="running", reason=_REASON.NO_FREE_SLOT, requests=1),
     e.SlotRequestDeferred(job_id="waiting", reason=_REASON.NO_FREE_SLOT, requests=1),

@@ -2,6 +2,7 @@
 // What waits, and why: by reason, trouble first, then the longest; each with the sentence that says what would end it.
 
 import { Empty } from "../components/empty.js";
+import { Table } from "../components/table.js";
 import { number, plural } from "../format.js";
 import { h, html } from "../html.js";
 import { change } from "../moment.js";
@@ -10,6 +11,7 @@ import { WaitRow } from "./cluster.js";
 const LIMIT = 500;
 const REASONS = /** @type {Record<string, string>} */ ({
   NO_FREE_SLOT: "No free slot",
+  QUEUE_SHARE: "The share of its queue",
   NO_FITTING_SLOT: "No slot that fits",
   NO_TASK_MANAGER: "No TaskManager",
   TASK_MANAGERS_BLOCKED: "TaskManagers are blocked",
@@ -26,13 +28,25 @@ const REASONS = /** @type {Record<string, string>} */ ({
   LOST: "A lost TaskManager",
 });
 
+/** @type {import("../components/table.js").Column[]} */
+const columns = [
+  { key: "queue", title: "Queue", render: (queue) => queue.queue },
+  { key: "quota", title: "Quota", align: "end", hint: "Slots that its jobs are entitled to", render: (queue) => number(queue.nominal_quota) },
+  { key: "limit", title: "May borrow", align: "end", phone: false, render: (queue) => (queue.borrowing_limit === null ? "all" : number(queue.borrowing_limit)) },
+  { key: "weight", title: "Weight", align: "end", phone: false, hint: "Its share of what is borrowed", render: (queue) => number(queue.weight) },
+  { key: "held", title: "Held", align: "end", render: (queue) => number(queue.held) },
+  { key: "borrowed", title: "Borrowed", align: "end", render: (queue) => number(queue.borrowed) },
+  { key: "requests", title: "Tasks that wait", align: "end", render: (queue) => number(queue.requests) },
+  { key: "jobs", title: "Of jobs", align: "end", phone: false, render: (queue) => number(queue.jobs) },
+];
+
 export const title = () => "Waits";
 export const concerns = () => ({});
 export const questions = () => ({ waits: `/waits?limit=${LIMIT}` });
 
 /** @param {{documents: any, query: Record<string, string>}} props */
 export function Page({ documents, query }) {
-  const { waits, total } = documents.waits;
+  const { waits, total, queues } = documents.waits;
   const all = query.all === "1";
   const shown = waits.filter((/** @type {any} */ wait) => all || wait.trouble);
   /** @type {Map<string, any[]>} */
@@ -52,6 +66,7 @@ export function Page({ documents, query }) {
             <ul class="rows">${those.map((wait) => h(WaitRow, { key: `${wait.job_id}/${wait.vertex_id}`, wait }))}</ul>
           </section>`,
         )}
+    ${queues.length > 0 && h(Table, { label: "Queues", columns, rows: queues, rowKey: (queue) => queue.queue })}
     ${total > waits.length && html`<p class="muted">The first ${number(waits.length)} of ${number(total)}.</p>`}
   `;
 }
