@@ -400,14 +400,8 @@ class JobMaster:
         subtask = graph.require_current(event)
         if subtask.state is not ExecutionState.SCHEDULED or subtask.allocation_id:
             raise IllegalTransition(f"{event} does not fit {subtask.state} with '{subtask.allocation_id}'")
-        request = SlotRequest(
-            event.attempt_id,
-            at_ms,
-            graph.slot_profile_of(event.vertex_id),
-            slot_sharing_group=graph.group_of(subtask),
-            queue=self.queue,
-            priority=graph.graph.priority,
-        )
+        profile, group = graph.slot_profile_of(event.vertex_id), graph.group_of(subtask)
+        request = SlotRequest(event.attempt_id, at_ms, profile, 0, group, self.queue, graph.graph.priority)
         self.slot_manager.request(event.allocation_id, request)
         subtask.allocation_id = event.allocation_id
 

@@ -57,7 +57,6 @@ from eventflink.model.statuses import (
     check_transition,
 )
 
-_ORDINARY: Final = (DEFAULT_QUEUE, 0)
 _MAX_PROFILES_TOLD: Final = 3
 """So many profiles of slots are named where none has room for a request."""
 
@@ -115,7 +114,7 @@ class SlotManager:
         oldest = next(iter(self.pending.values()), None)
         if oldest is None or now_ms - oldest.requested_at_ms < timeout_ms:
             return []
-        first_of_each = (next(iter(requests)) for of_job in self.queues.by_job.values() for requests in of_job.values())
+        first_of_each = (next(iter(known.requests)) for of_job in self.queues.by_job.values() for known in of_job.values())
         found = [(each, self.pending[each]) for each in first_of_each if now_ms - self.pending[each].requested_at_ms >= timeout_ms]
         return sorted(found, key=lambda each: (each[1].requested_at_ms, len(each[0]), each[0]))
 
@@ -452,26 +451,27 @@ class SlotManager:
         """
         if self.is_known(allocation_id):
             raise IllegalTransition(f"{allocation_id} was requested already")
-        job_id, line = request.attempt.job_id, self.queues.line_of(request)
-        request.round_number = self.queues.next_round(job_id, line, self._served_round_of(line), self.pending)
+        of_job = self.queues.of_job(request)
+        request.round_number = of_job.next_round(self._served_round_of(of_job.line), self.pending)
         self.pending[allocation_id] = request
-        self.queues.add(allocation_id, request)
+        of_job.add(allocation_id, request)
         self.sharing.add_request(allocation_id, request)
         self.next_allocation += 1
-        self.deferrals.add(job_id, request.profile)
+        self.deferrals.add(request.attempt.job_id, request.profile)
         self._want_matching()
 
     def _served_round_of(self, line: Line) -> int:
         """Return the highest round of a line's queue and priority that was served: rounds of others say nothing about its turns."""
-        key = line.queue, line.priority
-        return self.served_round if key == _ORDINARY else self.served_rounds.get(key, 0)
+        if line.queue == DEFAULT_QUEUE and not line.priority:
+            return self.served_round
+        return self.served_rounds.get((line.queue, line.priority), 0)
 
-    def _note_served(self, line: Line, round_number: int) -> None:
-        key = line.queue, line.priority
-        if key == _ORDINARY:
-            self.served_round = max(self.served_round, round_number)
+    def _note_served(self, queue: str, request: SlotRequest) -> None:
+        if queue == DEFAULT_QUEUE and not request.priority:
+            self.served_round = max(self.served_round, request.round_number)
         else:
-            self.served_rounds[key] = max(self.served_rounds.get(key, 0), round_number)
+            key = queue, request.priority
+            self.served_rounds[key] = max(self.served_rounds.get(key, 0), request.round_number)
 
     def apply_slot_allocated(self, event: SlotAllocated) -> None:
         """Give a slot to a request: FREE → PENDING."""
@@ -488,12 +488,11 @@ class SlotManager:
             raise IllegalTransition(
                 f"{event.allocation_id} cannot have {event.task_manager_id}/{event.slot_index}: {event.task_manager_id} {what}"
             )
-        line = self.queues.line_of(request)
-        if self.shares.is_full(line.queue):
-            raise IllegalTransition(f"{event.allocation_id} cannot have a slot: queue '{line.queue}' holds as many as it may")
+        queue = self.shares.name_of(request.queue)
+        if self.job_queues and self.shares.is_full(queue):
+            raise IllegalTransition(f"{event.allocation_id} cannot have a slot: queue '{queue}' holds as many as it may")
         self._end_request(event.allocation_id, request)
-        self._note_served(line, request.round_number)
-        self.shares.count(request.queue, 1)
+        self._note_served(queue, request)
         slot.state, slot.allocation_id = SlotState.PENDING, event.allocation_id
         del held.free[event.slot_index]
         self.totals[held.profile].free -= 1
@@ -506,6 +505,7 @@ class SlotManager:
             queue=request.queue,
             priority=request.priority,
         )
+        self.shares.count(allocation.queue, 1)
         self.allocations[event.allocation_id] = allocation
         if is_open(allocation, self.task_managers):
             self.sharing.add_slot(event.allocation_id, allocation)

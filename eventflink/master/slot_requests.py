@@ -94,66 +94,81 @@ class RequestQueue:
 
 
 @dataclass(slots=True)
+class JobRequests:
+    """The requests of one job for one profile: all of them wait in one line."""
+
+    line: Line
+    queue: RequestQueue
+    requests: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    """In the order in which they came."""
+
+    def next_round(self, served_round: int, pending: Mapping[str, SlotRequest]) -> int:
+        """Return the round in which the next request of the job is; `served_round` is the highest that anybody was served in.
+
+        A round that has begun to be served takes no more requests: else those that come one by one would hold back the next round.
+        A queue that lags behind, because nothing fitted, is joined where it stands.
+        """
+        if not self.queue.round_numbers:
+            return served_round + 1
+        joined = min(served_round, self.queue.round_numbers[0]) + 1
+        return max(joined, pending[next(reversed(self.requests))].round_number + 1) if self.requests else joined
+
+    def add(self, allocation_id: str, request: SlotRequest) -> None:
+        """Put the newest request where it belongs."""
+        self.queue.add(allocation_id, request)
+        self.requests[allocation_id] = None
+
+
+@dataclass(slots=True)
 class RequestQueues:
     """All requests, by the line in which they wait and by job; no line is empty, and nothing depends on the order in which they stand."""
 
     defined: Mapping[str, JobQueue] = field(default_factory=dict)
     """The named queues that are configured."""
     queues: dict[Line, RequestQueue] = field(default_factory=dict)
-    by_job: dict[str, dict[Asked, OrderedDict[str, None]]] = field(default_factory=dict)
-    """Allocation ids by job and profile, in the order in which they came: a job is in one queue, with one priority."""
+    by_job: dict[str, dict[Asked, JobRequests]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, pending: Mapping[str, SlotRequest], defined: Mapping[str, JobQueue]) -> "RequestQueues":
         """Return the queues of requests that stand in the order in which they came."""
         made = cls(defined)
         for allocation_id, request in pending.items():
-            made.add(allocation_id, request)
+            made.of_job(request).add(allocation_id, request)
         return made
+
+    def of_job(self, request: SlotRequest) -> JobRequests:
+        """Return where a request belongs that comes now, and is added there at once."""
+        of_job = self.by_job.setdefault(request.attempt.job_id, {})
+        known = of_job.get(request.profile)
+        if known is None:
+            line = Line(counted_in(request.queue, self.defined), request.priority, request.profile)
+            queue = self.queues.setdefault(line, RequestQueue())
+            known = of_job[request.profile] = JobRequests(line, queue)
+        return known
 
     def line_of(self, request: SlotRequest) -> Line:
         """Return where a request waits."""
-        return Line(counted_in(request.queue, self.defined), request.priority, request.profile)
-
-    def add(self, allocation_id: str, request: SlotRequest) -> None:
-        """Put the newest request into its queue."""
-        line = self.line_of(request)
-        queue = self.queues.get(line)
-        if queue is None:
-            queue = self.queues[line] = RequestQueue()
-        queue.add(allocation_id, request)
-        self.by_job.setdefault(request.attempt.job_id, {}).setdefault(request.profile, OrderedDict())[allocation_id] = None
+        return self.by_job[request.attempt.job_id][request.profile].line
 
     def remove(self, allocation_id: str, request: SlotRequest) -> bool:
         """Take a request out; tell whether its job asks for this profile no more."""
-        line, of_job = self.line_of(request), self.by_job[request.attempt.job_id]
-        self.queues[line].remove(allocation_id, request)
-        if not self.queues[line].by_round:
-            del self.queues[line]
-        del of_job[request.profile][allocation_id]
-        was_last = not of_job[request.profile]
-        if was_last:
-            del of_job[request.profile]
-            if not of_job:
-                del self.by_job[request.attempt.job_id]
-        return was_last
-
-    def next_round(self, job_id: str, line: Line, served_round: int, pending: Mapping[str, SlotRequest]) -> int:
-        """Return the round in which the next request of a job is; `served_round` is the highest that anybody was served in.
-
-        A round that has begun to be served takes no more requests: else those that come one by one would hold back the next round.
-        A queue that lags behind, because nothing fitted, is joined where it stands.
-        """
-        queue = self.queues.get(line)
-        if queue is None:
-            return served_round + 1
-        joined = min(served_round, queue.round_numbers[0]) + 1
-        of_job = self.waiting(job_id, line.profile)
-        return max(joined, pending[next(reversed(of_job))].round_number + 1) if of_job else joined
+        of_job = self.by_job[request.attempt.job_id]
+        known = of_job[request.profile]
+        known.queue.remove(allocation_id, request)
+        if not known.queue.by_round:
+            del self.queues[known.line]
+        del known.requests[allocation_id]
+        if known.requests:
+            return False
+        del of_job[request.profile]
+        if not of_job:
+            del self.by_job[request.attempt.job_id]
+        return True
 
     def waiting(self, job_id: str, profile: Asked) -> dict[str, None]:
         """Return the requests of a job for a profile, the oldest first."""
-        return self.by_job.get(job_id, {}).get(profile, {})
+        known = self.by_job.get(job_id, {}).get(profile)
+        return known.requests if known is not None else {}
 
     def profiles_of(self, job_id: str) -> Iterable[Asked]:
         """Return for which profiles a job has requests that wait."""
@@ -162,7 +177,7 @@ class RequestQueues:
     def first_of_jobs(self) -> Iterator[str]:
         """Yield of each job one request that waits."""
         for of_job in self.by_job.values():
-            yield next(iter(next(iter(of_job.values()))))
+            yield next(iter(next(iter(of_job.values())).requests))
 
     def counts(self) -> Counter[Asked]:
         """Return how many requests wait for each profile."""
