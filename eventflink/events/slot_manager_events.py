@@ -126,3 +126,11 @@ class QueuesConfigured(LogEvent):
 
     queues: tuple[JobQueue, ...]
     """All of them, in the order of their names; none: all jobs take turns."""
+
+
+@dataclass(slots=True)
+class SlotReclaimed(AttemptSlotEvent):
+    """A queue below its quota takes a slot back from one that borrows: the attempt in it ends, and starts again; that is no failure."""
+
+    queue: str
+    """Which queue takes it back."""

@@ -186,6 +186,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return f"{_count(event.requests, 'request')}{_profile('for', event.resource_profile)}: {_lower(event.reason)}"
         case e.QueuesConfigured():
             return ", ".join(map(_queue, event.queues)) or "none: all jobs take turns"
+        case e.SlotReclaimed():
+            return f"{event.allocation_id}, by queue '{event.queue}'"
         case e.SlotRequestTimedOut():
             return f"waited {event.waited_ms} ms"
         case e.SlotRequestUnfulfillable() | e.SlotOfferRejected():

@@ -38,6 +38,7 @@ def master_settings(configuration: Configuration) -> MasterSettings:
         workers=_worker_settings(configuration),
         adaptive=_adaptive_settings(configuration),
         queues=configuration.job_queues,
+        queue_reclaim_after_ms=None if configuration.queue_reclaim_after_ms < 0 else configuration.queue_reclaim_after_ms,
     )
 
 

@@ -124,6 +124,11 @@ class ConfigureQueues(InternalInput):
 
 
 @dataclass(slots=True)
+class ReclaimSlots(InternalInput):
+    """Requests of a queue below its quota have waited for so long that it takes slots back from queues that borrow."""
+
+
+@dataclass(slots=True)
 class FailUnfulfillableRequests(InternalInput):
     """Requests wait that no registered slot can ever satisfy, and the start-up period is over."""
 

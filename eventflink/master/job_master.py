@@ -37,6 +37,7 @@ from eventflink.events.log_events import (
     RescaleScheduled,
     ResourcesAwaited,
     RestartScheduled,
+    SlotReclaimed,
     SlotRequestCancelled,
     SlotRequested,
     SlotShared,
@@ -181,6 +182,9 @@ class JobMaster:
             return self.execution_graph.describe_time_limit(subtask.vertex_id)
         if (pending := self.rescales.pending.get(subtask.vertex_id)) is not None:
             return f"its vertex is rescaled to {pending.to_parallelism} subtasks"
+        allocation = self.slot_manager.allocations.get(subtask.allocation_id)
+        if allocation is not None and allocation.reclaimed_for:
+            return f"queue '{allocation.reclaimed_for}' takes back its slot, which queue '{allocation.queue}' had borrowed"
         return f"it starts again with restart {self.restarts.count} of its job"
 
     @property
@@ -592,6 +596,16 @@ class JobMaster:
                 self.execution_graph.revoke(subtask)
         elif subtask.state not in TERMINAL_EXECUTION_STATES and subtask.state is not ExecutionState.CANCELING:
             self.to_cancel[subtask.key] = None
+
+    def apply_slot_reclaimed(self, event: SlotReclaimed, at_ms: int) -> None:
+        """Let the attempt in a slot that is taken back end, and its subtask start again: no restart is counted, and nothing has failed."""
+        subtask = self.execution_graph.require_current(event)
+        is_restarted = subtask.key in self.restarts.due or subtask.key in self.to_cancel
+        if self.status not in RUNNING_JOB_STATUSES or subtask.state not in STARTING_STATES or is_restarted:
+            raise IllegalTransition(f"{event} does not fit: the job is {self.status}, and the attempt {subtask.state}, or it is to end")
+        self.slot_manager.reclaim(event.allocation_id, event.attempt_id, event.queue)
+        self._let_restart(subtask, at_ms)
+        self._want()
 
     def apply_region_restarted(self, event: RegionRestarted) -> None:
         """Make the next attempt: CREATED."""

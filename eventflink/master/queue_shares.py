@@ -34,6 +34,10 @@ class QueueShares:
     defined: Mapping[str, JobQueue] = field(default_factory=dict)
     held: dict[str, int] = field(default_factory=dict)
     """Slots that are taken, by the queue of who has them; of a queue that has none it is left out."""
+    leaving: dict[str, int] = field(default_factory=dict)
+    """Those of them that another queue takes back."""
+    awaited: dict[str, int] = field(default_factory=dict)
+    """The same, by the queue that takes them back."""
 
     @classmethod
     def of(
@@ -44,7 +48,7 @@ class QueueShares:
         for held in task_managers.values():
             for slot in held.slots:
                 if slot.allocation_id:
-                    made.count(allocations[slot.allocation_id].queue, 1)
+                    made.count(allocations[slot.allocation_id], 1)
         return made
 
     def name_of(self, queue: str) -> str:
@@ -55,14 +59,13 @@ class QueueShares:
         """Return what is configured of a queue in which jobs count."""
         return self.defined.get(name, _UNCONFIGURED)
 
-    def count(self, queue: str, slots: int) -> None:
-        """Take note that jobs that name a queue hold so many slots more, or fewer."""
-        name = self.name_of(queue)
-        held = self.held.get(name, 0) + slots
-        if held:
-            self.held[name] = held
-        else:
-            del self.held[name]
+    def count(self, allocation: Allocation, sign: int) -> None:
+        """Count the slot of an allocation, or with -1 count it no more."""
+        name = self.name_of(allocation.queue)
+        _add(self.held, name, sign)
+        if allocation.reclaimed_for:
+            _add(self.leaving, name, sign)
+            _add(self.awaited, self.name_of(allocation.reclaimed_for), sign)
 
     def held_by(self, name: str) -> int:
         """Return how many slots a queue holds."""
@@ -116,6 +119,14 @@ def find_fault_of_queue(graph: JobGraph, configured: Sequence[JobQueue]) -> str:
         return ""
     known = ", ".join(sorted(names))
     return f"queue not found: '{graph.queue}'; known: {known}; name one of these, or configure queues.{graph.queue}.{NOMINAL_QUOTA}"
+
+
+def _add(counts: dict[str, int], name: str, slots: int) -> None:
+    count = counts.get(name, 0) + slots
+    if count:
+        counts[name] = count
+    else:
+        del counts[name]
 
 
 def _some(others: Sequence[str]) -> str:

@@ -95,6 +95,8 @@ class MasterSettings:
     adaptive: AdaptiveSettings = field(default_factory=AdaptiveSettings)
     queues: tuple[JobQueue, ...] = ()
     """In the order of their names; none: all jobs take turns."""
+    queue_reclaim_after_ms: int | None = None
+    """After so long a queue below its quota takes slots back from queues that borrow; None: never."""
 
 
 @dataclass(frozen=True, slots=True)

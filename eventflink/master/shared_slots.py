@@ -22,8 +22,8 @@ GroupKey = tuple[str, str]
 
 
 def is_open(allocation: Allocation, task_managers: Mapping[str, TaskManagerSlots]) -> bool:
-    """Tell whether attempts may join those in a slot: it is a group's and not lost, its TaskManager is not blocked."""
-    if not allocation.slot_sharing_group or allocation.orphaned:
+    """Tell whether attempts may join those in a slot: it is a group's, neither lost nor taken back, and its TaskManager is not blocked."""
+    if not allocation.slot_sharing_group or allocation.orphaned or allocation.reclaimed_for:
         return False
     held = task_managers.get(allocation.task_manager_id)
     return held is not None and not held.blocked

@@ -385,7 +385,7 @@ class SlotManager:
         self._count_free(event.task_manager_id, held, len(held.free), 0)
         for slot in held.slots:
             if slot.allocation_id:
-                self.shares.count(self.allocations[slot.allocation_id].queue, -1)
+                self.shares.count(self.allocations[slot.allocation_id], -1)
                 self._orphan(slot.allocation_id, f"{type(event).__name__}: {event.reason}")
         del self.task_managers[event.task_manager_id]
         totals = self.totals[held.profile]
@@ -505,7 +505,7 @@ class SlotManager:
             queue=request.queue,
             priority=request.priority,
         )
-        self.shares.count(allocation.queue, 1)
+        self.shares.count(allocation, 1)
         self.allocations[event.allocation_id] = allocation
         if is_open(allocation, self.task_managers):
             self.sharing.add_slot(event.allocation_id, allocation)
@@ -544,6 +544,25 @@ class SlotManager:
             self.sharing.leave(event.allocation_id, allocation, attempt)
         self._want_matching()
 
+    def reclaim(self, allocation_id: str, attempt: AttemptId, queue: str) -> None:
+        """Note which queue takes back the slot of an attempt; each attempt in it is told.
+
+        Raises:
+            IllegalTransition: the attempt has no such slot, or another queue takes it back; nothing was changed.
+
+        """
+        allocation = self.allocations.get(allocation_id)
+        if allocation is None or allocation.orphaned or attempt not in allocation.attempts:
+            raise IllegalTransition(f"{allocation_id} holds no slot for {attempt} that could be taken back")
+        if queue not in self.job_queues or allocation.reclaimed_for not in ("", queue):
+            raise IllegalTransition(f"queue '{queue}' cannot take {allocation_id} back: it is not there, or another one does")
+        if not allocation.reclaimed_for:
+            if is_open(allocation, self.task_managers):
+                self.sharing.remove_slot(allocation_id, allocation)
+            self.shares.count(allocation, -1)
+            allocation.reclaimed_for = queue
+            self.shares.count(allocation, 1)
+
     def apply_slot_offered(self, event: SlotOffered) -> None:
         """Confirm an allocation: PENDING → ALLOCATED."""
         allocation = self.allocations.get(event.allocation_id)
@@ -571,7 +590,7 @@ class SlotManager:
         slot.state, slot.allocation_id = SlotState.FREE, ""
         held.free[allocation.slot_index] = None
         held.idle_since_ms = at_ms
-        self.shares.count(allocation.queue, -1)
+        self.shares.count(allocation, -1)
         self.totals[held.profile].free += 1
         if held.blocked:
             self.totals[held.profile].blocked_free += 1

@@ -65,6 +65,8 @@ class Allocation:
     """As the job names it."""
     priority: int = 0
     """Of the job, within its queue."""
+    reclaimed_for: str = ""
+    """The queue that takes the slot back; empty: none."""
 
     @property
     def attempts(self) -> tuple[AttemptId, ...]:

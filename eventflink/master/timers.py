@@ -28,6 +28,7 @@ _OF_THE_CLUSTER: Final = tuple(
     _named(value)
     for value in (
         i.ConfigureQueues(),
+        i.ReclaimSlots(),
         i.SlotRequestTimeout(),
         i.FailUnfulfillableRequests(),
         i.FailWorkerRequests(),

@@ -60,7 +60,7 @@ class Cluster(VirtualCluster):
 
     def settings_of_masters(self) -> MasterSettings:
         """Return settings of which the seed draws some."""
-        settings = self.settings
+        settings, queues = self.settings, Queues(self.settings.seed)
         return MasterSettings(
             slot_request_timeout_ms=settings.slot_request_timeout_ms,
             evenly_spread_out_slots=self.resources.is_spread,
@@ -76,7 +76,8 @@ class Cluster(VirtualCluster):
             checkpoint_history_size=4,
             adaptive=self.schedulers.settings,
             workers=self.driver.settings,
-            queues=Queues(settings.seed).configured,
+            queues=queues.configured,
+            queue_reclaim_after_ms=queues.reclaim_after_ms,
         )
 
     def seals(self) -> Seals:

@@ -25,6 +25,8 @@ class Queues:
         self.are_there = rng.random() < _SHARE
         drawn = [JobQueue(name, rng.randint(1, 3), rng.randint(1, 3), rng.choice((None, 0, 1, 2))) for name in _NAMES[: rng.randint(1, 3)]]
         self.configured = tuple(drawn) if self.are_there else ()
+        self.reclaim_after_ms = rng.choice((None, 0, 500))
+        """After so long queues take slots back from others."""
 
     def draw(self, graph: dict[str, Any]) -> dict[str, Any]:
         """Return a graph that names a queue, or as it was; a queue that is not configured is refused, so none is named."""

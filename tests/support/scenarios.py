@@ -246,12 +246,16 @@ def _exceed_time_limits(cluster: ScriptedCluster) -> None:
 
 
 def _use_queues(cluster: ScriptedCluster) -> None:
-    """Configure queues, and have a job wait for its own."""
+    """Configure queues, have a job wait for its own, and another take a slot back from who borrows it."""
     queues = (JobQueue("adhoc", 1), JobQueue("batch", 2, weight=3, borrowing_limit=1))
-    cluster.master.settings = replace(cluster.master.settings, queues=queues)
+    cluster.master.settings = replace(cluster.master.settings, queues=queues, queue_reclaim_after_ms=1_000)
     cluster.pass_time(1)
-    cluster.register("tm7", slots=5)
-    cluster.submit(graph(vertex("a", 6), queue="batch", priority=1), job_id="queued")
+    cluster.register("tm7", slots=3, profile=ResourceProfile(extended_resources=(ExtendedResource("fpga", 1),)))
+    asked: dict[str, Any] = {"extended_resources": {"fpga": 1}}
+    for deployment in deployments(cluster.submit(graph(vertex("a", 4, **asked), queue="batch", priority=1), job_id="queued")):
+        cluster.report(deployment, ExecutionState.RUNNING)
+    cluster.submit(graph(vertex("a", **asked), queue="adhoc"), job_id="entitled")
+    cluster.pass_time(1_000)
 
 
 def stop_and_start(cluster: ScriptedCluster) -> None:

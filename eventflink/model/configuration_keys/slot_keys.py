@@ -35,6 +35,13 @@ class SlotKeys(Keys):
         "to, `queues.etl.borrowing-limit` how many more they may hold while others leave them free (default: all), and "
         "`queues.etl.weight` (1 to 1,000, default 1) its share of what is borrowed. Without any queue all jobs take turns.",
     )
+    queue_reclaim_after_ms: int = Field(
+        -1,
+        alias="slotmanager.queue-reclaim-after",
+        ge=-1,
+        description="After a request has waited for so long, a queue below its quota takes slots back from queues that borrow: tasks of "
+        "theirs end, and start again. -1: never; it gets the next slots that are given back.",
+    )
     fail_unfulfillable_requests: bool = Field(
         True,  # noqa: FBT003 - a default, not an argument
         alias="resourcemanager.standalone.fail-unfulfillable-requests",

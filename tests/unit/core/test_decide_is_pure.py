@@ -38,7 +38,12 @@ def _logs() -> dict[str, tuple[bytes, ...]]:
 def _master(state: str) -> Master:
     workers = WorkerSettings(slot_count=2, max_slots=100, idle_timeout_ms=1)
     settings = MasterSettings(
-        job_store_capacity=1, request_horizon=2, slot_request_timeout_ms=1, workers=workers, queues=(JobQueue("etl", 1),)
+        job_store_capacity=1,
+        request_horizon=2,
+        slot_request_timeout_ms=1,
+        workers=workers,
+        queues=(JobQueue("etl", 1),),
+        queue_reclaim_after_ms=1,
     )
     return replay(_logs()[state], settings).master
 
@@ -149,6 +154,7 @@ def _fitting() -> list[MasterInput]:
         i.ArchiveFailed("dirty", "no"),
         i.EvictJobs(),
         i.ConfigureQueues(),
+        i.ReclaimSlots(),
         i.ExpireAnswers(LATER_MS),
         i.RequestWorkers(),
         i.FailWorkerRequests(),

@@ -196,6 +196,8 @@ MISFITS: list[LogEvent] = [
     e.SlotRequestUnfulfillable("none", "reason"),
     e.SlotRequestUnfulfillable("allocation-6", "reason"),
     e.QueuesConfigured(()),
+    e.SlotReclaimed("allocation-7", "none", "a", 0, 1, "etl"),
+    e.SlotReclaimed("allocation-7", "running", "a", 0, 1, "etl"),
     e.QueuesConfigured((JobQueue("a", 1), JobQueue("a", 2))),
     e.SlotRequestDeferred(job_id="none", reason=_REASON.NO_FREE_SLOT, requests=1),
     e.SlotRequestDeferred(job_id="running", reason=_REASON.NO_FREE_SLOT, requests=1),
