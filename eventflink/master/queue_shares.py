@@ -2,8 +2,8 @@
 
 A queue that holds less than its nominal quota comes before all that have theirs, and of several the one that has least of it. Of those
 that borrow the one comes first that borrows least for its weight. No queue holds more than its quota and its borrowing limit. Where no
-queues are configured all jobs are in one, without a limit. All of this follows from the configured queues and the slots that are taken: it
-is an index, nothing of it is stored. Which request of a queue is next is in `slot_requests.py`.
+queues are configured all jobs are in one, without a limit, and nothing is counted. All of this follows from the configured queues and the
+slots that are taken: it is an index, nothing of it is stored. Which request of a queue is next is in `slot_requests.py`.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -45,7 +45,7 @@ class QueueShares:
     ) -> "QueueShares":
         """Return what follows from a state."""
         made = cls(defined)
-        for held in task_managers.values():
+        for held in task_managers.values() if defined else ():
             for slot in held.slots:
                 if slot.allocation_id:
                     made.count(allocations[slot.allocation_id], 1)
@@ -60,7 +60,9 @@ class QueueShares:
         return self.defined.get(name, _UNCONFIGURED)
 
     def count(self, allocation: Allocation, sign: int) -> None:
-        """Count the slot of an allocation, or with -1 count it no more."""
+        """Count the slot of an allocation, or with -1 count it no more; without queues nobody asks."""
+        if not self.defined:
+            return
         name = self.name_of(allocation.queue)
         _add(self.held, name, sign)
         if allocation.reclaimed_for:

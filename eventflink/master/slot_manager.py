@@ -488,7 +488,7 @@ class SlotManager:
             raise IllegalTransition(
                 f"{event.allocation_id} cannot have {event.task_manager_id}/{event.slot_index}: {event.task_manager_id} {what}"
             )
-        queue = self.shares.name_of(request.queue)
+        queue = self.shares.name_of(request.queue) if self.job_queues else DEFAULT_QUEUE
         if self.job_queues and self.shares.is_full(queue):
             raise IllegalTransition(f"{event.allocation_id} cannot have a slot: queue '{queue}' holds as many as it may")
         self._end_request(event.allocation_id, request)
@@ -498,13 +498,7 @@ class SlotManager:
         self.totals[held.profile].free -= 1
         self._count_free(event.task_manager_id, held, len(held.free) + 1, len(held.free))
         place = (event.task_manager_id, event.instance_id, event.slot_index)
-        allocation = Allocation(
-            request.attempt,
-            *place,
-            slot_sharing_group=request.slot_sharing_group,
-            queue=request.queue,
-            priority=request.priority,
-        )
+        allocation = Allocation(request.attempt, *place, "", request.slot_sharing_group, {}, request.queue, request.priority)
         self.shares.count(allocation, 1)
         self.allocations[event.allocation_id] = allocation
         if is_open(allocation, self.task_managers):
