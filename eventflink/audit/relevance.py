@@ -18,6 +18,8 @@ from eventflink.events.log_events import (
     FileUploadRequested,
     GlobalFailureOccurred,
     JobCancellationRequested,
+    JobClosingAborted,
+    JobClosingStarted,
     JobRestartScheduled,
     JobStatusChanged,
     JobSubmitted,
@@ -216,7 +218,7 @@ class _OfSubtask:
             return True
         if isinstance(event, RestartScheduled):  # Of another subtask, with which this one may have to start again.
             return event.task_count > 1
-        return isinstance(event, JobSubmitted | JobCancellationRequested)
+        return isinstance(event, JobSubmitted | JobCancellationRequested | JobClosingStarted | JobClosingAborted)
 
 
 def _slot_profile(graph: JobGraph, vertex_id: str) -> "ResourceProfile | None":

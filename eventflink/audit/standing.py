@@ -16,6 +16,7 @@ from eventflink.master.master import Master
 from eventflink.master.rescaling import wanted_parallelism
 from eventflink.master.uploads import PendingUpload
 from eventflink.model.attempts import AttemptId, FailureCause
+from eventflink.model.closing import runs_note
 from eventflink.model.statuses import ExecutionState, SlotState
 from eventflink.views.exceptions import exception_view
 from eventflink.views.plain import iso_time, reaction_of
@@ -76,6 +77,11 @@ def _of_job(subject: Subject, master: Master) -> Standing:
     }
     if rescaled:
         facts["parallelism"] = rescaled
+    if (closing := job.closing) is not None:
+        ended = f"; its closing vertices were cancelled: {closing.abort_reason}" if closing.abort_reason else ""
+        facts["closing"] = f"since {iso_time(closing.began_at_ms)} it is closed as {closing.outcome.status}{ended}"
+    if closings := {v: note for v, each in vertices.items() if (note := runs_note(each.vertex, job.execution_graph.outcome))}:
+        facts["closing_vertices"] = closings
     if job.reuse:
         facts["vertices"] = {
             vertex_id: f"{'is reused' if reuse.is_reused else 'runs'}: {reuse.in_words(job.rerun_of)}"
@@ -135,6 +141,9 @@ def _of_subtask(subject: Subject, master: Master) -> Standing:
         "instance_id": (execution.instance_id if execution is not None else "") or None,
         "job_status": str(job.status),
     }
+    vertex = job.execution_graph.vertices[subtask.vertex_id].vertex
+    if (note := runs_note(vertex, job.execution_graph.outcome)) is not None:
+        facts["runs"] = note
     if execution is not None and execution.reused_from:
         facts["reused_from"] = execution.reused_from
     if attempt != subtask.attempt:

@@ -231,6 +231,8 @@ _MILESTONES: Final[dict[type[e.LogEvent], tuple[str, str]]] = {
     e.JobFailureDismissed: ("dismissed", "failure dismissed"),
     e.GlobalFailureOccurred: ("failed", "the job as a whole failed with"),
     e.JobTimeLimitNear: ("late", "near its time limit"),
+    e.JobClosingStarted: ("closing", "its closing vertices begin:"),
+    e.JobClosingAborted: ("closing", "its closing vertices are cancelled:"),
     e.JobRescaleRequested: ("rescale", "rescale asked for"),
     e.JobRescaled: ("rescale", "rescaled"),
     e.JobMasterStopped: ("job_master", "its JobMaster stopped"),

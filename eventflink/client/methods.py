@@ -237,9 +237,9 @@ class JobMethods(Gateway):
         return self._checkpoints(self.job_id)
 
     @method
-    def cancel(self) -> Steps[Accepted]:
-        """Request the cancellation and wait until that is in the log; the job ends later."""
-        return ask(CancelJob(job_id=self.job_id, **header(actor=self.actor)))
+    def cancel(self, *, closing: bool = False) -> Steps[Accepted]:
+        """Request the cancellation and wait until that is in the log; the job ends later. `closing`: also of closing vertices that run."""
+        return ask(CancelJob(job_id=self.job_id, closing=closing, **header(actor=self.actor)))
 
     @method
     def suspend(self, reason: str = "") -> Steps[Accepted]:

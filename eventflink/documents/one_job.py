@@ -147,6 +147,10 @@ class VertexOfJob:
     states: dict[ExecutionState, int]
     time_limit_ms: int | None = None
     """For how long an attempt of its may run; null: for as long as it takes."""
+    runs: str | None = None
+    """Of a closing vertex, after which ends of the others it runs: on-success, on-failure or always; null: it runs in its turn."""
+    runs_note: str | None = None
+    """Of a closing vertex, whether it runs and why."""
     engine: str | None = None
     """The name of the Spark that runs its tasks; null: the one that the TaskExecutor's configuration says."""
 
@@ -229,6 +233,19 @@ class SlotRequirement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClosingOfJob:
+    """The time of a job in which its closing vertices run, after all others have come to their end."""
+
+    outcome: JobStatus
+    """How the others came out, and how the job ends."""
+    began_at: str | None
+    ends_at: str | None
+    """When what still runs of them is cancelled."""
+    abort_reason: str | None
+    """Why they were cancelled; null: they were not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobHead(JobRow):
     """A job beside its vertices, edges and failures."""
 
@@ -264,6 +281,8 @@ class JobHead(JobRow):
     """The queue that it names; where that is not configured it counts in the queue `default`."""
     priority: int = 0
     """Within its queue jobs of a higher priority get slots first."""
+    closing: ClosingOfJob | None = None
+    """null: its closing vertices have not begun, or it has none."""
 
     @property
     def is_archived(self) -> bool:

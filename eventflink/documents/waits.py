@@ -20,6 +20,8 @@ class WaitReason(UpperStrEnum):
     """Nothing is missing any more: one of the next decisions goes on."""
     NO_REQUEST = auto()
     INPUTS = auto()
+    CLOSING = auto()
+    """It runs when all others of its job have come to their end."""
     JOB_STATUS = auto()
     FULL_RESTART = auto()
     RESTART_DELAY = auto()

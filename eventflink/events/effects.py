@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.model.attempts import AttemptId, AttemptRecord, HasAttemptId, OutputLocation
+from eventflink.model.closing import GraphOutcome
 from eventflink.model.job_graph import JobGraph, JobParameter, JobVertex, StreamDefinition, StreamSink
 from eventflink.model.mapped_vertices import rows_in
 from eventflink.model.spark_pools import SparkPool
@@ -128,6 +129,8 @@ class TaskDeployment(AttemptRecord):
     """As in the JobVertex."""
     engine: str = ""
     """The name of the Spark that runs it; empty: the one that the TaskExecutor's configuration says."""
+    outcome: GraphOutcome | None = None
+    """Of a closing vertex, how the others came out; null: it runs in its turn."""
 
     @property
     def mapping_input(self) -> TaskInput | None:

@@ -121,6 +121,9 @@ class FencedJobCommand(FencedCommand):
 class CancelJob(FencedJobCommand):
     """End a job."""
 
+    closing: bool = False
+    """Whether closing vertices that run are cancelled as well."""
+
 
 @dataclass(slots=True, kw_only=True)
 class RequestFileUpload(FencedCommand, HasAttemptId):

@@ -10,6 +10,7 @@ from typing import Final
 from eventflink.events.decision import LogEvent
 from eventflink.events.slot_manager_events import AttemptSlotEvent
 from eventflink.model.attempts import Accumulators, AttemptRecord, FailureCause, IOMetrics, OutputLocation, SubtaskReference
+from eventflink.model.closing import GraphOutcome
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason
 
 
@@ -140,6 +141,26 @@ class JobTimeLimitNear(LogEvent):
     """The job."""
     fails_at_ms: int
     """When it fails that has not ended, by the log's clock, unless it is suspended before."""
+
+
+@dataclass(slots=True)
+class JobClosingStarted(LogEvent):
+    """All vertices of a job have come to their end that run in their turn: now those run that close the job, before it ends."""
+
+    job_id: str
+    """The job."""
+    outcome: GraphOutcome
+    """How the others came out, and how the job ends: its closing vertices that run after such an end do so, the others are cancelled."""
+
+
+@dataclass(slots=True)
+class JobClosingAborted(LogEvent):
+    """What still runs of the closing vertices of a job is cancelled, and the job ends."""
+
+    job_id: str
+    """The job."""
+    reason: str
+    """Why."""
 
 
 @dataclass(slots=True)

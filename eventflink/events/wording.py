@@ -209,6 +209,13 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return _cause(event.cause)
         case e.JobTimeLimitNear():
             return f"it fails at {iso_time(event.fails_at_ms)} if it has not ended"
+        case e.JobClosingStarted():
+            outcome = event.outcome
+            failed = f"{outcome.vertex_id}[{outcome.subtask_index}]#{outcome.attempt} " if outcome.vertex_id else ""
+            cause = _cause(FailureCause(outcome.failure_type, outcome.message)) if outcome.failure_type else ""
+            return _joined(f"it ends as {outcome.status}", f"{failed}{cause}", by=": ")
+        case e.JobClosingAborted():
+            return event.reason
         case e.JobRestartScheduled():
             tasks = _count(event.task_count, "task")
             return f"restart {event.restarts} after {event.delay_ms} ms: {tasks} ({_lower(event.failover_strategy)})"

@@ -123,9 +123,12 @@ class DispatcherMethods(ScheduleMethods):
         return ask(DismissJobFailure(job_id=job_id, reason=reason, **header(**options)))
 
     @method
-    def cancel_job(self, job_id: str, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
-        """Request the cancellation of a job and wait until the request is in the log; the job ends later."""
-        return ask(CancelJob(job_id=job_id, **header(**options)))
+    def cancel_job(self, job_id: str, *, closing: bool = False, **options: Unpack[CommandOptions]) -> Steps[Accepted]:
+        """Request the cancellation of a job and wait until the request is in the log; the job ends later.
+
+        With `closing`, closing vertices that run are cancelled as well.
+        """
+        return ask(CancelJob(job_id=job_id, closing=closing, **header(**options)))
 
     @method
     def tell_cancel_job(self, job_id: str, **options: Unpack[CommandOptions]) -> Steps[str]:

@@ -22,7 +22,7 @@ def find_output(job: JobInfo, vertex_id: str | None = None, output: str = "defau
     vertices = {vertex.vertex_id: vertex for vertex in job.vertices}
     if vertex_id is None:
         read = {edge.source for edge in job.edges}
-        sinks = [each for each in vertices if each not in read]
+        sinks = [each for each, vertex in vertices.items() if each not in read and vertex.runs is None]
         if len(sinks) > 1:
             raise ResultNotNamed(f"job {job.job_id} has several results; choose the vertex: {', '.join(sinks)}")
         vertex_id = sinks[0]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from eventflink.jobs.accumulators import Accumulator, TaskAccumulators
 from eventflink.jobs.shipping import InputUnusable, share_rows
 from eventflink.model.attempts import AttemptId
+from eventflink.model.closing import GraphOutcome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -83,6 +84,7 @@ class TaskContext:
         open_spark: Callable[[], "SparkSession"],
         accumulators: TaskAccumulators,
         row_input: str | None = None,
+        outcome: GraphOutcome | None = None,
     ) -> None:
         self.job_id = attempt_id.job_id
         self.vertex_id = attempt_id.vertex_id
@@ -99,6 +101,8 @@ class TaskContext:
         self.row_input = row_input
         """The name of the input that gives each subtask one row; None: the vertex is not mapped."""
         self._row: Mapping[str, Any] | None = None
+        self.outcome = outcome
+        """Of a closing vertex, how the others of its job came out; None: the vertex runs in its turn."""
 
     def __reduce__(self) -> NoReturn:
         """Raise, for functions that Spark runs elsewhere would take it with them.

@@ -16,6 +16,7 @@ from eventflink.events.log_events import (
     JobCancellationRequested,
     JobCleanedUp,
     JobCleanupFailed,
+    JobClosingStarted,
     JobFailureDismissed,
     JobIdsExpired,
     JobMasterStarted,
@@ -127,13 +128,13 @@ class Dispatcher:
     forgotten: dict[str, ForgottenJob] = field(default_factory=dict)
     """Evicted jobs by id, the oldest first."""
     restarting_jobs: dict[str, None] = field(default_factory=dict)
-    """Those with subtasks that wait to start again."""
+    """Those with subtasks that wait to start again, or that are closed."""
     adaptive_jobs: dict[str, None] = field(default_factory=dict)
     """Those that run, or restart."""
     streaming_jobs: dict[str, None] = field(default_factory=dict)
     """Those with streams that run: of which checkpoints are taken."""
     limited_jobs: dict[str, None] = field(default_factory=dict)
-    """Those with a time limit, of the job or of a vertex, that run, or restart."""
+    """Those with a time limit, of the job or of a vertex, that run, or restart; and those that are closed."""
     kept: dict[str, int] = field(default_factory=dict)
     """Ended jobs whose intermediate outputs are kept, and until when at the least."""
     holds: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -245,8 +246,11 @@ class Dispatcher:
         return job.status if job is not None else None
 
     def decide_cancel_job(self, command: CancelJob) -> list[LogEvent]:
-        """Begin to cancel a job; one that is cancelled already is cancelled."""
+        """Begin to cancel a job; one that is cancelled already is cancelled. Its closing vertices go on, unless the command names them."""
         job, forgotten = self.jobs.get(command.job_id), self.forgotten.get(command.job_id)
+        if job is not None and job.is_closing:
+            abort = job.decide_closing_abort(f"cancelled by {command.actor or 'a command'}") if command.closing else []
+            return [accepted(command), *([JobCancellationRequested(job.job_id, command.actor), *abort] if abort else [])]
         status = job.status if job is not None else forgotten.status if forgotten is not None else None
         if status in (JobStatus.FINISHED, JobStatus.FAILED):
             return [rejected(command, "JobTerminated", f"job '{command.job_id}' is {status} already")]
@@ -378,6 +382,10 @@ class Dispatcher:
         if job.is_limited:
             self.limited_jobs[event.job_id] = None
 
+    def apply_job_closing_started(self, event: JobClosingStarted) -> None:
+        """Look at the job where something of closing vertices may be due: they start again, and have a time limit, in each status."""
+        self.restarting_jobs[event.job_id] = self.limited_jobs[event.job_id] = None
+
     def check_job_cancellation_requested(self, event: JobCancellationRequested) -> None:
         """Raise `IllegalTransition` unless the job is there; its status changes by its own event, this one says who asked."""
         self.job(event.job_id)
@@ -454,13 +462,13 @@ class Dispatcher:
                 (job_id in self.ended) == (job.status in TERMINAL_JOB_STATUSES),
                 f"job '{job_id}' is {job.status}; ended: {job_id in self.ended}",
             )
-        restarting = {j for j, job in self.jobs.items() if job.status is JobStatus.RESTARTING}
+        restarting = {j for j, job in self.jobs.items() if job.status is JobStatus.RESTARTING or job.is_closing}
         require(restarting == set(self.restarting_jobs), "the list of restarting jobs is stale")
         adaptive = {j for j, job in self.jobs.items() if job.scheduler is SchedulerType.ADAPTIVE and job.status in RUNNING_JOB_STATUSES}
         require(adaptive == set(self.adaptive_jobs), "the list of adaptive jobs is stale")
         streaming = {j for j, job in self.jobs.items() if job.checkpoints is not None and job.status is JobStatus.RUNNING}
         require(streaming == set(self.streaming_jobs), "the list of streaming jobs is stale")
-        limited = {j for j, job in self.jobs.items() if job.is_limited and job.status in RUNNING_JOB_STATUSES}
+        limited = {j for j, job in self.jobs.items() if job.is_closing or (job.is_limited and job.status in RUNNING_JOB_STATUSES)}
         require(limited == set(self.limited_jobs), "the list of jobs with time limits is stale")
         require(set(self.ended) <= set(self.jobs), "an ended job is not in memory")
         require(set(self.dirty) <= set(self.ended), "a dirty job has not ended")

@@ -341,6 +341,7 @@ def _deployment(state: ClusterState, subtask: Subtask, attempt: AttemptId, slot_
     told = describe_task(attempt, graph.graph, vertex, graph.vertices[attempt.vertex_id].parallelism, inputs, outputs)
     told.allocation_id, told.slot_index, told.spark = subtask.allocation_id, slot_index, graph.graph.spark
     told.engine = graph.graph.engine_of(vertex)
+    told.outcome = job.closing.outcome if job.closing is not None else None
     told.stream = stream_with_edges(vertex, graph.pipelined_edges)
     if vertex.stream is not None:
         told.restore = _restore(graph)

@@ -119,6 +119,11 @@ class ExceptionHistory:
         if self.newest is not None:
             self.newest.reaction = FailureReaction.NEW_SLOT
 
+    def note_closing_failure(self) -> None:
+        """Take note that the newest failure, of a closing vertex, leads to nothing, unless that is said."""
+        if self.newest is not None:
+            self.newest.reaction = FailureReaction.NOTED
+
     def note_job_failure(self, reason: str) -> None:
         """Take note that the newest failure is the job's."""
         if self.newest is not None:

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from eventflink.master.canonical import DERIVED, require
 from eventflink.model.attempts import Accumulators, AttemptId, FailureCause, HasAttemptId, IOMetrics, OutputLocation
+from eventflink.model.closing import runs_after
 from eventflink.model.durations import duration_text
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
 from eventflink.model.mapped_vertices import mapping_edges_of, rows_in
@@ -22,6 +23,7 @@ from eventflink.model.statuses import (
     TERMINAL_EXECUTION_STATES,
     ExecutionState,
     IllegalTransition,
+    JobStatus,
     ShipStrategy,
     check_transition,
 )
@@ -112,6 +114,7 @@ class ExecutionVertex:
     subtasks: tuple[Subtask, ...]
     """As many as the vertex has parallelism now; what the graph says is `vertex.parallelism`."""
     unfinished_inputs: int
+    """For a closing vertex all others are one, until they have come to an end after which it runs."""
     unfinished_subtasks: int
     begun_subtasks: int = field(default=0, metadata=DERIVED)
     """How many have left CREATED: it is asked of each vertex that forward edges bind together, for each of them."""
@@ -225,6 +228,8 @@ class ExecutionGraph:
     """By vertex that has a time limit, its subtasks that run and since when, the first of them first."""
     last_end_at_ms: int = 0
     """When an attempt ended last that had been deployed; 0: none has."""
+    outcome: JobStatus | None = None
+    """How the vertices came out that run in their turn; None: the closing vertices have not begun, and are in no count of attempts."""
 
     @classmethod
     def of(cls, graph: JobGraph) -> "ExecutionGraph":
@@ -232,14 +237,18 @@ class ExecutionGraph:
         edges_to = edges_by_target(graph)
         vertices = {
             v.vertex_id: ExecutionVertex(
-                v, tuple([Subtask(v.vertex_id, i) for i in range(v.parallelism)]), len(edges_to.get(v.vertex_id, ())), v.parallelism
+                v,
+                tuple([Subtask(v.vertex_id, i) for i in range(v.parallelism)]),
+                len(edges_to.get(v.vertex_id, ())) + v.is_closing,
+                v.parallelism,
             )
             for v in graph.vertices
         }
-        live = sum(v.parallelism for v in graph.vertices)
+        live = sum(v.parallelism for v in graph.vertices if not v.is_closing)
+        unfinished = sum(not v.is_closing for v in graph.vertices)
         edges = (edges_by_source(graph), edges_to)
         derived = (*edges, group_profiles_of(graph), forward_groups_of(graph), pipelined_edges_of(graph), mapping_edges_of(graph))
-        made = cls(graph, vertices, {}, live, len(vertices), *derived, limited_of(vertices))
+        made = cls(graph, vertices, {}, live, unfinished, *derived, limited_of(vertices))
         for vertex in vertices.values():
             made._note_ready(vertex)
         return made
@@ -281,6 +290,30 @@ class ExecutionGraph:
         """Yield every subtask, in the order of the document."""
         for vertex in self.vertices.values():
             yield from vertex.subtasks
+
+    def counted_vertices(self) -> Iterator[ExecutionVertex]:
+        """Yield the vertices whose turn it may be: all, or all but the closing ones while others have not come to their end."""
+        return (v for v in self.vertices.values() if self.outcome is not None or not v.vertex.is_closing)
+
+    def begin_closing(self, outcome: JobStatus) -> list[Subtask]:
+        """Let the closing vertices run that run after this end; return the subtasks of the others, which are to be cancelled."""
+        self.outcome = outcome
+        left_out: list[Subtask] = []
+        for vertex in self.vertices.values():
+            if not vertex.vertex.is_closing:
+                continue
+            self.live_attempts += vertex.parallelism
+            self.unfinished_vertices += 1
+            if runs_after(vertex.vertex.runs, outcome):
+                vertex.unfinished_inputs -= 1
+                self._note_ready(vertex)
+            else:
+                left_out += vertex.subtasks
+        return left_out
+
+    def runs_now(self, vertex: JobVertex) -> bool:
+        """Tell whether it is a closing vertex that runs after the end that the others have come to."""
+        return vertex.is_closing and self.outcome is not None and runs_after(vertex.runs, self.outcome)
 
     def require_current(self, named: HasAttemptId) -> Subtask:
         """Return the subtask; its current attempt must be the one that an event names.
@@ -547,7 +580,7 @@ class ExecutionGraph:
 
     def validate(self, job_id: str) -> None:
         """Check every count against what it counts."""
-        live = sum(s.state not in TERMINAL_EXECUTION_STATES for s in self.subtasks())
+        live = sum(s.state not in TERMINAL_EXECUTION_STATES for v in self.counted_vertices() for s in v.subtasks)
         require(live == self.live_attempts, f"{job_id}: {self.live_attempts} live attempts are counted, {live} are there")
         for edge in self.graph.edges:
             equal = (
@@ -567,6 +600,9 @@ class ExecutionGraph:
             require(begun == vertex.begun_subtasks, f"{job_id}/{vertex_id}: subtasks that have begun are miscounted")
             sources = [e.source for e in self.edges_to.get(vertex_id, ())]
             inputs = sum(self.vertices[s].unfinished_subtasks > 0 for s in sources)
+            inputs += vertex.vertex.is_closing and not self.runs_now(vertex.vertex)
+            begins = not vertex.has_begun or not vertex.vertex.is_closing or self.outcome is not None
+            require(begins, f"{job_id}/{vertex_id} has begun, and the others have not come to their end")
             require(inputs == vertex.unfinished_inputs, f"{job_id}/{vertex_id}: unfinished inputs are miscounted")
             for subtask in vertex.subtasks:
                 revoked = subtask.revoked and (subtask.state is not ExecutionState.FINISHED or bool(subtask.outputs))
@@ -576,7 +612,7 @@ class ExecutionGraph:
                 wanted = subtask.state is ExecutionState.CREATED and not inputs
                 require(ready == wanted, f"{job_id}/{vertex_id}[{subtask.subtask_index}] is {subtask.state}; ready: {ready}")
         require(limited_of(self.vertices) == self.limited, f"{job_id}: what runs under a time limit is not {self.limited}")
-        unfinished_vertices = sum(v.unfinished_subtasks > 0 for v in self.vertices.values())
+        unfinished_vertices = sum(v.unfinished_subtasks > 0 for v in self.counted_vertices())
         require(unfinished_vertices == self.unfinished_vertices, f"{job_id}: unfinished vertices are miscounted")
 
 

@@ -22,7 +22,7 @@ from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.model.attempts import FailureCause, LostInput, SubtaskReference
 from eventflink.model.failure_types import TASK_TIME_LIMIT
-from eventflink.model.statuses import ENDING_JOB_STATUSES, TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus
 
 RESTART_BATCH: Final = 256
 """How many subtasks one decision starts again at most; the rest follows in the next (P10a)."""
@@ -48,8 +48,10 @@ def decide_failure(
             return [TaskStateChanged(*attempt, ExecutionState.CANCELING, ExecutionState.CANCELED)]
         cause, lost_inputs = _cause_of_time_limit(job, subtask), ()
     failed = TaskFailed(*attempt, cause)
-    if job.status in ENDING_JOB_STATUSES or subtask.key in job.restarts.due:
+    if job.is_ending or subtask.key in job.restarts.due:
         return [failed]
+    if job.closing is not None:
+        return _decide_failure_of_closing(job, subtask, failed, now_ms)
     is_restarting = job.status is JobStatus.RESTARTING
     lost = _lost_outputs(job.execution_graph, subtask, lost_inputs)
     vertex = job.execution_graph.vertices[subtask.vertex_id].vertex
@@ -58,7 +60,21 @@ def decide_failure(
         restart = Restart(0, is_counted=False)
     if isinstance(restart, NoRestart):
         return [failed, JobStatusChanged(job.job_id, job.status, JobStatus.FAILING, restart.reason)]
-    scheduled = RestartScheduled(
+    scheduled = _restart_scheduled(job, subtask, restart, lost, now_ms)
+    return [failed, scheduled, *([] if is_restarting else [JobStatusChanged(job.job_id, job.status, JobStatus.RESTARTING)])]
+
+
+def _decide_failure_of_closing(job: JobMaster, subtask: Subtask, failed: TaskFailed, now_ms: int) -> list[LogEvent]:
+    """Fail an attempt of a closing vertex: it is tried again, or it is over; the status of its job stays."""
+    vertex = job.execution_graph.vertices[subtask.vertex_id].vertex
+    restart = job.restarts.next_of_closing(failed.cause, vertex, subtask.key)
+    return [failed] if isinstance(restart, NoRestart) else [failed, _restart_scheduled(job, subtask, restart, (), now_ms)]
+
+
+def _restart_scheduled(
+    job: JobMaster, subtask: Subtask, restart: Restart, lost: tuple[SubtaskReference, ...], now_ms: int
+) -> RestartScheduled:
+    return RestartScheduled(
         job.job_id,
         subtask.vertex_id,
         subtask.subtask_index,
@@ -73,7 +89,6 @@ def decide_failure(
         is_counted=restart.is_counted,
         retry_rule=restart.retry_rule,
     )
-    return [failed, scheduled, *([] if is_restarting else [JobStatusChanged(job.job_id, job.status, JobStatus.RESTARTING)])]
 
 
 def _cause_of_time_limit(job: JobMaster, subtask: Subtask) -> FailureCause:
@@ -86,7 +101,7 @@ def decide_refusal(job: JobMaster, subtask: Subtask, reason: str, now_ms: int) -
     """Fail an attempt whose slot was refused; it gets another slot at once, a bounded number of times."""
     cause = FailureCause("SlotOfferRejected", f"the TaskExecutor refused the slot: {reason}")
     is_first = subtask.state is ExecutionState.DEPLOYING and subtask.refusals < MAX_SLOT_REFUSALS
-    if not is_first or job.status in ENDING_JOB_STATUSES or subtask.key in job.restarts.due:
+    if not is_first or job.is_ending or subtask.key in job.restarts.due:
         return decide_failure(job, subtask, cause, now_ms)
     return [
         TaskFailed(*job.attempt_of(subtask), cause),
@@ -95,7 +110,7 @@ def decide_refusal(job: JobMaster, subtask: Subtask, reason: str, now_ms: int) -
 
 
 def decide_restarts(job: JobMaster, now_ms: int) -> list[LogEvent]:
-    """Start a batch of the subtasks again whose delay is over, rescaled or as they were; the job is RUNNING when none is left."""
+    """Start a batch of the subtasks again whose delay is over, or rescaled; the job is RUNNING when none is left, unless it is closed."""
     if not _may_restart(job, now_ms):
         return []
     rescaled = decide_rescales(job, now_ms, RESTART_BATCH)
@@ -104,7 +119,11 @@ def decide_restarts(job: JobMaster, now_ms: int) -> list[LogEvent]:
     for vertex_id, index in due:
         attempt = job.execution_graph.vertices[vertex_id].subtasks[index].attempt
         events.append(RegionRestarted(job.job_id, vertex_id, index, attempt + 1))
-    if events and len(due) + sum(len(job.restarts.keys_of(r.vertex_id, r.from_parallelism)) for r in rescaled) == len(job.restarts.due):
+    if (
+        job.closing is None
+        and events
+        and len(due) + sum(len(job.restarts.keys_of(r.vertex_id, r.from_parallelism)) for r in rescaled) == len(job.restarts.due)
+    ):
         events.append(JobStatusChanged(job.job_id, job.status, JobStatus.RUNNING))
     return events
 

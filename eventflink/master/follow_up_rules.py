@@ -17,7 +17,7 @@ def decide_follow_up(state: ClusterState, follow_up: FollowUp, context: Context)
     """Decide the head of the queue."""
     subject, jobs, now_ms = follow_up.subject, state.dispatcher.jobs, context.now_ms
     match follow_up.follow_up_type:
-        case FollowUpType.SCHEDULE_TASKS if jobs[subject].scheduler is SchedulerType.ADAPTIVE:
+        case FollowUpType.SCHEDULE_TASKS if jobs[subject].scheduler is SchedulerType.ADAPTIVE and jobs[subject].closing is None:
             events = adaptive_scheduler.decide_schedule(jobs[subject], adaptive_scheduler.resources_at(state, context))
         case FollowUpType.SCHEDULE_TASKS:
             events = default_scheduler.decide_schedule(jobs[subject], state.slot_manager, now_ms)

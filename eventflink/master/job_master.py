@@ -20,6 +20,8 @@ from eventflink.events.log_events import (
     CheckpointTriggered,
     GlobalFailureOccurred,
     JobCancellationRequested,
+    JobClosingAborted,
+    JobClosingStarted,
     JobFailureDismissed,
     JobMasterStarted,
     JobMasterStopped,
@@ -51,7 +53,8 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.canonical import DERIVED, InvariantBroken, require
 from eventflink.master.checkpoints import Checkpoints
-from eventflink.master.exception_history import MAX_NAMED_TASKS, ExceptionHistory, TaskFailure
+from eventflink.master.closing import Closing, begun_closing
+from eventflink.master.exception_history import MAX_NAMED_TASKS, ExceptionHistory, TaskFailure, bounded_cause
 from eventflink.master.execution_graph import ExecutionGraph, ExecutionVertex, Subtask, SubtaskKey, shared
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.rescales import Rescales
@@ -61,6 +64,7 @@ from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import SlotRequest
 from eventflink.master.suspension import Suspension
 from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId, FailureCause, IOMetrics
+from eventflink.model.closing import GraphOutcome, runs_in_words
 from eventflink.model.job_graph import CheckpointSettings, RestartStrategy
 from eventflink.model.job_queues import DEFAULT_QUEUE
 from eventflink.model.reuse import VertexReuse
@@ -74,6 +78,7 @@ from eventflink.model.statuses import (
     TERMINAL_JOB_STATUSES,
     ExecutionState,
     FailoverStrategy,
+    FailureReaction,
     FollowUpType,
     IllegalTransition,
     JobStatus,
@@ -91,6 +96,13 @@ STARTING_STATES: Final = (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING,
 
 DEPLOYED_STATES: Final = (*STARTING_STATES, ExecutionState.CANCELING)
 """Those of an attempt of which its TaskExecutor may say something."""
+
+_ENDS: Final = {
+    JobStatus.RUNNING: JobStatus.FINISHED,
+    JobStatus.FAILING: JobStatus.FAILED,
+    JobStatus.CANCELLING: JobStatus.CANCELED,
+}
+"""How a job of each status ends of which nothing is left to run."""
 
 _PLAIN_STATES: Final = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.CANCELED)
 
@@ -131,6 +143,8 @@ class JobMaster:
     """For which instant of which schedule it runs; None: it was submitted."""
     time_limit_is_near: bool = False
     """Whether it was said that it has used up most of its time."""
+    closing: Closing | None = None
+    """None: its closing vertices have not begun, or it has none."""
 
     # -- queries --------------------------------------------------------------------------------------------------
 
@@ -160,13 +174,28 @@ class JobMaster:
         return self.execution_graph.graph.time_limit_ms is not None or bool(self.execution_graph.limited)
 
     @property
+    def is_closing(self) -> bool:
+        """Whether its closing vertices have begun, and it has not ended."""
+        return self.closing is not None and self.status not in TERMINAL_JOB_STATUSES
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether its attempts are cancelled, and no new ones are made."""
+        return self.status in ENDING_JOB_STATUSES if self.closing is None else self.closing.is_aborted
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its attempts are made, and their results count."""
+        return self.is_closing and not self.is_ending if self.closing is not None else self.status in RUNNING_JOB_STATUSES
+
+    @property
     def fails_at_ms(self) -> int | None:
         """When a job fails that runs, or restarts, and has not ended; None: it has no time limit, or its time stands still.
 
-        All time counts since its submission, but for that in which it was suspended.
+        All time counts since its submission, but for that in which it was suspended, and that of its closing vertices.
         """
         limit_ms = self.execution_graph.graph.time_limit_ms
-        if limit_ms is None or self.status not in RUNNING_JOB_STATUSES:
+        if limit_ms is None or self.status not in RUNNING_JOB_STATUSES or self.closing is not None:
             return None
         return self.submitted_at_ms + self.suspension.suspended_ms + limit_ms
 
@@ -176,7 +205,9 @@ class JobMaster:
 
     def cancellation_reason(self, subtask: Subtask) -> str:
         """Return why the live attempt of a subtask is cancelled."""
-        if self.status in ENDING_JOB_STATUSES:
+        if self.closing is not None and (reason := self._reason_of_closing(self.closing, subtask)):
+            return reason
+        if self.status in ENDING_JOB_STATUSES and self.closing is None:
             return f"the job is {self.status}"
         if subtask.exceeds_time_limit:
             return self.execution_graph.describe_time_limit(subtask.vertex_id)
@@ -187,6 +218,12 @@ class JobMaster:
             return f"queue '{allocation.reclaimed_for}' takes back its slot, which queue '{allocation.queue}' had borrowed"
         return f"it starts again with restart {self.restarts.count} of its job"
 
+    def _reason_of_closing(self, closing: Closing, subtask: Subtask) -> str:
+        vertex = self.execution_graph.vertices[subtask.vertex_id].vertex
+        if not self.execution_graph.runs_now(vertex):
+            return f"it runs {runs_in_words(vertex.runs)}, and the job ends as {closing.outcome.status}"
+        return closing.abort_reason
+
     @property
     def aborts_checkpoint(self) -> bool:
         """Whether a checkpoint is pending that cannot complete, and is about to be aborted (C3)."""
@@ -195,7 +232,8 @@ class JobMaster:
 
     def without_result(self) -> list[Subtask]:
         """Return the subtasks that run again when a suspended job is resumed, in the order of the graph."""
-        return [s for s in self.execution_graph.subtasks() if s.state is not ExecutionState.FINISHED or s.revoked]
+        subtasks = (s for vertex in self.execution_graph.counted_vertices() for s in vertex.subtasks)
+        return [s for s in subtasks if s.state is not ExecutionState.FINISHED or s.revoked]
 
     def was_asked_for_by(self, command: RerunJob) -> bool:
         """Tell whether a request to run `rerun_of` again wants the same vertices reused as the request that has led to this job."""
@@ -217,18 +255,24 @@ class JobMaster:
     # -- decide ---------------------------------------------------------------------------------------------------
 
     def decide_cancellation(self, actor: str) -> list[LogEvent]:
-        """Begin to cancel the job; its tasks are cancelled by follow-ups."""
+        """Begin to cancel the job; its tasks are cancelled by follow-ups. Nothing where its closing vertices run: it ends after them."""
+        if self.closing is not None:
+            return []
         events: list[LogEvent] = [JobCancellationRequested(self.job_id, actor)]
         if self.status is not JobStatus.CANCELLING:
             events.append(JobStatusChanged(self.job_id, self.status, JobStatus.CANCELLING))
         return events
+
+    def decide_closing_abort(self, reason: str) -> list[LogEvent]:
+        """Cancel what still runs of the closing vertices; nothing where none does, or it is cancelled already."""
+        return [JobClosingAborted(self.job_id, reason)] if self.is_closing and not self.is_ending else []
 
     def decide_suspension(self, actor: str, reason: str, *, resumes_with_cluster: bool) -> list[LogEvent]:
         """Suspend a job that can be; nothing for one that is, and is not to be resumed."""
         requested = JobSuspensionRequested(self.job_id, actor, reason, resumes_with_cluster)
         if self.status is JobStatus.SUSPENDED:
             return [requested] if self.suspension.resumption_requested else []
-        if self.status not in SUSPENDABLE_JOB_STATUSES:
+        if self.status not in SUSPENDABLE_JOB_STATUSES or self.closing is not None:
             return []
         return [requested, JobStatusChanged(self.job_id, self.status, JobStatus.SUSPENDED, reason)]
 
@@ -252,11 +296,15 @@ class JobMaster:
         return events
 
     def decide_completion(self, context: Context) -> list[LogEvent]:
-        """End the job: nothing of it is alive, or everything has finished. A suspended one only stops, and may be resumed."""
+        """End the job: nothing of it is alive, or everything has finished. A suspended one only stops, and may be resumed.
+
+        Closing vertices run first.
+        """
         if self.status is JobStatus.SUSPENDED:
             return self._decide_stop()
-        ends = {JobStatus.FAILING: JobStatus.FAILED, JobStatus.CANCELLING: JobStatus.CANCELED}
-        status = ends.get(self.status, JobStatus.FINISHED)
+        status = _ENDS[self.status]
+        if self.closing is None and self.execution_graph.graph.has_closing_vertices:
+            return [JobClosingStarted(self.job_id, self._outcome(status))]
         cause = self.cause if status is JobStatus.FAILED else None
         stored = JobResultStored(
             job_id=self.job_id,
@@ -266,6 +314,15 @@ class JobMaster:
             outputs_kept_ms=self.outputs_kept_ms(status, context.settings),
         )
         return [JobStatusChanged(self.job_id, self.status, status), stored]
+
+    def _outcome(self, status: JobStatus) -> GraphOutcome:
+        if status is not JobStatus.FAILED or self.cause is None:
+            return GraphOutcome(status)
+        cause, newest = bounded_cause(self.cause, trace_limit=0), self.exceptions.newest
+        failed = (cause.failure_type, cause.message)
+        if newest is None or newest.reaction is not FailureReaction.JOB_FAILURE or not newest.failure.vertex_id:
+            return GraphOutcome(status, "", 0, 0, *failed)
+        return GraphOutcome(status, newest.failure.vertex_id, newest.failure.subtask_index, newest.failure.attempt, *failed)
 
     def _decide_stop(self) -> list[LogEvent]:
         """Stop the JobMaster of a suspended job of which nothing is alive, and start a new one if it is to be resumed."""
@@ -311,6 +368,8 @@ class JobMaster:
             raise IllegalTransition(f"{self.job_id} is {self.status}, not {event.from_status}")
         if event.to_status is JobStatus.RECONCILING:
             raise IllegalTransition(f"{self.job_id} cannot be {event.to_status} before it has a new JobMaster")
+        if self.execution_graph.graph.has_closing_vertices:
+            self._check_closed(event)
         self._set_status(event.to_status, at_ms)
         if event.to_status is JobStatus.CANCELLING:
             self.suspension.drop_resumption()
@@ -319,10 +378,51 @@ class JobMaster:
         if event.to_status in ENDING_JOB_STATUSES:
             self.restarts.clear()
             self.rescales.clear()
-            for subtask in self.execution_graph.subtasks():
+            self._cancel_all()
+        self._want()
+
+    def _check_closed(self, event: JobStatusChanged) -> None:
+        """Raise `IllegalTransition` unless it ends when its closing vertices have, and as it was decided before they began."""
+        if self.closing is None:
+            fits = event.to_status not in TERMINAL_JOB_STATUSES
+        else:
+            fits = event.to_status is self.closing.outcome.status and not self.execution_graph.live_attempts and not self.restarts.due
+        if not fits:
+            raise IllegalTransition(f"{event}: of the closing vertices of {self.job_id} there is {self.closing}")
+
+    def _cancel_all(self) -> None:
+        """Have all attempts cancelled that live, and are not cancelled already."""
+        for vertex in self.execution_graph.counted_vertices():
+            for subtask in vertex.subtasks:
                 if subtask.state not in TERMINAL_EXECUTION_STATES and subtask.state is not ExecutionState.CANCELING:
                     self.to_cancel[subtask.key] = None
+
+    def apply_job_closing_started(self, event: JobClosingStarted, at_ms: int) -> None:
+        """Let the closing vertices run that run after this end, and cancel the others."""
+        graph = self.execution_graph.graph
+        fits = self.closing is None and graph.has_closing_vertices and self._has_run_out
+        if not fits or event.outcome.status is not _ENDS.get(self.status):
+            raise IllegalTransition(f"{event} does not fit: the job is {self.status}, and of its closing vertices there is {self.closing}")
+        self.closing = begun_closing(event.outcome, graph, at_ms)
+        self.restarts.begin_closing()
+        self.to_cancel |= {subtask.key: None for subtask in self.execution_graph.begin_closing(event.outcome.status)}
         self._want()
+
+    def apply_job_closing_aborted(self, event: JobClosingAborted) -> None:
+        """Have the closing vertices cancelled; none of them is tried again."""
+        if self.closing is None or not self.is_running or not event.reason:
+            raise IllegalTransition(f"{event} does not fit: the job is {self.status}, and of its closing vertices there is {self.closing}")
+        self.closing.abort_reason = event.reason
+        self.restarts.clear()
+        self._cancel_all()
+        self._want()
+
+    @property
+    def _has_run_out(self) -> bool:
+        """Whether nothing is left to run but its closing vertices."""
+        if self.status is JobStatus.RUNNING:
+            return not self.execution_graph.unfinished_vertices
+        return self.status in ENDING_JOB_STATUSES and not self.execution_graph.live_attempts
 
     def _set_status(self, status: JobStatus, at_ms: int) -> None:
         check_transition(JOB_TRANSITIONS, self.job_id, self.status, status)
@@ -357,6 +457,8 @@ class JobMaster:
 
     def apply_job_suspension_requested(self, event: JobSuspensionRequested) -> None:
         """Remember why; the status changes by its own event. A job that was to be resumed is not."""
+        if self.closing is not None:
+            raise IllegalTransition(f"{event}: the closing vertices of the job have begun")
         self.suspension.request(self.job_id, self.status, event.reason)
         self._want()
 
@@ -393,7 +495,7 @@ class JobMaster:
         if graph.is_unmapped(event.vertex_id):
             raise IllegalTransition(f"{event}: its vertex has not a subtask for each row of its input")
         graph.transition(subtask, ExecutionState.SCHEDULED, at_ms)
-        if self.scheduler is SchedulerType.ADAPTIVE:
+        if self.scheduler is SchedulerType.ADAPTIVE and self.closing is None:
             self.rescales.note_scheduled(event.vertex_id)
             graph.vertices[event.vertex_id].scheduled_at_ms = at_ms
         self._want()
@@ -478,11 +580,13 @@ class JobMaster:
         subtask.last_failure = event.cause
         self.to_cancel.pop(key, None)
         self._note_ended(subtask)
-        is_concurrent = self.status in ENDING_JOB_STATUSES or key in self.restarts.due
-        if not is_concurrent:
+        is_concurrent = self.is_ending or key in self.restarts.due
+        if not is_concurrent and self.closing is None:
             self.cause = event.cause
         place = (subtask.executions[-1].task_manager_id, subtask.executions[-1].instance_id)
         self.exceptions.note_failure(TaskFailure(at_ms, *key, event.attempt, *place, event.cause), is_concurrent=is_concurrent)
+        if self.closing is not None and not is_concurrent:
+            self.exceptions.note_closing_failure()
         self._want()
 
     def _note_ended(self, subtask: Subtask) -> None:
@@ -540,13 +644,13 @@ class JobMaster:
         graph, key = self.execution_graph, (event.vertex_id, event.subtask_index)
         failed = graph.subtask(*key)
         is_failed = failed is not None and failed.state is ExecutionState.FAILED
-        if failed is None or not is_failed or self.status not in RUNNING_JOB_STATUSES or key in self.restarts.due:
+        if failed is None or not is_failed or not self.is_running or key in self.restarts.due:
             raise IllegalTransition(f"{event} does not name a failed subtask of a running job")
         if not 0 <= event.retry_rule <= len(graph.vertices[event.vertex_id].vertex.retries):
             raise IllegalTransition(f"{event} goes by a rule that the vertex does not have")
         subtasks = subtasks_to_restart(graph, failed, event.failover_strategy, event.lost_outputs)
         self.restarts.schedule(event, at_ms)
-        self.cause = None
+        self._forget_cause()
         for subtask in subtasks:
             self._let_restart(subtask, event.restart_at_ms)
         self.rescales.drop_waiting_without_inputs(graph)
@@ -588,6 +692,11 @@ class JobMaster:
         self.exceptions.note_restart(event.restarts, event.delay_ms, event.failover_strategy, named, len(subtasks))
         self._want()
 
+    def _forget_cause(self) -> None:
+        """Take note that what failed starts again: it does not fail the job. One that is closed has failed before, or never."""
+        if self.closing is None:
+            self.cause = None
+
     def _let_restart(self, subtask: Subtask, at_ms: int) -> None:
         """Have a subtask start again, when its attempt has ended and not before `at_ms`; its result does not count any more."""
         self.restarts.add(subtask.key, at_ms)
@@ -611,13 +720,13 @@ class JobMaster:
         """Make the next attempt: CREATED."""
         graph, key = self.execution_graph, (event.vertex_id, event.subtask_index)
         subtask = graph.subtask(*key)
-        is_running = self.status in (*RUNNING_JOB_STATUSES, JobStatus.RECONCILING)
+        is_running = self.is_running or self.status is JobStatus.RECONCILING
         if subtask is None or not is_running or event.vertex_id in self.rescales.pending:
             raise IllegalTransition(f"{event} does not name a subtask of a running job, or names one whose vertex is rescaled")
         if subtask.state is not ExecutionState.FAILED and key not in self.restarts.due:
             raise IllegalTransition(f"{event}: the subtask is {subtask.state}, and nothing restarts it")
         graph.restart(subtask, event.attempt)
-        self.cause = None
+        self._forget_cause()
         together = self.restarts.failover_strategy is FailoverStrategy.FULL or self.status is JobStatus.RECONCILING
         if not self.restarts.start(key, together=together):
             subtask.refusals += 1
@@ -686,15 +795,18 @@ class JobMaster:
         follow_ups, graph, job_id = self.follow_ups, self.execution_graph, self.job_id
         # A full restart begins together: nothing is scheduled before all of the job has ended and been reset.
         waits = self.status is JobStatus.RESTARTING and self.restarts.failover_strategy is FailoverStrategy.FULL
-        running = self.status in RUNNING_JOB_STATUSES and not waits
+        if self.closing is None:
+            running = self.status in RUNNING_JOB_STATUSES and not waits
+            ends = self._has_run_out
+            if self.status is JobStatus.SUSPENDED:
+                ends = ends and (bool(self.job_master_id) or self.suspension.resumption_requested)
+        else:
+            running = self.is_running
+            ends = self.is_closing and not graph.live_attempts and not self.restarts.due
         ready = bool(graph.ready)
         if ready and (self.rescales.waiting or self.rescales.pending):
             ready = len(graph.ready) > sum(map(graph.ready_subtasks_of, self.rescales.held_back(graph)))
         schedules, restarts, cancels = running and ready, self.restarts.begun, bool(self.to_cancel)
-        ends = self.status in ENDING_JOB_STATUSES and not graph.live_attempts
-        if self.status is JobStatus.SUSPENDED:
-            ends = ends and (bool(self.job_master_id) or self.suspension.resumption_requested)
-        ends = ends or (self.status is JobStatus.RUNNING and not graph.unfinished_vertices)
         aborts = self.checkpoints is not None and self.aborts_checkpoint
         # Mostly none: a replay comes here for every event of a task.
         if aborts and follow_ups.parked and (FollowUpType.ABORT_CHECKPOINT, job_id) in follow_ups.parked:
@@ -713,7 +825,8 @@ class JobMaster:
         if not since:  # Not by `require`: a replay asks each job, and to write the times down would take longer than all else here.
             raise InvariantBroken(f"{self.job_id} is {self.status}, and entered its statuses at {times}")
         self.execution_graph.validate(self.job_id)
-        self.restarts.validate(self.job_id, self.status, self.execution_graph, self.to_cancel)
+        self.restarts.validate(self.job_id, self.status, self.execution_graph, self.to_cancel, is_closing=self.closing is not None)
+        self._validate_closing()
         self.rescales.validate(self.job_id, self.execution_graph, self.restarts.due)
         self.suspension.validate(self.job_id, self.status, self.job_master_id)
         self._validate_mapped()
@@ -725,10 +838,23 @@ class JobMaster:
         require(self.scheduler is SchedulerType.ADAPTIVE or not waits, f"{self.job_id} is not adaptive, yet its vertices wait")
         waits = bool(self.rescales.waiting or self.rescales.pending)
         require(self.status in RUNNING_JOB_STATUSES or not waits, f"{self.job_id} is {self.status}, and something of it waits")
-        ends = self.status in ENDING_JOB_STATUSES or set(self.to_cancel) <= set(self.restarts.due)
+        ends = self.status in ENDING_JOB_STATUSES or self.is_closing or set(self.to_cancel) <= set(self.restarts.due)
         require(ends, f"{self.job_id} is {self.status}, yet attempts are to be cancelled")
         if self.status in TERMINAL_JOB_STATUSES:
             require(self.execution_graph.live_attempts == 0, f"{self.job_id} is {self.status} with live attempts")
+
+    def _validate_closing(self) -> None:
+        """Check that its closing vertices begin when all others have come to their end, and that it ends after them."""
+        graph, closing = self.execution_graph, self.closing
+        require(
+            (closing.outcome.status if closing is not None else None) is graph.outcome, f"{self.job_id} is closed, and its graph is not"
+        )
+        if closing is not None:
+            fits = _ENDS.get(self.status, self.status) is closing.outcome.status
+            require(fits, f"{self.job_id} is {self.status}, and was to end as {closing.outcome.status}")
+            require(not self.restarts.due or self.is_running, f"{self.job_id} is {self.status}, and closing vertices are to start again")
+        elif graph.graph.has_closing_vertices:
+            require(self.status not in TERMINAL_JOB_STATUSES, f"{self.job_id} is {self.status}, and its closing vertices have not begun")
 
     def _validate_mapped(self) -> None:
         """Check that what runs of a mapped vertex, and is not to start again, has each a row of its own."""

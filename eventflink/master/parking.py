@@ -66,15 +66,17 @@ def _can_end(state: ClusterState, job_id: str) -> bool:
 
 
 def _can_fail(job: JobMaster) -> bool:
-    return JobStatus.FAILING in JOB_TRANSITIONS[job.status]
+    return not job.is_ending if job.closing is not None else JobStatus.FAILING in JOB_TRANSITIONS[job.status]
 
 
 def decide_fail_job(state: ClusterState, job_id: str) -> list[LogEvent]:
-    """Fail a job of which something is parked; one that ends already, or is suspended, stays as it is."""
+    """Fail a job of which something is parked; one that ends already, or is suspended, stays as it is, and one that is closed ends."""
     job = state.dispatcher.jobs.get(job_id)
     why = next((f"{name[0]} could not be decided: {p.reason}" for name, p in state.follow_ups.parked.items() if p.job_id == job_id), None)
     if job is None or why is None or not _can_fail(job):
         return []
+    if job.closing is not None:
+        return job.decide_closing_abort(why)
     failure = GlobalFailureOccurred(job_id, FailureCause("InputParked", why))
     return [failure, JobStatusChanged(job_id, job.status, JobStatus.FAILING, why)]
 

@@ -31,9 +31,9 @@ from eventflink.model.statuses import (
 def wanted_parallelism(job: JobMaster, vertex_id: str) -> int:
     """Return how many subtasks a vertex is to have if there are slots: as asked for last, or all that can be in reactive mode.
 
-    A mapped vertex has a subtask for each row, whatever the slots.
+    A mapped vertex has a subtask for each row, whatever the slots, a closing vertex as many as its document says.
     """
-    if vertex_id in job.execution_graph.mapping_edges:
+    if vertex_id in job.execution_graph.mapping_edges or job.execution_graph.vertices[vertex_id].vertex.is_closing:
         return job.execution_graph.vertices[vertex_id].parallelism
     if job.reactive:
         return job.rescales.highest_parallelism(job.execution_graph, vertex_id)
@@ -98,10 +98,9 @@ def decide_rescale_job(state: ClusterState, command: RescaleJob) -> list[LogEven
 
 def _find_fault(job: JobMaster, command: RescaleJob) -> tuple[str, str] | None:
     """Return (code, message) of the first reason against a command."""
-    if job.status in TERMINAL_JOB_STATUSES:
-        return "JobTerminated", f"job '{job.job_id}' is {job.status} already"
     if job.status not in RUNNING_JOB_STATUSES:
-        return "JobNotRunning", f"job '{job.job_id}' is {job.status}"
+        has_ended = job.status in TERMINAL_JOB_STATUSES
+        return "JobTerminated" if has_ended else "JobNotRunning", f"job '{job.job_id}' is {job.status}{' already' if has_ended else ''}"
     vertex = job.execution_graph.vertices.get(command.vertex_id)
     if vertex is None:
         return "UnknownVertex", f"vertex not found: '{command.vertex_id[:MAX_ID_LENGTH]}' in job '{job.job_id}'"
@@ -114,6 +113,8 @@ def _find_fault(job: JobMaster, command: RescaleJob) -> tuple[str, str] | None:
             code, what, kind, why = "SinkVertex", "has a sink", "a vertex with a sink", "to which each subtask writes its part once"
         what = what if keeper is vertex.vertex else f"is bound by forward edges to {kind}"
         return code, f"vertex '{command.vertex_id}' {what}, {why}: its parallelism stays"
+    if vertex.vertex.is_closing:
+        return "ClosingVertex", f"vertex '{command.vertex_id}' runs at the end of its job, with the parallelism that its document says"
     if (edge := job.execution_graph.mapping_edges.get(command.vertex_id)) is not None:
         return "MappedVertex", f"vertex '{command.vertex_id}' has a subtask for each row of '{edge.source}': its parallelism stays"
     return _find_fault_of_vertex(job, vertex, command.parallelism)

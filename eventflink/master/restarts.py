@@ -13,7 +13,7 @@ from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKe
 from eventflink.master.restart_strategies import NoRestart, Restart, RestartHistory, next_restart
 from eventflink.master.retries import next_retry, rule_for, rule_for_any
 from eventflink.model.attempts import FailureCause, SubtaskReference
-from eventflink.model.failure_types import cannot_heal, is_restarted_by_itself
+from eventflink.model.failure_types import cannot_heal, is_lost_with_task_manager, is_restarted_by_itself
 from eventflink.model.job_graph import JobVertex, RestartStrategy
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, IllegalTransition, JobStatus
 
@@ -71,20 +71,39 @@ class Restarts:
         self, cause: FailureCause, vertex: JobVertex, key: SubtaskKey, job_id: str, now_ms: int, *, is_restarting: bool
     ) -> Restart | NoRestart:
         """Return whether, and when, the job starts again after an attempt of a subtask of a vertex failed of this cause."""
+        return self._next_uncounted(cause, vertex, key) or self.next_counted(job_id, now_ms, is_restarting=is_restarting)
+
+    def _next_uncounted(self, cause: FailureCause, vertex: JobVertex, key: SubtaskKey) -> Restart | NoRestart | None:
+        """Return what is said to a failure before its job's restart strategy is asked; None: nothing."""
         if rule := rule_for(vertex, cause):
             return next_retry(vertex, rule, self.retries.get((*key, rule), 0), cause)
         if cannot_heal(cause):
             return NoRestart(f"{cause.failure_type} is not restarted: each attempt would fail in the same way")
         if is_restarted_by_itself(cause) and self.uncounted < MAX_UNCOUNTED_RESTARTS:
-            return Restart(min(UNCOUNTED_DELAY_MS << self.uncounted, MAX_UNCOUNTED_DELAY_MS), is_counted=False)
+            return self._uncounted_restart()
         if rule := rule_for_any(vertex):
             return next_retry(vertex, rule, self.retries.get((*key, rule), 0), cause)
-        return self.next_counted(job_id, now_ms, is_restarting=is_restarting)
+        return None
 
     def next_counted(self, job_id: str, now_ms: int, *, is_restarting: bool) -> Restart | NoRestart:
         """Return what the restart strategy says to a failure."""
         counted = self.count - self.uncounted - sum(self.retries.values())
         return next_restart(self.strategy, counted, self.history, job_id, now_ms, is_restarting=is_restarting)
+
+    def _uncounted_restart(self) -> Restart:
+        return Restart(min(UNCOUNTED_DELAY_MS << self.uncounted, MAX_UNCOUNTED_DELAY_MS), is_counted=False)
+
+    def next_of_closing(self, cause: FailureCause, vertex: JobVertex, key: SubtaskKey) -> Restart | NoRestart:
+        """Return whether, and when, a closing vertex is tried again: by its own retries, or since its code has no part in the failure."""
+        if (found := self._next_uncounted(cause, vertex, key)) is not None:
+            return found
+        if is_lost_with_task_manager(cause) and self.uncounted < MAX_UNCOUNTED_RESTARTS:
+            return self._uncounted_restart()
+        return NoRestart("a closing vertex is tried again by its own retries alone")
+
+    def begin_closing(self) -> None:
+        """Count anew what the closing vertices have no part in; each subtask of them starts again alone."""
+        self.failover_strategy, self.uncounted = FailoverStrategy.REGION, 0
 
     def start(self, key: SubtaskKey, *, together: bool) -> bool:
         """Take note that a subtask has started again; tell whether it was waiting to. The others follow at once if `together`."""
@@ -107,7 +126,7 @@ class Restarts:
         """Return the subtasks of a vertex that wait to start again."""
         return [(vertex_id, index) for index in range(parallelism) if (vertex_id, index) in self.due]
 
-    def validate(self, job_id: str, status: JobStatus, graph: ExecutionGraph, to_cancel: Iterable[SubtaskKey]) -> None:
+    def validate(self, job_id: str, status: JobStatus, graph: ExecutionGraph, to_cancel: Iterable[SubtaskKey], *, is_closing: bool) -> None:
         """Check what waits against the graph and the job's status; `to_cancel` are the live attempts that are told to end."""
         for vertex_id, index in self.due:
             subtask = graph.vertices[vertex_id].subtasks[index]
@@ -117,7 +136,7 @@ class Restarts:
             lives = subtask.state not in TERMINAL_EXECUTION_STATES and subtask.state is not ExecutionState.CANCELING
             require(not lives or (vertex_id, index) in to_cancel, f"{place} is {subtask.state}, and nobody ends it")
         restarting = status in (JobStatus.RESTARTING, JobStatus.RECONCILING)
-        require(restarting == bool(self.due), f"{job_id} is {status}; waiting: {self.due}")
+        require(is_closing or restarting == bool(self.due), f"{job_id} is {status}; waiting: {self.due}")
         require(not self.begun or bool(self.due), f"{job_id} restarts nothing")
 
 

@@ -52,6 +52,8 @@ def decide_reuse(before: JobMaster, graph: JobGraph, from_vertices: Collection[s
         running = next((each for each in inputs[vertex_id] if not found[each].is_reused), None)
         if vertex_id in from_vertices:
             reuse = VertexReuse(vertex_id, ReuseReason.REQUESTED)
+        elif vertex.is_closing:
+            reuse = VertexReuse(vertex_id, ReuseReason.CLOSING)
         elif vertex.stream is not None:
             reuse = VertexReuse(vertex_id, ReuseReason.STREAM)
         elif (parameter := next((name for name in changed if _may_use(vertex, name)), None)) is not None:

@@ -40,6 +40,10 @@ def _decide_rest(state: ClusterState, request: ShutdownRequest, context: Context
         return ends
     if all(map(_is_at_rest, jobs)):
         return [ApplicationStatusRecorded(request.application_status, request.diagnostics)]
+    if context.now_ms - request.requested_at_ms >= context.settings.shutdown_timeout_ms:
+        late = (event for job in jobs for event in job.decide_closing_abort(f"{REASON}, and waits no longer for them"))
+        if events := list(islice(late, JOB_BATCH)):
+            return events
     return _decide_lost(state, _task_managers_at_work(state), request.requested_at_ms, context)
 
 

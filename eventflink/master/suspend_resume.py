@@ -34,6 +34,9 @@ def _refuse(state: ClusterState, command: SuspendJob | ResumeJob) -> RequestReje
         return state.dispatcher.unknown_job(command)
     if job.status in TERMINAL_JOB_STATUSES:
         return rejected(command, "JobTerminated", f"job '{job.job_id}' is {job.status} already")
+    if job.closing is not None:
+        why = f"the closing vertices of job '{job.job_id}' run: it ends after them, and can neither be suspended nor resumed"
+        return rejected(command, "JobEnding", why)
     if job.status in (JobStatus.FAILING, JobStatus.CANCELLING):
         return rejected(command, "JobEnding", f"job '{job.job_id}' is {job.status}: it ends, and can neither be suspended nor resumed")
     return None

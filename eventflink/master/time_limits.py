@@ -4,7 +4,7 @@ An attempt is told to end, and fails when it has ended (`failover.py`): a new on
 a restart, and its tasks are cancelled. The time of a job begins with its submission, and stands still while it is suspended. What is due
 follows from the state and the log's time, so a limit that passes while nobody leads is the next leader's to decide. Time is counted up to
 where all reports that were there are decided, by whichever leader, since one of them may say of what has ended that it did so in time.
-Nothing here changes anything.
+Closing vertices have a limit together, from when they begin; then what is left of them is cancelled. Nothing here changes anything.
 """
 
 import math
@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final
 
 from eventflink.events.log_events import GlobalFailureOccurred, JobStatusChanged, JobTimeLimitNear, LogEvent, TaskCancellationRequested
+from eventflink.master.closing import Closing, describe_closing_limit
 from eventflink.master.inputs import TimeLimitsDue
 from eventflink.master.job_master import CANCELLATION_BATCH, JobMaster
 from eventflink.master.settings import Context
@@ -43,7 +44,9 @@ def _is_due(job: JobMaster, reports_ms: int) -> bool:
 
 
 def _looked_at_ms(job: JobMaster) -> float:
-    """Return when something is to be said of the limit of the job itself."""
+    """Return when something is to be said of the limit of the job itself, or of its closing vertices together."""
+    if job.closing is not None:
+        return math.inf if job.is_ending else job.closing.ends_at_ms
     if job.fails_at_ms is None:
         return math.inf
     return job.fails_at_ms - (0 if job.time_limit_is_near else _warning_ms(job.execution_graph.graph))
@@ -52,12 +55,27 @@ def _looked_at_ms(job: JobMaster) -> float:
 def decide_time_limits_due(state: ClusterState, due: TimeLimitsDue, _: Context) -> list[LogEvent]:
     """Fail a job that has used up its time, say of one that it soon will have, or end a batch of its attempts that have used up theirs."""
     job = state.dispatcher.jobs.get(due.job_id)
-    if job is None or job.status not in RUNNING_JOB_STATUSES or not job.execution_graph.unfinished_vertices:
+    if job is None:
+        return []
+    if job.closing is not None:
+        return _decide_closing(job, job.closing, due.reports_ms)
+    if job.status not in RUNNING_JOB_STATUSES or not job.execution_graph.unfinished_vertices:
         return []
     if job.fails_at_ms is not None and due.reports_ms >= _looked_at_ms(job):
         is_over = due.reports_ms >= job.fails_at_ms
         return _decide_job_failure(job) if is_over else [JobTimeLimitNear(job.job_id, job.fails_at_ms)]
-    beyond = (s for s in job.execution_graph.beyond_time_limit(due.reports_ms) if s.key not in job.to_cancel)
+    return _decide_attempts(job, due.reports_ms)
+
+
+def _decide_closing(job: JobMaster, closing: Closing, reports_ms: int) -> list[LogEvent]:
+    """Cancel closing vertices that have used up their time together, or end a batch of attempts that have used up theirs."""
+    if reports_ms >= closing.ends_at_ms:
+        return job.decide_closing_abort(describe_closing_limit(job.execution_graph.graph))
+    return _decide_attempts(job, reports_ms)
+
+
+def _decide_attempts(job: JobMaster, reports_ms: int) -> list[LogEvent]:
+    beyond = (s for s in job.execution_graph.beyond_time_limit(reports_ms) if s.key not in job.to_cancel)
     return [
         TaskCancellationRequested(*job.attempt_of(s), job.execution_graph.describe_time_limit(s.vertex_id), exceeds_time_limit=True)
         for s in islice(beyond, CANCELLATION_BATCH)

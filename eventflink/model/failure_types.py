@@ -99,6 +99,9 @@ _KINDS: Final = {
 _RESTARTED_BY_ITSELF: Final = frozenset({SPARK_LOST, HOST_TOO_SLOW, "ForkServerDied", "TaskProcessNotStarted"})
 """Types of failures in which no code of a job has a part, and which the next attempt mostly does not meet."""
 
+_LOST_WITH_TASK_MANAGER: Final = frozenset({"AttemptMissing", "TaskManagerDisconnected", "TaskManagerLost", "TaskManagerReleased"})
+"""Types of failures of attempts whose TaskManager is gone, or has lost them."""
+
 _CANNOT_HEAL: Final = frozenset(
     {
         "AnalysisException",
@@ -126,6 +129,11 @@ def kind_of(cause: FailureCause) -> FailureKind:
 def is_restarted_by_itself(cause: FailureCause) -> bool:
     """Tell whether a failure is restarted whatever the restart strategy says, some times."""
     return cause.failure_type in _RESTARTED_BY_ITSELF
+
+
+def is_lost_with_task_manager(cause: FailureCause) -> bool:
+    """Tell whether an attempt failed since its TaskManager is gone, or has lost it."""
+    return cause.failure_type in _LOST_WITH_TASK_MANAGER
 
 
 def cannot_heal(cause: FailureCause) -> bool:

@@ -20,6 +20,7 @@ from eventflink.model.statuses import (
     StreamOutputMode,
     StreamTrigger,
     TaskType,
+    VertexRuns,
 )
 
 
@@ -203,6 +204,13 @@ class JobVertex:
     """The table that the rows of its batch task go to; null: they are published."""
     engine: str = ""
     """The Spark that runs its tasks, by its name in the configuration of TaskExecutors; empty: that of the job."""
+    runs: VertexRuns = VertexRuns.IN_TURN
+    """When it runs."""
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether it runs when all that run in their turn have come to their end, if it runs then."""
+        return self.runs is not VertexRuns.IN_TURN
 
     @property
     def keeps_parallelism(self) -> bool:
@@ -382,6 +390,13 @@ class JobGraph:
     """The queue whose quota its slots count against; empty: `default`."""
     priority: int = 0
     """Within the queue jobs of a higher priority get slots first."""
+    closing_time_limit_ms: int | None = None
+    """For how long its closing vertices may run together, in milliseconds; null: for ten minutes."""
+
+    @property
+    def has_closing_vertices(self) -> bool:
+        """Whether a vertex runs at the end of the job."""
+        return any(vertex.is_closing for vertex in self.vertices)
 
     def engine_of(self, vertex: JobVertex) -> str:
         """Return the name of the Spark that runs the tasks of a vertex; empty: the one that the TaskExecutor's configuration says."""

@@ -26,6 +26,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, Va
 from eventflink.model.avro_schema import Directory, with_schema_files
 from eventflink.model.batch_sink_document import BatchSinkDocument
 from eventflink.model.chaining import chain_streams
+from eventflink.model.closing import SQL_NAMES, runs_in_words
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_faults import describe_faults, describe_value, place_in
 from eventflink.model.document_fields import (
@@ -73,7 +74,7 @@ from eventflink.model.retry_document import Retries, retry_document
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
 from eventflink.model.spark_engines import ENGINE_PATTERN, LOCAL
 from eventflink.model.spark_pools import MAX_CORES, MEMORY_PATTERN, POOL_PATTERN, SHARED, SparkPool
-from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, SchedulerType, ShipStrategy, TaskType
+from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, SchedulerType, ShipStrategy, TaskType, VertexRuns
 from eventflink.model.stream_document import (
     EVENT_TIME_WITH_DELAY,
     LATE_ROWS_NEED_TIME,
@@ -158,6 +159,8 @@ class VertexDocument(BaseModel):
     """The table that the rows of a batch task go to."""
     engine: Engine | None = None
     """The Spark that runs its tasks; default: that of the job."""
+    runs: Literal["on-success", "on-failure", "always"] | None = None
+    """After which ends of all others it runs, as a closing vertex; default: it runs in its turn."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -196,6 +199,7 @@ class VertexDocument(BaseModel):
             retries=tuple([rule.to_record() for rule in self.retries]),
             sink=self.sink.to_record() if self.sink is not None else None,
             engine=self.engine or "",
+            runs=VertexRuns(self.runs.upper().replace("-", "_")) if self.runs is not None else VertexRuns.IN_TURN,
         )
 
 
@@ -411,6 +415,8 @@ class JobGraphDocument(BaseModel):
     """How long after its submission the job fails that has not ended."""
     time_limit_warning: TimeLimit = None
     """For how long before that it is a problem of the cluster; default: for a tenth of the limit."""
+    closing_time_limit: TimeLimit = None
+    """For how long its closing vertices may run together; default: ten minutes."""
     owner: Owner = ""
     description: Description = ""
     labels: Labels = Field(default_factory=dict)
@@ -449,6 +455,7 @@ def _check_graph(graph: JobGraphDocument) -> None:
     _check_sinks(graph)
     _check_time_limits(graph)
     _check_engines(graph)
+    _check_closing(graph)
     if cycle := _find_cycle(graph):
         raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
 
@@ -573,6 +580,34 @@ def _check_time_limits(graph: JobGraphDocument) -> None:
             )
     if (warning := graph.time_limit_warning) is not None and not warning < (graph.time_limit or 0):
         raise ValueError("'time_limit_warning' says how long before the job's 'time_limit' it warns, and has to be shorter than that")
+
+
+def _check_closing(graph: JobGraphDocument) -> None:
+    """Check that what runs at the end of a job can run whatever the others have left, and that there are others."""
+    closing = {vertex.id: vertex.runs for vertex in graph.vertices if vertex.runs is not None}
+    if not closing:
+        if graph.closing_time_limit is not None:
+            raise ValueError("'closing_time_limit' is for closing vertices, and no vertex says when it 'runs': leave it out")
+        return
+    if len(closing) == len(graph.vertices):
+        raise ValueError("every vertex is a closing vertex: one at least has to run in its turn, without 'runs'")
+    for number, edge in enumerate(graph.edges):
+        if (vertex_id := next((each for each in (edge.source, edge.target) if each in closing), None)) is not None:
+            raise ValueError(
+                f"edges[{number}]: vertex '{vertex_id}' runs {closing[vertex_id]}, when all others have come to their end, whatever they "
+                "have left: it has no edges; what it needs of them has to be written elsewhere"
+            )
+    for number, vertex in enumerate(graph.vertices):
+        if vertex.id not in closing:
+            continue
+        if vertex.stream is not None:
+            raise ValueError(f"vertices[{number}]: '{vertex.id}' is a stream, and a vertex that runs {vertex.runs} is a batch task")
+        taken = next((name for name in SQL_NAMES if name in vertex.parameters or name in graph.parameters), None)
+        if vertex.sql is not None and taken is not None:
+            raise ValueError(
+                f"vertices[{number}]: :{taken} is what the statement of '{vertex.id}' is told of the end of the others: rename the "
+                f"parameter '{taken}'"
+            )
 
 
 def _check_ends(graph: JobGraphDocument, streams: Container[str]) -> None:
@@ -827,6 +862,7 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
             engine=parsed.engine or "",
             queue=parsed.queue or "",
             priority=parsed.priority,
+            closing_time_limit_ms=parsed.closing_time_limit,
         )
         return _chained(graph, parsed)
     except ValidationError as error:
@@ -925,10 +961,12 @@ def to_document(graph: JobGraph) -> dict[str, Any]:
         document["spark"] = {"pool": spark.name, "memory": spark.memory or None, "cores": spark.cores or None}
     if graph.keep_outputs_ms is not None:
         document["keep"] = _keep_document(graph.keep_outputs_ms)
-    if graph.time_limit_ms is not None:
-        document["time_limit"] = duration_text(graph.time_limit_ms)
-    if graph.time_limit_warning_ms is not None:
-        document["time_limit_warning"] = duration_text(graph.time_limit_warning_ms)
+    limits = {
+        "time_limit": graph.time_limit_ms,
+        "time_limit_warning": graph.time_limit_warning_ms,
+        "closing_time_limit": graph.closing_time_limit_ms,
+    }
+    document |= {key: duration_text(limit_ms) for key, limit_ms in limits.items() if limit_ms is not None}
     if graph.about is not None:
         document |= about_document(graph.about)
     if graph.parameters:
@@ -956,6 +994,7 @@ def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
         "max_parallelism": vertex.max_parallelism,
         "parameters": parameters,
         **_engine_document(vertex.engine),
+        **({"runs": runs_in_words(vertex.runs)} if vertex.is_closing else {}),
     }
     if vertex.resources is not None:
         written["resources"] = resources_document(vertex.resources, f"vertex '{vertex.vertex_id}'")

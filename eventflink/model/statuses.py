@@ -201,6 +201,19 @@ class ShipStrategy(UpperStrEnum):
     """Each row to a subtask of its own: there are as many subtasks as rows."""
 
 
+class VertexRuns(UpperStrEnum):
+    """When a vertex runs: in its turn, or, as a closing vertex, when all others have come to their end, and how they did."""
+
+    IN_TURN = auto()
+    """When its inputs are complete."""
+    ON_SUCCESS = auto()
+    """At the end of a job whose graph has finished."""
+    ON_FAILURE = auto()
+    """At the end of a job whose graph has failed."""
+    ALWAYS = auto()
+    """At the end of a job, also of one that is cancelled."""
+
+
 class RestartStrategyType(UpperStrEnum):
     """What happens when an attempt fails."""
 
@@ -247,6 +260,8 @@ class ReuseReason(UpperStrEnum):
     INPUT_RUNS = auto()
     NOT_FINISHED = auto()
     OUTPUTS_REMOVED = auto()
+    CLOSING = auto()
+    """It runs at the end of its job."""
 
 
 class CatchUp(UpperStrEnum):
@@ -352,6 +367,8 @@ class FailureReaction(UpperStrEnum):
     RESTART = auto()
     NEW_SLOT = auto()
     JOB_FAILURE = auto()
+    NOTED = auto()
+    """Nothing: it is of a closing vertex, and how the job ends was decided before."""
 
 
 class JobStoreType(UpperStrEnum):

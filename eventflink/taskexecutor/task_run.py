@@ -19,6 +19,7 @@ from eventflink.jobs.mapped_rows import bound_columns, find_location, read_row
 from eventflink.jobs.published import OutputNotWhole, write_file_list
 from eventflink.jobs.shipping import HashInput, HashInputs, InputUnusable, Share, read_parquet, read_share
 from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
+from eventflink.model.closing import sql_arguments
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, StreamSink
 from eventflink.model.job_parameters import Value, values_of
 from eventflink.model.places import Place
@@ -206,6 +207,7 @@ def _make_context(
         open_spark=spark.open,
         accumulators=accumulators,
         row_input=mapping.input_name if mapping is not None else None,
+        outcome=deployment.outcome,
     )
     return context
 
@@ -276,6 +278,8 @@ def _run_chained(
 def _run_sql(sql: str, context: TaskContext, hash_inputs: HashInputs | None = None, *, has_output: bool) -> "DataFrame | None":
     """Run statements that see the inputs as views, and what is a single value by name (`:parallelism`): of the row, then of the parameters.
 
+    A closing vertex has how the others came out (`:job_status`).
+
     The rows are those of the last one; what is before it has been done when that is begun.
     """
     for name, rows in context.inputs.items():
@@ -290,6 +294,8 @@ def _run_sql(sql: str, context: TaskContext, hash_inputs: HashInputs | None = No
             )
         arguments |= columns
     arguments |= of_task
+    if context.outcome is not None:
+        arguments |= sql_arguments(context.outcome)
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     returned = None

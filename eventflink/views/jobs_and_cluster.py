@@ -14,6 +14,7 @@ from eventflink.documents.failures import FailureOfJob
 from eventflink.documents.jobs import JobList, JobRow
 from eventflink.documents.one_job import (
     AttemptInfo,
+    ClosingOfJob,
     JobInfo,
     ReuseOfVertex,
     SlotRequirement,
@@ -30,6 +31,7 @@ from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
+from eventflink.model.closing import runs_in_words, runs_note
 from eventflink.model.job_about import has_labels, labels_of, links_of
 from eventflink.model.job_parameters import shown_values
 from eventflink.model.reuse import VertexReuse
@@ -175,7 +177,20 @@ def head_fields(fold: Fold, job: JobMaster) -> dict[str, Any]:
         "fails_at": iso_time(job.fails_at_ms or 0),
         "queue": job.queue,
         "priority": job.execution_graph.graph.priority,
+        "closing": closing_view(job),
     }
+
+
+def closing_view(job: JobMaster) -> ClosingOfJob | None:
+    """Return the time in which the closing vertices of a job run; None: it has not begun."""
+    if (closing := job.closing) is None:
+        return None
+    return ClosingOfJob(
+        outcome=closing.outcome.status,
+        began_at=iso_time(closing.began_at_ms),
+        ends_at=iso_time(closing.ends_at_ms),
+        abort_reason=closing.abort_reason or None,
+    )
 
 
 def _waiting_requests(master: Master, job_id: str) -> list[WaitingRequests]:
@@ -208,6 +223,8 @@ def vertex_fields(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -
         "states": dict(Counter(s.state for s in vertex.subtasks)),
         "time_limit_ms": vertex.vertex.time_limit_ms,
         "engine": job.execution_graph.graph.engine_of(vertex.vertex) or None,
+        "runs": runs_in_words(vertex.vertex.runs) if vertex.vertex.is_closing else None,
+        "runs_note": runs_note(vertex.vertex, job.execution_graph.outcome),
         "reuse": reuse_view(reuse, job.rerun_of) if (reuse := job.reuse.get(vertex_id)) is not None else None,
     }
 

@@ -43,6 +43,8 @@ def reaction_of(exception: FailureOfJob) -> str:
         return f"restart {restart.restarts} of {tasks} after {restart.delay_ms} ms{by}"
     if exception.reaction is FailureReaction.JOB_FAILURE:
         return f"the job failed ({exception.reason})" if exception.reason else "the job failed"
+    if exception.reaction is FailureReaction.NOTED:
+        return "nothing: it is of a closing vertex"
     return "another slot" if exception.reaction is FailureReaction.NEW_SLOT else ""
 
 

@@ -18,6 +18,7 @@ from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import Asked
 from eventflink.model.attempts import AttemptId
+from eventflink.model.closing import runs_note
 from eventflink.model.resources import fits
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FailoverStrategy, JobStatus, SlotState
 from eventflink.views.plain import iso_time
@@ -159,14 +160,17 @@ class Waits:
         return known
 
     def _find_why_not_scheduled(self, job: JobMaster, vertex_id: str) -> tuple[WaitReason, str]:
+        graph = job.execution_graph
+        note = runs_note(graph.vertices[vertex_id].vertex, graph.outcome)
+        if note is not None:
+            return (WaitReason.CLOSING if job.closing is None else WaitReason.NEXT_DECISION), note
         if job.status not in _SCHEDULES:
             return WaitReason.JOB_STATUS, f"its job is {job.status}"
-        graph = job.execution_graph
         unfinished = []
         for source in dict.fromkeys(edge.source for edge in graph.edges_to.get(vertex_id, ())):
-            vertex = graph.vertices[source]
-            if vertex.unfinished_subtasks:
-                unfinished.append(f"{source} ({vertex.unfinished_subtasks} of {len(vertex.subtasks)} subtasks)")
+            read = graph.vertices[source]
+            if read.unfinished_subtasks:
+                unfinished.append(f"{source} ({read.unfinished_subtasks} of {len(read.subtasks)} subtasks)")
         if job.status is JobStatus.RESTARTING and job.restarts.failover_strategy is FailoverStrategy.FULL:
             return WaitReason.FULL_RESTART, "its job starts again as a whole, and not all of its tasks have ended"
         if unfinished:

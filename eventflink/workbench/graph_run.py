@@ -23,13 +23,14 @@ from eventflink.gateways.errors import ResultNotNamed, ResultNotThere
 from eventflink.jobs.archive import build_archive, find_members
 from eventflink.jobs.result import JobOutput
 from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
+from eventflink.model.closing import GraphOutcome, runs_after
 from eventflink.model.failure_types import TOO_MANY_ROWS
 from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph, JobVertex
 from eventflink.model.job_graph_document import MAX_PARALLELISM
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.mapped_vertices import describe_too_many_rows, mapping_edges_of, rows_in
 from eventflink.model.places import Place
-from eventflink.model.statuses import TaskType
+from eventflink.model.statuses import JobStatus, TaskType
 from eventflink.taskexecutor.archive_cache import DIRECTORY, hold_archive
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
@@ -128,7 +129,9 @@ class GraphRun:
     vertices: tuple[VertexRun, ...] = ()
     """Those that were run, in that order."""
     results: tuple[str, ...] = ()
-    """The vertices of them that no other one of them reads."""
+    """The vertices of them that no other one of them reads, without closing ones."""
+    closing_failures: tuple[VertexFailed, ...] = ()
+    """Failures of closing vertices, which change nothing of how the graph came out."""
 
     def result(self, vertex_id: str | None = None, output: str = DEFAULT_OUTPUT) -> JobOutput:
         """Return an output of a vertex that was run; None: of the only one that no other one reads.
@@ -180,6 +183,7 @@ def run_graph(
     spark_stays_ms: int = 0,
     on_spark_start: Callable[[], None] = lambda: None,
     on_vertex: Callable[[VertexRun], None] = lambda _: None,
+    on_closing_failure: Callable[[VertexFailed], None] = lambda _: None,
 ) -> GraphRun:
     """Run a graph whose parameters are bound.
 
@@ -194,6 +198,7 @@ def run_graph(
         spark_stays_ms: for how long Spark stays after this process, for the next one that would start the same.
         on_spark_start: called when Spark is started, which takes some seconds.
         on_vertex: called with each vertex when it has finished.
+        on_closing_failure: called with the failure of each closing vertex that fails.
 
     Raises:
         InvalidJobGraph: no such vertices can be run here.
@@ -214,16 +219,13 @@ def run_graph(
     if keep is None:
         atexit.register(shutil.rmtree, root, ignore_errors=True)
     read = {edge.source for edge in graph.edges if edge.target in {each.vertex_id for each in chosen}}
-    run.results = tuple(each.vertex_id for each in chosen if each.vertex_id not in read)
+    run.results = tuple(each.vertex_id for each in chosen if each.vertex_id not in read and not each.is_closing)
     spark = own_spark(SparkServerSettings.of(configuration), spark_stays_ms)
     bench = _Bench(graph, run, archive, members, configuration, spark, sinks=sinks)
     if bench.uses_spark(chosen) and not spark.is_alive():
         on_spark_start()
         spark.start()
-    for vertex in chosen:
-        done = bench.run(vertex)
-        run.vertices += (done,)
-        on_vertex(done)
+    bench.run_all(chosen, vertices, on_vertex, on_closing_failure)
     return run
 
 
@@ -271,12 +273,48 @@ class _Bench:
         deployments = [deployment_of(self._graph, each, AttemptId("", each.vertex_id, 0, 1), defaultdict(list), ()) for each in chosen]
         return any(code_of(each) is None for each in deployments)
 
-    def run(self, vertex: JobVertex) -> VertexRun:
+    def run_all(
+        self,
+        chosen: Collection[JobVertex],
+        named: Collection[str],
+        on_vertex: Callable[[VertexRun], None],
+        on_closing_failure: Callable[[VertexFailed], None],
+    ) -> None:
+        """Run vertices, and then the closing ones that are for how these came out, or are named.
+
+        Raises:
+            VertexFailed: one of the vertices failed that run in their turn.
+
+        """
+        failure, outcome = None, GraphOutcome(JobStatus.FINISHED)
+        try:
+            for vertex in chosen:
+                if not vertex.is_closing:
+                    self._note(self.run(vertex, None), on_vertex)
+        except VertexFailed as failed:
+            failure, cause = failed, failed.cause
+            outcome = GraphOutcome(JobStatus.FAILED, failed.vertex_id, failed.subtask_index, 1, cause.failure_type, cause.message)
+        for vertex in chosen:
+            if vertex.is_closing and (runs_after(vertex.runs, outcome.status) or vertex.vertex_id in named):
+                try:
+                    self._note(self.run(vertex, outcome), on_vertex)
+                except VertexFailed as failed:
+                    self._run.closing_failures += (failed,)
+                    on_closing_failure(failed)
+        if failure is not None:
+            raise failure
+
+    def _note(self, done: VertexRun, on_vertex: Callable[[VertexRun], None]) -> None:
+        self._run.vertices += (done,)
+        on_vertex(done)
+
+    def run(self, vertex: JobVertex, outcome: GraphOutcome | None) -> VertexRun:
+        """Run a vertex; `outcome`: of a closing one, how the others came out."""
         began_s = time.monotonic()
         vertex = self._mapped(vertex)
         left: dict[str, list[OutputLocation]] = {}
         for index in range(vertex.parallelism):
-            for output in self._run_subtask(vertex, index).outputs:
+            for output in self._run_subtask(vertex, index, outcome).outputs:
                 left.setdefault(output.output, []).append(output)
         self._written |= {(vertex.vertex_id, name): locations for name, locations in left.items()}
         outputs = tuple(JobOutput(self._run.job_id, vertex.vertex_id, name, tuple(locations)) for name, locations in left.items())
@@ -296,9 +334,10 @@ class _Bench:
     def _take_withheld(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._withheld.take_told())) if self._withheld is not None else ()
 
-    def _run_subtask(self, vertex: JobVertex, index: int) -> Finished:
+    def _run_subtask(self, vertex: JobVertex, index: int, outcome: GraphOutcome | None) -> Finished:
         attempt = AttemptId(self._run.job_id, vertex.vertex_id, index, 1)
         told = deployment_of(self._graph, vertex, attempt, self._written, self._archives)
+        told.outcome = outcome
         if self._withheld is not None and (sink := told.sink) is not None:  # Its rows are kept, as those of any other vertex are.
             told.sink = None
             self._withheld.tell(f"sink {sink.stream_format.lower()} to {sink.location}")

@@ -18,7 +18,7 @@ Written = Mapping[tuple[str, str], Sequence[OutputLocation]]
 
 
 def select_vertices(graph: JobGraph, wanted: Collection[str] = ()) -> list[JobVertex]:
-    """Return these vertices and all that they need, or else all of the graph, each behind those whose outputs it reads.
+    """Return these vertices and all that they need, or else all of the graph, each behind those whose outputs it reads, closing ones last.
 
     Raises:
         InvalidJobGraph: the graph has no such vertex, one of these is a stream, or its code is in the blob store of a cluster.
@@ -44,7 +44,7 @@ def select_vertices(graph: JobGraph, wanted: Collection[str] = ()) -> list[JobVe
         ordered[name] = by_id[name]
         left.remove(name)
     _check(graph, ordered)
-    return list(ordered.values())
+    return sorted(ordered.values(), key=lambda vertex: vertex.is_closing)
 
 
 def _check(graph: JobGraph, chosen: Mapping[str, JobVertex]) -> None:

@@ -17,7 +17,7 @@ import eventflink
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.model.job_graph_document import InvalidJobGraph
-from eventflink.workbench.graph_run import VertexFailed
+from eventflink.workbench.graph_run import GraphRun, VertexFailed
 from tests.support.reference import NEED_SPARK, run_example
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -72,6 +72,16 @@ def waits(context):
     context.spark.range(1).count()
     print("it waits", flush=True)
     time.sleep(600)
+
+
+def told(context):
+    return context.spark.createDataFrame([(context.outcome.status, context.outcome.vertex_id)], "status STRING, vertex STRING")
+
+
+def notes(context):
+    outcome = context.outcome
+    with open(context.parameters["path"], "w") as note:
+        note.write(" ".join([outcome.status, outcome.vertex_id, str(outcome.attempt), outcome.message]))
 
 
 def creates(context):
@@ -303,6 +313,56 @@ def test_more_rows_than_the_vertex_may_have_subtasks_are_said(job: Callable[...,
     code = [job({"sql": "SELECT 1"}).parent / "dev_job.py"]
     with pytest.raises(VertexFailed, match="TooManyRows: 'files' has left 9 rows, and 'load' may have at most 8 subtasks, one for each"):
         eventflink.dev(_mapped(9), code=code)
+
+
+def _closed(job: Callable[..., Path], first: str) -> GraphRun:
+    """Run a job whose first statement is this, and whose closing vertices return what they are told."""
+    says = "SELECT :job_status AS status, :failed_vertex AS vertex, :failure_type AS type, :failure_message LIKE '%none%' AS said"
+    document = {
+        "name": "closed",
+        "vertices": [
+            {"id": "first", "sql": first},
+            {"id": "always", "sql": says, "runs": "always"},
+            {"id": "told", "python": "dev_job:told", "runs": "on-success"},
+            {"id": "failed", "python": "dev_job:told", "runs": "on-failure"},
+        ],
+    }
+    return eventflink.dev(document, code=[job({"sql": "SELECT 1"}).parent / "dev_job.py"])
+
+
+@pytest.mark.rule("P25")
+def test_closing_vertices_run_after_all_others_and_know_how_they_came_out(job: Callable[..., Path]) -> None:
+    done = _closed(job, "SELECT 7 AS n")
+    assert [each.vertex_id for each in done.vertices] == ["first", "always", "told"]
+    assert done.result().to_arrow().to_pylist() == [{"n": 7}]
+    assert done.result("always").to_arrow().to_pylist() == [{"status": "FINISHED", "vertex": "", "type": "", "said": False}]
+    assert done.result("told").to_arrow().to_pylist() == [{"status": "FINISHED", "vertex": ""}]
+
+
+def test_after_a_failure_those_run_that_are_for_it(job: Callable[..., Path], tmp_path: Path) -> None:
+    document = {
+        "name": "closed",
+        "vertices": [
+            {"id": "first", "sql": "SELECT raise_error('none')"},
+            {"id": "end", "python": "dev_job:notes", "runs": "on-failure", "parameters": {"path": str(tmp_path / "note")}},
+            {"id": "good", "python": "dev_job:told", "runs": "on-success"},
+        ],
+    }
+    with pytest.raises(VertexFailed, match="vertex 'first' failed"):
+        eventflink.dev(document, code=[job({"sql": "SELECT 1"}).parent / "dev_job.py"])
+    status, vertex_id, attempt, message = (tmp_path / "note").read_text().split(" ", 3)
+    assert (status, vertex_id, attempt) == ("FAILED", "first", "1")
+    assert "none" in message
+
+
+def test_a_closing_vertex_that_fails_is_told_and_the_run_is_as_it_was(job: Callable[..., Path]) -> None:
+    document = {
+        "name": "closed",
+        "vertices": [{"id": "first", "sql": "SELECT 7 AS n"}, {"id": "end", "sql": "SELECT raise_error('no')", "runs": "always"}],
+    }
+    done = eventflink.dev(document, code=[job({"sql": "SELECT 1"}).parent / "dev_job.py"])
+    assert done.result().to_arrow().to_pylist() == [{"n": 7}]
+    assert [each.vertex_id for each in done.closing_failures] == ["end"]
 
 
 def test_a_python_function_of_spark_takes_the_rows_of_an_input(job: Callable[..., Path]) -> None:

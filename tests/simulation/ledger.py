@@ -18,6 +18,7 @@ from eventflink.model.resources import ResourceProfile, fits, sum_of
 from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, ExecutionState, FollowUpType, JobStatus, SavepointMode
 from eventflink.testing.simulation.streams import StreamStorage
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
+from tests.simulation.closing_vertices import ClosingLedger
 from tests.simulation.mapped_vertices import MappedLedger
 from tests.simulation.queues import QueueLedger
 from tests.simulation.retries import RetryLedger
@@ -129,6 +130,7 @@ class Ledger:
     retries: RetryLedger = field(default_factory=RetryLedger)
     mapped: MappedLedger = field(default_factory=MappedLedger)
     queues: QueueLedger = field(default_factory=QueueLedger)
+    closing: ClosingLedger = field(default_factory=ClosingLedger)
     _requests: list[str] = field(default_factory=list)
     _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
 
@@ -212,6 +214,7 @@ class Ledger:
         self.retries.on_decision(decision, offset)
         self.mapped.on_decision(decision, offset)
         self.queues.on_decision(decision, offset)
+        self.closing.on_decision(decision, offset)
         self._check_answers(decision, offset)
         self.accepted_decisions[offset] = AcceptedDecision(decision.epoch, decision.sequence, decision.leader_id, tuple(self._requests))
 

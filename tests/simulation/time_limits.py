@@ -10,8 +10,9 @@ from eventflink.events import log_events as e
 from eventflink.events.decision import Decision
 from eventflink.leadership.acceptance import is_grant
 from eventflink.model.attempts import AttemptId, HasAttemptId
+from eventflink.model.closing import closing_limit_ms_of
 from eventflink.model.failure_types import JOB_TIME_LIMIT, TASK_TIME_LIMIT
-from eventflink.model.statuses import RUNNING_JOB_STATUSES, ExecutionState, JobStatus
+from eventflink.model.statuses import RUNNING_JOB_STATUSES, TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
 
 _SHARE: Final = 0.3
@@ -20,6 +21,7 @@ _JOBS: Final = 0.6
 _VERTICES: Final = 0.7
 _SHORT: Final = ("300ms", "1500ms", "4s")
 _LONG: Final = ("3s", "8s", "20s", "40s")
+_CLOSING: Final = "closing vertices"
 _LONGEST_GAP_MS: Final = 200
 """A leader that has said nothing for longer may have been away."""
 _PATIENCE_MS: Final = 5_000
@@ -48,7 +50,7 @@ class TimeLimitLedger:
 
     def __init__(self) -> None:
         self._limits: dict[tuple[str, str], int] = {}
-        """Of a vertex, by its job; of the job itself, with an empty name."""
+        """Of a vertex, by its job; of the job itself, with an empty name; of its closing vertices together."""
         self._since: dict[tuple[str, str] | AttemptId, int] = {}
         """When the attempts began to run that do, and jobs to use their time, as if they had never been suspended."""
         self._suspended_at: dict[str, int] = {}
@@ -73,6 +75,7 @@ class TimeLimitLedger:
         at_ms = decision.decided_at_ms
         for event in decision.events:
             self._take_of_job(event, at_ms, offset)
+            self._take_of_closing(event, at_ms, offset)
             self._take_of_attempt(event, at_ms, offset)
         leader_id, before_ms = self._last
         self._last = decision.leader_id, at_ms
@@ -84,6 +87,7 @@ class TimeLimitLedger:
             case e.JobSubmitted():
                 limits = {"": event.job_graph.time_limit_ms} | {v.vertex_id: v.time_limit_ms for v in event.job_graph.vertices}
                 self._limits |= {(event.job_id, name): limit_ms for name, limit_ms in limits.items() if limit_ms is not None}
+                self._limits[event.job_id, _CLOSING] = closing_limit_ms_of(event.job_graph)
                 self._since[event.job_id, ""] = at_ms
             case e.JobMasterStarted():
                 if event.job_id in self._suspended_at:
@@ -95,6 +99,18 @@ class TimeLimitLedger:
             case e.GlobalFailureOccurred() if event.cause.failure_type == JOB_TIME_LIMIT:
                 self._check_is_over((event.job_id, ""), (event.job_id, ""), at_ms, offset)
                 self.exceeded += 1
+
+    def _take_of_closing(self, event: e.LogEvent, at_ms: int, offset: int) -> None:
+        match event:
+            case e.JobClosingStarted():  # The job has no limit any more; its closing vertices have one.
+                self._since.pop((event.job_id, ""), None)
+                self._since[event.job_id, _CLOSING] = at_ms
+            case e.JobClosingAborted():
+                if event.reason.startswith("the closing vertices have used their time"):
+                    self._check_is_over((event.job_id, _CLOSING), (event.job_id, _CLOSING), at_ms, offset)
+                del self._since[event.job_id, _CLOSING]
+            case e.JobStatusChanged() if event.to_status in TERMINAL_JOB_STATUSES:
+                self._since.pop((event.job_id, _CLOSING), None)
 
     def _take_of_attempt(self, event: e.LogEvent, at_ms: int, offset: int) -> None:
         match event:
@@ -132,7 +148,8 @@ class TimeLimitLedger:
         over = set()
         for who, since_ms in self._since.items():
             limit_ms = self._limits.get((who[0], who[1]))
-            if limit_ms is not None and at_ms - since_ms >= limit_ms and self._statuses[who[0]] in RUNNING_JOB_STATUSES:
+            runs = self._statuses[who[0]] in RUNNING_JOB_STATUSES or who[1] == _CLOSING
+            if limit_ms is not None and at_ms - since_ms >= limit_ms and runs:
                 over.add(who)
         self._awaited_ms = {who: self._awaited_ms.get(who, 0) + passed_ms for who in over}
         for who, awaited_ms in self._awaited_ms.items():

@@ -227,7 +227,7 @@ def eventful_cluster(*, check_digests: bool = False) -> ScriptedCluster:
     [one] = deployments(cluster.submit(graph(vertex("a")), job_id="caused"))
     cluster.report(one, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", "Traceback"))
     cluster.pass_time(1)
-    for scene in (_use_workers, _rescale, _take_checkpoints, _reuse, _keep_schedules, _exceed_time_limits, _use_queues):
+    for scene in (_use_workers, _rescale, _take_checkpoints, _reuse, _keep_schedules, _exceed_time_limits, _close, _use_queues):
         scene(cluster)
     return cluster
 
@@ -250,12 +250,23 @@ def _use_queues(cluster: ScriptedCluster) -> None:
     queues = (JobQueue("adhoc", 1), JobQueue("batch", 2, weight=3, borrowing_limit=1))
     cluster.master.settings = replace(cluster.master.settings, queues=queues, queue_reclaim_after_ms=1_000)
     cluster.pass_time(1)
-    cluster.register("tm7", slots=3, profile=ResourceProfile(extended_resources=(ExtendedResource("fpga", 1),)))
+    cluster.register("tm8", slots=3, profile=ResourceProfile(extended_resources=(ExtendedResource("fpga", 1),)))
     asked: dict[str, Any] = {"extended_resources": {"fpga": 1}}
     for deployment in deployments(cluster.submit(graph(vertex("a", 4, **asked), queue="batch", priority=1), job_id="queued")):
         cluster.report(deployment, ExecutionState.RUNNING)
     cluster.submit(graph(vertex("a", **asked), queue="adhoc"), job_id="entitled")
     cluster.pass_time(1_000)
+
+
+def _close(cluster: ScriptedCluster) -> None:
+    """Have a job fail whose closing vertices then run, one of them again, and another one whose closing vertices are cancelled."""
+    cluster.register("tm7", slots=4)
+    document = graph(vertex("a"), vertex("end", 2) | {"runs": "on-failure", "retries": 1}, vertex("done") | {"runs": "on-success"})
+    for job_id in ("closed", "not-closed"):
+        [failing] = deployments(cluster.submit(document | {"restart_strategy": {"type": "none"}}, job_id=job_id))
+        one, _ = deployments(cluster.report(failing, ExecutionState.FAILED))
+        cluster.report(one, ExecutionState.FAILED)
+    cluster.command(type="CancelJob", job_id="not-closed", closing=True)
 
 
 def stop_and_start(cluster: ScriptedCluster) -> None:

@@ -65,12 +65,15 @@ from eventflink.master import (
     active_resource_manager,
     checkpoint_coordinator,
     effects,
+    execution_graph,
+    failover,
     free_slots,
     restarts,
     schedule_firing,
     schedules,
     slot_manager,
     task_executor_reports,
+    time_limits,
     timers,
 )
 from eventflink.master.blocklist import Blocklist
@@ -92,8 +95,9 @@ from eventflink.master.slots import TaskManagerSlots
 from eventflink.master.state import ClusterState
 from eventflink.model import kafka_settings, secret_references
 from eventflink.model.attempts import AttemptId
+from eventflink.model.job_graph import JobGraph
 from eventflink.model.places import Place
-from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FollowUpType, InstantOrigin, Role
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FollowUpType, InstantOrigin, JobStatus, Role
 from eventflink.snapshots import snapshot as snapshot_module
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable
 from eventflink.snapshots.state_codec import document_of
@@ -1099,6 +1103,33 @@ def rows_beyond_the_bound_are_left_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ExecutionGraph, "mapped_rows", rows_of)
 
 
+@breaks("P25", "a job ends without its closing vertices")
+def closing_vertices_are_left_out(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(JobGraph, "has_closing_vertices", property(lambda _self: False))
+
+
+@breaks("P25", "closing vertices run after any end")
+def closing_vertices_run_after_any_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(execution_graph, "runs_after", lambda _runs, _status: True)
+
+
+@breaks("P25", "a closing vertex that fails is tried again as any other, and fails its job")
+def closing_vertices_fail_their_jobs(patch: pytest.MonkeyPatch) -> None:
+    def failing(job: JobMaster, subtask: Subtask, failed: e.TaskFailed, now_ms: int) -> list[e.LogEvent]:
+        events = decide(job, subtask, failed, now_ms)
+        return events if len(events) > 1 else [*events, e.JobStatusChanged(job.job_id, job.status, JobStatus.FAILING)]
+
+    decide = failover._decide_failure_of_closing
+    patch.setattr(failover, "_decide_failure_of_closing", failing)
+
+
+@breaks("P25", "nobody looks whether the time of closing vertices is up")
+def closing_vertices_run_for_ever(patch: pytest.MonkeyPatch) -> None:
+    looked_at_ms = time_limits._looked_at_ms
+    patch.setattr(time_limits, "_looked_at_ms", lambda job: looked_at_ms(job) if job.closing is None else float("inf"))
+    patch.setattr(JobMaster, "decide_closing_abort", lambda _self, _reason: [])
+
+
 @breaks("P22", "an attempt that has ended since its time was up is cancelled, and does not fail")
 def exceeded_attempts_are_cancelled(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Subtask, "exceeds_time_limit", property(lambda _self: False))
@@ -1222,6 +1253,8 @@ FOUND_BY = {
     "exceeded_attempts_are_cancelled": 25,
     "retries_are_not_counted": 14,
     "rows_beyond_the_bound_are_left_out": 6,
+    "closing_vertices_are_left_out": 4,
+    "closing_vertices_run_after_any_end": 4,
 }
 """A seed that finds each; whatever changes what runs makes other runs of the same seeds, and wants other seeds here."""
 
@@ -1230,6 +1263,8 @@ SELDOM = ("rejected_decisions_advance", "consequences_are_lost", "sinks_are_not_
 
 FOUND_BY_TEST = {
     "earlier_attempts_are_of_hosts": "test_a_deployment_says_on_which_spark_each_earlier_attempt_was_by_what_its_instance_had_registered",
+    "closing_vertices_fail_their_jobs": "test_a_failure_of_one_changes_nothing_of_the_end",
+    "closing_vertices_run_for_ever": "test_after_their_time_they_are_cancelled_and_the_job_ends_as_it_was_to",
     "rows_are_counted_once": "test_when_its_writer_runs_again_the_rows_are_counted_again",
     "instances_are_not_compared": "test_acceptance_for_another_instance_or_task_manager_means_nothing",
     "leader_is_not_compared": "test_another_decision_is_rejected_and_without_effect",

@@ -10,6 +10,7 @@ from eventflink.events import log_events as e
 from eventflink.events.decision import Decision, FollowUpCause, InputCause, TimerCause
 from eventflink.events.wording import describe, describe_cause, describe_causes, details_of, subject_of
 from eventflink.model.attempts import FailureCause
+from eventflink.model.closing import GraphOutcome
 from eventflink.model.statuses import ExecutionState, FollowUpType, JobStatus
 from tests.support.values import ValueMaker
 
@@ -102,6 +103,12 @@ def test_an_event_is_one_line_that_begins_with_its_name_whatever_its_fields_hold
             "TaskStateChanged job/a[2]#1 DEPLOYING → RUNNING",
         ),
         (e.ResourcesAwaited("job", "a", 3, 1), "ResourcesAwaited job/a 3 slots wanted, 1 available"),
+        (
+            e.JobClosingStarted("job", GraphOutcome(JobStatus.FAILED, "read", 0, 1, "ValueError", "no such column")),
+            "JobClosingStarted job it ends as FAILED: read[0]#1 ValueError: no such column",
+        ),
+        (e.JobClosingStarted("job", GraphOutcome(JobStatus.CANCELED)), "JobClosingStarted job it ends as CANCELED"),
+        (e.JobClosingAborted("job", "cancelled by ann"), "JobClosingAborted job cancelled by ann"),
         (
             e.JobTimeLimitNear("job", 1_800_000_000_000),
             "JobTimeLimitNear job it fails at 2027-01-15T08:00:00.000+00:00 if it has not ended",

@@ -26,11 +26,14 @@ from eventflink.session.cluster_session import actor_name
     metavar="[DIRECTORY]",
     help="Take a savepoint first, after which nothing is read. Default directory: execution.checkpointing.savepoint-dir.",
 )
+@click.option("--closing", is_flag=True, help="Cancel also the closing vertices, if they run.")
 @click.option("--wait", is_flag=True, help="Wait until the job has ended.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0.1), metavar="SECONDS", help="Wait no longer than this.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @pass_session
-def cancel(session: Session, job_id: str | None, directory: str | None, timeout_s: float | None, *, wait: bool, as_json: bool) -> int:
+def cancel(
+    session: Session, job_id: str | None, directory: str | None, timeout_s: float | None, *, closing: bool, wait: bool, as_json: bool
+) -> int:
     """Cancel the job JOB_ID."""
     if job_id is None and directory:
         job_id, directory = directory, ""  # As in Flink, whose option may have no value either.
@@ -44,7 +47,7 @@ def cancel(session: Session, job_id: str | None, directory: str | None, timeout_
             within_s = deadline.left_s(DEFAULT_CHECKPOINT_TIMEOUT_S)
             taken = gateway.trigger_savepoint(job_id, directory, within_s, cancel_job=True, actor=actor_name())
             echo(describe_savepoint(taken), err=as_json)
-        accepted = gateway.cancel_job(job_id, actor=actor_name())
+        accepted = gateway.cancel_job(job_id, closing=closing, actor=actor_name())
         status = gateway.request_job_result(job_id, timeout_s=deadline.left_s()).status if wait else None
     if as_json:
         session.print_json({"job_id": job_id, "request_id": accepted.request_id, "log_offset": accepted.log_offset, "status": status})

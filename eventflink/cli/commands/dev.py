@@ -91,6 +91,7 @@ def dev(
     is_found_by_submit = not code and bool(job.code)
     code = code or job.code or (tuple(code_beside(graph, file.parent)) if is_file else ())
     done: list[dict[str, Any]] = []
+    closing_failures: list[dict[str, Any]] = []
 
     def show(run: VertexRun) -> None:
         if as_json:
@@ -98,11 +99,17 @@ def dev(
         else:
             _print(session, run, rows)
 
+    def show_closing_failure(failed: VertexFailed) -> None:
+        if as_json:
+            closing_failures.append(_describe(failed))
+        else:
+            _print_failure(failed, "")
+
     named = () if is_found_by_submit else code
     options = [part for each in named for part in ("--code", str(each))]
     options += [part for name, value in parameters.items() for part in ("--param", f"{name}={value}")]
     program = ["eventflink", *_given_options(click.get_current_context().find_root())]
-    report: dict[str, Any] = {"name": graph.name, "vertices": done, "failure": None}
+    report: dict[str, Any] = {"name": graph.name, "vertices": done, "failure": None, "closing_failures": closing_failures}
     try:
         with _ended_by_signals(), _on_standard_error() if as_json else contextlib.nullcontext(), _shown_logs():
             run = run_graph(
@@ -116,6 +123,7 @@ def dev(
                 spark_stays_ms=spark_stays_min * 60_000,
                 on_spark_start=lambda: session.err.print("Spark starts (--spark-stays leaves it for the next run)", markup=False),
                 on_vertex=show,
+                on_closing_failure=show_closing_failure,
             )
     except VertexFailed as failed:
         report["failure"] = _describe(failed)

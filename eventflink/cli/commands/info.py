@@ -9,6 +9,7 @@ from rich.text import Text
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.submission import read_job_of
+from eventflink.model.closing import runs_in_words
 from eventflink.model.job_graph import JobEdge, JobGraph
 from eventflink.model.job_graph_document import graph_digest
 from eventflink.model.job_parameters import type_name
@@ -39,13 +40,14 @@ def _print(session: Session, graph: JobGraph) -> None:
     for heading in ("vertex", "runs", "parallelism", "reads", "writes", "each slot has"):
         table.add_column(heading, justify="right" if heading == "parallelism" else "left")
     for vertex in graph.vertices:
+        closes = f" ({runs_in_words(vertex.runs)}, when all others have come to their end)" if vertex.is_closing else ""
         reads = [_describe_edge(edge) for edge in graph.edges if edge.target == vertex.vertex_id]
         reads += [f"{source.name} ({source.connector.lower()})" for source in vertex.stream.sources] if vertex.stream else []
         sinks = [*(vertex.stream.sinks if vertex.stream else ()), *([vertex.sink] if vertex.sink else [])]
         task = vertex.task if vertex.task_type == "PYTHON" else f"SQL: {vertex.task.strip().splitlines()[0]}"
         table.add_row(
             Text(name_of(vertex)),
-            Text(task),
+            Text(f"{task}{closes}"),
             f"at most {vertex.max_parallelism}" if vertex.vertex_id in mapped else str(vertex.parallelism),
             Text(", ".join(reads)),
             Text(", ".join(f"{sink.location} ({sink.connector.lower()})" for sink in sinks)),

@@ -63,6 +63,7 @@ def _print_job(session: Session, view: JobInfo, *, is_past: bool) -> None:
         asks = f" that ask for {waiting.resources}" if waiting.resources else ""
         session.out.print(Text(f"{waiting.requests} slot requests{asks} wait: {waiting.why}", style="yellow"))
     _print_reuse(session, view)
+    _print_closing(session, view)
     _print_parallelism(session, view)
     for exception in view.exceptions:
         cause = exception.cause
@@ -131,6 +132,16 @@ def _print_reuse(session: Session, view: JobInfo) -> None:
     for vertex in view.vertices:
         if (reuse := vertex.reuse) is not None:
             session.out.print(Text(f"{vertex.vertex_id} {'is reused' if reuse.is_reused else 'runs'}: {reuse.why}"))
+
+
+def _print_closing(session: Session, view: JobInfo) -> None:
+    """Say how far the closing vertices of a job are, and of each whether it runs and why."""
+    if (closing := view.closing) is not None:
+        until = f"cancelled: {closing.abort_reason}" if closing.abort_reason else f"at the latest until {closing.ends_at}"
+        session.out.print(Text(f"closed since {closing.began_at} as {closing.outcome}, {until}"))
+    for vertex in view.vertices:
+        if vertex.runs_note:
+            session.out.print(Text(f"{vertex.vertex_id}: {vertex.runs_note}"))
 
 
 def _print_parallelism(session: Session, view: JobInfo) -> None:

@@ -1,9 +1,7 @@
 """Keys of slots, of the queues of jobs that wait for them, and of who starts TaskExecutors."""
 
-from typing import Any
-
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field, field_validator
 

@@ -45,7 +45,9 @@ def health(fold: Fold, waits: VertexWaits, of_cluster: list[VertexWait]) -> tupl
     without_slot = [wait for wait in of_cluster if wait.reason in SLOT_REASONS]
     restarting = [wait for wait in of_cluster if wait.reason is WaitReason.RESTART_DELAY]
     standing = [(job, found) for job in fold.master.dispatcher.jobs.values() if job.status in _RUNS and (found := standing_streams(job))]
-    late = [job for job in map(fold.master.dispatcher.job, fold.master.dispatcher.limited_jobs) if job.time_limit_is_near]
+    late = [
+        job for job in map(fold.master.dispatcher.job, fold.master.dispatcher.limited_jobs) if job.time_limit_is_near and not job.is_closing
+    ]
     without_spark = ended_sparks(fold, troubled, since_ms)
     without_jobs = _schedules_without_jobs(fold, since_ms)
     is_empty = _has_no_room(fold) and not without_slot

@@ -63,7 +63,7 @@ def result_page(fold: Fold, job_id: str, vertex_id: str, output: str, first: int
         for subtask in vertex.subtasks
         for each in subtask.outputs
     )
-    sinks = _sinks(graph.vertices, graph.graph.edges)
+    sinks = _sinks([name for name, each in graph.vertices.items() if not each.vertex.is_closing], graph.graph.edges)
     return _result(job_result(fold, job_id), sinks, outputs, (vertex_id, output, first, limit))
 
 
@@ -76,7 +76,7 @@ def archived_result_page(archive: JobArchive, vertex_id: str, output: str, first
         for subtask in vertex.subtasks
         for each in subtask.outputs.values()
     )
-    sinks = _sinks([vertex.vertex_id for vertex in job.vertices], job.edges)
+    sinks = _sinks([vertex.vertex_id for vertex in job.vertices if vertex.runs is None], job.edges)
     return _result(archive.result, sinks, outputs, (vertex_id, output, first, limit))
 
 

@@ -14,6 +14,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.master.canonical import InvariantBroken
 from eventflink.master.master import Master
 from eventflink.model.attempts import AttemptStatus, FailureCause, SubtaskReference
+from eventflink.model.closing import GraphOutcome
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.job_queues import JobQueue
@@ -248,6 +249,11 @@ MISFITS: list[LogEvent] = [
     e.GlobalFailureOccurred("done3", _CAUSE),
     e.JobTimeLimitNear("none", 1),
     e.JobTimeLimitNear("running", 1),
+    e.JobClosingStarted("none", GraphOutcome(JobStatus.FINISHED)),
+    e.JobClosingStarted("running", GraphOutcome(JobStatus.FINISHED)),
+    e.JobClosingStarted("failing", GraphOutcome(JobStatus.FAILED)),
+    e.JobClosingAborted("none", "reason"),
+    e.JobClosingAborted("running", "reason"),
     e.JobRestartScheduled("none", 1, 1, 0, 0, FailoverStrategy.REGION, 1),
     e.JobRestartScheduled("running", 1, 1, 0, 0, FailoverStrategy.REGION, 1),
     e.JobRestartScheduled("restarting", 1, 1, 0, 0, FailoverStrategy.FULL, 1),

@@ -995,3 +995,52 @@ def test_a_mapped_vertex_counts_with_as_many_subtasks_as_it_may_have() -> None:
     with pytest.raises(InvalidJobGraph, match=says):
         parse_job_graph(_graph(vertices=vertices, edges=edges), "f")
     parse_job_graph(_graph(vertices=vertices[:3], edges=edges[:2]), "f")
+
+
+def _closed(*closing: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a graph whose vertices `a` and `b` run in their turn, and whose others close it."""
+    vertices = [{"id": "a", "sql": "SELECT 1"}, {"id": "b", "sql": "SELECT 1"}, *closing]
+    return {"name": "j", "vertices": vertices, "edges": [{"from": "a", "to": "b"}]} | more
+
+
+def _closing(**more: Any) -> dict[str, Any]:
+    return {"id": "end", "sql": "SELECT :job_status", "runs": "always"} | more
+
+
+@pytest.mark.parametrize("runs", ["on-success", "on-failure", "always"])
+def test_a_closing_vertex_says_the_same_as_a_document_and_as_a_record(runs: str) -> None:
+    graph = parse_job_graph(_closed(_closing(runs=runs), closing_time_limit="5m"), "f")
+    assert parse_job_graph(to_document(graph), "again") == graph
+    assert [vertex.is_closing for vertex in graph.vertices] == [False, False, True]
+    assert graph.closing_time_limit_ms == 300_000
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        (_closed(_closing(runs="at-end")), "vertices[2].runs: must be 'on-success', 'on-failure' or 'always'"),
+        (
+            _closed(_closing(), edges=[{"from": "a", "to": "end"}]),
+            "edges[0]: vertex 'end' runs always, when all others have come to their end, whatever they have left: it has no edges; ",
+        ),
+        (_closed(_closing(), edges=[{"from": "end", "to": "b"}]), "edges[0]: vertex 'end' runs always, when all others have come to"),
+        (_closed(_closing(stream=_stream()["stream"])), "vertices[2]: 'end' is a stream, and a vertex that runs always is a batch task"),
+        (
+            _closed(_closing(parameters={"failure_type": 1})),
+            "vertices[2]: :failure_type is what the statement of 'end' is told of the end of the others: rename the parameter",
+        ),
+        (
+            _closed(_closing(), parameters={"job_status": {"type": "string", "default": "x"}}),
+            "vertices[2]: :job_status is what the statement of 'end' is told of the end of the others: rename the parameter",
+        ),
+        (_closed(closing_time_limit="5m"), "'closing_time_limit' is for closing vertices, and no vertex says when it 'runs': leave it out"),
+        (
+            _closed(_closing()) | {"vertices": [_closing()], "edges": []},
+            "every vertex is a closing vertex: one at least has to run in its turn, without 'runs'",
+        ),
+    ],
+)
+def test_what_a_closing_vertex_cannot_be_is_refused(document: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidJobGraph) as raised:
+        parse_job_graph(document, "f")
+    assert says in str(raised.value)

@@ -18,6 +18,7 @@ const REASONS = /** @type {Record<string, string>} */ ({
   WORKER_REQUESTED: "A worker is on its way",
   NEXT_DECISION: "The leader's next decision",
   INPUTS: "Inputs are not complete",
+  CLOSING: "The end of all other vertices",
   JOB_STATUS: "The state of the job",
   FULL_RESTART: "All tasks end before a restart",
   RESTART_DELAY: "The delay before a restart",

@@ -36,6 +36,7 @@ export function JobHead({ job, moment }) {
       ${job.run_again_by && html`<span>run again by <a href=${href(`/jobs/${encodeURIComponent(job.run_again_by)}`)}>${middle(job.run_again_by, 24)}</a></span>`}
       ${job.failure_is_dismissed && html`<span>failure dismissed</span>`}
       ${job.fails_at && html`<span>time limit ${duration(job.time_limit_ms)}, up ${h(Time, { at: job.fails_at })}</span>`}
+      ${job.closing && !ended && html`<span title="its closing vertices run">closes as ${job.closing.outcome}, up ${h(Time, { at: job.closing.ends_at })}</span>`}
       <span>${plural(job.restarts, "restart")}</span>
       <span>${job.stream ? "stream" : "batch"}${job.scheduler === "ADAPTIVE" ? ", adaptive" : ""}</span>
     </p>
