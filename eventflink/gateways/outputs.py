@@ -10,7 +10,7 @@ from eventflink.model.statuses import JobStatus
 
 
 def find_output(job: JobInfo, vertex_id: str | None = None, output: str = "default") -> JobOutput:
-    """Return an output of a vertex; None: of the only vertex whose output no edge reads.
+    """Return an output of a vertex; None: of the only vertex whose output no edge reads, closing vertices aside.
 
     Raises:
         ResultNotThere: the job has not finished, or the vertex left no such output.

@@ -87,9 +87,14 @@ def test_a_clean_up_runs_after_a_failure_and_after_a_cancellation_whatever_leade
         gateway.cancel_job("cancelled")
         wait_until((tmp_path / "hangs").exists, "the clean-up has begun", WAIT_S)
         capsys.readouterr()
-        assert run(["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "status", "cancelled"]) == ExitCode.OK
+        named = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id]
+        assert run([*named, "status", "cancelled"]) == ExitCode.OK
         assert "end: it runs always, and the others came out as CANCELED" in " ".join(capsys.readouterr().out.split())
-        gateway.cancel_job("cancelled", closing=True)
+        assert run([*named, "why", "cancelled/end[0]"]) == ExitCode.OK
+        why = " ".join(capsys.readouterr().out.split())
+        assert "JobClosingStarted cancelled it ends as CANCELED" in why
+        assert "it runs always, and the others came out as CANCELED" in why
+        assert run([*named, "cancel", "cancelled", "--closing"]) == ExitCode.OK
         assert gateway.request_job_result("cancelled", timeout_s=WAIT_S).status is JobStatus.CANCELED
     [started] = [event for event in cluster.events_of("failed") if isinstance(event, JobClosingStarted)]
     assert started.outcome.status is JobStatus.FAILED

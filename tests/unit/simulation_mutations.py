@@ -1239,7 +1239,7 @@ FOUND_BY = {
     "lost_directories_are_not_noticed": 10,
     "older_attempts_are_not_fenced": 13,
     "zombies_are_not_fenced": 17,
-    "cancelled_streams_resume": 26,
+    "cancelled_streams_resume": 32,
     "stopped_streams_are_not_resumed": 15,
     "stopped_streams_begin_again": 7,
     "written_batches_are_not_in_savepoints": 64,

@@ -373,6 +373,18 @@ def test_the_plan_says_which_vertices_have_a_task_for_each_row(here: Path, capsy
     assert [cell.strip() for cell in last.split("  ") if cell] == ["load", "SQL: SELECT :n AS n", "at most 500", "files (each)"]
 
 
+def test_the_plan_says_when_closing_vertices_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    load, tell = {"id": "load", "sql": "SELECT 1 AS n"}, {"id": "tell", "python": "jobs:tell", "runs": "on-failure"}
+    (here / "closed.json").write_text(json.dumps({"name": "closed", "vertices": [load, tell]}))
+    assert run(["info", "closed.json"]) == ExitCode.OK
+    *_, last = capsys.readouterr().out.splitlines()
+    assert [cell.strip() for cell in last.split("  ") if cell.strip()] == [
+        "tell",
+        "jobs:tell (on-failure, when all others have come to their end)",
+        "1",
+    ]
+
+
 def test_the_parameters_of_a_document_are_shown_with_what_is_still_to_be_given(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["info", str(here / "daily.yaml")]) == ExitCode.OK
     said = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in capsys.readouterr().out.splitlines()]

@@ -26,6 +26,7 @@ from eventflink.jobs.python_jobs import InvalidPythonJob
 from eventflink.jobs.shipping import InputUnusable
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, graph_digest, parse_job_graph
+from eventflink.model.statuses import VertexRuns
 
 
 @eventflink.task(parallelism=2, time_limit="5m")
@@ -480,3 +481,24 @@ def test_what_a_file_prints_is_nothing_of_what_the_command_says(directory: Path,
 def test_what_may_be_given_for_a_job_is_one_list() -> None:
     documents: list[Document] = [revenue, DOCUMENT, described(revenue).graph]
     assert len({graph_digest(described(each).graph) for each in documents}) == 1
+
+
+@eventflink.task(runs="always", retries=2)
+def cleaned(context: TaskContext, table: str) -> None:
+    assert context.outcome is not None, table
+
+
+def test_a_task_that_says_when_it_runs_closes_its_job() -> None:
+    @eventflink.job(closing_time_limit="5m")
+    def closed() -> None:
+        eventflink.sql("SELECT 1 AS path", id="files")
+        eventflink.sql("SELECT :job_status", id="told", options={"runs": "on-success"})
+        cleaned("staging")
+
+    graph = described(closed).graph
+    assert [(vertex.vertex_id, vertex.runs) for vertex in graph.vertices] == [
+        ("files", VertexRuns.IN_TURN),
+        ("told", VertexRuns.ON_SUCCESS),
+        ("cleaned", VertexRuns.ALWAYS),
+    ]
+    assert (graph.edges, graph.closing_time_limit_ms) == ((), 300_000)

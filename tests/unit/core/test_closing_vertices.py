@@ -7,6 +7,7 @@ import pytest
 
 from eventflink.events import log_events as e
 from eventflink.events.log_events import JobClosingAborted, JobClosingStarted, JobStatusChanged, RequestRejected
+from eventflink.gateways.outputs import find_output
 from eventflink.leadership.leader import ApplyFailed
 from eventflink.master.effects import Effect
 from eventflink.master.settings import AdaptiveSettings, MasterSettings
@@ -370,6 +371,13 @@ def test_a_rerun_has_closing_vertices_of_its_own(cluster: ScriptedCluster) -> No
     assert cluster.job("again").reuse["always"].reason is ReuseReason.CLOSING
     assert begun(cluster.run(effects)) == ["b", "always"]
     assert cluster.job("again").status is JobStatus.FINISHED
+
+
+def test_the_result_of_a_job_is_none_of_theirs(cluster: ScriptedCluster) -> None:
+    cluster.run(bring_to(cluster, JobStatus.FINISHED))
+    view = job_view(cluster.fold, "job")
+    assert find_output(view).vertex_id == "write"
+    assert find_output(view, "always").vertex_id == "always"
 
 
 def test_nobody_gives_one_another_parallelism(cluster: ScriptedCluster) -> None:
