@@ -1240,7 +1240,7 @@ FOUND_BY = {
     "older_attempts_are_not_fenced": 13,
     "zombies_are_not_fenced": 17,
     "cancelled_streams_resume": 32,
-    "stopped_streams_are_not_resumed": 15,
+    "stopped_streams_are_not_resumed": 57,
     "stopped_streams_begin_again": 7,
     "written_batches_are_not_in_savepoints": 64,
     "instants_stay_due": 6,
