@@ -369,6 +369,15 @@ def _fall_at_inputs(cluster: ScriptedCluster) -> None:
     cluster.settle()
 
 
+def with_queues() -> ScriptedCluster:
+    """Return a cluster with two queues of jobs, one of which is full while its jobs wait."""
+    cluster = ScriptedCluster(MasterSettings(queues=(JobQueue("adhoc", 1, borrowing_limit=1), JobQueue("etl", 8, weight=3))))
+    cluster.pass_time(1)
+    cluster.register("tm", slots=4)
+    cluster.submit(graph(vertex("a", 5), queue="adhoc", priority=7), job_id="flood")
+    return cluster
+
+
 def with_something_parked() -> ScriptedCluster:
     """Return a cluster with an input that could not be decided."""
     cluster = ScriptedCluster()

@@ -21,11 +21,13 @@ from eventflink.reader.past.why import explain, tell_story
 from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.server_tls import ServerTls
 from eventflink.views.jobs_and_cluster import jobs_view
+from eventflink.views.queues import queue_rows
 from tests.support.asked_log import book_of, records_of
 from tests.support.cluster import ScriptedCluster, replay
 from tests.support.recorded_cluster import recorded_cluster
 from tests.support.rest_server import served
 from tests.support.rest_tokens import tokens_of_three
+from tests.support.scenarios import with_queues
 from tests.support.tls_files import Certificates
 
 NOWHERE = "localhost:1"
@@ -147,6 +149,31 @@ def test_how_many_are_not_shown_is_said(url: str, tmp_path: Path, capsys: pytest
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == 2
     assert "older ones are not shown" in captured.err
+
+
+def test_queues_of_jobs_are_shown_with_what_they_may_hold_and_hold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = with_queues()
+    with served(cluster) as serving, announced(tmp_path, Announced.REST, serving.url, of_cluster=cluster_name(NOWHERE, "eventflink")):
+        assert ask(tmp_path, "queues") == ExitCode.OK
+        table = capsys.readouterr().out
+        assert ask(tmp_path, "queues", "--json") == ExitCode.OK
+        rows = json.loads(capsys.readouterr().out)["queues"]
+        assert ask(tmp_path, "status", "flood") == ExitCode.OK
+        told = " ".join(capsys.readouterr().out.split())
+    assert [line.split() for line in table.splitlines()[1:]] == [
+        ["adhoc", "1", "1", "1", "2", "1", "3", "1"],
+        ["default", "0", "all", "1", "0", "0", "0", "0"],
+        ["etl", "8", "all", "3", "0", "0", "0", "0"],
+    ]
+    assert rows == plain(queue_rows(cluster.master.slot_manager))
+    assert "queue: adhoc, priority 7" in told
+    assert "queue 'adhoc' holds 2 slots, as many as it may: its quota is 1, and it may borrow 1" in told
+
+
+def test_a_cluster_without_queues_says_so(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
+        assert ask(tmp_path, "queues") == ExitCode.OK
+    assert capsys.readouterr().out == "no queues are configured: all jobs take turns\n"
 
 
 @pytest.mark.parametrize("of_cluster", [cluster_name(NOWHERE, "another"), cluster_name("elsewhere:9092", "eventflink"), ""])

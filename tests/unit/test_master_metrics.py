@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,10 @@ from eventflink.events.inputs import (
 from eventflink.events.log_events import CheckpointCompleted
 from eventflink.events.topics import Topic
 from eventflink.master.effects import Deployment
+from eventflink.master.settings import MasterSettings
 from eventflink.metrics import metric_catalogue
 from eventflink.model.configuration import Configuration, build_configuration
+from eventflink.model.job_queues import JobQueue
 from eventflink.model.statuses import ExecutionState
 from eventflink.model.stream_progress import NO_BATCH, PartitionLag, StreamOutputProgress, StreamSourceProgress
 from tests.support.cluster import acknowledgement, decline, graph, stream, stream_start, vertex
@@ -43,9 +46,9 @@ class Measured:
         self.keys = configuration
         self.log_end_offset: int | None = None
 
-    def start(self, master_id: str, **more: int) -> Node:
+    def start(self, master_id: str, **more: Any) -> Node:
         self.work[master_id] = LeadershipMetrics()
-        return self.world.start(master_id, observer=self.work[master_id], **more)  # type: ignore[arg-type]
+        return self.world.start(master_id, observer=self.work[master_id], **more)
 
     def configuration(self, master_id: str) -> Configuration:
         return build_configuration({"jobmanager.id": master_id, "cluster.id": "cell", "data.directory": "/tmp", **self.keys}, "test")
@@ -156,6 +159,21 @@ def test_slot_requests_that_wait_are_counted_by_reason() -> None:
     assert scrape.one(f"{JM}pending_slot_requests") == sum(by_reason.values())
     measured.register("tm-2", 3)
     assert measured.scrape(node).by("reason", f"{JM}deferred_slot_requests") == {"NO_FITTING_SLOT": 4}
+
+
+def test_queues_of_jobs_tell_what_they_may_hold_hold_and_wait_for() -> None:
+    measured = Measured()
+    node = measured.start("m-1", settings=MasterSettings(queues=(JobQueue("adhoc", 1, borrowing_limit=1), JobQueue("etl", 8))))
+    measured.world.leader()
+    measured.world.run(200)
+    measured.register("tm-1", 4)
+    measured.world.submit(graph(vertex("v", parallelism=5), queue="adhoc"), "flood")
+    measured.world.run(50)
+    scrape = measured.scrape(node)
+    assert scrape.by("queue", f"{JM}queue_nominal_quota_slots") == {"adhoc": 1, "etl": 8}
+    assert scrape.by("queue", f"{JM}queue_held_slots") == {"adhoc": 2}
+    assert scrape.by("queue", f"{JM}queue_pending_slot_requests") == {"adhoc": 3}
+    assert scrape_of_a_busy_leader()[0].by("queue", f"{JM}queue_held_slots") == {}
 
 
 def test_live_jobs_have_metrics_of_their_own() -> None:

@@ -22,7 +22,7 @@ from tests.support.cluster import ScriptedCluster, graph, vertex
 from tests.support.dashboard_pages import Dashboard
 from tests.support.recorded_cluster import BEGAN_MS, Recording, recorded
 from tests.support.rest_server import Served, served
-from tests.support.scenarios import with_something_parked
+from tests.support.scenarios import with_queues, with_something_parked
 
 if TYPE_CHECKING:
     from playwright.sync_api import FloatRect, Locator, Route
@@ -79,6 +79,20 @@ def test_what_is_parked_leads_from_the_cluster_to_the_command_that_ends_it(brows
         dashboard.settle()
         dashboard.check_both_themes_and_widths()
         dashboard.main.get_by_text("eventflink parked drop parked-1").wait_for()
+
+
+def test_the_page_of_waits_shows_the_queues_of_jobs(browser: "Tabs") -> None:
+    with served(with_queues()) as server:
+        browser.context.route(OF_KAFKA, lambda route: route.abort())
+        browser.expect(OF_KAFKA.pattern)
+        dashboard = Dashboard(browser, server.url)
+        dashboard.show("/waits")
+        dashboard.check_both_themes_and_widths()
+        dashboard.main.get_by_role("heading", name="The share of its queue").wait_for()
+        dashboard.main.get_by_text("queue 'adhoc' holds 2 slots, as many as it may").wait_for()
+        dashboard.main.get_by_text("etl", exact=True).wait_for()
+        dashboard.go("/jobs/flood")
+        dashboard.main.get_by_text("priority 7").wait_for()
 
 
 def test_a_drag_of_the_bar_shows_the_cluster_of_that_moment_and_back_leads_to_now(dashboard: Dashboard, recording: Recording) -> None:
