@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from eventflink.jobs.parquet_writing import DIRECT_COMMITTER_SETTING
 from eventflink.local.jars import default_cache_directory
 from eventflink.local.java import JavaMissing, find_java
 
@@ -27,8 +28,6 @@ _CLASSES: Final = tuple([_SOURCES / f"{name}.java" for name in ("NioLocalFileSys
 _CLASS: Final = "eventflink.NioLocalFileSystem"
 _DELTA_LOG: Final = _SOURCES / "DeltaStoreLog.java"
 
-DIRECT_COMMITTER_SETTING: Final = "spark.eventflink.directCommitter"
-"""Of a Spark server that can write outputs to stores without renaming: by which class."""
 DELTA_LOG_CLASS: Final = "eventflink.DeltaStoreLog"
 """By which Delta writes the logs of tables in S3."""
 CHECKPOINT_FILES_SETTING: Final = "spark.eventflink.storeCheckpointFiles"

@@ -16,6 +16,7 @@ from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.jobs.accumulators import TaskAccumulators
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.mapped_rows import bound_columns, find_location, read_row
+from eventflink.jobs.parquet_writing import write_parquet
 from eventflink.jobs.published import OutputNotWhole, write_file_list
 from eventflink.jobs.shipping import HashInput, HashInputs, InputUnusable, Share, read_parquet, read_share
 from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
@@ -32,7 +33,6 @@ from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
 from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized, spark_session_of
 from eventflink.taskexecutor.seen_by_spark import check_seen_by_spark
 from eventflink.taskexecutor.spark_engines import find_engine
-from eventflink.taskexecutor.spark_file_system import DIRECT_COMMITTER_SETTING
 from eventflink.taskexecutor.spark_pools import pool_of
 from eventflink.taskexecutor.sql_faults import explain
 from eventflink.taskexecutor.task_code import load_archives, resolve_task
@@ -43,7 +43,6 @@ from eventflink.taskexecutor.task_spark import EarlierSession, OnSession, SparkP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import DataType
 
     from eventflink.taskexecutor.task_stream import StreamTask
 
@@ -51,15 +50,8 @@ logger = logging.getLogger(__name__)
 
 _WRITTEN_BYTES: Final = 56
 """What a report says of each output besides: how much was written, and the digest of its files."""
-_WRITTEN_ROWS: Final = "eventflink.written_rows"
-"""How a write tells how many rows Spark has handed to its files."""
 MAX_OUTPUT_NAMES_BYTES: Final = 128 * 1024
 """What a report says of its outputs: with all the rest it has to be half of what a master reads of one record at most."""
-
-_WHOLE_VARIANTS: Final = ("spark.sql.variant.inferShreddingSchema", "spark.sql.variant.writeShredding.enabled")
-"""Spark divides a variant into columns of a schema that it guesses, which nobody but Spark puts together again."""
-
-_COMMITTER_OPTION: Final = "spark.sql.parquet.output.committer.class"
 
 Tell = Callable[[TaskEvent], None]
 
@@ -391,40 +383,12 @@ def _publish(outputs: Mapping[str, "DataFrame"], attempt: AttemptId, settings: F
     places = find_places(outputs, attempt, settings.working_place)
     published = []
     for name, rows in outputs.items():
-        written_rows = _write(rows, places[name])
         try:
+            with refusals_told(places[name]):
+                written_rows = write_parquet(rows, places[name])
             output = write_file_list(name, places[name], written_rows)
         except OutputNotWhole as error:
             raise OutputUnusable(f"output '{name}' cannot be published: {error}") from error
         published.append(output)
         logger.info("OutputWritten output=%s location=%s rows=%d files=%d", name, output.location, output.rows, output.files)
     return tuple(published)
-
-
-def _has_variant(kind: "DataType") -> bool:
-    return '"variant"' in kind.json()
-
-
-def _write(rows: "DataFrame", place: Place) -> int:
-    """Have Spark write an output; return how many rows its executors say to have written, wherever their files are.
-
-    Raises:
-        OutputUnusable: Spark does not say it.
-        StoreFailed: the store refuses to take it.
-
-    """
-    from pyspark.sql import functions  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
-
-    if _has_variant(rows.schema):
-        for setting in _WHOLE_VARIANTS:
-            rows.sparkSession.conf.set(setting, "false")
-    counted = rows.observe(_WRITTEN_ROWS, functions.count(functions.lit(1)).alias("rows"))
-    writer = counted.write.mode("error")
-    if place.scheme and (committer := rows.sparkSession.conf.get(DIRECT_COMMITTER_SETTING, "")):
-        writer = writer.option(_COMMITTER_OPTION, committer)
-    with refusals_told(place):
-        writer.parquet(str(place))
-    said = dict(counted.executionInfo.flows if counted.executionInfo is not None else ()).get(_WRITTEN_ROWS)
-    if said is None:
-        raise OutputUnusable(f"Spark wrote to {place}, and does not say how many rows: a proxy before it must pass on observed metrics")
-    return int(said["rows"])
