@@ -1,6 +1,6 @@
 """The part of a JobGraph document that sends the rows of a batch task to a table, and every check of it.
 
-The core's record is the one that a stream's sink has too, with the path of the table and all other keys as one JSON object. The
+The core's record is the one that a stream's sink has too, with the place of the table and all other keys as one JSON object. The
 rule it keeps: what can be known to be wrong before a job runs is refused here, with its place.
 
     sink: {table: {path: /data/sales, partition_by: [day], mode: overwrite-partitions}, format: delta}
@@ -43,7 +43,7 @@ class BatchSinkDocument(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     table: BatchTableDocument
-    format: Literal["delta"]
+    format: Literal["delta", "iceberg"]
 
     @model_validator(mode="before")
     @classmethod
@@ -51,6 +51,14 @@ class BatchSinkDocument(BaseModel):
         if isinstance(written, Mapping) and (others := [key for key in ("kafka", "files", "python") if key in written]):
             raise ValueError(f"{others[0]}: it is for streams; the sink of a batch task is a 'table'")
         return written
+
+    @model_validator(mode="after")
+    def _check_format(self) -> Self:
+        if fault := self.table.find_format_fault(self.format):
+            raise ValueError(fault)
+        if self.format == "iceberg" and self.table.mode == "merge":
+            raise ValueError("table.mode: a table of format iceberg has no merge: take append, overwrite or overwrite-partitions")
+        return self
 
     def find_parallelism_fault(self, parallelism: int) -> str:
         """Return why so many subtasks cannot write it, behind its place; empty: they can."""
@@ -63,10 +71,10 @@ class BatchSinkDocument(BaseModel):
 
     def to_record(self) -> StreamSink:
         """Return the core's record."""
-        options = self.table.model_dump(exclude_defaults=True, exclude={"path"})
+        options = self.table.model_dump(exclude_defaults=True, exclude={"path", "catalog", "name"})
         return StreamSink(
             connector=StreamConnector.TABLE,
-            location=self.table.path,
+            location=self.table.location,
             stream_format=StreamFormat(self.format.upper()),
             options_json=canonical_json(options),
         )

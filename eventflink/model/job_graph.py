@@ -107,7 +107,7 @@ class StreamSink:
     connector: StreamConnector
     """What kind of sink it is."""
     location: str
-    """The topic, the directory, the path of the table, or `module:function`."""
+    """The topic, the directory, the path of the table or its name behind that of its catalogue, or `module:function`."""
     stream_format: StreamFormat = StreamFormat.NONE
     """How its rows are written."""
     row_schema: str = ""

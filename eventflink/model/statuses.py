@@ -130,6 +130,7 @@ class StreamFormat(UpperStrEnum):
     PARQUET = auto()
     AVRO = auto()
     DELTA = auto()
+    ICEBERG = auto()
 
 
 class StreamTrigger(UpperStrEnum):

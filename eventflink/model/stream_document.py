@@ -21,6 +21,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
 from eventflink.model.document_faults import describe_fault, describe_value
 from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, Name, Whole, canonical_json
+from eventflink.model.iceberg_catalogs import CATALOG_PATTERN
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, LateRows, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.secret_references import check_references, reference_name
 from eventflink.model.sql_script import statements_of
@@ -57,6 +58,10 @@ _Schema = Annotated[
 
 _TABLE_PATH: Final = re.compile(r"(/|[a-z][a-z0-9+.-]*:/)[^*?{}\[\]\\`]*[^*?{}\[\]\\`\s]")
 """What SQL and Spark's lists of files take as it is, on whatever host."""
+
+_TABLE_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
+_TABLES: Final = {"delta": "a 'path'", "iceberg": "a 'catalog', and a 'name' there"}
+"""By what the tables of a format are found."""
 
 _Callable = Annotated[str, Field(pattern=CALLABLE_PATTERN, max_length=MAX_CALLABLE_LENGTH)]
 
@@ -217,19 +222,39 @@ LATE_ROWS_NEED_TIME: Final = "'late_rows' needs 'event_time' and 'watermark_dela
 class TableSinkDocument(_Document):
     """A table that is appended to, exactly once: a batch and its mark are one commit of the table."""
 
-    path: _Text
-    """The path of the table. The stream makes a table that is not there."""
+    path: _Text | None = None
+    """The path of a table of Delta. One that is not there is made."""
+    catalog: Annotated[str, Field(pattern=CATALOG_PATTERN)] | None = None
+    """The catalogue of a table of Iceberg, as the configuration of TaskExecutors calls it."""
+    name: Annotated[str, Field(max_length=512)] | None = None
+    """What the table is called in its catalogue, behind its namespace. One that is not there is made."""
     partition_by: list[Column] = Field(default_factory=list, max_length=32)
     """The columns by which a table is partitioned that is made; one that is there has these."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if not _TABLE_PATH.fullmatch(self.path):
+        if self.path is not None and not _TABLE_PATH.fullmatch(self.path):
             raise ValueError(
                 f"invalid path: '{beginning_of(self.path)}'; give an absolute path or a URL such as s3a://bucket/sales, "
                 "without white space at its ends and without any of * ? { } [ ] \\ `"
             )
+        if self.name is not None and not _TABLE_NAME.fullmatch(self.name):
+            raise ValueError(f"invalid name: '{beginning_of(self.name)}'; give a namespace and a table, such as shop.sales")
         return self
+
+    @property
+    def location(self) -> str:
+        """The path, or the name behind that of the catalogue."""
+        return self.path or f"{self.catalog}.{self.name}"
+
+    def find_format_fault(self, table_format: str) -> str:
+        """Return why this is no table of a format, behind its place; empty: it is one."""
+        needed, others = (("path",), ("catalog", "name")) if table_format == "delta" else (("catalog", "name"), ("path",))
+        if missing := [key for key in needed if getattr(self, key) is None]:
+            return f"table.{missing[0]}: it is missing: a table of format {table_format} has {_TABLES[table_format]}"
+        if written := [key for key in others if getattr(self, key) is not None]:
+            return f"table.{written[0]}: a table of format {table_format} has {_TABLES[table_format]}"
+        return ""
 
 
 class StreamSourceDocument(_Document):
@@ -315,6 +340,8 @@ class StreamSinkDocument(_Document):
         _check_avro(self)
         if self.schema_ is not None and self.format != "avro":
             raise ValueError("a sink has the columns of its rows; 'schema' goes with format avro")
+        if self.table is not None and (fault := self.table.find_format_fault(self.format or "")):
+            raise ValueError(fault)
         return self
 
     def to_record(self, name: str = "") -> StreamSink:
@@ -552,16 +579,20 @@ def _registry_of(document: StreamSourceDocument | StreamSinkDocument) -> dict[st
 
 
 _LOCATIONS: Final = ("topic", "path", "rows_per_second")
+_IN_CATALOG: Final = ("catalog", "name")
+"""What is the location of a table of Iceberg, a dot between both."""
 
 
 def _location_of(inner: _Document | str) -> str:
     if isinstance(inner, str):
         return inner
+    if isinstance(inner, TableSinkDocument):
+        return inner.location
     return str(next(getattr(inner, key) for key in _LOCATIONS if key in type(inner).model_fields))
 
 
 def _options_of(inner: _Document | str) -> dict[str, Any]:
-    return {} if isinstance(inner, str) else inner.model_dump(exclude_defaults=True, exclude=set(_LOCATIONS))
+    return {} if isinstance(inner, str) else inner.model_dump(exclude_defaults=True, exclude={*_LOCATIONS, *_IN_CATALOG})
 
 
 def stream_document(stream: StreamDefinition) -> dict[str, Any]:
@@ -617,6 +648,8 @@ def end_document(end: StreamSource | StreamSink) -> dict[str, Any]:
     match end.connector:
         case StreamConnector.KAFKA:
             location = {"topic": location, **options}
+        case StreamConnector.TABLE if end.stream_format is StreamFormat.ICEBERG:
+            location = {**dict(zip(_IN_CATALOG, location.split(".", 1), strict=False)), **options}
         case StreamConnector.FILES | StreamConnector.TABLE:
             location = {"path": location, **options}
         case StreamConnector.RATE:

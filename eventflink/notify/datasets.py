@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph, JobVertex, StreamSink, StreamSource
 from eventflink.model.secret_values import without_secrets
-from eventflink.model.statuses import StreamConnector
+from eventflink.model.statuses import StreamConnector, StreamFormat
 
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
 """What Hadoop calls a scheme that the convention calls otherwise."""
@@ -46,6 +46,9 @@ class DatasetNames:
         match end.connector:
             case StreamConnector.KAFKA:
                 return self.topic(end.location, str(json.loads(end.options_json).get("bootstrap_servers") or ""))
+            case StreamConnector.TABLE if end.stream_format is StreamFormat.ICEBERG:
+                catalog, _, name = end.location.partition(".")
+                return Dataset(f"iceberg://{catalog}", name)
             case StreamConnector.FILES | StreamConnector.TABLE:
                 return _place(shown_place(end.location))
             case _:

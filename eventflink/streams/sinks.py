@@ -111,7 +111,7 @@ def write_to_sinks(
         to_files = rows.writeStream.format(sink.stream_format.lower()).option("path", str(directory))
         return to_files.partitionBy(*document.files.partition_by) if document.files.partition_by else to_files
     if document.table is not None:
-        make_table(rows, document.table.path, document.table.partition_by)
+        make_table(rows, document.table.location, document.table.partition_by)
         return rows.writeStream.foreachBatch(_delta_sink_of(sink, writer))
     function = resolve(sink.location)
     if isinstance(function, DatabaseSink):

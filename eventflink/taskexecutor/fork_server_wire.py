@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from eventflink.blob.tls import TlsFiles
+from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.model.spark_engines import SparkEngine
@@ -54,6 +55,8 @@ class ForkServerSettings:
     """Names of environment variables that task processes have besides those that they always have."""
     secrets: SecretSettings = field(default_factory=SecretSettings)
     """Where tasks find the secrets that their jobs name."""
+    catalogs: tuple[IcebergCatalog, ...] = ()
+    """The catalogues of Iceberg that jobs may name."""
 
 
 @dataclass(slots=True)

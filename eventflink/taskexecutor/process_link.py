@@ -89,6 +89,7 @@ class ProcessLink:
             tls=tls_files(configuration),
             environment=configuration.task_environment_names,
             secrets=SecretSettings.of(configuration),
+            catalogs=configuration.catalogs,
         )
         # To open a session takes far longer than to fork a process: those that use Spark need not wait for tasks.
         self._settings = (settings, replace(settings, with_spark=True, warm_processes=0))

@@ -54,7 +54,7 @@ def write_to_table(rows: "DataFrame", sink: StreamSink, cluster_id: str, attempt
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     table, writer_id = batch_table_of(sink), f"{cluster_id}/{attempt.job_id}/{attempt.vertex_id}/{attempt.subtask_index}"
-    make_table(rows, table.path, table.partition_by, table.keys)
+    make_table(rows, table.location, table.partition_by, table.keys)
     said = {"writer": writer_id, "attempt": attempt.attempt, "commit": uuid.uuid4().hex}
     conflict = None
     try:
@@ -63,17 +63,17 @@ def write_to_table(rows: "DataFrame", sink: StreamSink, cluster_id: str, attempt
         if not is_conflict(error):
             raise
         conflict = error  # With another writer, or with another attempt, which may have committed.
-    there, commit = _find_commit(rows.sparkSession, table.path, writer_id)
+    there, commit = _find_commit(rows.sparkSession, table.location, writer_id)
     if there is None:
         raise SinkUnavailable(
-            f"nothing was written to the table {table.path}: another writer changed it at the same time; the next attempt writes it, where "
-            "the restart strategy or 'retries' allow one"
+            f"nothing was written to the table {table.location}: another writer changed it at the same time; the next attempt writes it, "
+            "where the restart strategy or 'retries' allow one"
         ) from conflict
     if there.get("commit") == said["commit"]:
-        logger.info("TableWritten writer=%s mode=%s rows=%d path=%s", writer_id, table.mode, commit.rows, table.path)
+        logger.info("TableWritten writer=%s mode=%s rows=%d path=%s", writer_id, table.mode, commit.rows, table.location)
     else:
-        _check_earlier(there.get("attempt", 0), attempt, f"the table {table.path} has the rows of {writer_id}")
-        logger.info("TableWrittenBefore writer=%s attempt=%d path=%s", writer_id, there.get("attempt", 0), table.path)
+        check_earlier(there.get("attempt", 0), attempt, f"the table {table.location} has the rows of {writer_id}")
+        logger.info("TableWrittenBefore writer=%s attempt=%d path=%s", writer_id, there.get("attempt", 0), table.location)
     return commit
 
 
@@ -81,7 +81,7 @@ def _save(rows: "DataFrame", table: BatchTableDocument, writer_id: str, text: st
     mark = {"txnAppId": writer_id, "txnVersion": _NUMBER, "userMetadata": text}
     writing = rows.write.format("delta").mode("append" if table.mode == "append" else "overwrite").options(**mark)
     # Said in any case: the session may have another default.
-    writing.option("partitionOverwriteMode", "dynamic" if table.mode == "overwrite-partitions" else "static").save(table.path)
+    writing.option("partitionOverwriteMode", "dynamic" if table.mode == "overwrite-partitions" else "static").save(table.location)
 
 
 def _merge(rows: "DataFrame", table: BatchTableDocument, writer_id: str, text: str) -> None:
@@ -90,7 +90,7 @@ def _merge(rows: "DataFrame", table: BatchTableDocument, writer_id: str, text: s
     keys, values = {name.lower() for name in table.keys}, ", ".join(f"new.{name}" for name in columns)
     same = " AND ".join(f"old.{_quoted(name)} <=> new.{_quoted(name)}" for name in table.keys)
     changed = ", ".join(f"old.{_quoted(name)} = new.{_quoted(name)}" for name in rows.columns if name.lower() not in keys)
-    clauses = [f"MERGE INTO {quoted_table(table.path)} AS old USING {_ROWS} AS new ON {same}"]
+    clauses = [f"MERGE INTO {quoted_table(table.location)} AS old USING {_ROWS} AS new ON {same}"]
     clauses += [f"WHEN MATCHED THEN UPDATE SET {changed}"] if changed else []
     clauses += [f"WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) VALUES ({values})"]  # noqa: S608 - names are quoted
     rows.createOrReplaceTempView(_ROWS)
@@ -126,7 +126,7 @@ def _commit_of(metrics: Mapping[str, str]) -> TableCommit:
     return TableCommit(int(metrics.get("numOutputRows", UNKNOWN_COUNT)), int(metrics.get("numOutputBytes", UNKNOWN_COUNT)))
 
 
-def _check_earlier(committed: int, attempt: AttemptId, what: str) -> None:
+def check_earlier(committed: int, attempt: AttemptId, what: str) -> None:
     """Check that the attempt that has committed is an earlier one; 0: it is an old one, of which the table knows no more."""
     if committed > attempt.attempt:
         raise SinkFenced(f"{what} from attempt {committed}, which is newer than attempt {attempt.attempt}")

@@ -25,7 +25,7 @@ from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, StreamSi
 from eventflink.model.job_parameters import Value, values_of
 from eventflink.model.places import Place
 from eventflink.model.sql_script import statements_of
-from eventflink.model.statuses import ShipStrategy, TaskType
+from eventflink.model.statuses import ShipStrategy, StreamFormat, TaskType
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable, refusals_told
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.io_metrics import TableCommit, io_metrics_of, with_commit
@@ -340,10 +340,14 @@ def _write_to_sink(
     rows: "DataFrame", sink: StreamSink, outputs: Iterable[OutputLocation], attempt: AttemptId, settings: ForkServerSettings
 ) -> TableCommit:
     """Write rows to the sink of a vertex; where they are published, from there: their readers and the table have the same."""
-    from eventflink.taskexecutor.table_sink import write_to_table  # noqa: PLC0415 - it loads the model of documents, which few tasks need
-
     if published := [each.location for each in outputs if each.output == DEFAULT_OUTPUT]:
         rows = read_parquet(rows.sparkSession, published)
+    if sink.stream_format is StreamFormat.ICEBERG:
+        from eventflink.taskexecutor.iceberg_sink import write_to_iceberg  # noqa: PLC0415 - it loads the model of documents, as the next one
+
+        return write_to_iceberg(rows, sink, settings.catalogs, settings.cluster_id, attempt)
+    from eventflink.taskexecutor.table_sink import write_to_table  # noqa: PLC0415 - which few tasks need
+
     return write_to_table(rows, sink, settings.cluster_id, attempt)
 
 

@@ -263,6 +263,7 @@ class _Bench:
             with_spark=True,
             warm_processes=0,
             secrets=replace(SecretSettings.of(configuration), task_manager_id=_HERE),
+            catalogs=configuration.catalogs,
         )
         self._written: dict[tuple[str, str], list[OutputLocation]] = {}
         self._withheld = None if sinks else WithheldWrites(Place(str(run.directory)))

@@ -6,17 +6,28 @@ from typing import Any
 
 
 def numbers_of_its_own(context: Any) -> Any:
-    """Return numbers of this attempt's own; a first attempt dies when the table has them, before anybody hears of it."""
-    if context.attempt == 1:
-        from eventflink.taskexecutor import table_sink  # noqa: PLC0415 - as a user's code never does
+    """Return numbers of this attempt's own; a first attempt dies when a table of Delta has them, before anybody hears of it."""
+    from eventflink.taskexecutor import table_sink  # noqa: PLC0415 - as a user's code never does
 
-        write = table_sink.write_to_table
+    return _numbers(context, table_sink, "write_to_table")
+
+
+def numbers_in_iceberg(context: Any) -> Any:
+    """Return the same; a first attempt dies when a table of Iceberg has them."""
+    from eventflink.taskexecutor import iceberg_sink  # noqa: PLC0415 - as a user's code never does
+
+    return _numbers(context, iceberg_sink, "write_to_iceberg")
+
+
+def _numbers(context: Any, sink: Any, name: str) -> Any:
+    if context.attempt == 1:
+        write = getattr(sink, name)
 
         def write_and_die(*arguments: Any) -> None:
             write(*arguments)
             os.kill(os.getpid(), signal.SIGKILL)
 
-        table_sink.write_to_table = write_and_die  # type: ignore[assignment]
+        setattr(sink, name, write_and_die)
     first = 100 * context.subtask_index + 1_000 * (context.attempt - 1)
     return context.spark.range(first, first + 100).withColumnRenamed("id", "number")
 

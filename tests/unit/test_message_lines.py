@@ -9,6 +9,7 @@ import pytest
 
 from eventflink.blob.tls import TlsFiles
 from eventflink.model.attempts import FailureCause, LostInput, OutputLocation
+from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.processes.guardian_process import LINE_LIMIT_BYTES
@@ -61,6 +62,7 @@ SETTINGS = ForkServerSettings(
     with_spark=True,
     warm_processes=0,
     tls=TlsFiles(certificate=Path("c.pem"), ca=Path("ca.pem")),
+    catalogs=(IcebergCatalog("lake", {"uri": "https://catalog"}),),
 )
 FAILED = Failed(FailureCause("ValueError", 'ä "\n\\ud800 \U0001f986', None, "r", "m"), (LostInput("left", 3),))
 MESSAGES = [

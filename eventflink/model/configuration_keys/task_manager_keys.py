@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from eventflink.model.configuration_keys.keys import FACTORY_PATTERN, Keys, MemorySize
+from eventflink.model.iceberg_catalogs import IcebergCatalog, catalogs_of, parse_catalogs
 from eventflink.model.resources import parse_cpu_cores, parse_extended_resources
 from eventflink.model.spark_engines import SparkEngine, engines_of, parse_engines
 from eventflink.model.spark_pools import POOL_PATTERN, SHARED
@@ -157,10 +158,23 @@ class TaskManagerKeys(Keys):
         "when it starts. Empty: none.",
     )
 
+    iceberg_catalogs: dict[str, str] = Field(
+        {},
+        alias="iceberg.catalogs.*",
+        description="Catalogues of Iceberg that jobs name for their tables, as `catalog: lake`: `iceberg.catalogs.lake.uri` and all other "
+        "keys behind the name are properties of pyiceberg (`type`, `warehouse`, `s3.endpoint`, …). One that is a secret is a reference, "
+        "`${file:…}`, `${env:…}` or `${provider:…}`.",
+    )
+
     @field_validator("spark_engines", mode="before")
     @classmethod
     def _check_spark_engines(cls, value: dict[str, Any]) -> dict[str, str]:
         return parse_engines(value)
+
+    @field_validator("iceberg_catalogs", mode="before")
+    @classmethod
+    def _check_iceberg_catalogs(cls, value: dict[str, Any]) -> dict[str, str]:
+        return parse_catalogs(value)
 
     @field_validator("task_environment")
     @classmethod
@@ -219,6 +233,11 @@ class TaskManagerKeys(Keys):
     def engines(self) -> tuple[SparkEngine, ...]:
         """The engine of tasks that name none, and those that have names."""
         return SparkEngine("", self.spark_remote), *engines_of(self.spark_engines)
+
+    @property
+    def catalogs(self) -> tuple[IcebergCatalog, ...]:
+        """The catalogues of Iceberg that jobs may name."""
+        return catalogs_of(self.iceberg_catalogs)
 
     @property
     def task_environment_names(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import pytest
 
 from eventflink.leadership.configured_settings import master_settings
 from eventflink.model.configuration import KEYS, Configuration, ConfigurationError, build_configuration, load_configuration
+from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.job_graph import RestartStrategy
 from eventflink.model.port_range import ports_of
 from eventflink.model.spark_engines import SparkAddress, SparkEngine, addresses_of
@@ -84,6 +85,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"spark.engines.lake.settings.shuffle": 1}, "f: spark.engines.lake.settings.shuffle: unknown key of an engine"),
     ({f"spark.engines.e{n}.remote": "sc://there:1" for n in range(33)}, "f: spark.engines: 33 engines; at most 32 may be named"),
+    ({"iceberg.catalogs.Lake.uri": "http://c"}, "f: iceberg.catalogs.Lake.uri: invalid name of a catalogue: 'Lake'; give small letters"),
+    ({"iceberg.catalogs.lake": "http://c"}, "f: iceberg.catalogs.lake: behind the name of the catalogue stands a property of pyiceberg"),
+    ({"iceberg.catalogs.lake.warehouse": "s3://w"}, "f: iceberg.catalogs.lake: neither 'uri' nor 'type' says what catalogue it is"),
+    (
+        {"iceberg.catalogs.lake": {"uri": "http://c", "s3": {"secret-access-key": "hush"}}},
+        "f: iceberg.catalogs.lake.s3.secret-access-key: a secret is named here, not written: ${file:/path/of/it}",
+    ),
+    ({"iceberg.catalogs.lake.credential": "id:hush"}, "f: iceberg.catalogs.lake.credential: a secret is named here, not written"),
+    ({"iceberg.catalogs.lake.uri": "postgresql://me:hush@db/c"}, "f: iceberg.catalogs.lake.uri: a secret is named here, not written"),
+    ({f"iceberg.catalogs.c{n}.type": "sql" for n in range(33)}, "f: iceberg.catalogs: 33 catalogues; at most 32 may be named"),
     ({"heartbeat.interval": None}, "f: heartbeat.interval: must be a whole number"),
     (
         {"heartbeat.interval": 500, "taskmanager.self-fence-timeout": 2_000},
@@ -108,6 +119,13 @@ def test_the_engines_are_those_of_tasks_that_name_none_and_those_with_names() ->
     )
     assert addresses_of(configuration.engines) == (SparkAddress("", "sc://here:1"), SparkAddress("lake", "sc://there:1"))
     assert addresses_of(build_configuration({}, "f").engines) == ()
+
+
+def test_a_catalogue_of_iceberg_has_the_properties_behind_its_name() -> None:
+    lake = {"uri": "https://catalog", "token": "${file:/t}", "rest": {"sigv4-enabled": True}, "s3": {"endpoint": "http://s"}}
+    properties = {"uri": "https://catalog", "token": "${file:/t}", "rest.sigv4-enabled": "true", "s3.endpoint": "http://s"}
+    configuration = build_configuration({"iceberg": {"catalogs": {"lake": lake, "a": {"type": "sql"}}}}, "f")
+    assert configuration.catalogs == (IcebergCatalog("a", {"type": "sql"}), IcebergCatalog("lake", properties))
 
 
 PATH_KEYS = [field.alias or name for name, field in Configuration.model_fields.items() if field.annotation in (Path, Path | None)]

@@ -500,17 +500,23 @@ def test_a_table_that_is_written_says_the_same_as_a_document_and_as_a_record(pat
         (1, {"mode": "overwrite"}),
         (1, {"mode": "overwrite-partitions", "partition_by": ["day"]}),
         (1, {"mode": "merge", "keys": ["id", "day"]}),
+        (4, {"catalog": "lake", "name": "shop.of_europe.sales", "partition_by": ["day"]}),
     ],
 )
 def test_a_sink_of_a_batch_vertex_says_the_same_as_a_document_and_as_a_record(parallelism: int, table: dict[str, Any]) -> None:
-    sink = {"table": {"path": "/data/sales", **table}, "format": "delta"}
+    in_catalog = "catalog" in table
+    sink = {"table": table if in_catalog else {"path": "/data/sales", **table}, "format": "iceberg" if in_catalog else "delta"}
+    place = "lake.shop.of_europe.sales" if in_catalog else "/data/sales"
     graph = parse_job_graph(_graph(vertices=[_vertex(sink=sink, parallelism=parallelism)]), "f")
     [vertex] = graph.vertices
     assert check_job_graph(to_document(graph)) == graph
     assert to_document(graph)["vertices"][0]["sink"] == sink
     assert vertex.sink is not None
-    assert (vertex.sink.connector, vertex.sink.location, vertex.keeps_parallelism) == (StreamConnector.TABLE, "/data/sales", True)
+    assert (vertex.sink.connector, vertex.sink.location, vertex.keeps_parallelism) == (StreamConnector.TABLE, place, True)
     assert batch_table_of(vertex.sink).model_dump(exclude_defaults=True) == sink["table"]
+
+
+ICEBERG = {"catalog": "lake", "name": "shop.sales"}
 
 
 @pytest.mark.parametrize(
@@ -532,6 +538,18 @@ def test_a_sink_of_a_batch_vertex_says_the_same_as_a_document_and_as_a_record(pa
             {"parallelism": 2},
             ": sink.table.mode: overwrite is one commit of all rows, and each of 2 subtasks has a part of them: give the vertex ",
         ),
+        ({"table": {}, "format": "delta"}, {}, ".sink: table.path: it is missing: a table of format delta has a 'path'"),
+        ({"table": {"path": "/x", "catalog": "lake"}, "format": "delta"}, {}, ".sink: table.catalog: a table of format delta has a 'path'"),
+        ({"table": {"catalog": "lake"}, "format": "iceberg"}, {}, ".sink: table.name: it is missing: a table of format iceberg has a 'cat"),
+        ({"table": ICEBERG | {"path": "/x"}, "format": "iceberg"}, {}, ".sink: table.path: a table of format iceberg has a 'catalog', and"),
+        ({"table": ICEBERG | {"name": "sales"}, "format": "iceberg"}, {}, ".sink.table: invalid name: 'sales'; give a namespace and a tab"),
+        ({"table": ICEBERG | {"catalog": "a.b"}, "format": "iceberg"}, {}, ".sink.table.catalog: must match"),
+        (
+            {"table": ICEBERG | {"mode": "merge", "keys": ["a"]}, "format": "iceberg"},
+            {},
+            ".sink: table.mode: a table of format iceberg has",
+        ),
+        ({"table": ICEBERG, "format": "hudi"}, {}, ".sink.format: must be 'delta' or 'iceberg'"),
     ],
 )
 def test_a_sink_of_a_batch_vertex_that_cannot_be_written_is_refused(sink: dict[str, Any], more: dict[str, Any], says: str) -> None:

@@ -217,3 +217,9 @@ def test_data_sets_are_named_by_the_convention(sink: dict[str, Any], expected: t
     job_graph = parse_job_graph(graph(vertex("s") | {"stream": stream}), "test")
     names = DatasetNames(CLUSTER, BOOTSTRAP)
     assert names.outer_outputs(job_graph.vertices[0]) == ([expected] if expected is not None else [])
+
+
+def test_a_table_of_iceberg_is_named_by_its_catalogue_whose_place_only_taskexecutors_know() -> None:
+    sink = {"table": {"catalog": "lake", "name": "shop.sales"}, "format": "iceberg"}
+    job_graph = parse_job_graph(graph(vertex("write") | {"sink": sink}), "test")
+    assert DatasetNames(CLUSTER, BOOTSTRAP).outer_outputs(job_graph.vertices[0]) == [("iceberg://lake", "shop.sales")]
