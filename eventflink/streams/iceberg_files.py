@@ -56,7 +56,12 @@ def write_files(rows: "DataFrame", table: IcebergTable, fit: Fit) -> "list[DataF
     listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(str(place)).select("path").collect()
     # Below the folder, for Spark may have another name for the store.
     below = [row.path.partition(folder.rpartition("/")[2] + "/")[2] for row in listed]
-    return table.describe_files(fit, [f"{folder}/{name}" for name in sorted(below)], written_rows)
+    paths = [f"{folder}/{name}" for name in sorted(below)]
+    try:
+        return table.describe_files(fit, paths, written_rows)
+    except TableUnusable:
+        table.remove(paths)
+        raise
 
 
 def _place_of(folder: str) -> Place:

@@ -421,6 +421,8 @@ def commit_once(
 ) -> Mapping[str, Any]:
     """Commit files with a writer's mark, unless a mark is there after which they must not be; return the mark that is there in the end.
 
+    Where it is known that nothing of them is in the table, they are removed.
+
     Args:
         table: looked at before now.
         fit: how the rows fit.
@@ -437,15 +439,19 @@ def commit_once(
     deadline_s, pauses = time.monotonic() + _PATIENCE_S, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     while True:
         if (mark := table.mark_of(writer_id)) is not None and is_done(mark):
+            if mark.get("commit") != said.get("commit"):
+                table.remove([file.file_path for file in new])
             return mark
         try:
             table.commit(fit, new, find_replaced(), writer_id, said)
         except CommitFailedException as error:
             if time.monotonic() > deadline_s:
+                table.remove([file.file_path for file in new])
                 says = f"nothing was written to the table {table.name}: others were quicker for {_PATIENCE_S:.0f} s"
                 raise SinkUnavailable(says) from error
             time.sleep(pauses.next())
         except (SinkUnavailable, TableUnusable):
+            table.remove([file.file_path for file in new])
             raise
         except Exception as error:  # whatever the catalogue raised, it may have committed before
             table.refresh()
@@ -454,7 +460,6 @@ def commit_once(
                     f"the table {table.name} does not have what was to be committed: {type(error).__name__}: {error}; "
                     "the next attempt looks again"
                 ) from error
-            return mark
         else:
             return said
         table.refresh()

@@ -5,7 +5,7 @@ of the mark (`streams/iceberg_table.py`) is the subtask, whichever attempt write
 
 - An attempt looks for the mark before it computes anything: where an earlier one has committed, it has finished.
 - What replaces rows is committed beside the files that were there when it began, or not at all: the rows may have been computed from them.
-- An attempt removes what it has written if it knows that nothing of it is in the table, and never what another one has written.
+- An attempt removes what it has written if it knows that nothing of it is in the table, and never what another attempt has written.
 """
 
 import logging
@@ -65,7 +65,6 @@ def write_to_iceberg(
 
     committed = commit_once(table, fit, files, find_replaced, writer_id, said, lambda _mark: True)
     if committed.get("commit") != said["commit"]:
-        table.remove([file.file_path for file in files])
         return _earlier(committed, attempt, table.name, writer_id)
     logger.info("TableWritten writer=%s mode=%s rows=%d table=%s", writer_id, declared.mode, said["rows"], table.name)
     return _commit_of(committed)

@@ -33,7 +33,7 @@ from eventflink.taskexecutor.io_metrics import TableCommit
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import table_tasks
 from tests.support.iceberg_tables import CATALOG, TABLE, catalog_in, configured, loaded, numbers_of, rows_of, table_of
-from tests.support.running_cluster import RunningCluster, running_cluster
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.spark_sessions import own_session
 
 pytestmark = pytest.mark.slow
@@ -82,6 +82,12 @@ class Subtask:
     def data_files(self) -> set[str]:
         return {str(path) for path in (self.directory / "warehouse").rglob("*.parquet")}
 
+    def left_over_files(self) -> set[str]:
+        """Return the files that no version of the table has."""
+        table = self.table()
+        known = [task.file.file_path for each in table.snapshots() for task in table.scan(snapshot_id=each.snapshot_id).plan_files()]
+        return self.data_files() - {path.removeprefix("file://") for path in known}
+
 
 @pytest.fixture
 def subtask(session: SparkSession, tmp_path: Path) -> Subtask:
@@ -128,7 +134,7 @@ def test_rows_of_the_first_attempt_that_commits_are_there_once_and_the_next_job_
         subtask.write(2, subtask.rows(8))
     assert subtask.write(3, subtask.rows(9), subtask_index=1).rows == 1
     assert subtask.there() == [1, 2, 7, 9]
-    assert len(subtask.data_files()) == len(list(subtask.table().scan().plan_files()))
+    assert subtask.left_over_files() == set()
 
 
 @pytest.mark.rule("P17")
@@ -141,8 +147,7 @@ def test_of_an_old_attempt_and_a_new_one_that_commit_at_the_same_moment_one_does
     with pytest.raises(SinkFenced):
         subtask.write(1, subtask.rows(1), **table)
     assert subtask.there() == ([0, 2, 3] if mode == "append" else [2, 3])
-    live = {task.file.file_path.removeprefix("file://") for task in subtask.table().scan().plan_files()}
-    assert subtask.data_files() - live == set() if mode == "append" else subtask.data_files() > live
+    assert subtask.left_over_files() == set()
 
 
 def test_an_attempt_without_rows_keeps_an_old_one_from_writing(subtask: Subtask) -> None:
@@ -200,6 +205,7 @@ def test_what_others_append_meanwhile_stays_and_what_they_change_of_what_is_repl
         ):
             subtask.write(1, subtask.rows(6, day=1), mode=mode, **by_day)
         assert subtask.there() == [*before, 7]
+        assert subtask.left_over_files() == set()
 
 
 def test_a_commit_whose_answer_is_lost_counts_and_one_that_was_not_made_fails_until_the_next_attempt(
@@ -366,6 +372,7 @@ def test_a_column_that_is_required_has_no_nulls_and_is_not_left_out(subtask: Sub
         subtask.write(1, subtask.session.sql("SELECT 'x' AS note"))
     subtask.write(1, subtask.session.sql("SELECT 1L AS number"))
     assert rows_of(subtask.catalog) == [{"number": 1, "note": None}]
+    assert subtask.left_over_files() == set()
 
 
 def test_marks_of_long_ago_are_removed_and_one_whose_property_is_gone_is_found_in_its_snapshot(
@@ -376,6 +383,7 @@ def test_marks_of_long_ago_are_removed_and_one_whose_property_is_gone_is_found_i
     with subtask.table().transaction() as transaction:
         transaction.remove_properties(name)
     assert subtask.write(2, subtask.rows(2)).rows == 1
+    assert subtask.there() == [1]
     monkeypatch.setattr(iceberg_table, "_KEPT_MS", -1_000)
     subtask.next_job()
     subtask.write(1, subtask.rows(3))
@@ -469,3 +477,35 @@ def test_a_catalogue_that_is_not_there_is_refused_with_those_that_are(cluster: R
     assert cause is not None
     says = "vertex 'write': catalogue of Iceberg 'pond' not found: this TaskExecutor has lake; name one of these, or add iceberg.catalogs."
     assert (cause.failure_type, cause.message[: len(says)]) == ("TableUnusable", says)
+
+
+@LONG
+@pytest.mark.rule("P17")
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("victim", ["leader", "TaskExecutor"])
+def test_a_table_has_rows_once_though_the_leader_or_the_taskexecutor_is_killed_when_they_are_committed(
+    bootstrap: str, tmp_path: Path, victim: str, moment: str
+) -> None:
+    catalog = catalog_in(tmp_path / "lake")
+    with running_cluster(bootstrap, tmp_path / "cluster", **configured(catalog)) as cluster:
+        cluster.start_master("first")
+        cluster.start_standby("second")
+        cluster.start_task_executor("tm-1")
+        sink = {"table": {"catalog": CATALOG, "name": TABLE, "mode": "overwrite"}, "format": "iceberg"}
+        parameters = {"here": str(tmp_path), "moment": moment}
+        vertex = {"id": "write", "python": "table_tasks:numbers_held", "parameters": parameters, "sink": sink}
+        archive = cluster.user_code(Path(table_tasks.__file__))
+        strategy = {"type": "fixed-delay", "attempts": 10, "delay_ms": 100}
+        job_id = cluster.submit(cluster.graph(vertex, restart_strategy=strategy, code_archives=[archive]))
+        wait_until((tmp_path / "held").exists, "the task commits", TIMEOUT_S)
+        if victim == "leader":
+            cluster.kill("first")
+        else:
+            cluster.kill("tm-1")
+            cluster.start_task_executor("tm-2")
+        (tmp_path / "go-on").touch()
+        cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+        [subtask] = cluster.job(job_id).execution_graph.subtasks()
+        assert (subtask.attempt > 1) == (victim == "TaskExecutor")
+    assert numbers_of(catalog) == list(range(100))
+    assert len(table_of(catalog).snapshots()) == 1

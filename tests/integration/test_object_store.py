@@ -10,6 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType
 
 from eventflink import connect
 from eventflink.cli.checks import check_store
@@ -20,10 +24,12 @@ from eventflink.events.log_events import TaskDeployed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.published import find_damage, write_file_list
 from eventflink.jobs.stored_files import remove_folder, write_whole
+from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.places import Place
 from eventflink.model.statuses import JobStatus
 from tests.support import table_tasks
+from tests.support.iceberg_tables import configured, loaded, numbers_of, table_of
 from tests.support.object_store import ACCESS_KEY, BUCKET, ObjectStore, object_store
 from tests.support.running_cluster import USER_TASKS, RunningCluster, running_cluster, wait_until
 
@@ -60,9 +66,21 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
 
 
 @pytest.fixture(scope="module")
-def cluster(bootstrap: str, store: ObjectStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+def catalog(store: ObjectStore) -> IcebergCatalog:
+    return store.make_catalog()
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    bootstrap: str, store: ObjectStore, catalog: IcebergCatalog, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunningCluster]:
     """Two masters, of which one leads, and two TaskExecutors, which have a Spark."""
-    settings = {"execution.working-directory": PLACE, "taskmanager.task.environment": "AWS_*", "spark.tables": "delta"}
+    settings = {
+        "execution.working-directory": PLACE,
+        "taskmanager.task.environment": "AWS_*",
+        "spark.tables": "delta",
+        **configured(catalog),
+    }
     directory = tmp_path_factory.mktemp("cluster")
     with running_cluster(bootstrap, directory, **settings) as running:
         running.surroundings["cwd"] = directory
@@ -229,3 +247,37 @@ def test_a_table_in_the_store_has_the_rows_of_each_task_once_though_it_dies_when
     told = {"AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1", **store.environment}
     rows = DeltaTable(table, storage_options=told).to_pyarrow_table(columns=["number"])["number"].to_pylist()
     assert sorted(rows) == list(range(200)), "each attempt has numbers of its own"
+
+
+@pytest.mark.soak("eventflink.streams", "eventflink.taskexecutor")
+@pytest.mark.rule("P17")
+def test_a_table_of_a_catalogue_over_rest_has_the_rows_of_each_task_once_though_it_dies_when_they_are_there(
+    cluster: RunningCluster, store: ObjectStore, catalog: IcebergCatalog
+) -> None:
+    lake, numbers, parted = loaded(catalog), "shop.numbers", "shop.parted"
+    lake.create_namespace("shop")
+    columns = Schema(NestedField(1, "number", LongType(), required=False), NestedField(2, "odd", StringType(), required=False))
+    spec = PartitionSpec(PartitionField(2, 1_000, IdentityTransform(), "odd"))
+    for name, by in ((numbers, PartitionSpec()), (parted, spec)):
+        lake.create_table(name, columns, partition_spec=by, properties={"write.data.path": f"s3://{BUCKET}/lake/{name}"})
+    vertex = {
+        "id": "numbers",
+        "python": "table_tasks:numbers_in_iceberg",
+        "parallelism": 2,
+        "sink": {"table": {"catalog": catalog.name, "name": numbers}, "format": "iceberg"},
+    }
+    strategy = {"type": "fixed-delay", "attempts": 5, "delay_ms": 100}
+    code = cluster.user_code(Path(table_tasks.__file__))
+    job_id = cluster.submit(
+        parse_job_graph({"name": "table", "vertices": [vertex], "restart_strategy": strategy, "code_archives": [code]}, "test")
+    )
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
+    assert numbers_of(catalog, numbers) == list(range(200)), "each attempt has numbers of its own"
+    assert store.keys(f"lake/{numbers}/")
+    even = "SELECT id * 2 AS number, CAST(id % 2 AS STRING) AS odd FROM range(10)"
+    table = {"catalog": catalog.name, "name": parted, "partition_by": ["odd"], "mode": "overwrite-partitions"}
+    for _ in range(2):
+        job_id = cluster.submit(cluster.graph({"id": "write", "sql": even, "sink": {"table": table, "format": "iceberg"}}))
+        cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
+    assert numbers_of(catalog, parted) == list(range(0, 20, 2))
+    assert len(table_of(catalog, parted).snapshots()) == 2

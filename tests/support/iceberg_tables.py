@@ -8,6 +8,7 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table import Table
 
 from eventflink.model.iceberg_catalogs import IcebergCatalog
+from eventflink.model.references import resolve
 
 CATALOG = "lake"
 TABLE = "shop.sales"
@@ -27,7 +28,7 @@ def configured(catalog: IcebergCatalog) -> dict[str, str]:
 
 
 def loaded(catalog: IcebergCatalog) -> Catalog:
-    return load_catalog(catalog.name, **catalog.properties)
+    return load_catalog(catalog.name, **{key: resolve(key, value) for key, value in catalog.properties.items()})
 
 
 def table_of(catalog: IcebergCatalog, name: str = TABLE) -> Table:

@@ -1,6 +1,7 @@
 """A real object store for tests: SeaweedFS, which speaks S3, in two processes, of which the one that speaks it can be away or refuse.
 
-What is written stays while that one is away. The client that looks into a bucket has a key of its own, which is never refused.
+What is written stays while that one is away. The client that looks into a bucket has a key of its own, which is never refused. It is a
+catalogue of Iceberg as well, over REST, whose tables are in a bucket of their own.
 """
 
 import json
@@ -17,10 +18,13 @@ from typing import Any, Final
 import fsspec
 import pytest
 
+from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.processes import die_with_parent
 from tests.support.ports import find_free_ports
 
 BUCKET: Final = "jobs"
+LAKE: Final = "lake"
+"""The catalogue of Iceberg, and its bucket, which takes files of tables alone: Spark, which looks for others as well, is refused there."""
 ACCESS_KEY: Final = "key-of-jobs"
 _SECRET: Final = "secret-of-jobs"
 _OWNER: Final = ("key-of-the-owner", "secret-of-the-owner")
@@ -34,6 +38,7 @@ class ObjectStore:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._ports = dict(zip(("master", "volume", "filer", "s3"), [find_free_ports(2) for _ in range(4)], strict=True))
+        [self._catalog_port] = find_free_ports(1)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     @property
@@ -89,7 +94,7 @@ class ObjectStore:
     def answer(self, *actions: str) -> None:
         """Answer from now on, and let the key of jobs do this; all that it may need, where nothing is named."""
         self.leave()
-        allowed = [f"{action}:{BUCKET}" for action in actions or ("Read", "Write", "List", "Tagging")]
+        allowed = [f"{action}:{bucket}" for action in actions or ("Read", "Write", "List", "Tagging") for bucket in (BUCKET, LAKE)]
         owner, jobs = _identity("owner", *_OWNER, actions=["Admin"]), _identity("jobs", ACCESS_KEY, _SECRET, actions=allowed)
         settings = self._directory / "s3.json"
         settings.write_text(json.dumps({"identities": [owner, jobs]}))
@@ -97,7 +102,7 @@ class ObjectStore:
         filer = ".".join(map(str, self._ports["filer"]))
         arguments = [f"-filer={_LOOPBACK}:{filer}", f"-port={port}", f"-port.grpc={grpc}", f"-config={settings}"]
         # Two stores of one machine would have these at one port.
-        self._run("s3", "s3", *arguments, f"-ip.bind={_LOOPBACK}", "-port.iceberg=0", "-port.lance=0")
+        self._run("s3", "s3", *arguments, f"-ip.bind={_LOOPBACK}", f"-port.iceberg={self._catalog_port}", "-port.lance=0")
         deadline = time.monotonic() + _TIMEOUT_S
         while True:
             with socket.socket() as client:
@@ -105,6 +110,26 @@ class ObjectStore:
                     return
             assert time.monotonic() < deadline, (self._directory / "s3.txt").read_text(errors="replace")[-4_000:]
             time.sleep(0.1)
+
+    def make_catalog(self) -> IcebergCatalog:
+        """Return the catalogue, which asks for a secret that is in a file; nothing is in it yet."""
+        port, grpc = self._ports["master"]
+        command = [str(Path(sys.executable).with_name("weed")), "shell", f"-master={_LOOPBACK}:{port}.{grpc}"]
+        make = f"s3tables.bucket -create -name {LAKE} -account owner\n".encode()
+        made = subprocess.run(command, input=make, capture_output=True, check=True, timeout=_TIMEOUT_S)
+        assert f"bucket/{LAKE}".encode() in made.stdout, made
+        secret = self._directory / "credential"
+        secret.write_text(":".join(_OWNER))
+        secret.chmod(0o600)
+        properties = {
+            "type": "rest",
+            "uri": f"http://{_LOOPBACK}:{self._catalog_port}",
+            "warehouse": f"s3://{LAKE}",
+            "credential": f"${{file:{secret}}}",
+            "s3.endpoint": self.environment["AWS_ENDPOINT_URL"],
+            "s3.region": "us-east-1",
+        }
+        return IcebergCatalog(LAKE, properties)
 
     def leave(self) -> None:
         """Be away: whoever connects is refused."""

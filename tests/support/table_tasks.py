@@ -2,6 +2,8 @@
 
 import os
 import signal
+import time
+from pathlib import Path
 from typing import Any
 
 
@@ -30,6 +32,29 @@ def _numbers(context: Any, sink: Any, name: str) -> Any:
         setattr(sink, name, write_and_die)
     first = 100 * context.subtask_index + 1_000 * (context.attempt - 1)
     return context.spark.range(first, first + 100).withColumnRenamed("id", "number")
+
+
+def numbers_held(context: Any) -> Any:
+    """Return numbers; the first attempt stands still before a table of Iceberg has them, or after that, until a file is there."""
+    if context.attempt == 1:
+        from eventflink.streams.iceberg_table import IcebergTable  # noqa: PLC0415 - as a user's code never does
+
+        commit, here = IcebergTable.commit, Path(context.parameters["here"])
+
+        def stand_still() -> None:
+            (here / "held").touch()
+            while not (here / "go-on").exists():
+                time.sleep(0.05)
+
+        def commit_slowly(*arguments: Any) -> None:
+            if context.parameters["moment"] == "before":
+                stand_still()
+            commit(*arguments)
+            if context.parameters["moment"] == "after":
+                stand_still()
+
+        IcebergTable.commit = commit_slowly  # type: ignore[method-assign,assignment]
+    return context.spark.range(100).withColumnRenamed("id", "number")
 
 
 def from_table(spark: Any) -> Any:
