@@ -1,4 +1,7 @@
-"""Streams into tables of Delta Lake: whatever is killed, however late an attempt is, a batch is in the table once."""
+"""Streams into tables of Delta Lake: whatever is killed, however late an attempt is, a batch is in the table once.
+
+The cluster is that of batch jobs into tables as well, of Delta and of Iceberg.
+"""
 
 import signal
 import subprocess
@@ -17,6 +20,7 @@ from pyspark.sql import functions as f
 
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.result import read_result
+from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.places import Place
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
@@ -25,7 +29,7 @@ from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusab
 from eventflink.streams.progress import begun_batch_place
 from eventflink.streams.savepoint import read_savepoint
 from eventflink.taskexecutor.task_spark import session_address
-from tests.support import stream_tasks, table_tasks
+from tests.support import iceberg_tables, stream_tasks, table_tasks
 from tests.support.delta_tables import numbers_of
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.spark_sessions import own_session
@@ -327,8 +331,15 @@ def test_a_spark_without_deltas_tables_says_which_setting_brings_them(spark: str
 
 
 @pytest.fixture(scope="module")
-def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with running_cluster(bootstrap, tmp_path_factory.mktemp("tables"), **{"spark.tables": "delta"}) as running:
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> IcebergCatalog:
+    return iceberg_tables.catalog_in(tmp_path_factory.mktemp("lake"))
+
+
+@pytest.fixture(scope="module")
+def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory, catalog: IcebergCatalog) -> Iterator[RunningCluster]:
+    """A cluster whose tasks write tables of both formats."""
+    settings = {"spark.tables": "delta", **iceberg_tables.configured(catalog)}
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("tables"), **settings) as running:
         running.start_master()
         running.start_task_executor(slots=3)
         yield running
@@ -460,3 +471,29 @@ def test_subtasks_of_a_batch_job_that_die_after_their_commits_have_appended_once
     *_, counted = cluster.wait_for_status(counting, JobStatus.FINISHED, TIMEOUT_S).execution_graph.subtasks()
     assert read_result(counted.outputs, 10).to_pylist() == [{"rows": 100}]
     assert len(numbers_of(copied)) == 100
+
+
+@pytest.mark.rule("P17")
+def test_subtasks_that_die_after_their_commits_to_a_table_of_iceberg_have_appended_once(
+    cluster: RunningCluster, catalog: IcebergCatalog
+) -> None:
+    archive = cluster.user_code(Path(table_tasks.__file__))
+    sink = {"table": {"catalog": catalog.name, "name": "shop.numbers"}, "format": "iceberg"}
+    vertex = {"id": "append", "python": "table_tasks:numbers_in_iceberg", "parallelism": 2, "sink": sink}
+    strategy = {"type": "fixed-delay", "attempts": 10, "delay_ms": 100}
+    job_id = cluster.submit(cluster.graph(vertex, restart_strategy=strategy, code_archives=[archive]))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+    subtasks = list(cluster.job(job_id).execution_graph.subtasks())
+    assert [(subtask.attempt, subtask.outputs) for subtask in subtasks] == [(2, ()), (2, ())]
+    assert [subtask.execution.io.write_records for subtask in subtasks if subtask.execution and subtask.execution.io] == [100, 100]
+    assert iceberg_tables.numbers_of(catalog, "shop.numbers") == list(range(200))
+
+
+def test_a_catalogue_of_iceberg_that_is_not_there_is_refused_with_those_that_are(cluster: RunningCluster) -> None:
+    sink = {"table": {"catalog": "pond", "name": "shop.sales"}, "format": "iceberg"}
+    job_id = cluster.submit(cluster.graph({"id": "write", "sql": "SELECT 1 AS number", "sink": sink}))
+    cluster.wait_for_status(job_id, JobStatus.FAILED, TIMEOUT_S)
+    cause = cluster.job(job_id).cause
+    assert cause is not None
+    says = "vertex 'write': catalogue of Iceberg 'pond' not found: this TaskExecutor has lake; name one of these, or add iceberg.catalogs."
+    assert (cause.failure_type, cause.message[: len(says)]) == ("TableUnusable", says)

@@ -24,7 +24,6 @@ from pyspark.sql import functions as f
 
 from eventflink.model.attempts import AttemptId
 from eventflink.model.batch_sink_document import BatchSinkDocument
-from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.statuses import JobStatus
 from eventflink.streams import iceberg_table
 from eventflink.streams.failures import SinkFenced, SinkTaken, SinkUnavailable, TableUnusable
@@ -33,7 +32,7 @@ from eventflink.taskexecutor.io_metrics import TableCommit
 from eventflink.taskexecutor.task_spark import session_address
 from tests.support import table_tasks
 from tests.support.iceberg_tables import CATALOG, TABLE, catalog_in, configured, loaded, numbers_of, rows_of, table_of
-from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.running_cluster import running_cluster, wait_until
 from tests.support.spark_sessions import own_session
 
 pytestmark = pytest.mark.slow
@@ -440,43 +439,6 @@ def test_a_process_that_is_killed_when_it_commits_has_written_its_rows_once_or_n
     assert subtask.there() == ([0, 1, 2] if moment == "after" else [0])
     assert subtask.write(2, subtask.rows(3)).rows == (2 if moment == "after" else 1)
     assert subtask.there() == ([0, 1, 2] if moment == "after" else [0, 3])
-
-
-@pytest.fixture(scope="module")
-def catalog(tmp_path_factory: pytest.TempPathFactory) -> IcebergCatalog:
-    return catalog_in(tmp_path_factory.mktemp("lake"))
-
-
-@pytest.fixture(scope="module")
-def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory, catalog: IcebergCatalog) -> Iterator[RunningCluster]:
-    with running_cluster(bootstrap, tmp_path_factory.mktemp("tables"), **configured(catalog)) as running:
-        running.start_master()
-        running.start_task_executor(slots=3)
-        yield running
-
-
-@pytest.mark.rule("P17")
-def test_subtasks_of_a_batch_job_that_die_after_their_commits_have_appended_once(cluster: RunningCluster, catalog: IcebergCatalog) -> None:
-    archive = cluster.user_code(Path(table_tasks.__file__))
-    sink = {"table": {"catalog": CATALOG, "name": "shop.numbers"}, "format": "iceberg"}
-    vertex = {"id": "append", "python": "table_tasks:numbers_in_iceberg", "parallelism": 2, "sink": sink}
-    strategy = {"type": "fixed-delay", "attempts": 10, "delay_ms": 100}
-    job_id = cluster.submit(cluster.graph(vertex, restart_strategy=strategy, code_archives=[archive]))
-    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
-    subtasks = list(cluster.job(job_id).execution_graph.subtasks())
-    assert [(subtask.attempt, subtask.outputs) for subtask in subtasks] == [(2, ()), (2, ())]
-    assert [subtask.execution.io.write_records for subtask in subtasks if subtask.execution and subtask.execution.io] == [100, 100]
-    assert numbers_of(catalog, "shop.numbers") == list(range(200))
-
-
-def test_a_catalogue_that_is_not_there_is_refused_with_those_that_are(cluster: RunningCluster) -> None:
-    sink = {"table": {"catalog": "pond", "name": TABLE}, "format": "iceberg"}
-    job_id = cluster.submit(cluster.graph({"id": "write", "sql": "SELECT 1 AS number", "sink": sink}))
-    cluster.wait_for_status(job_id, JobStatus.FAILED, TIMEOUT_S)
-    cause = cluster.job(job_id).cause
-    assert cause is not None
-    says = "vertex 'write': catalogue of Iceberg 'pond' not found: this TaskExecutor has lake; name one of these, or add iceberg.catalogs."
-    assert (cause.failure_type, cause.message[: len(says)]) == ("TableUnusable", says)
 
 
 @LONG
