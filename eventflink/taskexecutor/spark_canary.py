@@ -19,6 +19,9 @@ _LOGGER = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 10.0
 LOOK_INTERVAL_S: Final = 0.5
+_LONGEST_STEP_S: Final = 1.0
+"""What one look counts at most: a supervisor that stood still itself had no time to hear an answer."""
+
 _CALLS_UNTIL_SILENT: Final = 3
 EXECUTE: Final = "/spark.connect.SparkConnectService/ExecutePlan"
 TRIVIAL: Final = "VALUES (1)"
@@ -47,9 +50,16 @@ class SparkCanary:
         self._call_silent_s = 0.0
         """The part of the silence that is this call's."""
         self._said = ""
+        self._closed = threading.Event()
+
+    def close(self) -> None:
+        """Ask no more, and give the call up that waits."""
+        self._closed.set()
+        if (call := self._call) is not None:
+            call.cancel()
 
     def start(self) -> None:
-        """Ask from now on, until the process ends."""
+        """Ask from now on, until it is closed or the process ends."""
         threading.Thread(target=self._run, name="spark-canary", daemon=True).start()
 
     def why_ill(self) -> str:
@@ -59,8 +69,7 @@ class SparkCanary:
         """
         call, now_s = self._call, time.monotonic()
         if call is not None and now_s - self._looked_at_s >= LOOK_INTERVAL_S:
-            # A supervisor that stood still itself had no time to hear an answer.
-            passed_s = min(now_s - self._looked_at_s, 2 * LOOK_INTERVAL_S)
+            passed_s = min(now_s - self._looked_at_s, _LONGEST_STEP_S)
             self._looked_at_s = now_s
             self._count(passed_s, passed_s * self._share_of_cores())
             if self._call_silent_s >= self._timeout_s / _CALLS_UNTIL_SILENT:
@@ -83,7 +92,7 @@ class SparkCanary:
         channel, metadata = open_channel(self._remote)
         ask = channel.unary_stream(EXECUTE)
         session_id = str(uuid.uuid4())
-        while True:
+        while not self._closed.is_set():
             began_s = self._looked_at_s = time.monotonic()
             self._share_of_cores()  # What was before is not this call's.
             self._call_silent_s = 0.0
@@ -105,7 +114,8 @@ class SparkCanary:
             else:
                 self._call = None
                 self._silent_s = self._waited_s = 0.0
-            time.sleep(max(0.0, INTERVAL_S - (time.monotonic() - began_s)))
+            self._closed.wait(max(0.0, INTERVAL_S - (time.monotonic() - began_s)))
+        channel.close()
 
 
 def trivial_query(session_id: str) -> bytes:

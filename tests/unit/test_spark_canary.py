@@ -62,16 +62,19 @@ def spark() -> Iterator[tuple[Answering, str]]:
 
 
 @pytest.fixture
-def canary_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., SparkCanary]:
-    monkeypatch.setattr(spark_canary, "INTERVAL_S", 0.05)
-    monkeypatch.setattr(spark_canary, "LOOK_INTERVAL_S", 0.02)
+def canary_of(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., SparkCanary]]:
+    for name, seconds in (("INTERVAL_S", 0.05), ("LOOK_INTERVAL_S", 0.02), ("_LONGEST_STEP_S", 0.04)):
+        monkeypatch.setattr(spark_canary, name, seconds)
+    canaries = []
 
     def start(remote: str, share: float) -> SparkCanary:
-        made = SparkCanary(remote, 600, lambda: share)
-        made.start()
-        return made
+        canaries.append(SparkCanary(remote, 600, lambda: share))
+        canaries[-1].start()
+        return canaries[-1]
 
-    return start
+    yield start
+    for each in canaries:
+        each.close()
 
 
 def test_a_spark_that_answers_nothing_though_it_has_cores_is_ill(
