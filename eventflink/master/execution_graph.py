@@ -226,6 +226,8 @@ class ExecutionGraph:
     """By mapped vertex, the edge over which each row goes to a subtask of its own."""
     limited: dict[str, dict[int, int]] = field(metadata=DERIVED)
     """By vertex that has a time limit, its subtasks that run and since when, the first of them first."""
+    has_closing_vertices: bool = field(metadata=DERIVED)
+    """Whether a vertex runs at the end of the job; asked at each change of its status."""
     last_end_at_ms: int = 0
     """When an attempt ended last that had been deployed; 0: none has."""
     outcome: JobStatus | None = None
@@ -248,7 +250,7 @@ class ExecutionGraph:
         unfinished = sum(not v.is_closing for v in graph.vertices)
         edges = (edges_by_source(graph), edges_to)
         derived = (*edges, group_profiles_of(graph), forward_groups_of(graph), pipelined_edges_of(graph), mapping_edges_of(graph))
-        made = cls(graph, vertices, {}, live, unfinished, *derived, limited_of(vertices))
+        made = cls(graph, vertices, {}, live, unfinished, *derived, limited_of(vertices), graph.has_closing_vertices)
         for vertex in vertices.values():
             made._note_ready(vertex)
         return made

@@ -303,7 +303,7 @@ class JobMaster:
         if self.status is JobStatus.SUSPENDED:
             return self._decide_stop()
         status = _ENDS[self.status]
-        if self.closing is None and self.execution_graph.graph.has_closing_vertices:
+        if self.closing is None and self.execution_graph.has_closing_vertices:
             return [JobClosingStarted(self.job_id, self._outcome(status))]
         cause = self.cause if status is JobStatus.FAILED else None
         stored = JobResultStored(
@@ -368,7 +368,7 @@ class JobMaster:
             raise IllegalTransition(f"{self.job_id} is {self.status}, not {event.from_status}")
         if event.to_status is JobStatus.RECONCILING:
             raise IllegalTransition(f"{self.job_id} cannot be {event.to_status} before it has a new JobMaster")
-        if self.execution_graph.graph.has_closing_vertices:
+        if self.execution_graph.has_closing_vertices:
             self._check_closed(event)
         self._set_status(event.to_status, at_ms)
         if event.to_status is JobStatus.CANCELLING:
@@ -400,7 +400,7 @@ class JobMaster:
     def apply_job_closing_started(self, event: JobClosingStarted, at_ms: int) -> None:
         """Let the closing vertices run that run after this end, and cancel the others."""
         graph = self.execution_graph.graph
-        fits = self.closing is None and graph.has_closing_vertices and self._has_run_out
+        fits = self.closing is None and self.execution_graph.has_closing_vertices and self._has_run_out
         if not fits or event.outcome.status is not _ENDS.get(self.status):
             raise IllegalTransition(f"{event} does not fit: the job is {self.status}, and of its closing vertices there is {self.closing}")
         self.closing = begun_closing(event.outcome, graph, at_ms)
@@ -853,7 +853,7 @@ class JobMaster:
             fits = _ENDS.get(self.status, self.status) is closing.outcome.status
             require(fits, f"{self.job_id} is {self.status}, and was to end as {closing.outcome.status}")
             require(not self.restarts.due or self.is_running, f"{self.job_id} is {self.status}, and closing vertices are to start again")
-        elif graph.graph.has_closing_vertices:
+        elif graph.has_closing_vertices:
             require(self.status not in TERMINAL_JOB_STATUSES, f"{self.job_id} is {self.status}, and its closing vertices have not begun")
 
     def _validate_mapped(self) -> None:
