@@ -41,7 +41,16 @@ from eventflink.model.schedules import (
     records_behind,
     take_records,
 )
-from eventflink.model.statuses import CatchUp, InstantOrigin, InstantValue, JobStatus, OverlapPolicy, SkipReason, TopicBegin
+from eventflink.model.statuses import (
+    TERMINAL_JOB_STATUSES,
+    CatchUp,
+    InstantOrigin,
+    InstantValue,
+    JobStatus,
+    OverlapPolicy,
+    SkipReason,
+    TopicBegin,
+)
 from eventflink.model.texts import cut_bytes
 
 LATE_MS: Final = 60_000
@@ -197,22 +206,27 @@ def _decide_backfill(state: ClusterState, schedule_id: str, schedule: Schedule, 
     backfill = schedule.backfill
     if backfill is None:
         return []
+    # Two jobs for one instant never run beside each other: how the one ends decides whether there is to be another.
+    if instant_ms in schedule.queue or _job_for(state, schedule_id, instant_ms, is_finished=False) is not None:
+        return []
     following_ms, origin = next_of_backfill(schedule.definition, backfill, instant_ms), InstantOrigin.BACKFILL
-    if not backfill.repeats_finished and (finished := _finished_job(state, schedule_id, instant_ms)) is not None:
+    if not backfill.repeats_finished and (finished := _job_for(state, schedule_id, instant_ms, is_finished=True)) is not None:
         message = f"job '{finished}' had finished"
         return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.FINISHED_BEFORE, message)]
     return _start(state, schedule_id, schedule, instant_ms, following_ms, origin, context)
 
 
-def _finished_job(state: ClusterState, schedule_id: str, instant_ms: int) -> str | None:
-    """Return a job that has finished for an instant, a rerun among them; None: no such job is remembered."""
+def _job_for(state: ClusterState, schedule_id: str, instant_ms: int, *, is_finished: bool) -> str | None:
+    """Return a job for an instant that has finished, or has not ended, a rerun among them; None: no such job is remembered."""
     job_id = job_id_of(schedule_id, instant_ms)
-    if state.dispatcher.status_of(job_id) is JobStatus.FINISHED:
+    if is_finished and state.dispatcher.status_of(job_id) is JobStatus.FINISHED:
         return job_id
     for job in state.dispatcher.jobs.values():
         of = job.scheduled
-        if of is not None and of.instant_ms == instant_ms and of.schedule_id == schedule_id and job.status is JobStatus.FINISHED:
-            return job.job_id
+        if of is not None and of.instant_ms == instant_ms and of.schedule_id == schedule_id:
+            fits = job.status is JobStatus.FINISHED if is_finished else job.status not in TERMINAL_JOB_STATUSES
+            if fits:
+                return job.job_id
     return None
 
 

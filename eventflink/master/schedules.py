@@ -10,7 +10,7 @@ what a schedule is, and what the commands of people make of it.
 from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from eventflink.events.inputs import (
@@ -335,8 +335,8 @@ class Schedules:
             return [_not_computable(command, error)]
         return [accepted(command), ScheduleResumed(command.schedule_id, command.actor, next_ms)]
 
-    def decide_start_backfill(self, command: StartBackfill) -> list[LogEvent]:
-        """Begin with the instants of a range."""
+    def decide_start_backfill(self, command: StartBackfill, context: Context) -> list[LogEvent]:
+        """Begin with the instants of a range that have passed: those that come fire by themselves."""
         known = self.schedules.get(command.schedule_id)
         if known is None:
             return [self.unknown_schedule(command, command.schedule_id)]
@@ -346,19 +346,20 @@ class Schedules:
         if (timing := known.definition.timing).is_noted:
             what = f"the ends of runs of '{timing.after.name}': run that" if timing.after is not None else "its batches of records: run one"
             return [rejected(command, "NothingToBackfill", f"schedule '{command.schedule_id}' has no instants but {what} again")]
+        bounds = replace(command, end_ms=min(command.end_ms, context.now_ms + 1))
         try:
-            next_ms = next_of_backfill(known.definition, command, None)
+            next_ms = next_of_backfill(known.definition, bounds, None)
         except InstantUnknown as error:
             return [_not_computable(command, error)]
         if next_ms is None:
-            return [rejected(command, "NothingToBackfill", f"schedule '{command.schedule_id}' has no instant in that time")]
+            return [rejected(command, "NothingToBackfill", f"schedule '{command.schedule_id}' has no instant in that time that has passed")]
         return [
             accepted(command),
             BackfillStarted(
                 schedule_id=command.schedule_id,
                 actor=command.actor,
                 first_ms=command.first_ms,
-                end_ms=command.end_ms,
+                end_ms=bounds.end_ms,
                 next_ms=next_ms,
                 concurrency=command.concurrency,
                 newest_first=command.newest_first,

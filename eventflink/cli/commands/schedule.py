@@ -292,7 +292,8 @@ def backfill(
         if timing.is_noted:
             what = f"the ends of runs of '{timing.after.name}'" if timing.after is not None else "its batches of records"
             raise CommandFailed(ExitCode.NEGATIVE, f"schedule '{schedule_id}' has no instants but {what}")
-        planned = [(each, job_id_of(schedule_id, each)) for each in islice(instants(timing, first_ms, end_ms), MAX_SHOWN + 1)]
+        passed = instants(timing, first_ms, min(end_ms, time.time_ns() // 1_000_000 + 1))
+        planned = [(each, job_id_of(schedule_id, each)) for each in islice(passed, MAX_SHOWN + 1)]
         shown = planned[::-1] if newest_first else planned
         if as_json:
             rows = [{"instant": local_time(timing, each), "job_id": job_id} for each, job_id in shown]

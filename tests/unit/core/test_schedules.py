@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from eventflink.events.inputs import PutSchedule
 from eventflink.events.log_events import (
+    BackfillStarted,
     InstantQueued,
     InstantsSkipped,
     JobSubmitted,
@@ -42,7 +43,7 @@ from eventflink.model.schedules import (
 from eventflink.model.statuses import ExecutionState, InstantOrigin, JobStatus, SkipReason
 from eventflink.views.pages.cluster import cluster_page
 from eventflink.views.schedules import schedule_view
-from tests.support.cluster import START_MS, ScriptedCluster, graph, replies, vertex
+from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph, replies, vertex
 
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
@@ -379,6 +380,37 @@ def test_an_instant_whose_failed_job_was_run_again_and_finished_is_left_out_of_a
     cluster.pass_time(0)
     [skipped] = cluster.events(InstantsSkipped)
     assert (skipped.reason, skipped.message) == (SkipReason.FINISHED_BEFORE, "job 'again' had finished")
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize(("state", "starts_another"), [(ExecutionState.FINISHED, False), (ExecutionState.FAILED, True)])
+def test_a_backfill_waits_for_the_job_of_an_instant_that_runs(
+    cluster: ScriptedCluster, state: ExecutionState, *, starts_another: bool, repeats: bool
+) -> None:
+    put(cluster, interval="10s", overlap="skip")
+    [running] = deployments(cluster.pass_time(10_000))
+    [fired] = cluster.events(ScheduleFired)
+    say(cluster, "StartBackfill", first_ms=fired.instant_ms, end_ms=fired.instant_ms + 1, repeats_finished=repeats)
+    cluster.pass_time(0)
+    cluster.fail_over()
+    cluster.pass_time(0)
+    assert len(cluster.events(ScheduleFired)) == 1
+    cluster.report(running, state)
+    cluster.pass_time(0)
+    assert len(cluster.events(ScheduleFired)) == 1 + (starts_another or repeats)
+
+
+def test_a_backfill_has_no_instants_that_have_not_come(cluster: ScriptedCluster) -> None:
+    put(cluster, interval="1d")
+    cluster.pass_time(2 * DAY_MS)
+    tomorrow_ms = cluster.wall_ms // DAY_MS * DAY_MS + DAY_MS
+    effects = say(cluster, "StartBackfill", first_ms=tomorrow_ms, end_ms=tomorrow_ms + DAY_MS)
+    assert "has no instant in that time that has passed" in str(effects)
+    say(cluster, "StartBackfill", first_ms=tomorrow_ms - 4 * DAY_MS, end_ms=tomorrow_ms + 9 * DAY_MS, concurrency=100)
+    [started] = cluster.events(BackfillStarted)
+    assert started.end_ms < tomorrow_ms
+    cluster.run(cluster.pass_time(0))
+    assert max(event.instant_ms for event in cluster.events(ScheduleFired)) < tomorrow_ms
 
 
 def test_a_backfill_is_cancelled_with_its_jobs_and_there_is_one_at_a_time(cluster: ScriptedCluster) -> None:
