@@ -148,7 +148,7 @@ class ClusterMethods(ScheduleMethods):
     def _submission(self, document: Document, options: SubmitOptions) -> Steps[str]:
         """Have a job submitted; return its id once that is in the log."""
         job = described(document)
-        graph = bind_parameters(job.graph, options.get("parameters", {}))
+        graph = bind_parameters(job.graph, options.get("parameters") or {})
         savepoint = options.get("savepoint")
         if savepoint is not None or graph.restore is not None:
             from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - for those who have one

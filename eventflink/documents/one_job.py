@@ -281,6 +281,8 @@ class JobHead(JobRow):
     """The queue that it names; where that is not configured it counts in the queue `default`."""
     priority: int = 0
     """Within its queue jobs of a higher priority get slots first."""
+    suspended_because: str | None = None
+    """What whoever suspended it said; null: it is not suspended, or nothing was said."""
     closing: ClosingOfJob | None = None
     """null: its closing vertices have not begun, or it has none."""
 
@@ -321,7 +323,6 @@ class JobPage(JobHead):
     edges: list[EdgeOfJob]
     restarts_due: int = 0
     """Subtasks that are to start again."""
-    suspended_because: str | None = None
     checkpoints: CheckpointsSummary
     """Their history is a page of its own."""
     exceptions: list[ExplainedFailure]

@@ -170,7 +170,7 @@ class PythonTask:
                 f"task '{name}' is called outside of a function with @eventflink.job; {name}.function is the function itself"
             )
         stream = self._options.get("stream") or {}
-        elsewhere = {*self._options.get("parameters", {}), *stream.get("sources", {})} - named.keys()
+        elsewhere = {*(self._options.get("parameters") or {}), *stream.get("sources", {})} - named.keys()
         signature = self._signature.replace(parameters=[each for each in self._signature.parameters.values() if each.name not in elsewhere])
         try:
             bound = signature.bind(*arguments, **named)
@@ -221,7 +221,7 @@ class _Drawing:
         where = f"{self.where}: vertex '{vertex_id}'"
         if vertex_id in self.vertices:
             raise InvalidPythonJob(f"{where} is there already: give this one another id, by .options(id=…)")
-        values = dict(options.get("parameters", {}))
+        values = dict(options.get("parameters") or {})
         for name, given in arguments.items():
             if isinstance(given, TaskOutput):
                 self._add_edge(where, vertex_id, name, given)

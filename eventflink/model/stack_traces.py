@@ -13,7 +13,7 @@ _FRAME: Final = re.compile(r'  File "(?P<path>[^"]*)", line (?P<line>\d+)(?:, in
 _PACKAGE: Final = re.compile(r"[/\\](?:site|dist)-packages[/\\]([^/\\.]+)")
 _PYTHON: Final = re.compile(r"[/\\]lib[/\\]python\d|^<frozen")
 _PLATFORM: Final = re.compile(r"[/\\](eventflink)[/\\](?:jobs|streams|taskexecutor)[/\\]")
-_OF_ARCHIVE: Final = re.compile(r"[^\s\"]*[/\\][0-9a-f]{64}(?:\.zip)?[/\\]")
+_OF_ARCHIVE: Final = re.compile(r"(?:(?<=\")[^\"\n]*|[^\s\"]*)[/\\][0-9a-f]{64}(?:\.zip)?[/\\]")
 """Where a code archive lies on its host, which says nothing to who wrote what is in it."""
 
 _SHOWN_MESSAGE: Final = 3
@@ -47,7 +47,8 @@ def user_location(trace: str) -> str:
         return ""
     frame = frames[-1]
     function = frame["function"]
-    return f"{_OF_ARCHIVE.sub('', frame['path'])}:{frame['line']}" + (f" in {function}" if function and function != "<module>" else "")
+    path = _OF_ARCHIVE.sub("", f'"{frame["path"]}')[1:]  # In its quotation marks it may have blanks.
+    return f"{path}:{frame['line']}" + (f" in {function}" if function and function != "<module>" else "")
 
 
 _Block = tuple[str | None, list[str]]

@@ -70,6 +70,7 @@ def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
         (ExecutionGraph, "edges_to"): lambda columns, _: list(map(edges_by_target, columns["graph"])),
         (ExecutionGraph, "forward_groups"): lambda columns, _: list(map(forward_groups_of, columns["graph"])),
         (ExecutionGraph, "pipelined_edges"): lambda columns, _: list(map(pipelined_edges_of, columns["graph"])),
+        (ExecutionGraph, "has_closing_vertices"): lambda columns, _: [graph.has_closing_vertices for graph in columns["graph"]],
         (ExecutionGraph, "mapping_edges"): lambda columns, _: list(map(mapping_edges_of, columns["graph"])),
         (ExecutionGraph, "limited"): lambda columns, _: list(map(limited_of, columns["vertices"])),
         (ExecutionVertex, "begun_subtasks"): lambda columns, _: list(map(begun_subtasks_of, columns["subtasks"])),

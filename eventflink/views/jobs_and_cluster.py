@@ -36,7 +36,7 @@ from eventflink.model.job_about import has_labels, labels_of, links_of
 from eventflink.model.job_parameters import shown_values
 from eventflink.model.reuse import VertexReuse
 from eventflink.model.secret_values import without_secrets
-from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.views.accumulators import accumulators_view
 from eventflink.views.definitions import definition_digest_of
 from eventflink.views.exceptions import exceptions_view
@@ -177,6 +177,7 @@ def head_fields(fold: Fold, job: JobMaster) -> dict[str, Any]:
         "fails_at": iso_time(job.fails_at_ms or 0),
         "queue": job.queue,
         "priority": job.execution_graph.graph.priority,
+        "suspended_because": (job.suspension.reason or None) if job.status is JobStatus.SUSPENDED else None,
         "closing": closing_view(job),
     }
 

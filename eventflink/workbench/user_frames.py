@@ -38,6 +38,6 @@ def describe_raised(error: BaseException, digest: str, members: Mapping[str, Pat
         waiting += [inner for inner in (each.__cause__, each.__context__, *(each.exceptions or ())) if inner is not None]
     text = _JVM.sub("", "".join(told.format())).rstrip()
     if digest:
-        packed = re.compile(rf"[^\"\s]*{re.escape(digest)}\.zip/([^\"\s]+)")
+        packed = re.compile(rf"(?:(?<=\")[^\"\n]*|[^\"\s]*){re.escape(digest)}\.zip/([^\"\s]+)")
         text = packed.sub(lambda found: str(members.get(found[1], found[0])), text)
     return masked(f"\n{text}") if _FRAME in text else ""

@@ -46,6 +46,7 @@ _PLACES = [
     ('  File "/home/ann/job.py", line 7, in add', "/home/ann/job.py:7 in add"),
     (f'  File "/data/run/archives/{_DIGEST}/steps/job.py", line 7, in Steps.add', "steps/job.py:7 in Steps.add"),
     (f'  File "/data/run/archives/{_DIGEST}.zip/job.py", line 7, in <lambda>', "job.py:7 in <lambda>"),
+    (f'  File "/my data/run/archives/{_DIGEST}.zip/job.py", line 7, in add', "job.py:7 in add"),
     ('  File "/home/ann/job.py", line 1, in <module>', "/home/ann/job.py:1"),
     ('  File "/home/ann/job.py", line 1', "/home/ann/job.py:1"),
     ('  File "/venv/lib/python3.11/site-packages/a/b.py", line 1, in c', ""),
@@ -62,8 +63,9 @@ def test_where_the_user_s_code_was_is_its_last_frame_by_its_name_in_the_archive(
     assert user_location(trace) == place
 
 
-def test_folded_a_trace_has_the_user_s_frames_whole_and_libraries_counted() -> None:
-    trace = in_libraries(3, "x").replace("/home/ann/", f"/data/archives/{_DIGEST}/")
+@pytest.mark.parametrize("directory", ["/data", "/my own data"])
+def test_folded_a_trace_has_the_user_s_frames_whole_and_libraries_counted(directory: str) -> None:
+    trace = in_libraries(3, "x").replace("/home/ann/", f"{directory}/archives/{_DIGEST}/")
     assert folded_stack_trace(trace).splitlines() == [
         "Traceback (most recent call last):",
         '  File "job.py", line 3, in total',

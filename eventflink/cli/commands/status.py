@@ -17,7 +17,8 @@ from eventflink.model.durations import duration_text
 from eventflink.model.job_queues import DEFAULT_QUEUE
 from eventflink.model.plain_values import json_text
 from eventflink.model.stack_traces import user_location
-from eventflink.model.statuses import JobStatus
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
+from eventflink.model.texts import printable
 from eventflink.views.plain import reaction_of
 
 
@@ -111,6 +112,8 @@ def _print_settings(session: Session, view: JobInfo, seconds: float) -> None:
         session.out.print(Text(f"parameters: {', '.join(values)}"))
     if view.queue != DEFAULT_QUEUE or view.priority:
         session.out.print(Text(f"queue: {view.queue}, priority {view.priority}"))
+    if view.suspended_because:
+        session.out.print(Text(printable(f"suspended because: {view.suspended_because}")))
     if view.time_limit_ms is not None:
         session.out.print(Text(f"time limit: {duration_text(view.time_limit_ms)}{_describe_time_left(view, seconds)}"))
 
@@ -137,8 +140,9 @@ def _print_reuse(session: Session, view: JobInfo) -> None:
 def _print_closing(session: Session, view: JobInfo) -> None:
     """Say how far the closing vertices of a job are, and of each whether it runs and why."""
     if (closing := view.closing) is not None:
-        until = f"cancelled: {closing.abort_reason}" if closing.abort_reason else f"at the latest until {closing.ends_at}"
-        session.out.print(Text(f"closed since {closing.began_at} as {closing.outcome}, {until}"))
+        until = f"at the latest until {closing.ends_at}" if view.status not in TERMINAL_JOB_STATUSES else ""
+        until = f"cancelled: {closing.abort_reason}" if closing.abort_reason else until
+        session.out.print(Text(f"closed since {closing.began_at} as {closing.outcome}{', ' if until else ''}{until}"))
     for vertex in view.vertices:
         if vertex.runs_note:
             session.out.print(Text(f"{vertex.vertex_id}: {vertex.runs_note}"))

@@ -41,7 +41,6 @@ def job_page(fold: Fold, job_id: str) -> JobPage:
         vertices=[_row(vertex_fields(v, job, slots), _work_of(v) | flow_of(v, words)) for v in graph.vertices.values()],
         edges=list(map(_edge, graph.graph.edges)),
         restarts_due=len(job.restarts.due),
-        suspended_because=(job.suspension.reason or None) if job.status is JobStatus.SUSPENDED else None,
         checkpoints=checkpoints_summary(job),
         exceptions=list(map(with_words, newest_exceptions(job))),
     )
