@@ -173,7 +173,7 @@ def make_table(rows: "DataFrame", path: str, partition_by: Sequence[str], keys: 
     ]
     detail = spark.sql(f"DESCRIBE DETAIL {quoted_table(path)}").first()
     partitioned_by = list(detail.partitionColumns) if detail is not None else []
-    if partition_by and list(partition_by) != partitioned_by:
+    if partition_by and [name.lower() for name in partition_by] != [name.lower() for name in partitioned_by]:
         problems.append(f"partition_by names {', '.join(partition_by)}, and the table has {', '.join(partitioned_by) or 'no partitions'}")
     problems += [
         f"the table is partitioned by '{name}', and the rows do not have it" for name in partitioned_by if name.lower() not in columns

@@ -316,6 +316,7 @@ def test_subtasks_that_make_a_table_at_the_same_time_make_one(session: SparkSess
     make_table(lacking, str(table), [])
     DeltaSink(DeltaSinkSettings(str(table), "writer", 1, str(tmp_path)))(lacking, 0)
     assert DeltaTable(str(table)).to_pyarrow_table().to_pylist() == [{"number": 7, "day": 2, "note": None}]
+    make_table(lacking, str(table), ["DAY"])
     with pytest.raises(StreamUnusable, match="the table is partitioned by 'day', and the rows do not have it"):
         make_table(session.sql("SELECT 1L AS number"), str(table), [])
     with pytest.raises(StreamUnusable, match="partition_by names number, and the table has day"):

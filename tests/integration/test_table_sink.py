@@ -122,6 +122,16 @@ def test_rows_of_the_first_attempt_that_commits_are_there_once_and_the_next_job_
     assert subtask.there() == [1, 2, 7]
 
 
+def test_columns_of_partitions_are_the_same_in_upper_and_lower_case(subtask: Subtask) -> None:
+    subtask.write(1, subtask.rows(1), partition_by=["DAY"])
+    assert DeltaTable(str(subtask.table)).metadata().partition_columns == ["day"]
+    subtask.next_job()
+    subtask.write(1, subtask.rows(2, day=2).withColumnRenamed("day", "dAY"), partition_by=["Day"])
+    subtask.next_job()
+    subtask.write(1, subtask.rows(3), partition_by=["dAy"], mode="overwrite-partitions")
+    assert subtask.by_day() == [(1, 3), (2, 2)]
+
+
 @pytest.mark.rule("P17")
 @pytest.mark.parametrize("mode", ["append", "overwrite", "merge"])
 def test_of_an_old_attempt_and_a_new_one_that_write_at_the_same_time_one_does(
