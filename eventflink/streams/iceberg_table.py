@@ -30,6 +30,7 @@ with needs("iceberg", "a table of Iceberg"):
     from pyiceberg.catalog import Catalog
     from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, NoSuchTableError
     from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, EqualTo, IsNull, Or
+    from pyiceberg.io.fileformat import DataFileStatistics
     from pyiceberg.io.pyarrow import compute_statistics_plan, data_file_statistics_from_parquet_metadata, parquet_path_to_id_mapping
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.partitioning import PartitionField, PartitionSpec, partition_record_value
@@ -217,7 +218,7 @@ class IcebergTable:
             spec_id=spec.spec_id,
             equality_ids=None,
             key_metadata=None,
-            **statistics.to_serialized_dict(),
+            **_serialized(statistics),
         )
 
     def _check_nulls(self, parquet: Any, schema: Schema) -> None:
@@ -463,6 +464,20 @@ def commit_once(
         else:
             return said
         table.refresh()
+
+
+def _serialized(statistics: DataFileStatistics) -> dict[str, Any]:
+    """Return the statistics of a file as the table is told them, without the upper bounds that cannot be written.
+
+    Of a long text the bound is its beginning, whose last character pyiceberg raises by one. Behind U+D7FF come surrogates, which are no
+    characters of a text. A column without an upper bound is read more often than it need be, and nothing of it is missed.
+    """
+    for column in statistics.column_aggregates.values():
+        try:
+            column.max_as_bytes()
+        except UnicodeEncodeError:
+            column.current_max = None
+    return dict(statistics.to_serialized_dict())
 
 
 def property_of(writer_id: str) -> str:

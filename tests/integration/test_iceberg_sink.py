@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg.expressions import EqualTo
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
@@ -295,6 +296,22 @@ def test_columns_of_each_type_are_as_they_were_with_statistics_and_found_when_th
     again = subtask.session.sql(query.replace("4L AS lo", "5L AS renamed").replace("'x', 1", "'renamed', 6"))
     subtask.write(1, again)
     assert sorted(row["renamed"] for row in rows_of(subtask.catalog) if row["i"]) == [4, 4, 5]
+
+
+def test_a_text_that_is_cut_in_the_statistics_is_found_whatever_character_stands_there(subtask: Subtask) -> None:
+    begins = ("a" * 15, "a" * 14 + "\ud7ff", "\U0010ffff" * 15)
+    texts = [begin + character + end for begin in begins for character in "\ud7fe\ud7ff\ue000\uffff\U0010ffff" for end in ("", "z")]
+    subtask.write(1, subtask.session.createDataFrame(list(enumerate(texts)), "number BIGINT, text STRING"), partition_by=["number"])
+    table = subtask.table()
+    for task in table.scan().plan_files():
+        text, column = texts[task.file.partition[0]], table.schema().find_field("text").field_id
+        upper = (task.file.upper_bounds or {}).get(column)
+        assert (task.file.lower_bounds or {})[column] <= text.encode()
+        # The next character is a surrogate, or there is none.
+        has_no_bound = len(text) > 16 and text[:16].rstrip("\U0010ffff")[-1:] in ("", "\ud7ff")
+        assert upper is None if has_no_bound else upper is not None and upper >= text.encode(), ascii(text)
+    for number, text in enumerate(texts):
+        assert table.scan(row_filter=EqualTo("text", text)).to_arrow().to_pylist() == [{"number": number, "text": text}], ascii(text)
 
 
 PARTITIONED_BY = {
