@@ -11,7 +11,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from eventflink.model.document_fields import Column, canonical_json
+from eventflink.model.document_fields import DistinctColumns, canonical_json
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.statuses import StreamConnector, StreamFormat
 from eventflink.model.stream_document import TableSinkDocument, end_document
@@ -23,7 +23,7 @@ class BatchTableDocument(TableSinkDocument):
     mode: Literal["append", "overwrite", "overwrite-partitions", "merge"] = "append"
     """What becomes of the rows that are there: all of them stay, none does, those of partitions that have no new rows, or those that no
     new row has the keys of."""
-    keys: list[Column] = Field(default_factory=list, max_length=32)
+    keys: DistinctColumns = Field(default_factory=list)
     """The columns by which a new row finds the row that it replaces: both have the same values there."""
 
     @model_validator(mode="after")

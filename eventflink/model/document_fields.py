@@ -3,7 +3,7 @@
 import json
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import PydanticKnownError
 
 from eventflink.model.document_faults import describe_value
@@ -31,6 +31,19 @@ Name = Annotated[str, Field(pattern=_NAME)]
 Whole = Annotated[int, _numbers_alone("int_type")]
 Number = Annotated[float, _numbers_alone("float_type")]
 Column = Annotated[str, Field(min_length=1, max_length=256)]
+
+
+def _each_once(columns: list[str]) -> list[str]:
+    there = set[str]()
+    for column in columns:
+        if column.lower() in there:
+            raise ValueError(f"column '{column}' is there twice, and upper and lower case are the same to Spark")
+        there.add(column.lower())
+    return columns
+
+
+DistinctColumns = Annotated[list[Column], Field(max_length=32), AfterValidator(_each_once)]
+"""Columns by which rows are divided or found, none of them twice."""
 
 
 def duration_within(least_ms: int, most_ms: int) -> BeforeValidator:

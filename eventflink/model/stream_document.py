@@ -20,7 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
 from eventflink.model.document_faults import describe_fault, describe_value
-from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, Name, Whole, canonical_json
+from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, DistinctColumns, Name, Whole, canonical_json
 from eventflink.model.iceberg_catalogs import CATALOG_PATTERN
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, LateRows, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.secret_references import check_references, reference_name
@@ -160,7 +160,7 @@ class FilesSinkDocument(_Document):
     """A directory that is written, exactly once for who reads it with Spark."""
 
     path: _Text
-    partition_by: list[Column] = Field(default_factory=list, max_length=32)
+    partition_by: DistinctColumns = Field(default_factory=list)
 
 
 class LateRowsDocument(_Document):
@@ -228,7 +228,7 @@ class TableSinkDocument(_Document):
     """The catalogue of a table of Iceberg, as the configuration of TaskExecutors calls it."""
     name: Annotated[str, Field(max_length=512)] | None = None
     """What the table is called in its catalogue, behind its namespace. One that is not there is made."""
-    partition_by: list[Column] = Field(default_factory=list, max_length=32)
+    partition_by: DistinctColumns = Field(default_factory=list)
     """The columns by which a table is partitioned that is made; one that is there has these."""
 
     @model_validator(mode="after")

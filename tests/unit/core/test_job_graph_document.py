@@ -517,6 +517,10 @@ def test_a_sink_of_a_batch_vertex_says_the_same_as_a_document_and_as_a_record(pa
 
 
 ICEBERG = {"catalog": "lake", "name": "shop.sales"}
+NAMED_TWICE = [
+    (columns, f"column '{columns[-1]}' is there twice, and upper and lower case are the same to Spark")
+    for columns in (["k", "k"], ["k", "K"], ["k", "day", "K"])
+]
 
 
 @pytest.mark.parametrize(
@@ -533,6 +537,15 @@ ICEBERG = {"catalog": "lake", "name": "shop.sales"}
             {},
             ".sink.table: mode: overwrite-partitions needs 'partition_by'",
         ),
+        *[
+            ({"table": table | {key: columns, "mode": mode}, "format": table_format}, {}, f".sink.table.{key}: {says}")
+            for columns, says in NAMED_TWICE
+            for table, table_format, key, mode in (
+                ({"path": "/x"}, "delta", "partition_by", "append"),
+                ({"path": "/x"}, "delta", "keys", "merge"),
+                (ICEBERG, "iceberg", "partition_by", "overwrite-partitions"),
+            )
+        ],
         (
             {"table": {"path": "/x", "mode": "overwrite"}, "format": "delta"},
             {"parallelism": 2},
@@ -713,6 +726,11 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             {"sink": {"table": {"path": "/x", "partitioned_by": ["day"]}, "format": "delta"}},
             f"{STREAM}.sink.table.partitioned_by: unknown key (did you mean 'partition_by'?)",
         ),
+        *[
+            ({"sink": {kind: {"path": "/x", "partition_by": columns}, "format": form}}, f"{STREAM}.sink.{kind}.partition_by: {says}")
+            for columns, says in NAMED_TWICE
+            for kind, form in (("table", "delta"), ("files", "parquet"))
+        ],
         *[
             (
                 {"sink": {"table": {"path": path}, "format": "delta"}},
