@@ -1,10 +1,12 @@
 """Alerts: what rules make of what happens, each said once, and again when it is over.
 
-What was said before is remembered for as long as a rule says, by the log's time, and is found again in the log after a restart. The rule:
+What was said before is remembered for as long as a rule says, by the log's time, and is found again in the log after a restart. What
+happened before a receiver was there to be told was not said to it, and keeps nothing from being said to it later. The rule:
 nothing here reads a clock, so last week's log gives last week's alerts.
 """
 
-from collections import deque
+from collections import defaultdict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,12 +20,12 @@ from eventflink.notify.notification import Notification
 from eventflink.views.job_document import shown
 
 _MOST_REMEMBERED: Final = 10_000
-"""Of each kind of memory of one rule, the newest."""
+"""Of each kind of memory of one audience, the newest."""
 
 
 @dataclass(slots=True)
-class _RuleMemory:
-    """What one rule has counted and said."""
+class _Memory:
+    """What was counted for an audience, and said to it."""
 
     counted: dict[str, deque[int]] = field(default_factory=dict)
     """When it happened, by subject."""
@@ -57,30 +59,42 @@ class _RuleMemory:
         return taken
 
 
+@dataclass(frozen=True, slots=True)
+class _Audience:
+    """Those receivers of one rule that have the same first record, so that the same was said to all of them."""
+
+    rule_name: str
+    rule: AlertRule
+    first_offset: int
+    """What records before it say is counted, and was not said."""
+    receivers: tuple[str, ...]
+    memory: _Memory = field(default_factory=_Memory)
+
+
 class Alerts:
     """The rules of a document, and what they have said."""
 
-    def __init__(self, document: NotificationDocument, cluster_id: str) -> None:
-        self._rules = document.rules
+    def __init__(self, document: NotificationDocument, cluster_id: str, first_offsets: Mapping[str, int]) -> None:
+        """Begin; `first_offsets` has the record before which nothing was said to a receiver, by name. Without one, everything was."""
         self._cluster_id = cluster_id
-        self._memories = {name: _RuleMemory() for name in document.rules}
+        self._audiences = [each for name, rule in document.rules.items() for each in _audiences(name, rule, first_offsets)]
 
     def follow(self, offset: int, decision: Decision, fold: Fold) -> list[Notification]:
         """Return what is to be said of an accepted decision, which `fold` has applied; every one has to be followed, in order."""
         told = []
-        for each in happenings_of(decision, fold) if self._rules else ():
-            for name, rule in self._rules.items():
-                if each.happening_type in rule.events:
+        for each in happenings_of(decision, fold) if self._audiences else ():
+            for audience in self._audiences:
+                if each.happening_type in audience.rule.events:
                     if isinstance(each, Resolution):
-                        told += self._say_it_is_over(name, rule, each, offset, decision.decided_at_ms)
-                    elif (said := self._say(name, rule, each, offset, decision.decided_at_ms)) is not None:
+                        told += self._say_it_is_over(audience, each, offset, decision.decided_at_ms)
+                    elif (said := self._say(audience, each, offset, decision.decided_at_ms)) is not None:
                         told.append(said)
         return told
 
-    def _say(self, name: str, rule: AlertRule, each: Happening, offset: int, at_ms: int) -> Notification | None:
+    def _say(self, audience: _Audience, each: Happening, offset: int, at_ms: int) -> Notification | None:
+        rule, memory = audience.rule, audience.memory
         if rule.jobs is not None and (each.job is None or not rule.jobs.fits(each.job.name, each.job.about)):
             return None
-        memory = self._memories[name]
         # What is said of each run by itself is counted, as failures are, over all runs of the job.
         subject = f"{each.happening_type}/{each.thing if rule.more_than else each.subject}"
         times_ms = memory.counted.setdefault(subject, deque(maxlen=rule.more_than + 1))
@@ -88,34 +102,36 @@ class Alerts:
         memory.forget()
         if len(times_ms) <= rule.more_than or (rule.more_than and times_ms[0] < at_ms - rule.within):
             return None
+        if offset < audience.first_offset:
+            return None
         if subject in memory.said_ms and at_ms < memory.said_ms[subject] + rule.repeat_after:
             return None
         memory.said_ms.pop(subject, None)  # What was said last is remembered longest.
         memory.said_ms[subject] = at_ms
-        notification = self._notification(name, rule, each, offset, at_ms)
+        notification = self._notification(audience, each, offset, at_ms)
         if rule.resolved:
             memory.keep((each.happening_type, each.thing), notification, at_ms)
         return notification
 
-    def _say_it_is_over(self, name: str, rule: AlertRule, each: Resolution, offset: int, at_ms: int) -> list[Notification]:
+    def _say_it_is_over(self, audience: _Audience, each: Resolution, offset: int, at_ms: int) -> list[Notification]:
         """Return the end of each thing that was said: who keeps an incident for each key would keep the others for ever."""
-        told, memory = [], self._memories[name]
+        told, memory = [], audience.memory
         for before, said_ms in memory.take((each.happening_type, each.thing)):
             if each.began_ms is not None and said_ms > each.began_ms:
                 memory.keep((each.happening_type, each.thing), before, said_ms)
                 continue
-            if at_ms > said_ms + rule.memory_ms:
+            if at_ms > said_ms + audience.rule.memory_ms:
                 continue
             said = before.key.removeprefix(f"{self._cluster_id}/")
-            key = f"{self._cluster_id}/{offset}.{each.event_index}/{name}/resolved/{said}"
+            key = f"{self._cluster_id}/{offset}.{each.event_index}/{audience.rule_name}/resolved/{said}"
             text = f"resolved: {before.text}"
             place = {"at": iso_time(at_ms), "log_offset": offset, "event_index": each.event_index}
             document = {**before.document, "key": key, "status": "resolved", "resolves": before.key, "text": text, **place}
             told.append(Notification(key, offset, before.receivers, before.job_id, text, document))
         return told
 
-    def _notification(self, name: str, rule: AlertRule, each: Happening, offset: int, at_ms: int) -> Notification:
-        job = each.job
+    def _notification(self, audience: _Audience, each: Happening, offset: int, at_ms: int) -> Notification:
+        job, name = each.job, audience.rule_name
         about = job.about if job is not None else None
         fields: dict[str, Any] = {
             "key": f"{self._cluster_id}/{offset}.{each.event_index}/{name}/{each.subject}",
@@ -126,14 +142,14 @@ class Alerts:
             "offset": offset,
             "subject": f"'{job.name}' ({job.job_id})" if job is not None and job.job_id else each.subject,
             "details": each.details,
-            "count": rule.more_than + 1,
+            "count": audience.rule.more_than + 1,
             "job_id": job.job_id if job is not None else "",
             "job_name": job.name if job is not None else "",
             "owner": about.owner if about is not None else "",
             "schedule_id": getattr(each.event, "schedule_id", ""),
             "task_manager_id": getattr(each.event, "task_manager_id", ""),
         }
-        text = rule.text.format_map(fields)
+        text = audience.rule.text.format_map(fields)
         document = {
             "key": fields["key"],
             "status": "firing",
@@ -154,4 +170,12 @@ class Alerts:
             },
             "log_event": {"type": type(each.event).__name__, **shown(plain(each.event))},
         }
-        return Notification(fields["key"], offset, tuple(rule.receivers), fields["job_id"], text, document)
+        return Notification(fields["key"], offset, audience.receivers, fields["job_id"], text, document)
+
+
+def _audiences(name: str, rule: AlertRule, first_offsets: Mapping[str, int]) -> list[_Audience]:
+    """Return the receivers of a rule by their first records."""
+    receivers = defaultdict(list)
+    for receiver in rule.receivers:
+        receivers[first_offsets.get(receiver, 0)].append(receiver)
+    return [_Audience(name, rule, first_offset, tuple(names)) for first_offset, names in receivers.items()]

@@ -72,6 +72,11 @@ class Courier:
             return self._waiting[0].log_offset if self._waiting else self._offered_to
 
     @property
+    def first_offset(self) -> int:
+        """The record before which nothing was ever said to it; 0 where that is not known."""
+        return (self._progress.first_offset or 0) if self._progress is not None else 0
+
+    @property
     def next_offset(self) -> int:
         """The record that it is to be offered next."""
         with self._changed:

@@ -195,7 +195,7 @@ class AlertRule(_Part):
     within: Annotated[int, duration_within(1_000, _MOST_MS)] = 600_000
     """within this time."""
     repeat_after: Annotated[int, duration_within(0, _MOST_MS)] = _DAY_MS
-    """The same of the same run, or TaskManager, is said again after this time at the earliest."""
+    """The same of the same run, instant, schedule or TaskManager is said again after this time at the earliest."""
     resolved: bool = False
     """Whether it is also said when it is over."""
 

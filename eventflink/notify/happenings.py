@@ -3,7 +3,7 @@
 Nothing here knows of rules or receivers. Decisions of a deposed leader never come here, so whatever is told has happened.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,7 +54,7 @@ class Happening:
     """Its place in the decision."""
     event: e.LogEvent
     subject: str
-    """The run or the TaskManager that it is about: of one the same is said once."""
+    """What it is about, such as a run, a TaskManager or one change of leaders: of one the same is said once."""
     thing: str
     """The job, schedule or TaskManager by which it is counted, and found when it is over; empty: the cluster."""
     details: str
@@ -79,12 +79,12 @@ def happenings_of(decision: Decision, fold: Fold) -> Iterator[Happening | Resolu
         yield from _over(event, index, fold)
         if isinstance(event, e.CheckpointCompleted):
             yield from _stalled(event, index, fold)
-        if (found := _happening(event, index, decision.events, fold)) is not None:
+        if (found := _happening(event, index, decision, fold)) is not None:
             yield found
 
 
 def _happening(  # noqa: C901 - one case for each event
-    event: e.LogEvent, index: int, events: Sequence[e.LogEvent], fold: Fold
+    event: e.LogEvent, index: int, decision: Decision, fold: Fold
 ) -> Happening | None:
     job = _job_of(event, fold)
     kind: HappeningType
@@ -108,12 +108,12 @@ def _happening(  # noqa: C901 - one case for each event
         case e.TaskManagerLost():
             kind, subject, thing = HappeningType.TASK_MANAGER_LOST, event.task_manager_id, event.task_manager_id
         case e.LeadershipGranted():
-            kind, subject, thing = HappeningType.LEADER_CHANGED, event.master_id, ""
+            kind, subject, thing = HappeningType.LEADER_CHANGED, f"{event.master_id}@{decision.epoch}", ""
         case e.InputParked():
             kind, subject, thing = HappeningType.INPUT_PARKED, event.subject or event.input_type, event.subject
         case _:
             return None
-    details = _details_of(event, events[index - 1] if index else None)
+    details = _details_of(event, decision.events[index - 1] if index else None)
     return Happening(happening_type=kind, event_index=index, event=event, subject=subject, thing=thing, details=details, job=job)
 
 

@@ -7,7 +7,7 @@ they pass over. Where Kafka or the log cannot be read, it begins anew after a pa
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from eventflink.audit import LogFaulty
@@ -79,7 +79,7 @@ def _open_couriers(access: ClusterAccess, document: NotificationDocument) -> lis
         progress = GroupOffset(access, group_of(access.cluster_id, name))
         committed = progress.read()
         if committed is None:
-            progress.commit(end)  # So that what happens before the first notification is not passed over after a crash.
+            progress.begin(end)  # So that what happens before the first notification is not passed over after a crash.
         couriers.append(Courier(name, sender_for(receiver, access), end if committed is None else committed, progress))
     return couriers
 
@@ -95,7 +95,7 @@ def _follow_from(access: ClusterAccess, document: NotificationDocument, couriers
     """Offer what the log says to all, until one of them needs what it had no room for."""
     position = min(courier.next_offset for courier in couriers)
     with collecting_rarely():
-        translation = _begin(access, document, LogPlace(offset=position))
+        translation = _begin(access, document, LogPlace(offset=position), {courier.name: courier.first_offset for courier in couriers})
         if (first := translation.fold.last_offset + 1) > position:
             _logger.error("NotificationsLost cluster=%s from=%d to=%d reason=the log was trimmed", access.cluster_id, position, first)
         for courier in couriers:
@@ -164,11 +164,16 @@ def notifications_of(access: ClusterAccess, document: NotificationDocument, part
     check_believed(translation.fold)
 
 
-def _begin(access: ClusterAccess, document: NotificationDocument, place: LogPlace) -> Translation:
-    """Return a translation that stands before a place, by as much as the rules look back, or at the oldest state that there is."""
+def _begin(
+    access: ClusterAccess, document: NotificationDocument, place: LogPlace, first_offsets: Mapping[str, int] | None = None
+) -> Translation:
+    """Return a translation that stands before a place, by as much as the rules look back, or at the oldest state that there is.
+
+    `first_offsets` as `Alerts` has it.
+    """
     first_offset, _ = log_bounds(access)
     fold = _fold_before(access, place, document.memory_ms, first_offset)
-    return Translation(document, fold, access.cluster_id, access.bootstrap)
+    return Translation(document, fold, access.cluster_id, access.bootstrap, first_offsets)
 
 
 def _fold_before(access: ClusterAccess, place: LogPlace, memory_ms: int, first_offset: int) -> Fold:

@@ -4,6 +4,8 @@ Nothing here sends anything. Every record has to come by, in order; of those bef
 but remembered (`alerts.py`).
 """
 
+from collections.abc import Mapping
+
 from eventflink.audit.entries import Entry, FoldJudge, Record
 from eventflink.leadership.fold import Fold
 from eventflink.notify.alerts import Alerts
@@ -15,11 +17,18 @@ from eventflink.notify.notification import Notification
 class Translation:
     """What the records of a log say to the receivers of a document."""
 
-    def __init__(self, document: NotificationDocument, fold: Fold, cluster_id: str, bootstrap: str) -> None:
-        """Begin behind the record at which the fold stands."""
+    def __init__(
+        self,
+        document: NotificationDocument,
+        fold: Fold,
+        cluster_id: str,
+        bootstrap: str,
+        first_offsets: Mapping[str, int] | None = None,
+    ) -> None:
+        """Begin behind the record at which the fold stands; `first_offsets` as `Alerts` has it."""
         self.fold = fold
         self._judge = FoldJudge(fold)
-        self._alerts = Alerts(document, cluster_id)
+        self._alerts = Alerts(document, cluster_id, first_offsets or {})
         self._lineage = Lineage(document.lineage, cluster_id, bootstrap) if document.lineage is not None else None
 
     def take(self, record: Record) -> tuple[Entry | None, list[Notification]]:

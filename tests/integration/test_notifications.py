@@ -4,7 +4,8 @@ import itertools
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,31 @@ def test_each_is_sent_at_least_once_with_the_same_key_though_the_receiver_was_aw
     lines = [json.loads(line) for line in cluster.output("dry run").splitlines() if line.startswith("{")]
     of_one = {key: each for key, each in receiver.documents.items() if "job-3" in json.dumps(each)}
     assert {each["key"]: each["document"] for each in lines} == of_one
+
+
+def is_past(place: GroupOffset, offset: int) -> bool:
+    """Tell whether a receiver has taken what the record at an offset says."""
+    return (place.read() or 0) > offset
+
+
+def test_a_new_receiver_is_told_what_was_so_before_it_came_and_once_though_the_process_starts_again(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    document, told = tmp_path / "notify.yaml", tmp_path / "told"
+    rule = {"events": ["job-finished"], "receivers": ["late"], "more_than": 1, "within": "1d"}
+    document.write_text(json.dumps({"receivers": {"late": {"type": "file", "path": str(told)}}, "rules": {"many": rule}}))
+    for number in range(3):
+        cluster.submit(idle_graph(0), f"before-{number}")
+        cluster.wait_for_status(f"before-{number}", JobStatus.FINISHED)
+    with closing(GroupOffset(cluster.access, group_of(cluster.cluster_id, "late"))) as place:
+        for name in ("new", "again"):
+            cluster.start(name, "notify", str(document))
+            wait_until(lambda: place.read() is not None, "the receiver has a place")
+            cluster.submit(idle_graph(0), name)
+            cluster.wait_for_status(name, JobStatus.FINISHED)
+            wait_until(partial(is_past, place, cluster.state().last_offset), "its place is committed")
+            assert cluster.stop(name) == 0
+            assert [json.loads(line)["job"]["job_id"] for line in told.open()] == ["new"]
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Notifications that are made of a scripted cluster's log."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from eventflink.leadership.fold import Fold
@@ -24,14 +25,19 @@ EVERYTHING = notification_document(
 )
 
 
-def translation_of(document: NotificationDocument, fold: Fold | None = None) -> Translation:
+def translation_of(document: NotificationDocument, fold: Fold | None = None, first_offsets: Mapping[str, int] | None = None) -> Translation:
     """Return a translation that stands where a fold does, or before the first record."""
-    return Translation(document, fold or new_fold(), CLUSTER, BOOTSTRAP)
+    return Translation(document, fold or new_fold(), CLUSTER, BOOTSTRAP, first_offsets)
 
 
-def notifications_of(cluster: ScriptedCluster, document: NotificationDocument = EVERYTHING, fold: Fold | None = None) -> list[Notification]:
+def notifications_of(
+    cluster: ScriptedCluster,
+    document: NotificationDocument = EVERYTHING,
+    fold: Fold | None = None,
+    first_offsets: Mapping[str, int] | None = None,
+) -> list[Notification]:
     """Return what the log of a cluster says, from where a fold stands."""
-    translation = translation_of(document, fold)
+    translation = translation_of(document, fold, first_offsets)
     first = translation.fold.last_offset + 1
     return [n for o in range(first, len(cluster.log)) for n in translation.take((o, cluster.timestamps[o], cluster.log[o]))[1]]
 

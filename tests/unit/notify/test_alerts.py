@@ -1,6 +1,7 @@
 """Alerts: what a rule is about is said once, what is counted is said when it is too much, and what is over is said if that is wanted."""
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from eventflink.model.statuses import ExecutionState, SkipReason
 from eventflink.notify import alerts as alerts_module
 from eventflink.notify.document import HappeningType
 from tests.support.cluster import ScriptedCluster, deployments, graph, orders, replay, stream, vertex
-from tests.support.notifying import EVERYTHING, alerts, notification_document, notifications_of
+from tests.support.notifying import EVERYTHING, FILE, alerts, notification_document, notifications_of
 from tests.support.scenarios import eventful_cluster, put_schedule
 
 DAY_MS = 86_400_000
@@ -206,6 +207,92 @@ def test_what_was_said_is_known_to_who_begins_so_much_earlier_as_rules_look_back
         begun = next((o for o, at_ms in enumerate(cluster.timestamps) if at_ms >= cluster.timestamps[offset] - document.memory_ms), 0)
         told = notifications_of(cluster, document, replay(cluster.log[:begun], timestamps=cluster.timestamps))
         assert [each for each in told if each.log_offset >= offset] == [each for each in whole if each.log_offset >= offset]
+
+
+@cache
+def cluster_with(kind: HappeningType) -> ScriptedCluster:
+    """Return a cluster where something of a kind has happened."""
+    if kind is not HappeningType.STREAM_STALLED:
+        return cluster_with_events()
+    scripted = ScriptedCluster()
+    scripted.register()
+    for deployment in deployments(scripted.submit(graph(stream("s", 2), checkpointing={"interval_ms": 100}))):
+        scripted.start_stream(deployment)
+    standing = {"state_rows": 5, "watermark_stands_ms": 70_000, "rows_since_watermark": 9}
+    for progress in ({}, standing, standing, {}, standing):
+        scripted.acknowledge(*orders(scripted.pass_time(100)), **progress)
+    return scripted
+
+
+@cache
+def cluster_with_events() -> ScriptedCluster:
+    """Return a cluster where everything has happened but that a stream stands."""
+    return eventful_cluster()
+
+
+@pytest.mark.parametrize("resolves", ["resolved", "firing alone"])
+@pytest.mark.parametrize("kind", HappeningType)
+def test_nothing_was_said_to_a_receiver_before_its_first_record(kind: HappeningType, resolves: str) -> None:
+    """It is told what it would be told if the log was read from there on, though what happened before is read."""
+    cluster = cluster_with(kind)
+    rule = {"events": [kind], "receivers": ["all"], "repeat_after": "31d", "resolved": resolves == "resolved"}
+    document = notification_document(rules={"rule": rule})
+    happened = alerts(cluster, events=[kind], repeat_after="0s")
+    assert happened
+    for first in {each.log_offset + 1 for each in happened}:
+        begun = replay(cluster.log[:first], timestamps=cluster.timestamps)
+        assert notifications_of(cluster, document, first_offsets={"all": first}) == notifications_of(cluster, document, begun)
+
+
+OF_THEIR_OWN = [
+    HappeningType.JOB_FAILED,
+    HappeningType.JOB_FINISHED,
+    HappeningType.JOB_CANCELED,
+    HappeningType.RUN_SKIPPED,
+    HappeningType.LEADER_CHANGED,
+]
+
+
+@pytest.mark.parametrize("kind", OF_THEIR_OWN)
+def test_each_end_of_a_run_each_instant_and_each_change_of_leaders_is_said(kind: HappeningType) -> None:
+    cluster = cluster_with(kind)
+    happened = alerts(cluster, events=[kind], repeat_after="0s")
+    assert len(happened) > 1
+    assert alerts(cluster, events=[kind], repeat_after="31d") == happened
+
+
+def lose(cluster: ScriptedCluster, instance: str) -> None:
+    """Have the TaskManager tm2 come and die."""
+    cluster.register("tm2", instance=instance)
+    cluster.say(TaskManagerDeath("tm2", f"tm2-{instance}", "exit code 137"))
+
+
+def test_a_new_receiver_is_told_what_others_of_its_rule_were_told_before(cluster: ScriptedCluster) -> None:
+    lose(cluster, "1")
+    first = len(cluster.log)
+    lose(cluster, "2")
+    lose(cluster, "3")
+    names = ["old", "new", "set-by-hand"]
+    rule = {"events": ["task-manager-lost"], "receivers": names, "resolved": True}
+    document = notification_document(receivers=dict.fromkeys(names, FILE), rules={"rule": rule})
+    told = notifications_of(cluster, document, first_offsets={"old": 0, "new": first})
+    assert [(each.document["status"], each.receivers) for each in told] == [
+        ("firing", ("old", "set-by-hand")),
+        ("resolved", ("old", "set-by-hand")),
+        ("firing", ("new",)),
+        ("resolved", ("new",)),
+    ]
+    assert told[0].log_offset < first <= told[2].log_offset
+
+
+def test_what_happened_before_a_receiver_was_there_is_counted(cluster: ScriptedCluster) -> None:
+    for instance in ("1", "2", "3"):
+        lose(cluster, instance)
+    first = len(cluster.log)
+    lose(cluster, "4")
+    rule = {"events": ["task-manager-lost"], "receivers": ["all"], "more_than": 1}
+    told = notifications_of(cluster, notification_document(rules={"rule": rule}), first_offsets={"all": first})
+    assert [each.log_offset >= first for each in told] == [True]
 
 
 def test_addresses_are_said_without_credentials(cluster: ScriptedCluster) -> None:
