@@ -151,6 +151,17 @@ def test_a_new_receiver_is_told_what_was_so_before_it_came_and_once_though_the_p
             assert [json.loads(line)["job"]["job_id"] for line in told.open()] == ["new"]
 
 
+def test_the_first_place_of_a_receiver_stays_beside_its_place(cluster: RunningCluster) -> None:
+    group = group_of(cluster.cluster_id, "placed")
+    for expected in ((None, None), (3, 3), (5, 3)):
+        with closing(GroupOffset(cluster.access, group)) as place:
+            assert (place.read(), place.first_offset) == expected
+            if place.first_offset is None:
+                place.begin(3)
+            else:
+                place.commit(5)
+
+
 @pytest.fixture
 def everything(tmp_path: Path, cluster: RunningCluster) -> NotificationDocument:
     """A document that has a topic and a file told everything."""
