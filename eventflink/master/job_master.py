@@ -709,9 +709,9 @@ class JobMaster:
     def apply_slot_reclaimed(self, event: SlotReclaimed, at_ms: int) -> None:
         """Let the attempt in a slot that is taken back end, and its subtask start again: no restart is counted, and nothing has failed."""
         subtask = self.execution_graph.require_current(event)
-        is_restarted = subtask.key in self.restarts.due or subtask.key in self.to_cancel
-        if self.status not in RUNNING_JOB_STATUSES or subtask.state not in STARTING_STATES or is_restarted:
-            raise IllegalTransition(f"{event} does not fit: the job is {self.status}, and the attempt {subtask.state}, or it is to end")
+        is_to_end = subtask.key in self.restarts.due or subtask.key in self.to_cancel or self.closing is not None
+        if self.status not in RUNNING_JOB_STATUSES or subtask.state not in STARTING_STATES or is_to_end:
+            raise IllegalTransition(f"{event} does not fit: the job is {self.status}, and the attempt {subtask.state}, or one is to end")
         self.slot_manager.reclaim(event.allocation_id, event.attempt_id, event.queue)
         self._let_restart(subtask, at_ms)
         self._want()

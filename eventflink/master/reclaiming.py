@@ -107,7 +107,8 @@ class _Borrowed:
             return False
         for attempt in allocation.attempts:
             job, subtask = self._state.job_and_subtask(attempt)
-            if job.status not in RUNNING_JOB_STATUSES or subtask.state not in STARTING_STATES:
+            # Closing vertices have little time, which would go on without them.
+            if job.status not in RUNNING_JOB_STATUSES or job.closing is not None or subtask.state not in STARTING_STATES:
                 return False
             if subtask.key in job.restarts.due or subtask.key in job.to_cancel:
                 return False

@@ -49,6 +49,20 @@ def _reclaimed(cluster: ScriptedCluster) -> list[tuple[str, int]]:
     return [(event.job_id, event.subtask_index) for event in cluster.events(SlotReclaimed)]
 
 
+def test_closing_vertices_keep_their_slots_whatever_end_they_follow() -> None:
+    for end in (ExecutionState.FINISHED, ExecutionState.FAILED):
+        cluster = _cluster(FLOOD, STREAMS)
+        cluster.register("tm", 1)
+        document = graph(vertex("a"), vertex("end") | {"runs": "always"}, queue="flood", restart_strategy={"type": "none"})
+        [work] = _start(cluster, deployments(cluster.submit(document, job_id="flood")))
+        [closing] = _start(cluster, deployments(cluster.report(work, end)))
+        assert not _submit(cluster, "wanted", "streams")
+        cluster.pass_time(AFTER_MS * 2)
+        assert not _reclaimed(cluster)
+        cluster.report(closing, ExecutionState.FINISHED)
+        assert [subtask.state for subtask in cluster.job("wanted").execution_graph.subtasks()] == [ExecutionState.DEPLOYING]
+
+
 def test_a_queue_below_its_quota_takes_back_the_youngest_slots_that_are_borrowed_after_a_while() -> None:
     cluster = _cluster(FLOOD, STREAMS)
     cluster.register("tm", 4)
