@@ -62,7 +62,7 @@ class GroupOffset:
             KafkaException: Kafka does not take it.
 
         """
-        metadata = f"first={self.first_offset}" if self.first_offset is not None else None
+        metadata = f"first={self.first_offset}" if self.first_offset is not None else ""
         self._consumer.commit(offsets=[TopicPartition(self._topic, 0, offset, metadata)], asynchronous=False)
 
     def close(self) -> None:

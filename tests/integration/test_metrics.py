@@ -68,7 +68,8 @@ def measured(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     name = f"test-{uuid.uuid4().hex[:12]}"
     allowed = {"metrics.thread-dump.enabled": "true", "metrics.profiler.enabled": "true"}
     patience = {"heartbeat.missed-beats": 120, "taskmanager.self-fence-timeout": 100_000}  # No task ends while a leader is frozen.
-    keys = {"metrics.reporter.prom.port": 0, "high-availability.lease-timeout": 6000, **allowed, **patience}
+    queues = {"queues.default.nominal-quota": 8}
+    keys = {"metrics.reporter.prom.port": 0, "high-availability.lease-timeout": 6000, **allowed, **patience, **queues}
     cluster = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("cluster"), **keys)
     measured = Measured(cluster)
     try:
