@@ -9,16 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from eventflink.model.named_keys import by_name, read_named
 from eventflink.model.references import check_reference
 from eventflink.model.secret_values import has_credentials, holds_secret
 
-CATALOG_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,62}$"
-"""Of a name: without dots, since it is a part of keys."""
 MAX_CATALOGS: Final = 32
 _MAX_PROPERTIES: Final = 100
-_MAX_VALUE_LENGTH: Final = 4_096
 
-_NAME: Final = re.compile(CATALOG_PATTERN)
 _PROPERTY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SECRET_PROPERTIES: Final = ("credential", "secret-access-key")
 """How properties of pyiceberg end that are secrets, and that are not named as secrets are elsewhere."""
@@ -46,7 +43,7 @@ def parse_catalogs(values: Mapping[str, Any]) -> dict[str, str]:
         ValueError: a name is none, a secret stands there in the clear, or there is too much.
 
     """
-    texts = {key: "" if value is None else str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}
+    texts = read_named("iceberg.catalogs", "a catalogue", values)
     for key, value in texts.items():
         _check_key(key, value)
     catalogs = catalogs_of(texts)
@@ -62,23 +59,12 @@ def parse_catalogs(values: Mapping[str, Any]) -> dict[str, str]:
 
 def catalogs_of(texts: Mapping[str, str]) -> tuple[IcebergCatalog, ...]:
     """Return the catalogues that the keys below `iceberg.catalogs.` name, in the order of their names."""
-    properties: dict[str, dict[str, str]] = {}
-    for key, value in texts.items():
-        name, _, of_catalog = key.partition(".")
-        properties.setdefault(name, {})[of_catalog] = value
-    return tuple([IcebergCatalog(name, said) for name, said in sorted(properties.items())])
+    return tuple([IcebergCatalog(name, said) for name, said in by_name(texts).items()])
 
 
 def _check_key(key: str, value: str) -> None:
-    name, _, of_catalog = key.partition(".")
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            f"iceberg.catalogs.{key}: invalid name of a catalogue: '{name[:64]}'; "
-            "give small letters, digits, '_' and '-', at most 63, that begin with a letter or digit"
-        )
+    of_catalog = key.partition(".")[2]
     if not _PROPERTY.fullmatch(of_catalog):
         raise ValueError(f"iceberg.catalogs.{key}: behind the name of the catalogue stands a property of pyiceberg, such as 'uri'")
-    if len(value) > _MAX_VALUE_LENGTH:
-        raise ValueError(f"iceberg.catalogs.{key}: longer than {_MAX_VALUE_LENGTH} characters")
     is_secret = holds_secret(of_catalog) or of_catalog.endswith(_SECRET_PROPERTIES) or has_credentials(value)
     check_reference(f"iceberg.catalogs.{key}", value, is_needed=bool(value) and is_secret)

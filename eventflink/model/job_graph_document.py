@@ -68,11 +68,12 @@ from eventflink.model.job_parameters import (
     describe_declared,
     parameter_documents,
 )
-from eventflink.model.job_queues import MAX_PRIORITY, QUEUE_PATTERN
+from eventflink.model.job_queues import MAX_PRIORITY
+from eventflink.model.named_keys import NAME_PATTERN
 from eventflink.model.resources import ResourceProfile, cores_of, parse_cpu_cores, parse_memory_size, profile_of
 from eventflink.model.retry_document import Retries, retry_document
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
-from eventflink.model.spark_engines import ENGINE_PATTERN, LOCAL
+from eventflink.model.spark_engines import LOCAL
 from eventflink.model.spark_pools import MAX_CORES, MEMORY_PATTERN, POOL_PATTERN, SHARED, SparkPool
 from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, SchedulerType, ShipStrategy, TaskType, VertexRuns
 from eventflink.model.stream_document import (
@@ -134,7 +135,7 @@ class ResourcesDocument(BaseModel):
 
 
 TimeLimit = Annotated[int | None, duration_within(1, MAX_TIME_LIMIT_MS)]
-Engine = Annotated[str, Field(pattern=ENGINE_PATTERN)]
+Engine = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
 class VertexDocument(BaseModel):
@@ -404,7 +405,7 @@ class JobGraphDocument(BaseModel):
     spark: SparkDocument | None = None
     engine: Engine | None = None
     """The Spark that runs the tasks of vertices that name none; default: as the TaskExecutor has it."""
-    queue: Annotated[str, Field(pattern=QUEUE_PATTERN)] | None = None
+    queue: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     """The queue whose quota its slots count against; default: `default`."""
     priority: int = Field(0, ge=-MAX_PRIORITY, le=MAX_PRIORITY)
     """Within the queue jobs of a higher priority get slots first."""

@@ -9,17 +9,16 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from eventflink.model.named_keys import by_name, read_named
+
 DEFAULT_QUEUE: Final = "default"
 """The queue of jobs that name none. Where it is not configured it has no quota, the weight 1 and no borrowing limit."""
-QUEUE_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,62}$"
-"""Of a name: without dots, since it is a part of keys."""
 MAX_QUEUES: Final = 64
 MAX_QUOTA: Final = 1_000_000
 MAX_WEIGHT: Final = 1_000
 MAX_PRIORITY: Final = 100
 """Of a job, above and below zero: the leader looks at each priority that waits with every match."""
 
-_NAME: Final = re.compile(QUEUE_PATTERN)
 NOMINAL_QUOTA: Final = "nominal-quota"
 _WEIGHT: Final = "weight"
 _LIMIT: Final = "borrowing-limit"
@@ -57,7 +56,7 @@ def parse_queues(values: Mapping[str, Any]) -> dict[str, str]:
         ValueError: a name is none, a number is none or out of its bounds, a queue has no quota, or there are too many.
 
     """
-    texts = {key: str(value) for key, value in values.items()}
+    texts = read_named("queues", "a queue", values)
     queues_of(texts)
     return texts
 
@@ -69,28 +68,21 @@ def queues_of(texts: Mapping[str, str]) -> tuple[JobQueue, ...]:
         ValueError: as `parse_queues`.
 
     """
-    numbers: dict[str, dict[str, int]] = {}
-    for key, text in texts.items():
-        name, _, part = key.partition(".")
-        numbers.setdefault(name, {})[part] = _number_of(key, name, part, text)
+    numbers = {name: {part: _number_of(name, part, text) for part, text in said.items()} for name, said in by_name(texts).items()}
     if len(numbers) > MAX_QUEUES:
         raise ValueError(f"queues: {len(numbers)} queues; at most {MAX_QUEUES} may be configured")
     for name, said in numbers.items():
         if NOMINAL_QUOTA not in said:
             raise ValueError(f"queues.{name}.{NOMINAL_QUOTA}: missing; say how many slots the queue is entitled to, 0 if none")
-    return tuple([JobQueue(name, said[NOMINAL_QUOTA], said.get(_WEIGHT, 1), said.get(_LIMIT)) for name, said in sorted(numbers.items())])
+    return tuple([JobQueue(name, said[NOMINAL_QUOTA], said.get(_WEIGHT, 1), said.get(_LIMIT)) for name, said in numbers.items()])
 
 
-def _number_of(key: str, name: str, part: str, text: str) -> int:
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            f"queues.{key}: invalid name of a queue: '{name[:64]}'; "
-            "give small letters, digits, '_' and '-', at most 63, that begin with a letter or digit"
-        )
+def _number_of(name: str, part: str, text: str) -> int:
+    key = f"queues.{name}.{part}"
     if part not in _BOUNDS:
-        raise ValueError(f"queues.{key}: unknown key of a queue; known: {', '.join(_BOUNDS)}")
+        raise ValueError(f"{key}: unknown key of a queue; known: {', '.join(_BOUNDS)}")
     low, high = _BOUNDS[part]
     number = int(text) if re.fullmatch(r"[0-9]{1,9}", text) else -1
     if not low <= number <= high:
-        raise ValueError(f"queues.{key}: invalid number: '{text[:64]}'; give a whole number from {low} to {high}")
+        raise ValueError(f"{key}: invalid number: '{text[:64]}'; give a whole number from {low} to {high}")
     return number

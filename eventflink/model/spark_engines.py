@@ -11,20 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from eventflink.model.named_keys import by_name, read_named
 from eventflink.model.references import check_reference
 from eventflink.model.secret_values import has_credentials, holds_secret
 
 LOCAL: Final = "local"
 """The engine that every TaskExecutor has: the Spark of its host."""
-ENGINE_PATTERN: Final = r"^[a-z0-9][a-z0-9_-]{0,62}$"
-"""Of a name: without dots, since it is a part of keys."""
 DEFAULT_PORT: Final = 15_002
 MAX_ENGINES: Final = 32
 MAX_ADDRESS_LENGTH: Final = 512
 _MAX_SETTINGS: Final = 100
-_MAX_VALUE_LENGTH: Final = 4_096
 
-_NAME: Final = re.compile(ENGINE_PATTERN)
 _REMOTE: Final = "remote"
 _TOKEN: Final = "token"  # noqa: S105 - the name of the key
 _SETTINGS: Final = "settings."
@@ -79,9 +76,9 @@ def parse_engines(values: Mapping[str, Any]) -> dict[str, str]:
         ValueError: a name is none, an engine has no address, a token stands there in the clear, or there is too much.
 
     """
-    texts = {key: "" if value is None else str(value).lower() if isinstance(value, bool) else str(value) for key, value in values.items()}
-    for key, value in texts.items():
-        _check_key(key, value)
+    texts = read_named("spark.engines", "an engine", values)
+    for key in texts:
+        _check_key(key)
     engines = engines_of(texts)
     if len(engines) > MAX_ENGINES:
         raise ValueError(f"spark.engines: {len(engines)} engines; at most {MAX_ENGINES} may be named")
@@ -92,10 +89,6 @@ def parse_engines(values: Mapping[str, Any]) -> dict[str, str]:
 
 def engines_of(texts: Mapping[str, str]) -> tuple[SparkEngine, ...]:
     """Return the engines that the keys below `spark.engines.` name, in the order of their names."""
-    parts: dict[str, dict[str, str]] = {}
-    for key, value in texts.items():
-        name, _, part = key.partition(".")
-        parts.setdefault(name, {})[part] = value
     return tuple(
         [
             SparkEngine(
@@ -104,7 +97,7 @@ def engines_of(texts: Mapping[str, str]) -> tuple[SparkEngine, ...]:
                 said.get(_TOKEN, ""),
                 {part.removeprefix(_SETTINGS): value for part, value in said.items() if part.startswith(_SETTINGS)},
             )
-            for name, said in sorted(parts.items())
+            for name, said in by_name(texts).items()
         ]
     )
 
@@ -114,19 +107,12 @@ def addresses_of(engines: Iterable[SparkEngine]) -> tuple[SparkAddress, ...]:
     return tuple([SparkAddress(engine.name, address_of(engine.remote)) for engine in engines if engine.remote])
 
 
-def _check_key(key: str, value: str) -> None:
+def _check_key(key: str) -> None:
     name, _, part = key.partition(".")
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            f"spark.engines.{key}: invalid name of an engine: '{name[:64]}'; "
-            "give small letters, digits, '_' and '-', at most 63, that begin with a letter or digit"
-        )
     if name == LOCAL:
         raise ValueError(f"spark.engines.{key}: '{LOCAL}' is the Spark of the host, whose keys are spark.local.…; give another name")
     if part not in (_REMOTE, _TOKEN) and not (part.startswith(_SETTINGS) and _SETTING.fullmatch(part.removeprefix(_SETTINGS))):
         raise ValueError(f"spark.engines.{key}: unknown key of an engine; known: remote, token, settings.spark.…")
-    if len(value) > _MAX_VALUE_LENGTH:
-        raise ValueError(f"spark.engines.{key}: longer than {_MAX_VALUE_LENGTH} characters")
 
 
 def _check_engine(engine: SparkEngine) -> None:

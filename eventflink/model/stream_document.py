@@ -21,8 +21,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
 from eventflink.model.document_faults import describe_fault, describe_value
 from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, DistinctColumns, Name, Whole, canonical_json
-from eventflink.model.iceberg_catalogs import CATALOG_PATTERN
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, LateRows, StreamDefinition, StreamSink, StreamSource
+from eventflink.model.named_keys import NAME_PATTERN
 from eventflink.model.secret_references import check_references, reference_name
 from eventflink.model.sql_script import statements_of
 from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger, TaskType
@@ -224,7 +224,7 @@ class TableSinkDocument(_Document):
 
     path: _Text | None = None
     """The path of a table of Delta. One that is not there is made."""
-    catalog: Annotated[str, Field(pattern=CATALOG_PATTERN)] | None = None
+    catalog: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     """The catalogue of a table of Iceberg, as the configuration of TaskExecutors calls it."""
     name: Annotated[str, Field(max_length=512)] | None = None
     """What the table is called in its catalogue, behind its namespace. One that is not there is made."""

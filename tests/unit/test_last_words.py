@@ -26,6 +26,7 @@ SMALL = {
     "eventflink.model.cluster_access",
     "eventflink.model.cluster_secret",
     "eventflink.model.kafka_settings",
+    "eventflink.model.named_keys",
     "eventflink.model.references",
     "eventflink.model.secret_files",
     "eventflink.model.secret_providers",
