@@ -195,8 +195,9 @@ class IcebergTable:
             if not file.metadata.num_rows:
                 return None
             # From a row, and not from the statistics: they are cut, and know neither each type nor each value.
-            batches = file.iter_batches(batch_size=1, columns=list(fit.partition_by)) if fit.partition_by else iter(())
-            [row, *_] = [*(row for batch in batches for row in batch.to_pylist()[:1]), {}] if fit.partition_by else [{}]
+            row: dict[str, Any] = {}
+            if fit.partition_by:
+                [row] = next(file.iter_batches(batch_size=1, columns=list(fit.partition_by))).to_pylist()
         self._check_nulls(file.metadata, schema)
         values = [
             None if isinstance(field.transform, VoidTransform) else partition_record_value(field, row[field_name], schema)
