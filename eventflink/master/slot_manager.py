@@ -78,13 +78,11 @@ class SlotManager:
     """What is given away of TaskManagers that are ready."""
     free_unready: FreeSlots = field(default_factory=FreeSlots)
     """The same of those that are not: it is taken last."""
-    served_round: int = 0
-    """The highest round of a request of the queue `default` and the priority 0 that got a slot."""
     deferrals: Deferrals = field(default_factory=Deferrals)
     job_queues: dict[str, JobQueue] = field(default_factory=dict)
     """The named queues that are configured; none: all jobs are in one, without a limit."""
     served_rounds: dict[tuple[str, int], int] = field(default_factory=dict)
-    """By queue and priority, the highest round of a request of any other that got a slot."""
+    """By queue and priority, the highest round of a request that got a slot: rounds of others say nothing about its turns."""
     queues: RequestQueues = field(default_factory=RequestQueues, metadata=DERIVED)
     totals: Totals = field(default_factory=dict, metadata=DERIVED)
     sharing: SharedSlots = field(default_factory=SharedSlots, metadata=DERIVED)
@@ -452,26 +450,14 @@ class SlotManager:
         if self.is_known(allocation_id):
             raise IllegalTransition(f"{allocation_id} was requested already")
         of_job = self.queues.of_job(request)
-        request.round_number = of_job.next_round(self._served_round_of(of_job.line), self.pending)
+        served_round = self.served_rounds.get((of_job.line.queue, of_job.line.priority), 0)
+        request.round_number = of_job.next_round(served_round, self.pending)
         self.pending[allocation_id] = request
         of_job.add(allocation_id, request)
         self.sharing.add_request(allocation_id, request)
         self.next_allocation += 1
         self.deferrals.add(request.attempt.job_id, request.profile)
         self._want_matching()
-
-    def _served_round_of(self, line: Line) -> int:
-        """Return the highest round of a line's queue and priority that was served: rounds of others say nothing about its turns."""
-        if line.queue == DEFAULT_QUEUE and not line.priority:
-            return self.served_round
-        return self.served_rounds.get((line.queue, line.priority), 0)
-
-    def _note_served(self, queue: str, request: SlotRequest) -> None:
-        if queue == DEFAULT_QUEUE and not request.priority:
-            self.served_round = max(self.served_round, request.round_number)
-        else:
-            key = queue, request.priority
-            self.served_rounds[key] = max(self.served_rounds.get(key, 0), request.round_number)
 
     def apply_slot_allocated(self, event: SlotAllocated) -> None:
         """Give a slot to a request: FREE → PENDING."""
@@ -492,7 +478,8 @@ class SlotManager:
         if self.job_queues and self.shares.is_full(queue):
             raise IllegalTransition(f"{event.allocation_id} cannot have a slot: queue '{queue}' holds as many as it may")
         self._end_request(event.allocation_id, request)
-        self._note_served(queue, request)
+        served = queue, request.priority
+        self.served_rounds[served] = max(self.served_rounds.get(served, 0), request.round_number)
         slot.state, slot.allocation_id = SlotState.PENDING, event.allocation_id
         del held.free[event.slot_index]
         self.totals[held.profile].free -= 1
