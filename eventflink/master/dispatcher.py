@@ -248,7 +248,10 @@ class Dispatcher:
     def decide_cancel_job(self, command: CancelJob) -> list[LogEvent]:
         """Begin to cancel a job; one that is cancelled already is cancelled. Its closing vertices go on, unless the command names them."""
         job, forgotten = self.jobs.get(command.job_id), self.forgotten.get(command.job_id)
-        if job is not None and job.is_closing:
+        if job is not None and job.closing is not None and job.is_closing:
+            if not command.closing and (end := job.closing.outcome.status) is not JobStatus.CANCELED:
+                message = f"job '{job.job_id}' ends as {end}, and its closing vertices run: cancel these as well, by 'closing' (--closing)"
+                return [rejected(command, "JobTerminated", message)]
             abort = job.decide_closing_abort(f"cancelled by {command.actor or 'a command'}") if command.closing else []
             return [accepted(command), *([JobCancellationRequested(job.job_id, command.actor), *abort] if abort else [])]
         status = job.status if job is not None else forgotten.status if forgotten is not None else None

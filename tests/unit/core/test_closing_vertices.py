@@ -275,7 +275,11 @@ def test_who_cancels_a_job_that_is_closed_lets_them_run(cluster: ScriptedCluster
     effects = bring_to(cluster, outcome)
     before = len(cluster.events(e.JobCancellationRequested))
     [reply] = replies(answered := cluster.cancel(request_id="again"))
-    assert isinstance(reply.payload, e.RequestAccepted)
+    if outcome is JobStatus.CANCELED:
+        assert isinstance(reply.payload, e.RequestAccepted)
+    else:
+        assert isinstance(reply.payload, e.RequestRejected)
+        assert (reply.payload.code, f"ends as {outcome}" in reply.payload.message) == ("JobTerminated", True)
     assert not cancellations(answered)
     assert len(cluster.events(e.JobCancellationRequested)) == before
     cluster.run(effects)
