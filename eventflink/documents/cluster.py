@@ -143,7 +143,7 @@ class ClusterStatus(LogPosition):
     parked: list[ParkedRow]
     task_managers: list[TaskManagerRow]
     queues: list[QueueRow] = field(default_factory=list)
-    """Of jobs; none: no queues are configured."""
+    """The named queues of jobs; empty if none are configured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,9 +148,9 @@ class VertexOfJob:
     time_limit_ms: int | None = None
     """For how long an attempt of its may run; null: for as long as it takes."""
     runs: str | None = None
-    """Of a closing vertex, after which ends of the others it runs: on-success, on-failure or always; null: it runs in its turn."""
+    """When a closing vertex runs: on-success, on-failure or always; null: the vertex runs in its turn."""
     runs_note: str | None = None
-    """Of a closing vertex, whether it runs and why."""
+    """Whether a closing vertex runs, and why; null: the vertex runs in its turn."""
     engine: str | None = None
     """The name of the Spark that runs its tasks; null: the one that the TaskExecutor's configuration says."""
 
@@ -282,7 +282,7 @@ class JobHead(JobRow):
     priority: int = 0
     """Within its queue jobs of a higher priority get slots first."""
     suspended_because: str | None = None
-    """What whoever suspended it said; null: it is not suspended, or nothing was said."""
+    """The reason that was given for its suspension; null: it is not suspended, or no reason was given."""
     closing: ClosingOfJob | None = None
     """null: its closing vertices have not begun, or it has none."""
 

@@ -20,4 +20,4 @@ class QueueRow:
     requests: int
     """Tasks that wait for a slot."""
     jobs: int
-    """Of how many jobs these are."""
+    """Jobs that have such tasks."""

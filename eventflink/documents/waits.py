@@ -73,4 +73,4 @@ class WaitsPage:
     tasks_by_reason: dict[WaitReason, int]
     waits: list[WaitRow]
     queues: list[QueueRow] = field(default_factory=list)
-    """Of the cluster; none: no queues are configured."""
+    """The named queues of the cluster; empty if none are configured."""

@@ -65,7 +65,7 @@ class KubernetesDriver:
         """Take the command line of an `eventflink` with the master's configuration, up to its command, as it is in the image.
 
         Raises:
-            ConfigurationError: the cluster's id begins no name of a pod, the template is none, or nothing says where Kubernetes is.
+            ConfigurationError: the cluster's id cannot begin the name of a pod, the template is not a Pod, or Kubernetes was not found.
 
         """
         self._cluster = configuration.cluster_id

@@ -130,7 +130,7 @@ class TaskDeployment(AttemptRecord):
     engine: str = ""
     """The name of the Spark that runs it; empty: the one that the TaskExecutor's configuration says."""
     outcome: GraphOutcome | None = None
-    """Of a closing vertex, how the others came out; null: it runs in its turn."""
+    """How the other vertices came out, for a closing vertex; null: this one runs in its turn."""
 
     @property
     def mapping_input(self) -> TaskInput | None:

@@ -102,7 +102,7 @@ class TaskContext:
         """The name of the input that gives each subtask one row; None: the vertex is not mapped."""
         self._row: Mapping[str, Any] | None = None
         self.outcome = outcome
-        """Of a closing vertex, how the others of its job came out; None: the vertex runs in its turn."""
+        """How the other vertices of the job came out, for a closing vertex; None: this vertex runs in its turn."""
 
     def __reduce__(self) -> NoReturn:
         """Raise, for functions that Spark runs elsewhere would take it with them.
