@@ -81,10 +81,11 @@ class KafkaLook:
 class TopicWatcher:
     """Looks at the topics of a term."""
 
-    def __init__(self, look: Look, on_outcome: Callable[[MasterInput], None]) -> None:
-        """Look with `look`, in a thread; hand outcomes to `on_outcome`, in the event loop's."""
+    def __init__(self, look: Look, on_outcome: Callable[[MasterInput], None], clock: Callable[[], float] = time.monotonic) -> None:
+        """Look with `look`, in a thread; hand outcomes to `on_outcome`, in the event loop's; `clock` gives seconds."""
         self._look = look
         self._on_outcome = on_outcome
+        self._clock = clock
         self._watches: list[CursorWatch] = []
         self._wake = asyncio.Event()
         self._looks_at_s = 0.0
@@ -96,7 +97,7 @@ class TopicWatcher:
 
     def watch(self, watches: Iterable[CursorWatch]) -> None:
         """Look soon, unless that was done a moment ago."""
-        if time.monotonic() >= self._looks_at_s and not self._wake.is_set():
+        if not self._wake.is_set() and self._clock() >= self._looks_at_s:
             self._watches = [replace(each, offsets=dict(each.offsets)) for each in watches]
             self._wake.set()
 
@@ -106,7 +107,7 @@ class TopicWatcher:
             await self._wake.wait()
             names = {watch.topic for watch in self._watches}
             self._failed = {name: each for name, each in self._failed.items() if name in names}
-            now_s = time.monotonic()
+            now_s = self._clock()
             seen = await self._look_at([name for name in sorted(names) if name not in self._failed or now_s >= self._failed[name][0]])
             news = await asyncio.to_thread(self._news_of, self._watches, seen)
             for outcome in news:
@@ -114,7 +115,7 @@ class TopicWatcher:
             passed = {watch.schedule_id: watch.offsets for watch in self._watches}
             is_busy = any(passed[each.schedule_id] != self._passed.get(each.schedule_id) for each in news)
             self._passed = passed
-            self._looks_at_s = time.monotonic() + (_BUSY_INTERVAL_S if is_busy else LOOK_INTERVAL_S)
+            self._looks_at_s = self._clock() + (_BUSY_INTERVAL_S if is_busy else LOOK_INTERVAL_S)
             self._wake.clear()
 
     def _news_of(self, watches: Sequence[CursorWatch], seen: Mapping[str, SeenTopic]) -> list[RecordsSeen]:
@@ -138,7 +139,7 @@ class TopicWatcher:
         _, pauses = self._failed.get(topic, (0.0, Backoff(LOOK_INTERVAL_S, _LONGEST_PAUSE_S)))
         pause_s = pauses.next()
         _logger.warning("TopicNotSeen topic=%s again_in_s=%.0f error=%s", topic, pause_s, one_line(str(error)))
-        self._failed[topic] = time.monotonic() + pause_s, pauses
+        self._failed[topic] = self._clock() + pause_s, pauses
 
     async def _look_at(self, topics: list[str]) -> dict[str, SeenTopic]:
         """Return what these topics have; where not all can be read, each is asked about by itself, and others are left out for a while."""
