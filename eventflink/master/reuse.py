@@ -67,8 +67,9 @@ def decide_reuse(before: JobMaster, graph: JobGraph, from_vertices: Collection[s
 
 
 def _changed_parameters(before: JobMaster, graph: JobGraph) -> list[str]:
+    """Return the parameters with another value than before that tasks may compute with."""
     values: Mapping[str, str | None] = {each.name: each.value for each in before.execution_graph.graph.parameters}
-    return [each.name for each in graph.parameters if each.value != values.get(each.name)]
+    return [each.name for each in graph.parameters if each.affects_results and each.value != values.get(each.name)]
 
 
 def _may_use(vertex: JobVertex, parameter: str) -> bool:

@@ -304,6 +304,8 @@ class JobParameter:
     """What the document says it is where nobody says otherwise; null: nothing."""
     description: str = ""
     """For people."""
+    affects_results: bool = True
+    """Whether tasks may compute something else with another value; false: then a rerun with another value reuses what has finished."""
 
 
 @dataclass(slots=True)

@@ -192,6 +192,8 @@ class ParameterDocument(BaseModel):
     value: Any = None
     """What it is in this run, as in a document that comes as a record."""
     description: str = Field("", max_length=1_024)
+    affects_results: bool = True
+    """Whether tasks may compute something else with another value."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -215,6 +217,7 @@ class ParameterDocument(BaseModel):
             value=default if value is None else value,
             default=default,
             description=self.description,
+            affects_results=self.affects_results,
         )
 
 
@@ -251,7 +254,11 @@ def parameter_documents(parameters: Iterable[JobParameter]) -> dict[str, dict[st
     for each in parameters:
         if each.name in written:
             raise ValueError(f"two have the name '{each.name[:64]}'")
-        written[each.name] = {"type": type_name(each.parameter_type), "description": each.description}
+        written[each.name] = {
+            "type": type_name(each.parameter_type),
+            "description": each.description,
+            "affects_results": each.affects_results,
+        }
         for key, text in (("default", each.default), ("value", each.value)):
             try:
                 written[each.name][key] = json_value(each.parameter_type, text) if text is not None else None

@@ -118,8 +118,11 @@ def test_a_text_that_says_no_such_value_is_refused_wherever_it_comes_from(kind: 
     with pytest.raises(InvalidJobGraph, match=r"^parameter 'p': .*; the job declares p \("):
         bound(declaring(p={"type": type_name(kind)}), p=text)
     record = bound(declaring(p={"type": type_name(kind)}), p=next(canonical for other, *_, canonical in VALID if other is kind))
-    for name in ("value", "default"):
-        record.parameters = (JobParameter(name="p", parameter_type=kind, **{name: text}),)
+    for name, said in (
+        ("value", JobParameter(name="p", parameter_type=kind, value=text)),
+        ("default", JobParameter(name="p", parameter_type=kind, default=text)),
+    ):
+        record.parameters = (said,)
         with pytest.raises(InvalidJobGraph, match=rf"^parameters: p\.{name}: "):
             to_document(record)
     if text.isascii() and kind in (T.STRING, T.DATE, T.TIMESTAMP):
@@ -177,14 +180,14 @@ def test_a_document_declares_parameters_with_types_defaults_and_words() -> None:
     text = """
 name: daily
 parameters:
-  region: {type: string}
+  region: {type: string, affects_results: false}
   day: {type: date, default: 2026-11-25, description: "whose orders are counted"}
 vertices: [{id: a, sql: "SELECT :day"}]
 """
     made = parse_job_graph(text, "f")
     assert made.parameters == (
         JobParameter(name="day", parameter_type=T.DATE, value="2026-11-25", default="2026-11-25", description="whose orders are counted"),
-        JobParameter(name="region", parameter_type=T.STRING),
+        JobParameter(name="region", parameter_type=T.STRING, affects_results=False),
     )
     assert bind_parameters(made, {"region": "AT"}).parameters[0] == made.parameters[0], "a default stands where nobody says otherwise"
 

@@ -135,6 +135,21 @@ def test_a_value_that_changed_has_run_again_what_may_depend_on_it() -> None:
     cluster.check()
 
 
+def test_a_value_that_no_task_computes_with_is_no_reason_to_run_again() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    page = {"page": {"type": "string", "value": "first", "affects_results": False}}
+    statement = {"id": "s", "sql": "SELECT :page"}
+    document = graph(statement, vertex("p"), vertex("z"), edges=[("s", "z", "hash"), ("p", "z", "hash")], parameters=page)
+    run(cluster, cluster.submit(document), failing={"z"})
+    run(cluster, rerun(cluster, failed=True, parameters={"page": "second"}))
+    told = why(cluster)
+    assert told["s"].startswith("reused")
+    assert told["p"].startswith("reused")
+    assert [each.value for each in cluster.job("again").execution_graph.graph.parameters] == ["second"]
+    cluster.check()
+
+
 def test_a_stream_runs_and_what_it_reads_is_reused() -> None:
     cluster = ScriptedCluster()
     cluster.register(slots=9)
