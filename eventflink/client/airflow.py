@@ -6,12 +6,9 @@ submits no second one.
 """
 
 import asyncio
-import contextlib
-import hashlib
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.configuration import conf
@@ -20,17 +17,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from eventflink.client.cluster import Cluster, Job
 from eventflink.client.connecting import connect, connect_async
-from eventflink.documents.one_job import JobResult
-from eventflink.gateways.errors import ClusterUnreachable, DuplicateJobSubmission, JobNotTerminated, NoLeader, RequestTimedOut, UnknownJob
-from eventflink.model.backoff import Backoff
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
-
-_AWAY: Final = (ClusterUnreachable, NoLeader, RequestTimedOut)
-_ANSWER_S: Final = 60.0
-"""So long does one request wait for the end of a job; then the next one does."""
-_FIRST_PAUSE_S: Final = 1.0
-_LONGEST_PAUSE_S: Final = 30.0
-DEFAULT_UNREACHABLE_TIMEOUT_S: Final = 900.0
+from eventflink.client.tries import DEFAULT_UNREACHABLE_TIMEOUT_S, Tries, wait_for_end, why_it_ended
+from eventflink.gateways.errors import ClusterUnreachable, UnknownJob
+from eventflink.model.statuses import JobStatus
 
 
 class EventflinkTrigger(BaseTrigger):  # type: ignore[misc]  # where types are checked there is no Airflow
@@ -55,27 +44,13 @@ class EventflinkTrigger(BaseTrigger):  # type: ignore[misc]  # where types are c
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield how the job has ended; or that the cluster is away."""
-        pauses, away_since_s = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), None
-        loop = asyncio.get_running_loop()
-        async with connect_async(**self.found_by) as cluster:
-            while True:
-                try:
-                    result = await cluster.job(self.job_id).wait(_ANSWER_S)
-                except JobNotTerminated:
-                    pauses, away_since_s = Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S), None
-                except UnknownJob as error:
-                    yield TriggerEvent({"error": str(error)})
-                    return
-                except _AWAY as error:
-                    away_since_s = away_since_s or loop.time()
-                    if loop.time() - away_since_s > self.unreachable_timeout_s:
-                        yield TriggerEvent({"error": f"how job '{self.job_id}' stands is not known: {error}"})
-                        return
-                    self.log.warning("the cluster of job '%s' does not answer, and is asked again: %s", self.job_id, error)
-                    await asyncio.sleep(pauses.next())
-                else:
-                    yield TriggerEvent(_told(result))
-                    return
+        try:
+            result = await wait_for_end(self.job_id, self.found_by, self.unreachable_timeout_s, self.log.warning)
+        except (ClusterUnreachable, UnknownJob) as error:
+            yield TriggerEvent({"error": str(error)})
+        else:
+            why = why_it_ended(result)
+            yield TriggerEvent({"job_id": result.job_id, "status": str(result.status), "why": why})
 
     async def on_kill(self) -> None:
         """Cancel the job, since a user has failed, cleared or marked the task."""
@@ -143,9 +118,14 @@ class EventflinkOperator(BaseOperator):  # type: ignore[misc]  # likewise
     def execute(self, context: Mapping[str, Any]) -> str:
         """Have the job of this try, and wait for its end."""
         task = context["ti"]
-        names = [task.dag_id, task.task_id, task.run_id, str(getattr(task, "map_index", -1))]
+        tries = Tries("airflow", (task.dag_id, task.task_id, task.run_id, str(getattr(task, "map_index", -1))))
         with self._connect() as cluster:
-            job = self._job_of(cluster, names, task.try_number, task.max_tries - self.retries + 1)
+
+            def submit(job_id: str) -> Job:
+                return cluster.submit(self.document, job_id=job_id, parameters=self.parameters, code=self.code)
+
+            # Of a try before somebody cleared the task, and which succeeded, a new job is wanted.
+            job = tries.job_of(cluster, task.try_number, task.max_tries - self.retries + 1, self.parameters, submit)
             self._job_id = job.job_id
             self.log.info("job '%s' runs for try %s", job.job_id, task.try_number)
         trigger = EventflinkTrigger(self._job_id, self.bootstrap, self.cluster_id, self.configuration, self.unreachable_timeout_s)
@@ -169,7 +149,7 @@ class EventflinkOperator(BaseOperator):  # type: ignore[misc]  # likewise
             return job_id
         if event["status"] == JobStatus.CANCELED:
             raise AirflowFailException(f"job '{job_id}' was cancelled")
-        raise AirflowException(f"job '{job_id}' is {event['status']}: {event['cause']}; 'eventflink why {job_id}' tells what led to it")
+        raise AirflowException(event["why"])
 
     def on_kill(self) -> None:
         """Cancel the job, since Airflow ends the task in its worker."""
@@ -179,54 +159,6 @@ class EventflinkOperator(BaseOperator):  # type: ignore[misc]  # likewise
 
     def _connect(self) -> Cluster:
         return connect(self.bootstrap, self.cluster_id, configuration=self.configuration)
-
-    def _job_of(self, cluster: Cluster, names: Sequence[str], number: int, first: int) -> Job:
-        """Return the job of a try: that of this try or of one before it, where it has not ended for nothing, else a new one.
-
-        `first` is the first try since somebody cleared the task: of one that succeeded before that, a new job is wanted.
-        """
-        own = job_id_of(names, number)
-        earlier, of_try = _newest(cluster, names, number)
-        if earlier is not None:
-            status = earlier.status()
-            if earlier.job_id == own or status not in TERMINAL_JOB_STATUSES or (status is JobStatus.FINISHED and of_try >= first):
-                return earlier
-            if status is not JobStatus.FAILED:
-                earlier = None
-        try:
-            if earlier is not None:
-                return earlier.rerun(own, parameters=self.parameters, failed=True)
-            return cluster.submit(self.document, job_id=own, parameters=self.parameters, code=self.code)
-        except DuplicateJobSubmission:  # It came through, and its answer was lost.
-            return cluster.job(own)
-
-
-def job_id_of(names: Sequence[str], number: int) -> str:
-    """Return the id of the job of a try, given what names the task and its run.
-
-    Example:
-        `job_id_of(["dag", "task", "manual__2026-11-29", "-1"], 2)` is `airflow-dag-task-6ac4be02c6dee6b1-2`.
-
-    """
-    dag_id, task_id, *_ = names
-    readable = re.sub(r"[^A-Za-z0-9._-]", "_", f"{dag_id}-{task_id}")[:80]
-    digest = hashlib.sha256("\0".join(names).encode()).hexdigest()
-    return f"airflow-{readable}-{digest[:16]}-{number}"
-
-
-def _newest(cluster: Cluster, names: Sequence[str], number: int) -> tuple[Job | None, int]:
-    """Return the job of the newest try that has one, and which try that is; None: none has, or it has left the memory of the masters."""
-    for earlier in range(number, 0, -1):
-        job = cluster.job(job_id_of(names, earlier))
-        with contextlib.suppress(UnknownJob):
-            job.status()
-            return job, earlier
-    return None, 0
-
-
-def _told(result: JobResult) -> dict[str, str]:
-    cause = f"{result.cause.failure_type}: {result.cause.message}" if result.cause is not None else ""
-    return {"job_id": result.job_id, "status": str(result.status), "cause": cause}
 
 
 async def _first(trigger: EventflinkTrigger) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ UNDECLARED = {
     "pytest": "it loads the plugin, not the other way round",
 }
 
-NOT_INSTALLED = {"airflow": ["apache-airflow"]}
+NOT_INSTALLED = {"airflow": ["apache-airflow"], "dagster": ["dagster"], "dagster_pipes": ["dagster-pipes"]}
 """What the extras of programs bring that run elsewhere: they are not installed beside these tests."""
 
 
