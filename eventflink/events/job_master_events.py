@@ -11,6 +11,7 @@ from eventflink.events.decision import LogEvent
 from eventflink.events.slot_manager_events import AttemptSlotEvent
 from eventflink.model.attempts import Accumulators, AttemptRecord, FailureCause, IOMetrics, OutputLocation, SubtaskReference
 from eventflink.model.closing import GraphOutcome
+from eventflink.model.conditions import VertexSkip
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, RescaleReason
 
 
@@ -151,6 +152,21 @@ class JobClosingStarted(LogEvent):
     """The job."""
     outcome: GraphOutcome
     """How the others came out, and how the job ends: its closing vertices that run after such an end do so, the others are cancelled."""
+
+
+@dataclass(slots=True)
+class VertexSkipped(LogEvent):
+    """A vertex of a job does not run, for its condition does not hold, or what it waits for was skipped.
+
+    It is complete, and has left nothing. When what that was decided by is lost and made again, it is decided again.
+    """
+
+    job_id: str
+    """The job."""
+    vertex_id: str
+    """The vertex."""
+    skip: VertexSkip
+    """Why."""
 
 
 @dataclass(slots=True)

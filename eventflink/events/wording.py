@@ -214,6 +214,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             failed = f"{outcome.vertex_id}[{outcome.subtask_index}]#{outcome.attempt} " if outcome.vertex_id else ""
             cause = _cause(FailureCause(outcome.failure_type, outcome.message)) if outcome.failure_type else ""
             return _joined(f"it ends as {outcome.status}", f"{failed}{cause}", by=": ")
+        case e.VertexSkipped():
+            return event.skip.in_words()
         case e.JobClosingAborted():
             return event.reason
         case e.JobRestartScheduled():

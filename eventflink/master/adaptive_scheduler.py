@@ -19,6 +19,7 @@ from eventflink.events.log_events import (
     SlotRequested,
     TaskFailed,
     TaskScheduled,
+    VertexSkipped,
 )
 from eventflink.master import default_scheduler
 from eventflink.master.default_scheduler import SCHEDULE_BATCH, find_fault_of_deployment
@@ -110,6 +111,8 @@ def decide_schedule(job: JobMaster, resources: Resources) -> list[LogEvent]:
     for vertex_id in _ready_vertices(job):
         vertex = job.execution_graph.vertices[vertex_id]
         ready = _ready_subtasks(vertex)
+        if (skip := job.execution_graph.find_skip(vertex_id)) is not None:
+            return events or [VertexSkipped(job.job_id, vertex_id, skip)]
         # The one may join others in slots that the job holds: what is free says little. The other has a subtask for each row.
         if vertex.vertex.slot_sharing_group is not None or vertex_id in job.execution_graph.mapping_edges:
             keys = [s.key for s in ready]

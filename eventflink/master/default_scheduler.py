@@ -1,14 +1,14 @@
 """The default scheduler: what is ready asks for a slot at once, with the parallelism that the graph says. Nothing here changes anything.
 
-A mapped vertex gets a subtask for each row first (`mapped_vertices.py`). A subtask joins others of its slot sharing group in a slot that
-its job holds, or asks for one.
+A vertex that is not to run is skipped. A mapped vertex gets a subtask for each row first (`mapped_vertices.py`). A subtask joins others of
+its slot sharing group in a slot that its job holds, or asks for one.
 """
 
 from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from eventflink.events.log_events import LogEvent, SlotRequested, SlotShared, TaskDeployed, TaskScheduled
+from eventflink.events.log_events import LogEvent, SlotRequested, SlotShared, TaskDeployed, TaskScheduled, VertexSkipped
 from eventflink.master.execution_graph import ExecutionGraph, SubtaskKey
 from eventflink.master.failover import decide_failure
 from eventflink.master.job_master import JobMaster
@@ -40,6 +40,8 @@ def decide_schedule(job: JobMaster, slots: SlotManager, now_ms: int, keys: Itera
     for vertex_id, index in islice(ready, SCHEDULE_BATCH):
         subtask = graph.vertices[vertex_id].subtasks[index]
         if vertex_id != weighed:
+            if (skip := graph.find_skip(vertex_id)) is not None:
+                return events or [VertexSkipped(job.job_id, vertex_id, skip)]
             if changed := decide_parallelism(job, vertex_id, now_ms):
                 return events or changed
             if fault := find_fault_of_deployment(graph, vertex_id):
@@ -71,7 +73,7 @@ def find_fault_of_deployment(graph: ExecutionGraph, vertex_id: str) -> FailureCa
         locations = graph.input_locations(edge)
         count += len(locations)
         size += sum(_weigh(each.output) + _weigh(each.location) + _weigh(each.digest) + _BYTES_OF_COUNTS for each in locations)
-    size += sum(_weigh(edge.output) for edge in graph.edges_from.get(vertex_id, ()))
+    size += sum(map(_weigh, graph.outputs_of(vertex_id)))
     if size <= MAX_DEPLOYMENT_BYTES:
         return None
     message = (

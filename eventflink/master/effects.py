@@ -337,7 +337,7 @@ def _deployment(state: ClusterState, subtask: Subtask, attempt: AttemptId, slot_
     vertex = graph.vertices[attempt.vertex_id].vertex
     edges = graph.edges_to.get(attempt.vertex_id, ())
     inputs = tuple([TaskInput(each.input_name, each.ship, each.keys, graph.input_locations(each), each.row_schema) for each in edges])
-    outputs = tuple(dict.fromkeys(edge.output for edge in graph.edges_from.get(attempt.vertex_id, ())))
+    outputs = graph.outputs_of(attempt.vertex_id)
     told = describe_task(attempt, graph.graph, vertex, graph.vertices[attempt.vertex_id].parallelism, inputs, outputs)
     told.allocation_id, told.slot_index, told.spark = subtask.allocation_id, slot_index, graph.graph.spark
     told.engine = graph.graph.engine_of(vertex)

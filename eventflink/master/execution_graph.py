@@ -4,6 +4,7 @@ It keeps the counts that scheduling needs (which subtasks have all their inputs,
 newest attempts, changes only along the table of ExecutionState, and knows nothing of slots or of strategies.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -12,6 +13,7 @@ from typing import Final, TypeVar
 from eventflink.master.canonical import DERIVED, require
 from eventflink.model.attempts import Accumulators, AttemptId, FailureCause, HasAttemptId, IOMetrics, OutputLocation
 from eventflink.model.closing import runs_after
+from eventflink.model.conditions import VertexSkip, conditional_vertices_of, skip_by
 from eventflink.model.durations import duration_text
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
 from eventflink.model.mapped_vertices import mapping_edges_of, rows_in
@@ -25,6 +27,7 @@ from eventflink.model.statuses import (
     IllegalTransition,
     JobStatus,
     ShipStrategy,
+    VertexSkipReason,
     check_transition,
 )
 
@@ -114,7 +117,7 @@ class ExecutionVertex:
     subtasks: tuple[Subtask, ...]
     """As many as the vertex has parallelism now; what the graph says is `vertex.parallelism`."""
     unfinished_inputs: int
-    """For a closing vertex all others are one, until they have come to an end after which it runs."""
+    """For a closing vertex all others are one, until they have come to an end after which it runs; a condition is one as well."""
     unfinished_subtasks: int
     begun_subtasks: int = field(default=0, metadata=DERIVED)
     """How many have left CREATED: it is asked of each vertex that forward edges bind together, for each of them."""
@@ -124,6 +127,8 @@ class ExecutionVertex:
     """When the adaptive scheduler scheduled a subtask of it last."""
     retired_executions: dict[int, tuple[Execution, ...]] = field(default_factory=dict)
     """Attempts of subtasks that it had when its parallelism was higher, by their index."""
+    skip: VertexSkip | None = None
+    """Why it was skipped: none of its subtasks begins, and they are in no count of attempts; None: it was not."""
 
     @property
     def parallelism(self) -> int:
@@ -134,6 +139,20 @@ class ExecutionVertex:
     def has_begun(self) -> bool:
         """Whether an attempt of a subtask was scheduled."""
         return self.begun_subtasks > 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether what waits for it need not wait any more: it has finished, or was skipped."""
+        return not self.unfinished_subtasks or self.skip is not None
+
+    @property
+    def state_counts(self) -> Counter[ExecutionState]:
+        """How many of its subtasks stand where."""
+        return Counter(map(self.state_of, self.subtasks))
+
+    def state_of(self, subtask: Subtask) -> ExecutionState:
+        """Return where a subtask of it stands for those who are shown it: one that was skipped is like one that was cancelled before."""
+        return ExecutionState.CANCELED if self.skip is not None else subtask.state
 
     @property
     def next_attempt(self) -> int:
@@ -228,6 +247,8 @@ class ExecutionGraph:
     """By vertex that has a time limit, its subtasks that run and since when, the first of them first."""
     has_closing_vertices: bool = field(metadata=DERIVED)
     """Whether a vertex runs at the end of the job; asked at each change of its status."""
+    conditional_vertices: dict[str, list[str]] = field(metadata=DERIVED)
+    """By vertex that a condition names, the vertices that have such conditions."""
     last_end_at_ms: int = 0
     """When an attempt ended last that had been deployed; 0: none has."""
     outcome: JobStatus | None = None
@@ -241,7 +262,7 @@ class ExecutionGraph:
             v.vertex_id: ExecutionVertex(
                 v,
                 tuple([Subtask(v.vertex_id, i) for i in range(v.parallelism)]),
-                len(edges_to.get(v.vertex_id, ())) + v.is_closing,
+                len(edges_to.get(v.vertex_id, ())) + v.is_closing + (v.condition is not None),
                 v.parallelism,
             )
             for v in graph.vertices
@@ -250,7 +271,8 @@ class ExecutionGraph:
         unfinished = sum(not v.is_closing for v in graph.vertices)
         edges = (edges_by_source(graph), edges_to)
         derived = (*edges, group_profiles_of(graph), forward_groups_of(graph), pipelined_edges_of(graph), mapping_edges_of(graph))
-        made = cls(graph, vertices, {}, live, unfinished, *derived, limited_of(vertices), graph.has_closing_vertices)
+        closing, conditional = graph.has_closing_vertices, conditional_vertices_of(graph)
+        made = cls(graph, vertices, {}, live, unfinished, *derived, limited_of(vertices), closing, conditional)
         for vertex in vertices.values():
             made._note_ready(vertex)
         return made
@@ -294,8 +316,8 @@ class ExecutionGraph:
             yield from vertex.subtasks
 
     def counted_vertices(self) -> Iterator[ExecutionVertex]:
-        """Yield the vertices whose turn it may be: all, or all but the closing ones while others have not come to their end."""
-        return (v for v in self.vertices.values() if self.outcome is not None or not v.vertex.is_closing)
+        """Yield the vertices whose turn it may be: those that were not skipped, and no closing ones while others have not ended."""
+        return (v for v in self.vertices.values() if v.skip is None and (self.outcome is not None or not v.vertex.is_closing))
 
     def begin_closing(self, outcome: JobStatus) -> list[Subtask]:
         """Let the closing vertices run that run after this end; return the subtasks of the others, which are to be cancelled."""
@@ -377,11 +399,56 @@ class ExecutionGraph:
         if vertex.unfinished_subtasks:
             return
         self.unfinished_vertices -= 1
-        for edge in self.edges_from.get(subtask.vertex_id, ()):
-            reader = self.vertices[edge.target]
+        self._note_complete(subtask.vertex_id)
+
+    def _note_complete(self, vertex_id: str) -> None:
+        """Let what waits for a vertex wait for it no more."""
+        for name in self._waiting_for(vertex_id):
+            reader = self.vertices[name]
             reader.unfinished_inputs -= 1
             if not reader.unfinished_inputs:
                 self._note_ready(reader)
+
+    def _waiting_for(self, vertex_id: str) -> Iterator[str]:
+        """Yield the vertices that wait for this one: once for each edge between them, and once for a condition."""
+        for edge in self.edges_from.get(vertex_id, ()):
+            yield edge.target
+        if self.conditional_vertices:
+            yield from self.conditional_vertices.get(vertex_id, ())
+
+    def sources_of(self, vertex_id: str) -> list[str]:
+        """Return the vertices that a vertex waits for: the writer of each of its edges, and the one that its condition names."""
+        condition = self.vertices[vertex_id].vertex.condition
+        return [e.source for e in self.edges_to.get(vertex_id, ())] + ([condition.source] if condition is not None else [])
+
+    def outputs_of(self, vertex_id: str) -> tuple[str, ...]:
+        """Return the outputs of a vertex that edges read, or conditions name."""
+        named = (self.vertices[name].vertex.condition for name in self.conditional_vertices.get(vertex_id, ()))
+        read = [edge.output for edge in self.edges_from.get(vertex_id, ())]
+        return tuple(dict.fromkeys([*read, *(condition.output for condition in named if condition is not None)]))
+
+    def find_skip(self, vertex_id: str) -> VertexSkip | None:
+        """Return why a vertex is to be skipped, or was; None: it runs, or what it waits for is not complete."""
+        if not self.conditional_vertices or self.vertices[vertex_id].unfinished_inputs:
+            return None
+        for edge in self.edges_to.get(vertex_id, ()):
+            if self.vertices[edge.source].skip is not None:
+                return VertexSkip(VertexSkipReason.INPUT_SKIPPED, edge.source)
+        condition = self.vertices[vertex_id].vertex.condition
+        if condition is None:
+            return None
+        if self.vertices[condition.source].skip is not None:
+            return VertexSkip(VertexSkipReason.CONDITION_SKIPPED, condition.source)
+        return skip_by(condition, rows_in(self.locations_of(condition.source, condition.output)))
+
+    def skip(self, vertex_id: str, skip: VertexSkip) -> None:
+        """Leave a vertex out of which nothing has begun; what waits for it waits no more, and may have to be skipped in its turn."""
+        vertex = self.vertices[vertex_id]
+        vertex.skip = skip
+        self.live_attempts -= vertex.parallelism
+        self.unfinished_vertices -= 1
+        self._note_ready(vertex)
+        self._note_complete(vertex_id)
 
     def take_outputs(self, taken: ExecutionVertex, job_id: str, at_ms: int) -> None:
         """Let the vertex of that id begin finished, with as many subtasks and with the outputs of a finished one of another job.
@@ -430,11 +497,25 @@ class ExecutionGraph:
         if vertex.unfinished_subtasks > 1:
             return
         self.unfinished_vertices += 1
-        for edge in self.edges_from.get(subtask.vertex_id, ()):
-            reader = self.vertices[edge.target]
-            reader.unfinished_inputs += 1
-            if reader.unfinished_inputs == 1:
-                self._note_ready(reader)
+        self._note_incomplete(subtask.vertex_id)
+
+    def _note_incomplete(self, vertex_id: str) -> None:
+        """Let what waits for a vertex wait for it again. What was skipped is decided again then, and so is what was skipped with that.
+
+        All of it has read nothing. What has read, of those or in their place, starts again, for it is downstream as well.
+        """
+        incomplete = [vertex_id]
+        while incomplete:
+            for name in self._waiting_for(incomplete.pop()):
+                reader = self.vertices[name]
+                reader.unfinished_inputs += 1
+                if reader.skip is not None:
+                    reader.skip = None
+                    self.live_attempts += reader.parallelism
+                    self.unfinished_vertices += 1
+                    incomplete.append(name)
+                elif reader.unfinished_inputs == 1:
+                    self._note_ready(reader)
 
     def restart(self, subtask: Subtask, attempt: int) -> None:
         """Give a subtask that failed, was cancelled or whose result was taken back a new attempt.
@@ -455,13 +536,26 @@ class ExecutionGraph:
         self.live_attempts += 1
         vertex = self.vertices[subtask.vertex_id]
         vertex.begun_subtasks -= 1
-        if not vertex.unfinished_inputs:
-            self.ready[subtask.vertex_id, subtask.subtask_index] = None
+        if self._is_open(vertex):
+            if self.find_skip(subtask.vertex_id) is None:
+                self.ready[subtask.vertex_id, subtask.subtask_index] = None
+            else:
+                self._note_ready(vertex)
+
+    def _is_open(self, vertex: ExecutionVertex) -> bool:
+        """Tell whether subtasks of a vertex that have not begun can be decided on: scheduled, or all of them skipped.
+
+        A vertex is skipped as a whole, so one that is to be waits for attempts of it that have not ended.
+        """
+        if vertex.unfinished_inputs or vertex.skip is not None:
+            return False
+        return not vertex.has_begun or self.find_skip(vertex.vertex.vertex_id) is None
 
     def _note_ready(self, vertex: ExecutionVertex) -> None:
-        """Keep in step which subtasks of a vertex can be scheduled, after a change of its inputs or of what subtasks it has."""
+        """Keep in step which subtasks of a vertex are ready, after a change of its inputs or of what subtasks it has."""
+        is_open = self._is_open(vertex)
         for subtask in vertex.subtasks:
-            if subtask.state is ExecutionState.CREATED and not vertex.unfinished_inputs:
+            if is_open and subtask.state is ExecutionState.CREATED:
                 self.ready[subtask.key] = None
             else:
                 self.ready.pop(subtask.key, None)
@@ -473,7 +567,7 @@ class ExecutionGraph:
     def ready_subtasks_of(self, vertex_id: str) -> int:
         """Return how many subtasks of a vertex are ready."""
         vertex = self.vertices[vertex_id]
-        return 0 if vertex.unfinished_inputs else vertex.parallelism - vertex.begun_subtasks
+        return vertex.parallelism - vertex.begun_subtasks if self._is_open(vertex) else 0
 
     def others_have_begun(self, vertex_id: str) -> bool:
         """Tell whether a vertex that forward edges bind to this one has begun: the parallelism of both stays."""
@@ -515,13 +609,13 @@ class ExecutionGraph:
         attempt, vertex_id = vertex.next_attempt, vertex.vertex.vertex_id
         for subtask in vertex.subtasks:
             self.ready.pop((vertex_id, subtask.subtask_index), None)
-            self.live_attempts -= subtask.state not in TERMINAL_EXECUTION_STATES
+            self.live_attempts -= vertex.skip is None and subtask.state not in TERMINAL_EXECUTION_STATES
             if subtask.executions:
                 vertex.retired_executions[subtask.subtask_index] = subtask.executions
         before = vertex.subtasks
         vertex.subtasks = tuple([Subtask(vertex_id, index, attempt) for index in range(parallelism)])
         vertex.unfinished_subtasks, vertex.begun_subtasks = parallelism, 0
-        self.live_attempts += parallelism
+        self.live_attempts += parallelism if vertex.skip is None else 0
         for index, subtask in enumerate(vertex.subtasks):
             subtask.executions = vertex.retired_executions.pop(index, ())
             if index < len(before):
@@ -537,7 +631,7 @@ class ExecutionGraph:
         self.graph, self.ready = like.graph, shared(self.ready, like.ready)
         self.edges_from, self.edges_to, self.group_profiles = like.edges_from, like.edges_to, like.group_profiles
         self.forward_groups, self.pipelined_edges, self.limited = like.forward_groups, like.pipelined_edges, like.limited
-        self.mapping_edges = like.mapping_edges
+        self.mapping_edges, self.conditional_vertices = like.mapping_edges, like.conditional_vertices
         self.vertices = dict(zip(like.vertices, self.vertices.values(), strict=True))
         for mine, theirs in zip(self.vertices.values(), like.vertices.values(), strict=True):
             mine.vertex = theirs.vertex
@@ -546,14 +640,14 @@ class ExecutionGraph:
                 subtask.vertex_id = other.vertex_id
 
     def downstream_of(self, vertex_ids: Iterable[str]) -> set[str]:
-        """Return the vertices that read what these write, directly or through others."""
+        """Return the vertices that read what these write, or whose conditions name it, directly or through others."""
         found: set[str] = set()
         waiting = list(vertex_ids)
         while waiting:
-            for edge in self.edges_from.get(waiting.pop(), ()):
-                if edge.target not in found:
-                    found.add(edge.target)
-                    waiting.append(edge.target)
+            for name in self._waiting_for(waiting.pop()):
+                if name not in found:
+                    found.add(name)
+                    waiting.append(name)
         return found
 
     def pipelined_writers(self) -> dict[str, set[str]]:
@@ -566,7 +660,11 @@ class ExecutionGraph:
 
     def input_locations(self, edge: JobEdge) -> tuple[OutputLocation, ...]:
         """Return where the rows of an edge are, in the order of the writer's subtasks."""
-        return tuple([o for s in self.vertices[edge.source].subtasks for o in s.outputs if o.output == edge.output])
+        return self.locations_of(edge.source, edge.output)
+
+    def locations_of(self, vertex_id: str, output: str) -> tuple[OutputLocation, ...]:
+        """Return where the rows of an output are, in the order of the subtasks that have left it."""
+        return tuple([o for s in self.vertices[vertex_id].subtasks for o in s.outputs if o.output == output])
 
     def mapped_rows(self, vertex_id: str) -> int | None:
         """Return how many rows the input of a mapped vertex has that goes row by row; None: it is not complete, or there is none such."""
@@ -600,21 +698,24 @@ class ExecutionGraph:
             require(unfinished == vertex.unfinished_subtasks, f"{job_id}/{vertex_id}: unfinished subtasks are miscounted")
             begun = begun_subtasks_of(vertex.subtasks)
             require(begun == vertex.begun_subtasks, f"{job_id}/{vertex_id}: subtasks that have begun are miscounted")
-            sources = [e.source for e in self.edges_to.get(vertex_id, ())]
-            inputs = sum(self.vertices[s].unfinished_subtasks > 0 for s in sources)
+            inputs = sum(not self.vertices[s].is_complete for s in self.sources_of(vertex_id))
             inputs += vertex.vertex.is_closing and not self.runs_now(vertex.vertex)
             begins = not vertex.has_begun or not vertex.vertex.is_closing or self.outcome is not None
             require(begins, f"{job_id}/{vertex_id} has begun, and the others have not come to their end")
             require(inputs == vertex.unfinished_inputs, f"{job_id}/{vertex_id}: unfinished inputs are miscounted")
+            if vertex.skip is not None:
+                fits = not vertex.has_begun and vertex.skip == self.find_skip(vertex_id)
+                require(fits, f"{job_id}/{vertex_id} was skipped, for {vertex.skip}, and has begun or is not to be skipped")
+            is_open = self._is_open(vertex)
             for subtask in vertex.subtasks:
                 revoked = subtask.revoked and (subtask.state is not ExecutionState.FINISHED or bool(subtask.outputs))
                 require(not revoked, f"{job_id}/{vertex_id}[{subtask.subtask_index}] is {subtask.state}, and has no result to take back")
                 _validate_executions(job_id, subtask)
                 ready = (vertex_id, subtask.subtask_index) in self.ready
-                wanted = subtask.state is ExecutionState.CREATED and not inputs
+                wanted = subtask.state is ExecutionState.CREATED and is_open
                 require(ready == wanted, f"{job_id}/{vertex_id}[{subtask.subtask_index}] is {subtask.state}; ready: {ready}")
         require(limited_of(self.vertices) == self.limited, f"{job_id}: what runs under a time limit is not {self.limited}")
-        unfinished_vertices = sum(v.unfinished_subtasks > 0 for v in self.counted_vertices())
+        unfinished_vertices = sum(not v.is_complete for v in self.counted_vertices())
         require(unfinished_vertices == self.unfinished_vertices, f"{job_id}: unfinished vertices are miscounted")
 
 

@@ -50,6 +50,7 @@ from eventflink.events.log_events import (
     TaskFinished,
     TaskScheduled,
     TaskStateChanged,
+    VertexSkipped,
 )
 from eventflink.master.canonical import DERIVED, InvariantBroken, require
 from eventflink.master.checkpoints import Checkpoints
@@ -494,10 +495,23 @@ class JobMaster:
             raise IllegalTransition(f"{event}: its vertex is to be rescaled first")
         if graph.is_unmapped(event.vertex_id):
             raise IllegalTransition(f"{event}: its vertex has not a subtask for each row of its input")
+        if graph.find_skip(event.vertex_id) is not None:
+            raise IllegalTransition(f"{event}: its vertex is to be skipped")
         graph.transition(subtask, ExecutionState.SCHEDULED, at_ms)
         if self.scheduler is SchedulerType.ADAPTIVE and self.closing is None:
             self.rescales.note_scheduled(event.vertex_id)
             graph.vertices[event.vertex_id].scheduled_at_ms = at_ms
+        self._want()
+
+    def apply_vertex_skipped(self, event: VertexSkipped) -> None:
+        """Leave the vertex out: what waits for it does not wait any more."""
+        graph = self.execution_graph
+        vertex = graph.vertices.get(event.vertex_id)
+        fits = vertex is not None and self.is_running and vertex.skip is None and not vertex.has_begun
+        if not fits or graph.find_skip(event.vertex_id) != event.skip:
+            raise IllegalTransition(f"{event} does not fit: the job is {self.status}, or the vertex has begun, or is not to be skipped so")
+        graph.skip(event.vertex_id, event.skip)
+        self.rescales.note_finished(event.vertex_id)
         self._want()
 
     def apply_slot_requested(self, event: SlotRequested, at_ms: int) -> None:
@@ -786,8 +800,8 @@ class JobMaster:
         highest = self.rescales.highest_parallelism(graph, event.vertex_id)
         if not 1 <= parallelism <= highest:
             raise IllegalTransition(f"{event}: the vertex can have 1 to {highest} subtasks")
-        if not vertex.unfinished_subtasks or graph.others_have_begun(event.vertex_id):
-            raise IllegalTransition(f"{event}: the vertex has finished, or another that forward edges bind to it has begun")
+        if vertex.is_complete or graph.others_have_begun(event.vertex_id):
+            raise IllegalTransition(f"{event}: the vertex has finished, or was skipped, or another that forward edges bind to it has begun")
         return vertex
 
     def _want(self) -> None:

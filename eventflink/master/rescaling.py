@@ -53,7 +53,7 @@ def describe_parallelism(job: JobMaster, vertex_id: str, slots: SlotManager) -> 
         available = slots.available_for(profile, job.queue)
         what = f"{available} of {waiting.wanted} are free" if available else slots.describe_wait(profile, job.queue)
         return f"waiting for slots: {what}"
-    if (edge := job.execution_graph.mapping_edges.get(vertex_id)) is not None and vertex.unfinished_subtasks:
+    if (edge := job.execution_graph.mapping_edges.get(vertex_id)) is not None and not vertex.is_complete:
         rows = job.execution_graph.mapped_rows(vertex_id)
         if rows is None:
             return f"a subtask for each row of '{edge.source}' when it has finished"
@@ -127,8 +127,11 @@ def _find_fault_of_vertex(job: JobMaster, vertex: ExecutionVertex, parallelism: 
     highest = job.rescales.highest_parallelism(job.execution_graph, vertex_id)
     if not 1 <= parallelism <= highest:
         return "ParallelismOutOfRange", f"parallelism {parallelism} of vertex '{vertex_id}' is not between 1 and {highest}"
-    if not vertex.unfinished_subtasks:
-        return "VertexFinished", f"vertex '{vertex_id}' of job '{job.job_id}' has finished"
+    if vertex.is_complete:
+        code, what = ("VertexFinished", "has finished")
+        if vertex.skip is not None:
+            code, what = ("VertexSkipped", f"was skipped, for {vertex.skip.in_words()}")
+        return code, f"vertex '{vertex_id}' of job '{job.job_id}' {what}"
     if vertex_id in job.rescales.pending:
         to_parallelism = job.rescales.pending[vertex_id].to_parallelism
         return "RescaleInProgress", f"vertex '{vertex_id}' is being rescaled to {to_parallelism}: its attempts have not ended yet"

@@ -1,6 +1,7 @@
 """Which vertices of an ended job are reused by one that runs it again: they begin finished, and their outputs stay where they are.
 
-A vertex is reused that finished, whose outputs are still there, that nothing has changed of, and all of whose inputs are reused as well.
+A vertex is reused that finished, whose outputs are still there, that nothing has changed of, and all of whose inputs are reused as well, as
+is what its condition names.
 Nothing here looks at files: what the log says is there counts as there, and whose reader finds it gone runs again (`failover.py`).
 """
 
@@ -15,6 +16,7 @@ from eventflink.events.log_events import RequestRejected
 from eventflink.master.execution_graph import ExecutionVertex, edges_by_source
 from eventflink.master.job_master import JobMaster
 from eventflink.master.requests import rejected
+from eventflink.model.conditions import conditions_of
 from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.reuse import VertexReuse
 from eventflink.model.statuses import ExecutionState, JobStatus, ReuseReason, TaskType
@@ -44,6 +46,8 @@ def decide_reuse(before: JobMaster, graph: JobGraph, from_vertices: Collection[s
     inputs: dict[str, list[str]] = {vertex.vertex_id: [] for vertex in graph.vertices}
     for edge in graph.edges:
         inputs[edge.target].append(edge.source)
+    for vertex_id, condition in conditions_of(graph):
+        inputs[vertex_id].append(condition.source)
     vertices, changed = {vertex.vertex_id: vertex for vertex in graph.vertices}, _changed_parameters(before, graph)
     read = edges_by_source(graph)
     found: dict[str, VertexReuse] = {}
@@ -80,6 +84,8 @@ def _may_use(vertex: JobVertex, parameter: str) -> bool:
 def _by_outputs(vertex: ExecutionVertex, *, is_there: bool) -> VertexReuse:
     """Return whether a vertex of which nothing has changed has outputs; `is_there` tells whether they were not removed."""
     vertex_id = vertex.vertex.vertex_id
+    if vertex.skip is not None:
+        return VertexReuse(vertex_id, ReuseReason.SKIPPED)
     unfinished = next((s for s in vertex.subtasks if s.state is not ExecutionState.FINISHED or s.revoked), None)
     if unfinished is not None:
         return VertexReuse(vertex_id, ReuseReason.NOT_FINISHED, str(unfinished.state) if not unfinished.revoked else "to run again")

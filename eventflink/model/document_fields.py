@@ -13,7 +13,8 @@ CALLABLE_PATTERN: Final = r"^[A-Za-z_][\w]*(\.[A-Za-z_][\w]*)*:[A-Za-z_][\w]*(\.
 MAX_CALLABLE_LENGTH: Final = 512
 MAX_NAME_LENGTH: Final = 64
 MAX_JOB_NAME_LENGTH: Final = 256
-_NAME: Final = rf"^[A-Za-z_][A-Za-z0-9_]{{0,{MAX_NAME_LENGTH - 1}}}$"
+NAME_PART: Final = rf"[A-Za-z_][A-Za-z0-9_]{{0,{MAX_NAME_LENGTH - 1}}}"
+"""A name, as a part of a pattern."""
 
 
 def _numbers_alone(fault: Literal["int_type", "float_type"]) -> BeforeValidator:
@@ -27,7 +28,7 @@ def _numbers_alone(fault: Literal["int_type", "float_type"]) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-Name = Annotated[str, Field(pattern=_NAME)]
+Name = Annotated[str, Field(pattern=f"^{NAME_PART}$")]
 Whole = Annotated[int, _numbers_alone("int_type")]
 Number = Annotated[float, _numbers_alone("float_type")]
 Column = Annotated[str, Field(min_length=1, max_length=256)]

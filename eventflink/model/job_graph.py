@@ -174,6 +174,21 @@ class RetryRule:
     """How many times as long as the wait before it each wait is."""
 
 
+DEFAULT_OUTPUT: Final = "default"
+
+
+@dataclass(slots=True, kw_only=True)
+class RowCondition:
+    """When a vertex runs that may be skipped: when an output of another one has rows, or when it has none."""
+
+    source: str
+    """The vertex whose output that is."""
+    output: str = DEFAULT_OUTPUT
+    """Which output of it."""
+    has_rows: bool
+    """Whether it has to have rows; false: it has to have none."""
+
+
 @dataclass(slots=True)
 class JobVertex:
     """One vertex of a JobGraph: a PySpark task and how many subtasks share it out."""
@@ -206,6 +221,8 @@ class JobVertex:
     """The Spark that runs its tasks, by its name in the configuration of TaskExecutors; empty: that of the job."""
     runs: VertexRuns = VertexRuns.IN_TURN
     """When it runs."""
+    condition: RowCondition | None = None
+    """Whether it runs, or is skipped; null: it runs."""
 
     @property
     def is_closing(self) -> bool:
@@ -248,9 +265,6 @@ class EdgePipeline:
     """How late rows may be, in milliseconds."""
     late_rows: LateRows | None = None
     """Where later ones go; null: Spark drops them where it aggregates."""
-
-
-DEFAULT_OUTPUT: Final = "default"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -27,6 +27,8 @@ from eventflink.model.avro_schema import Directory, with_schema_files
 from eventflink.model.batch_sink_document import BatchSinkDocument
 from eventflink.model.chaining import chain_streams
 from eventflink.model.closing import SQL_NAMES, runs_in_words
+from eventflink.model.condition_document import ConditionDocument, condition_document
+from eventflink.model.conditions import condition_key
 from eventflink.model.configuration import ID_PATTERN
 from eventflink.model.document_faults import describe_faults, describe_value, place_in
 from eventflink.model.document_fields import (
@@ -59,6 +61,7 @@ from eventflink.model.job_graph import (
     JobGraph,
     JobVertex,
     RestartStrategy,
+    RowCondition,
     SavepointRestore,
 )
 from eventflink.model.job_parameters import (
@@ -162,6 +165,8 @@ class VertexDocument(BaseModel):
     """The Spark that runs its tasks; default: that of the job."""
     runs: Literal["on-success", "on-failure", "always"] | None = None
     """After which ends of all others it runs, as a closing vertex; default: it runs in its turn."""
+    when: ConditionDocument | None = None
+    """Whether it runs, or is skipped; default: it runs."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -201,6 +206,7 @@ class VertexDocument(BaseModel):
             sink=self.sink.to_record() if self.sink is not None else None,
             engine=self.engine or "",
             runs=VertexRuns(self.runs.upper().replace("-", "_")) if self.runs is not None else VertexRuns.IN_TURN,
+            condition=self.when.to_record() if self.when is not None else None,
         )
 
 
@@ -457,6 +463,7 @@ def _check_graph(graph: JobGraphDocument) -> None:
     _check_time_limits(graph)
     _check_engines(graph)
     _check_closing(graph)
+    _check_conditions(graph, vertices)
     if cycle := _find_cycle(graph):
         raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
 
@@ -611,6 +618,54 @@ def _check_closing(graph: JobGraphDocument) -> None:
             )
 
 
+def _check_conditions(graph: JobGraphDocument, vertices: Mapping[str, VertexDocument]) -> None:
+    """Check that what decides whether a vertex runs is an output of a batch task, and that no stream is skipped."""
+    skippable: dict[str, str] = {}
+    """The vertices that may be skipped, with the place by which that is."""
+    for number, vertex in enumerate(graph.vertices):
+        if vertex.when is not None:
+            skippable[vertex.id] = f"vertices[{number}].when"
+            if fault := _find_condition_fault(vertex, vertex.when.to_record(), vertices):
+                raise ValueError(f"vertices[{number}].when{fault}")
+    if not skippable:
+        return
+    waiting, readers = list(skippable), _readers(graph)
+    while waiting:
+        place = skippable[name := waiting.pop()]
+        for reader in readers.get(name, ()):
+            if vertices[reader].stream is not None:
+                raise ValueError(f"{place}: '{name}' may be skipped, and with it the stream '{reader}', which always runs")
+            if reader not in skippable:
+                skippable[reader] = place
+                waiting.append(reader)
+
+
+def _readers(graph: JobGraphDocument) -> dict[str, list[str]]:
+    """Return the vertices that read each vertex."""
+    readers: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        readers.setdefault(edge.source, []).append(edge.target)
+    return readers
+
+
+def _find_condition_fault(vertex: VertexDocument, condition: RowCondition, vertices: Mapping[str, VertexDocument]) -> str:
+    """Return what is wrong with a condition, behind its place; empty: nothing is."""
+    if vertex.stream is not None:
+        return f": it is for batch tasks, and '{vertex.id}' is a stream"
+    if vertex.runs is not None:
+        return f": vertex '{vertex.id}' runs {vertex.runs}, whatever the others have left: leave one of both out"
+    fault = ""
+    if (source := vertices.get(condition.source)) is None:
+        fault = f"vertex not found: '{condition.source}'{did_you_mean(condition.source, vertices)}"
+    elif source.stream is not None:
+        fault = f"'{source.id}' is a stream, whose rows are never complete: name a batch vertex"
+    elif source.runs is not None:
+        fault = f"'{source.id}' runs {source.runs}, when all others have come to their end: name one that runs before"
+    elif source.sql is not None and condition.output != DEFAULT_OUTPUT:
+        fault = f"a statement has one output, '{DEFAULT_OUTPUT}', and '{source.id}' none called '{condition.output}'"
+    return f".{condition_key(condition)}: {fault}" if fault else ""
+
+
 def _check_ends(graph: JobGraphDocument, streams: Container[str]) -> None:
     """Check that each stream has a beginning and an end."""
     outputs: dict[str, set[str]] = {}
@@ -739,9 +794,11 @@ def _find_cycle(graph: JobGraphDocument) -> list[str]:
     """Return the vertices of one cycle, or nothing."""
     targets: dict[str, list[str]] = {v.id: [] for v in graph.vertices}
     missing = dict.fromkeys(targets, 0)
-    for edge in graph.edges:
-        targets[edge.source].append(edge.target)
-        missing[edge.target] += 1
+    waits = [(edge.source, edge.target) for edge in graph.edges]
+    waits += [(vertex.when.to_record().source, vertex.id) for vertex in graph.vertices if vertex.when is not None]
+    for source, target in waits:
+        targets[source].append(target)
+        missing[target] += 1
     ready = [v for v, count in missing.items() if count == 0]
     while ready:
         for target in targets[ready.pop()]:
@@ -751,8 +808,8 @@ def _find_cycle(graph: JobGraphDocument) -> list[str]:
     left = {v: None for v, count in missing.items() if count > 0}
     if not left:
         return []
-    # Every vertex that is left has a writer that is left: walking backwards must meet itself.
-    sources = {edge.target: edge.source for edge in graph.edges if edge.source in left and edge.target in left}
+    # Every vertex that is left waits for one that is left: walking backwards must meet itself.
+    sources = {target: source for source, target in waits if source in left and target in left}
     path = [next(iter(left))]
     while path.count(path[-1]) == 1:
         path.append(sources[path[-1]])
@@ -996,6 +1053,7 @@ def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
         "parameters": parameters,
         **_engine_document(vertex.engine),
         **({"runs": runs_in_words(vertex.runs)} if vertex.is_closing else {}),
+        **({"when": condition_document(vertex.condition)} if vertex.condition is not None else {}),
     }
     if vertex.resources is not None:
         written["resources"] = resources_document(vertex.resources, f"vertex '{vertex.vertex_id}'")

@@ -14,6 +14,7 @@ _WORDS: Final[Mapping[ReuseReason, str]] = {
     ReuseReason.INPUT_RUNS: "its input '{detail}' runs",
     ReuseReason.NOT_FINISHED: "it was {detail} when '{job}' ended",
     ReuseReason.OUTPUTS_REMOVED: "its outputs in '{job}' are not kept",
+    ReuseReason.SKIPPED: "it was skipped in '{job}', and whether it runs is decided again",
     ReuseReason.CLOSING: "it runs at the end of its job, and each job has its own",
 }
 

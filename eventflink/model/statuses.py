@@ -202,6 +202,19 @@ class ShipStrategy(UpperStrEnum):
     """Each row to a subtask of its own: there are as many subtasks as rows."""
 
 
+class VertexSkipReason(UpperStrEnum):
+    """Why a vertex was skipped."""
+
+    NO_ROWS = auto()
+    """The output that its condition names has none, and it runs when there are some."""
+    ROWS = auto()
+    """The output that its condition names has some, and it runs when there are none."""
+    CONDITION_SKIPPED = auto()
+    """The vertex that its condition names was skipped."""
+    INPUT_SKIPPED = auto()
+    """A vertex that it reads was skipped."""
+
+
 class VertexRuns(UpperStrEnum):
     """When a vertex runs: in its turn, or, as a closing vertex, when all others have come to their end, and how they did."""
 
@@ -263,6 +276,8 @@ class ReuseReason(UpperStrEnum):
     OUTPUTS_REMOVED = auto()
     CLOSING = auto()
     """It runs at the end of its job."""
+    SKIPPED = auto()
+    """It was skipped, and whether it is skipped is decided again."""
 
 
 class CatchUp(UpperStrEnum):

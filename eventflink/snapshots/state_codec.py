@@ -34,6 +34,7 @@ from eventflink.master.shared_slots import SharedSlots
 from eventflink.master.slot_manager import SlotManager
 from eventflink.master.slot_requests import RequestQueues
 from eventflink.master.slots import totals_of
+from eventflink.model.conditions import conditional_vertices_of
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.mapped_vertices import mapping_edges_of
 from eventflink.model.pipelined_edges import pipelined_edges_of
@@ -71,6 +72,7 @@ def _derivations(master: Master) -> dict[tuple[type[Any], str], Derivation]:
         (ExecutionGraph, "forward_groups"): lambda columns, _: list(map(forward_groups_of, columns["graph"])),
         (ExecutionGraph, "pipelined_edges"): lambda columns, _: list(map(pipelined_edges_of, columns["graph"])),
         (ExecutionGraph, "has_closing_vertices"): lambda columns, _: [graph.has_closing_vertices for graph in columns["graph"]],
+        (ExecutionGraph, "conditional_vertices"): lambda columns, _: list(map(conditional_vertices_of, columns["graph"])),
         (ExecutionGraph, "mapping_edges"): lambda columns, _: list(map(mapping_edges_of, columns["graph"])),
         (ExecutionGraph, "limited"): lambda columns, _: list(map(limited_of, columns["vertices"])),
         (ExecutionVertex, "begun_subtasks"): lambda columns, _: list(map(begun_subtasks_of, columns["subtasks"])),

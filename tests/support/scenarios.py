@@ -227,7 +227,7 @@ def eventful_cluster(*, check_digests: bool = False) -> ScriptedCluster:
     [one] = deployments(cluster.submit(graph(vertex("a")), job_id="caused"))
     cluster.report(one, ExecutionState.FAILED, cause=FailureCause("KeyError", "no 'x'", "Traceback"))
     cluster.pass_time(1)
-    for scene in (_use_workers, _rescale, _take_checkpoints, _reuse, _keep_schedules, _exceed_time_limits, _close, _use_queues):
+    for scene in (_use_workers, _rescale, _take_checkpoints, _reuse, _keep_schedules, _exceed_time_limits, _close, _use_queues, _skip):
         scene(cluster)
     return cluster
 
@@ -267,6 +267,21 @@ def _close(cluster: ScriptedCluster) -> None:
         one, _ = deployments(cluster.report(failing, ExecutionState.FAILED))
         cluster.report(one, ExecutionState.FAILED)
     cluster.command(type="CancelJob", job_id="not-closed", closing=True)
+
+
+def _skip(cluster: ScriptedCluster) -> None:
+    """Have vertices of a job skipped, once for good, and once until what has decided that is lost and made again with rows."""
+    cluster.register("tm9", slots=4, profile=ResourceProfile(extended_resources=(ExtendedResource("tpu", 1),)))
+    asked: dict[str, Any] = {"extended_resources": {"tpu": 1}}
+    no_rows, rows = {"when": {"no_rows_of": "a"}}, {"when": {"rows_of": "a"}}
+    vertices = [vertex("a", **asked), vertex("b", **asked) | no_rows, vertex("c", **asked), vertex("d", 2, **asked) | rows]
+    document = graph(*vertices, edges=[("b", "c", "hash"), ("a", "d", "hash")], restart_strategy=fixed_delay(3))
+    for job_id in ("skips", "skipped"):
+        [first] = deployments(cluster.submit(document, job_id=job_id))
+        one, other = deployments(cluster.report(first, ExecutionState.FINISHED))
+        lost = (LostInput("a", 0),) if job_id == "skips" else ()
+        cluster.say(replace(state_report(one, ExecutionState.FAILED), lost_inputs=lost))
+        cluster.report(other, ExecutionState.FINISHED)
 
 
 def stop_and_start(cluster: ScriptedCluster) -> None:

@@ -1103,6 +1103,26 @@ def rows_beyond_the_bound_are_left_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ExecutionGraph, "mapped_rows", rows_of)
 
 
+@breaks("P26", "a vertex runs whatever the rows are that its condition names")
+def conditions_always_hold(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(execution_graph, "skip_by", lambda _condition, _rows: None)
+
+
+@breaks("P26", "what was skipped stays so when what has decided that is made again")
+def skips_are_for_ever(patch: pytest.MonkeyPatch) -> None:
+    def noting(self: ExecutionGraph, vertex_id: str) -> None:
+        skipped = {name: vertex.skip for name, vertex in self.vertices.items() if vertex.skip is not None}
+        note(self, vertex_id)
+        for name, skip in skipped.items():
+            if (vertex := self.vertices[name]).skip is None:
+                vertex.skip = skip
+                self.live_attempts -= vertex.parallelism
+                self.unfinished_vertices -= 1
+
+    note = ExecutionGraph._note_incomplete
+    patch.setattr(ExecutionGraph, "_note_incomplete", noting)
+
+
 @breaks("P25", "a job ends without its closing vertices")
 def closing_vertices_are_left_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JobGraph, "has_closing_vertices", property(lambda _self: False))
@@ -1265,6 +1285,8 @@ FOUND_BY_TEST = {
     "earlier_attempts_are_of_hosts": "test_a_deployment_says_on_which_spark_each_earlier_attempt_was_by_what_its_instance_had_registered",
     "closing_vertices_fail_their_jobs": "test_a_failure_of_one_changes_nothing_of_the_end",
     "closing_vertices_run_for_ever": "test_after_their_time_they_are_cancelled_and_the_job_ends_as_it_was_to",
+    "conditions_always_hold": "test_the_rows_decide_which_branch_runs",
+    "skips_are_for_ever": "test_where_what_decided_is_made_again_what_was_skipped_is_decided_again",
     "rows_are_counted_once": "test_when_its_writer_runs_again_the_rows_are_counted_again",
     "instances_are_not_compared": "test_acceptance_for_another_instance_or_task_manager_means_nothing",
     "leader_is_not_compared": "test_another_decision_is_rejected_and_without_effect",

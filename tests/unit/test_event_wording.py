@@ -11,7 +11,8 @@ from eventflink.events.decision import Decision, FollowUpCause, InputCause, Time
 from eventflink.events.wording import describe, describe_cause, describe_causes, details_of, subject_of
 from eventflink.model.attempts import FailureCause
 from eventflink.model.closing import GraphOutcome
-from eventflink.model.statuses import ExecutionState, FollowUpType, JobStatus
+from eventflink.model.conditions import VertexSkip
+from eventflink.model.statuses import ExecutionState, FollowUpType, JobStatus, VertexSkipReason
 from tests.support.values import ValueMaker
 
 EVENTS: tuple[type[Any], ...] = tuple(e.EVENTS.values())
@@ -108,6 +109,10 @@ def test_an_event_is_one_line_that_begins_with_its_name_whatever_its_fields_hold
             "JobClosingStarted job it ends as FAILED: read[0]#1 ValueError: no such column",
         ),
         (e.JobClosingStarted("job", GraphOutcome(JobStatus.CANCELED)), "JobClosingStarted job it ends as CANCELED"),
+        (
+            e.VertexSkipped("job", "load", VertexSkip(VertexSkipReason.ROWS, "list", "large", 3)),
+            "VertexSkipped job/load 'list.large' has left rows (3), and it runs when there are none",
+        ),
         (e.JobClosingAborted("job", "cancelled by ann"), "JobClosingAborted job cancelled by ann"),
         (
             e.JobTimeLimitNear("job", 1_800_000_000_000),

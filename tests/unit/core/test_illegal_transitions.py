@@ -15,6 +15,7 @@ from eventflink.master.canonical import InvariantBroken
 from eventflink.master.master import Master
 from eventflink.model.attempts import AttemptStatus, FailureCause, SubtaskReference
 from eventflink.model.closing import GraphOutcome
+from eventflink.model.conditions import VertexSkip
 from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.job_queues import JobQueue
@@ -36,6 +37,7 @@ from eventflink.model.statuses import (
     SlotRequestDeferralReason,
     TaskFile,
     TaskManagerFile,
+    VertexSkipReason,
 )
 from eventflink.model.stream_progress import StreamProgress
 from tests.support.cluster import ScriptedCluster, copies_of, new_fold, replay
@@ -252,6 +254,9 @@ MISFITS: list[LogEvent] = [
     e.JobClosingStarted("none", GraphOutcome(JobStatus.FINISHED)),
     e.JobClosingStarted("running", GraphOutcome(JobStatus.FINISHED)),
     e.JobClosingStarted("failing", GraphOutcome(JobStatus.FAILED)),
+    e.VertexSkipped("none", "a", VertexSkip(VertexSkipReason.NO_ROWS, "a")),
+    e.VertexSkipped("running", "none", VertexSkip(VertexSkipReason.NO_ROWS, "a")),
+    e.VertexSkipped("running", "b", VertexSkip(VertexSkipReason.INPUT_SKIPPED, "a")),
     e.JobClosingAborted("none", "reason"),
     e.JobClosingAborted("running", "reason"),
     e.JobRestartScheduled("none", 1, 1, 0, 0, FailoverStrategy.REGION, 1),

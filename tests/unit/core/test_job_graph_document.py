@@ -12,7 +12,7 @@ import pytest
 from eventflink.model.batch_sink_document import batch_table_of
 from eventflink.model.document_fields import canonical_json
 from eventflink.model.job_about import has_labels
-from eventflink.model.job_graph import JobEdge, JobVertex, RestartStrategy
+from eventflink.model.job_graph import JobEdge, JobVertex, RestartStrategy, RowCondition
 from eventflink.model.job_graph_document import (
     InvalidJobGraph,
     check_job_graph,
@@ -1077,6 +1077,66 @@ def test_a_closing_vertex_says_the_same_as_a_document_and_as_a_record(runs: str)
     ],
 )
 def test_what_a_closing_vertex_cannot_be_is_refused(document: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidJobGraph) as raised:
+        parse_job_graph(document, "f")
+    assert says in str(raised.value)
+
+
+def _conditional(when: dict[str, Any], *more: dict[str, Any], edges: tuple[tuple[str, str], ...] = (), **said: Any) -> dict[str, Any]:
+    """Return a graph whose vertex `b` has a condition."""
+    vertices = [{"id": "a", "python": "m:f"}, {"id": "b", "sql": "SELECT 1", "when": when, **said}, *more]
+    return {"name": "j", "vertices": vertices, "edges": [{"from": source, "to": target} for source, target in edges]}
+
+
+@pytest.mark.parametrize(
+    ("when", "condition"),
+    [
+        ({"rows_of": "a"}, RowCondition(source="a", has_rows=True)),
+        ({"no_rows_of": "a.large"}, RowCondition(source="a", output="large", has_rows=False)),
+        ({"no_rows_of": "a.default"}, RowCondition(source="a", has_rows=False)),
+    ],
+)
+def test_a_condition_says_the_same_as_a_document_and_as_a_record(when: dict[str, Any], condition: RowCondition) -> None:
+    graph = parse_job_graph(_conditional(when), "f")
+    assert graph.vertices[1].condition == condition
+    assert parse_job_graph(to_document(graph), "again") == graph
+    assert graph_digest(graph) != graph_digest(parse_job_graph(_conditional({"rows_of": "a.other"}), "f"))
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        (_conditional({"rows_of": "aa"}), "vertices[1].when.rows_of: vertex not found: 'aa' (did you mean 'a'?)"),
+        (_conditional({"rows_of": "a b"}), "vertices[1].when.rows_of: must match"),
+        (_conditional({}), "vertices[1].when: exactly one of 'rows_of' and 'no_rows_of' says by which output"),
+        (_conditional({"rows_of": "a", "no_rows_of": "a"}), "vertices[1].when: exactly one of 'rows_of' and 'no_rows_of' says by which"),
+        (_conditional({"rows": "a"}), "vertices[1].when.rows: unknown key (did you mean 'rows_of'?)"),
+        (_conditional({"rows_of": "b"}), "the graph has a cycle: b -> b"),
+        (_conditional({"rows_of": "c"}, {"id": "c", "sql": "SELECT 1"}, edges=(("b", "c"),)), "the graph has a cycle: b -> c -> b"),
+        (
+            _conditional({"rows_of": "c.large"}, {"id": "c", "sql": "SELECT 1"}),
+            "vertices[1].when.rows_of: a statement has one output, 'default', and 'c' none called 'large'",
+        ),
+        (_conditional({"rows_of": "a"}, stream=_stream()["stream"]), "vertices[1].when: it is for batch tasks, and 'b' is a stream"),
+        (
+            _conditional({"rows_of": "c"}, _stream() | {"id": "c"}),
+            "vertices[1].when.rows_of: 'c' is a stream, whose rows are never complete: name a batch vertex",
+        ),
+        (
+            _conditional({"rows_of": "a"}, {"id": "m", "sql": "SELECT 1"}, _stream() | {"id": "c"}, edges=(("b", "m"), ("m", "c"))),
+            "vertices[1].when: 'm' may be skipped, and with it the stream 'c', which always runs",
+        ),
+        (
+            _conditional({"rows_of": "a"}, runs="always"),
+            "vertices[1].when: vertex 'b' runs always, whatever the others have left: leave one of both out",
+        ),
+        (
+            _conditional({"rows_of": "end"}, {"id": "end", "sql": "SELECT 1", "runs": "always"}),
+            "vertices[1].when.rows_of: 'end' runs always, when all others have come to their end: name one that runs before",
+        ),
+    ],
+)
+def test_what_a_condition_cannot_be_is_refused(document: dict[str, Any], says: str) -> None:
     with pytest.raises(InvalidJobGraph) as raised:
         parse_job_graph(document, "f")
     assert says in str(raised.value)

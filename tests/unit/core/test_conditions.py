@@ -1,0 +1,274 @@
+"""A vertex with a condition runs, or is skipped, by the rows of an output alone; what is skipped fails nothing, and may yet run."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from eventflink.events.log_events import JobRescaled, RequestRejected, SlotRequested, TaskScheduled, VertexSkipped
+from eventflink.master.effects import Deployment, Effect
+from eventflink.master.settings import AdaptiveSettings, MasterSettings
+from eventflink.model.attempts import LostInput
+from eventflink.model.conditions import VertexSkip
+from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, SchedulerType, VertexSkipReason
+from tests.support.cluster import (
+    ScriptedCluster,
+    cancellations,
+    deployments,
+    fixed_delay,
+    graph,
+    replies,
+    state_report,
+    tasks,
+    vertex,
+)
+
+NO_ROWS, ROWS = VertexSkip(VertexSkipReason.NO_ROWS, "a"), VertexSkip(VertexSkipReason.ROWS, "a", rows=3)
+CONDITION, INPUT = VertexSkipReason.CONDITION_SKIPPED, VertexSkipReason.INPUT_SKIPPED
+
+
+@pytest.fixture(params=[SchedulerType.DEFAULT, SchedulerType.ADAPTIVE])
+def cluster(request: pytest.FixtureRequest) -> Iterator[ScriptedCluster]:
+    """One TaskManager of 4 slots, under each scheduler; the log is replayed at the end."""
+    scripted = ScriptedCluster(MasterSettings(adaptive=AdaptiveSettings(request.param)))
+    scripted.register("one", 4)
+    yield scripted
+    scripted.check()
+
+
+def on_rows(name: str, of: str = "a", parallelism: int = 1, **more: Any) -> dict[str, Any]:
+    """Return a vertex that runs when an output has rows."""
+    return vertex(name, parallelism) | {"when": {"rows_of": of}} | more
+
+
+def on_no_rows(name: str, of: str = "a") -> dict[str, Any]:
+    """Return a vertex that runs when an output has none."""
+    return vertex(name) | {"when": {"no_rows_of": of}}
+
+
+def finish(cluster: ScriptedCluster, deployment: Deployment, rows: int) -> list[Effect]:
+    """Let a task finish that has written so many rows to each of its outputs."""
+    report = state_report(deployment, ExecutionState.FINISHED)
+    return cluster.say(replace(report, outputs=tuple([replace(output, rows=rows) for output in report.outputs])))
+
+
+def begun(effects: list[Effect]) -> list[str]:
+    """Return the tasks that are deployed, as vertex#attempt."""
+    return sorted(f"{task.vertex_id}#{task.attempt}" for task in tasks(effects))
+
+
+def skips(cluster: ScriptedCluster, job_id: str = "job") -> dict[str, VertexSkip]:
+    """Return what is skipped now, by vertex."""
+    vertices = cluster.job(job_id).execution_graph.vertices
+    return {vertex_id: each.skip for vertex_id, each in vertices.items() if each.skip is not None}
+
+
+def of(effects: list[Effect], vertex_id: str) -> Deployment:
+    """Return the only deployment of a vertex."""
+    [found] = [each for each in deployments(effects) if each.payload.vertex_id == vertex_id]  # type: ignore[union-attr]
+    return found
+
+
+@pytest.mark.rule("P26")
+@pytest.mark.parametrize(("rows", "runs", "skipped"), [(0, "no#1", {"yes": NO_ROWS}), (3, "yes#1", {"no": ROWS})])
+def test_the_rows_decide_which_branch_runs(cluster: ScriptedCluster, rows: int, runs: str, skipped: dict[str, VertexSkip]) -> None:
+    effects = cluster.submit(graph(vertex("a"), on_rows("yes"), on_no_rows("no")))
+    assert begun(effects) == ["a#1"]
+    effects = finish(cluster, of(effects, "a"), rows)
+    assert begun(effects) == [runs]
+    cluster.run(effects)
+    job = cluster.job("job")
+    assert (job.status, job.restarts.count, skips(cluster)) == (JobStatus.FINISHED, 0, skipped)
+    [vertex_id] = skipped
+    assert cluster.events(VertexSkipped) == [VertexSkipped("job", vertex_id, skipped[vertex_id])]
+    assert vertex_id not in {each.vertex_id for each in cluster.events(TaskScheduled)} | {
+        each.vertex_id for each in cluster.events(SlotRequested)
+    }
+
+
+def test_the_rows_of_all_subtasks_count(cluster: ScriptedCluster) -> None:
+    one, other = deployments(cluster.submit(graph(vertex("a", 2), on_rows("yes"))))
+    assert not begun(finish(cluster, one, 3))
+    assert begun(finish(cluster, other, 0)) == ["yes#1"]
+
+
+def test_the_output_that_is_named_is_published_and_decides(cluster: ScriptedCluster) -> None:
+    effects = cluster.submit(graph(vertex("a"), on_rows("yes", "a.large"), on_no_rows("no", "a.small")))
+    [writer] = deployments(effects)
+    assert tasks(effects)[0].outputs == ("large", "small")
+    report = state_report(writer, ExecutionState.FINISHED)
+    rows = {"large": 0, "small": 2}
+    outputs = tuple([replace(report.outputs[0], output=name, location=f"/{name}", rows=count) for name, count in rows.items()])
+    assert not begun(cluster.say(replace(report, outputs=outputs)))
+    assert {name: (skip.output, skip.rows) for name, skip in skips(cluster).items()} == {"yes": ("large", 0), "no": ("small", 2)}
+    assert cluster.job("job").status is JobStatus.FINISHED
+
+
+def test_what_waits_for_a_skipped_vertex_is_skipped_as_well(cluster: ScriptedCluster) -> None:
+    """By an edge and by a condition, whether that wants rows or none; what does not wait for it runs."""
+    vertices = on_rows("b", parallelism=2), vertex("c", 2), on_no_rows("d", "b"), on_rows("e", "c"), vertex("x")
+    document = graph(vertex("a"), *vertices, edges=[("a", "b", "hash"), ("b", "c", "forward"), ("a", "x", "hash")])
+    effects = finish(cluster, of(cluster.submit(document), "a"), 0)
+    assert begun(effects) == ["x#1"]
+    assert skips(cluster) == {
+        "b": NO_ROWS,
+        "c": VertexSkip(INPUT, "b"),
+        "d": VertexSkip(CONDITION, "b"),
+        "e": VertexSkip(CONDITION, "c"),
+    }
+    cluster.run(effects)
+    assert cluster.job("job").status is JobStatus.FINISHED
+
+
+def test_a_vertex_waits_for_its_other_inputs_before_it_is_decided(cluster: ScriptedCluster) -> None:
+    effects = cluster.submit(graph(vertex("a"), vertex("x"), on_rows("b"), edges=[("x", "b", "hash")]))
+    assert not begun(finish(cluster, of(effects, "a"), 0))
+    assert not skips(cluster)
+    finish(cluster, of(effects, "x"), 1)
+    assert (skips(cluster), cluster.job("job").status) == ({"b": NO_ROWS}, JobStatus.FINISHED)
+
+
+def test_a_mapped_vertex_and_one_with_a_sink_may_be_skipped() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("one", 4)
+    sink = {"sink": {"table": {"path": "/t"}, "format": "delta"}}
+    document = graph(vertex("a"), on_rows("b") | sink, on_rows("m"), edges=[("a", "b", "hash"), ("a", "m", "each")])
+    assert begun(finish(cluster, of(cluster.submit(document), "a"), 2)) == ["b#1", "m#1", "m#1"]
+    assert not begun(finish(cluster, of(cluster.submit(document, job_id="none"), "a"), 0))
+    assert skips(cluster, "none") == {"b": NO_ROWS, "m": NO_ROWS}
+    assert [event.job_id for event in cluster.events(JobRescaled)] == ["job"]
+    cluster.check()
+
+
+def _with_reader(cluster: ScriptedCluster, rows: int, **more: Any) -> list[Effect]:
+    """Begin a job of whose first vertex, which has left so many rows, the vertex x says later that they are lost."""
+    vertices = vertex("a"), vertex("x"), on_rows("b", parallelism=2), vertex("c"), on_no_rows("d")
+    document = graph(*vertices, edges=[("a", "x", "hash"), ("b", "c", "hash")], restart_strategy=fixed_delay(1), **more)
+    return finish(cluster, of(cluster.submit(document), "a"), rows)
+
+
+def _lose(cluster: ScriptedCluster, reader: Deployment) -> list[Effect]:
+    return cluster.say(replace(state_report(reader, ExecutionState.FAILED), lost_inputs=(LostInput("a", 0),)))
+
+
+@pytest.mark.rule("P26")
+@pytest.mark.parametrize("again", [0, 2])
+def test_where_what_decided_is_made_again_what_was_skipped_is_decided_again(cluster: ScriptedCluster, again: int) -> None:
+    effects = _with_reader(cluster, 0)
+    assert begun(effects) == ["d#1", "x#1"]
+    assert skips(cluster) == {"b": NO_ROWS, "c": VertexSkip(INPUT, "b")}
+    finish(cluster, of(effects, "d"), 1)
+    _lose(cluster, of(effects, "x"))
+    assert not skips(cluster)
+    effects = finish(cluster, of(cluster.pass_time(500), "a"), again)
+    assert begun(effects) == (["b#1", "b#1", "x#2"] if again else ["d#2", "x#2"])
+    cluster.run(effects)
+    assert cluster.job("job").status is JobStatus.FINISHED
+    assert set(skips(cluster)) == ({"d"} if again else {"b", "c"})
+
+
+@pytest.mark.rule("P26")
+def test_what_has_run_is_skipped_where_the_rows_are_gone_but_not_before_it_has_ended(cluster: ScriptedCluster) -> None:
+    """One subtask has finished, one still runs when a finds no rows any more; its reader has not begun."""
+    effects = _with_reader(cluster, 3)
+    assert begun(effects) == ["b#1", "b#1", "x#1"]
+    one, other = [each for each in deployments(effects) if each.payload.vertex_id == "b"]  # type: ignore[union-attr]
+    cluster.report(one, ExecutionState.FINISHED)
+    cluster.report(other, ExecutionState.RUNNING)
+    [cancelled] = cancellations(_lose(cluster, of(effects, "x")))
+    effects = finish(cluster, of(cluster.pass_time(500), "a"), 0)
+    assert begun(effects) == ["d#1", "x#2"]
+    assert not skips(cluster)
+    effects += cluster.say(state_report(cancelled, ExecutionState.CANCELED)) + cluster.pass_time(0)
+    assert begun(effects) == ["d#1", "x#2"]
+    assert skips(cluster) == {"b": NO_ROWS, "c": VertexSkip(INPUT, "b")}
+    cluster.run(effects)
+    assert cluster.job("job").status is JobStatus.FINISHED
+
+
+def test_a_job_that_starts_again_as_a_whole_decides_by_its_second_run() -> None:
+    cluster = ScriptedCluster(MasterSettings(failover_strategy=FailoverStrategy.FULL))
+    cluster.register("one", 4)
+    effects = _with_reader(cluster, 0)
+    for cancelled in cancellations(cluster.report(of(effects, "x"), ExecutionState.FAILED)):
+        cluster.say(state_report(cancelled, ExecutionState.CANCELED))
+    assert not skips(cluster)
+    assert begun(finish(cluster, of(cluster.pass_time(500), "a"), 1)) == ["b#1", "b#1", "x#2"]
+    cluster.check()
+
+
+def test_a_failure_that_loses_nothing_leaves_it_skipped(cluster: ScriptedCluster) -> None:
+    effects = _with_reader(cluster, 0)
+    cluster.report(of(effects, "x"), ExecutionState.FAILED)
+    assert set(skips(cluster)) == {"b", "c"}
+    cluster.run(effects[:0] + cluster.pass_time(500) + [of(effects, "d")])
+    assert (cluster.job("job").status, len(cluster.events(VertexSkipped))) == (JobStatus.FINISHED, 2)
+
+
+def test_what_was_skipped_stays_so_in_a_job_that_is_suspended_and_resumed(cluster: ScriptedCluster) -> None:
+    effects = _with_reader(cluster, 0)
+    for cancelled in cancellations(cluster.suspend()):
+        cluster.say(state_report(cancelled, ExecutionState.CANCELED))
+    for each in deployments(effects):
+        cluster.report(each, ExecutionState.CANCELED)
+    assert cluster.job("job").status is JobStatus.SUSPENDED
+    effects = cluster.resume()
+    assert begun(effects) == ["d#2", "x#2"]
+    cluster.run(effects)
+    assert (cluster.job("job").status, set(skips(cluster))) == (JobStatus.FINISHED, {"b", "c"})
+
+
+@pytest.mark.parametrize("end", [ExecutionState.FAILED, ExecutionState.CANCELED])
+def test_a_job_that_fails_or_is_cancelled_ends_with_what_was_skipped(cluster: ScriptedCluster, end: ExecutionState) -> None:
+    effects = (
+        _with_reader(cluster, 0)
+        if end is ExecutionState.CANCELED
+        else finish(cluster, of(cluster.submit(graph(vertex("a"), vertex("x"), on_rows("b"), edges=[("a", "x", "hash")])), "a"), 0)
+    )
+    if end is ExecutionState.CANCELED:
+        cluster.cancel()
+    for each in deployments(effects):
+        cluster.report(each, end)
+    assert cluster.job("job").status is (JobStatus.FAILED if end is ExecutionState.FAILED else JobStatus.CANCELED)
+    assert "b" in skips(cluster)
+
+
+@pytest.mark.rule("P26")
+def test_a_leader_that_comes_between_the_rows_and_the_decision_decides_the_same(cluster: ScriptedCluster) -> None:
+    [first] = deployments(cluster.submit(graph(vertex("a"), on_rows("yes"), on_no_rows("no"))))
+    report = state_report(first, ExecutionState.FINISHED)
+    cluster.say(replace(report, outputs=tuple([replace(output, rows=0) for output in report.outputs])))
+    assert begun(list(cluster.fail_over().effects)) == ["no#1"]
+    assert skips(cluster) == {"yes": NO_ROWS}
+
+
+def test_a_skipped_vertex_keeps_its_parallelism(cluster: ScriptedCluster) -> None:
+    _with_reader(cluster, 0)
+    [reply] = replies(cluster.rescale("b", 3))
+    assert isinstance(reply.payload, RequestRejected)
+    why = "vertex 'b' of job 'job' was skipped, for 'a' has left no rows, and it runs when there are some"
+    assert (reply.payload.code, reply.payload.message) == ("VertexSkipped", why)
+
+
+def test_a_rerun_reuses_what_decided_and_decides_again(cluster: ScriptedCluster) -> None:
+    effects = _with_reader(cluster, 0, keep="1d")
+    finish(cluster, of(effects, "d"), 1)
+    cluster.report(of(effects, "x"), ExecutionState.FAILED)
+    cluster.report(of(cluster.pass_time(500), "x"), ExecutionState.FAILED)
+    assert cluster.job("job").status is JobStatus.FAILED
+    effects = cluster.command(type="RerunJob", rerun_of="job", job_id="again", failed=True)
+    assert begun(effects) == ["x#1"]
+    assert set(skips(cluster, "again")) == {"b", "c"}
+    reuse = {vertex_id: each.in_words("job") for vertex_id, each in cluster.job("again").reuse.items()}
+    assert reuse["a"] == reuse["d"] == "it finished in 'job', and nothing that it depends on has changed"
+    assert reuse["b"] == "it was skipped in 'job', and whether it runs is decided again"
+    assert reuse["c"] == "its input 'b' runs"
+
+
+def test_a_rerun_from_what_decided_decides_by_what_that_leaves_then(cluster: ScriptedCluster) -> None:
+    cluster.run(_with_reader(cluster, 0))
+    effects = cluster.command(type="RerunJob", rerun_of="job", job_id="again", from_vertices=["a"])
+    assert begun(effects) == ["a#1"]
+    assert begun(finish(cluster, of(effects, "a"), 1)) == ["b#1", "b#1", "x#1"]
+    assert set(skips(cluster, "again")) == {"d"}
