@@ -43,6 +43,7 @@ from eventflink.events.log_events import (
     TaskManagerRegistered,
     TaskManagerReportReconciled,
     TaskScheduled,
+    VertexSkipped,
 )
 from eventflink.master.execution_graph import group_profiles_of
 from eventflink.model.attempts import AttemptId
@@ -142,7 +143,8 @@ class _OfSubtask:
         return relevant
 
     def _is_relevant(self, event: LogEvent) -> bool:
-        if (getattr(event, "job_id", None), getattr(event, "vertex_id", None), getattr(event, "subtask_index", None)) == self._task:
+        index = self._task[2] if isinstance(event, VertexSkipped) else getattr(event, "subtask_index", None)
+        if (getattr(event, "job_id", None), getattr(event, "vertex_id", None), index) == self._task:
             return self._is_of_attempt(event)
         allocation_id = getattr(event, "allocation_id", None)
         # What others do who share the slot is theirs.
@@ -176,7 +178,7 @@ class _OfSubtask:
 
     def _enables(self, earlier: LogEvent, event: LogEvent, relevant: list[LogEvent]) -> bool:
         """Tell whether an event of somebody else, earlier in the same decision, made this one possible."""
-        if isinstance(event, TaskScheduled):  # The last of its inputs is complete.
+        if isinstance(event, TaskScheduled | VertexSkipped):  # The last of its inputs is complete.
             return isinstance(earlier, TaskFinished) and earlier.job_id == self._job_id
         waited = not any(isinstance(each, SlotRequested) for each in relevant)
         return isinstance(event, SlotAllocated) and waited and not isinstance(earlier, TaskFinished)

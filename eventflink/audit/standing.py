@@ -3,7 +3,6 @@
 Where the masters have forgotten the thing, the log's last event about it is what counts.
 """
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from eventflink.master.rescaling import wanted_parallelism
 from eventflink.master.uploads import PendingUpload
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.closing import runs_note
+from eventflink.model.conditions import condition_in_words
 from eventflink.model.statuses import ExecutionState, SlotState
 from eventflink.views.exceptions import exception_view
 from eventflink.views.plain import iso_time, reaction_of
@@ -60,18 +60,17 @@ def _of_job(subject: Subject, master: Master) -> Standing:
         if subject.root_failure is not None:
             facts["root_failure"] = str(subject.root_failure)
         return Standing(str(subject.job_status), facts, cause=result.cause if result is not None else None)
-    subtasks, strategy = list(job.execution_graph.subtasks()), job.restarts.strategy
+    vertices, strategy = job.execution_graph.vertices, job.restarts.strategy
     facts = {
         "name": job.execution_graph.graph.name,
         "since": iso_time(job.status_since_ms),
         "actor": job.actor or None,
-        "tasks": dict(Counter(str(s.state) for s in subtasks)),
+        "tasks": {str(state): count for state, count in job.execution_graph.state_counts().items()},
         "restarts": job.restarts.count,
         "restart_strategy": strategy.strategy_type.lower().replace("_", "-") if strategy is not None else None,
         "failover_strategy": job.restarts.failover_strategy.lower(),
         "last_failure": _last_failure(job),
     }
-    vertices = job.execution_graph.vertices
     rescaled = {
         v: parallelism_in_words(job, v, master.slot_manager) for v in vertices if vertices[v].parallelism != wanted_parallelism(job, v)
     }
@@ -82,6 +81,8 @@ def _of_job(subject: Subject, master: Master) -> Standing:
         facts["closing"] = f"since {iso_time(closing.began_at_ms)} it is closed as {closing.outcome.status}{ended}"
     if closings := {v: note for v, each in vertices.items() if (note := runs_note(each.vertex, job.execution_graph.outcome))}:
         facts["closing_vertices"] = closings
+    if skipped := {v: each.skip.in_words() for v, each in vertices.items() if each.skip is not None}:
+        facts["skipped_vertices"] = skipped
     if job.reuse:
         facts["vertices"] = {
             vertex_id: f"{'is reused' if reuse.is_reused else 'runs'}: {reuse.in_words(job.rerun_of)}"
@@ -89,7 +90,7 @@ def _of_job(subject: Subject, master: Master) -> Standing:
         }
     if subject.root_failure is not None:
         facts["root_failure"] = str(subject.root_failure)
-    return Standing(str(job.status), facts, _waits_of_job(job, subtasks, master), job.cause)
+    return Standing(str(job.status), facts, _waits_of_job(job, list(job.execution_graph.subtasks()), master), job.cause)
 
 
 def _last_failure(job: JobMaster) -> str | None:
@@ -144,6 +145,8 @@ def _of_subtask(subject: Subject, master: Master) -> Standing:
     vertex = job.execution_graph.vertices[subtask.vertex_id].vertex
     if (note := runs_note(vertex, job.execution_graph.outcome)) is not None:
         facts["runs"] = note
+    if vertex.condition is not None:
+        facts["runs"] = condition_in_words(vertex.condition)
     if execution is not None and execution.reused_from:
         facts["reused_from"] = execution.reused_from
     if attempt != subtask.attempt:
@@ -157,6 +160,8 @@ def _of_subtask(subject: Subject, master: Master) -> Standing:
         this = AttemptId(job.job_id, subtask.vertex_id, subtask.subtask_index, subtask.attempt)
         together = [str(a) for a in allocation.attempts if a != this] if allocation is not None else []
         facts |= {"slot_sharing_group": group, "shares_its_slot_with": ", ".join(together) or None}
+    if (skip := job.execution_graph.vertices[subtask.vertex_id].skip) is not None:
+        return Standing("SKIPPED", facts | {"skipped": skip.in_words()})
     wait = Waits(master).of_subtask(job, subtask)
     stands = [Wait(_name_of(job, key), why) for key, why in standing_streams(job) if key == subtask.key]
     return Standing(str(subtask.state), facts, [wait, *stands] if wait is not None else stands, failed)

@@ -236,6 +236,7 @@ _MILESTONES: Final[dict[type[e.LogEvent], tuple[str, str]]] = {
     e.JobRescaleRequested: ("rescale", "rescale asked for"),
     e.JobRescaled: ("rescale", "rescaled"),
     e.JobMasterStopped: ("job_master", "its JobMaster stopped"),
+    e.VertexSkipped: ("skipped", "skipped"),
     e.JobReuseDecided: ("reused", "outputs of the job that it runs again:"),
     e.JobOutputsReleased: ("cleaned_up", "its intermediate outputs are kept no longer"),
     e.JobCleanedUp: ("cleaned_up", "its intermediate data are removed"),

@@ -9,7 +9,7 @@ from eventflink.documents.jobs import JobRow
 from eventflink.documents.waits import WaitRow
 from eventflink.model.attempts import FailureCause, IOMetrics, OutputLocation
 from eventflink.model.failure_types import FailureKind
-from eventflink.model.job_graph import JobEdge, RestartStrategy
+from eventflink.model.job_graph import JobEdge, RestartStrategy, RowCondition
 from eventflink.model.statuses import (
     TERMINAL_JOB_STATUSES,
     ExecutionState,
@@ -151,6 +151,10 @@ class VertexOfJob:
     """When a closing vertex runs: on-success, on-failure or always; null: the vertex runs in its turn."""
     runs_note: str | None = None
     """Whether a closing vertex runs, and why; null: the vertex runs in its turn."""
+    condition: RowCondition | None = None
+    """By which output it is decided whether it runs; null: by none."""
+    skipped: str | None = None
+    """Why it was skipped; null: it was not."""
     engine: str | None = None
     """The name of the Spark that runs its tasks; null: the one that the TaskExecutor's configuration says."""
 

@@ -27,6 +27,8 @@ class VertexOfRun:
     """From when the first of its newest attempts was deployed to the end of the last, or to where the log's time stands; null: none was."""
     is_reused: bool
     """Whether it did not run: its outputs are those of the run that was run again."""
+    skipped: str | None = None
+    """Why it was skipped; null: it was not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -223,7 +223,7 @@ def _task_count(job: JobMaster) -> int:
 def _tell_job(view: StateView, job: JobMaster, samples: Samples) -> None:
     scope = _scope_of(job)
     samples.add(c.JOB_STATUS, 1, job.status, scope=scope)
-    for state, count in Counter(subtask.state for subtask in job.execution_graph.subtasks()).items():
+    for state, count in job.execution_graph.state_counts().items():
         samples.add(c.JOB_TASKS, count, state, scope=scope)
     samples.add(c.JOB_RESTARTS, job.restarts.count, scope=scope)
     samples.add(c.JOB_AGE, _age_s(view, job.submitted_at_ms), scope=scope)

@@ -236,8 +236,18 @@ class _Drawing:
                 _check_value(where, name, given)
                 values[name] = given
         keys = {key: value for key, value in options.items() if key not in ("id", "parameters")}
+        if isinstance(when := keys.get("when"), Mapping):
+            keys["when"] = {key: self._name_output(where, key, of) if isinstance(of, TaskOutput) else of for key, of in when.items()}
         self.vertices[vertex_id] = {"id": vertex_id, **runs, **keys, **({"parameters": values} if values else {})}
         return TaskOutput(vertex_id, self, {})
+
+    def _name_output(self, where: str, key: str, given: TaskOutput) -> str:
+        """Return an output as a condition names it."""
+        if given.drawing is not self:
+            raise InvalidPythonJob(f"{where}: when.{key} is an output of another job")
+        if shipped := given.edge.keys() - {"output"}:
+            raise InvalidPythonJob(f"{where}: when.{key} is not read, only its rows are counted: leave out its '{min(shipped)}'")
+        return f"{given.vertex_id}.{given.edge['output']}" if "output" in given.edge else given.vertex_id
 
     def _add_edge(self, where: str, target: str, name: str, given: TaskOutput) -> None:
         if given.drawing is not self:

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from eventflink.master.canonical import DERIVED, require
 from eventflink.model.attempts import Accumulators, AttemptId, FailureCause, HasAttemptId, IOMetrics, OutputLocation
 from eventflink.model.closing import runs_after
-from eventflink.model.conditions import VertexSkip, conditional_vertices_of, skip_by
+from eventflink.model.conditions import VertexSkip, conditional_vertices_of, find_skip
 from eventflink.model.durations import duration_text
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
 from eventflink.model.mapped_vertices import mapping_edges_of, rows_in
@@ -27,7 +27,6 @@ from eventflink.model.statuses import (
     IllegalTransition,
     JobStatus,
     ShipStrategy,
-    VertexSkipReason,
     check_transition,
 )
 
@@ -147,8 +146,8 @@ class ExecutionVertex:
 
     @property
     def state_counts(self) -> Counter[ExecutionState]:
-        """How many of its subtasks stand where."""
-        return Counter(map(self.state_of, self.subtasks))
+        """How many of its subtasks stand where, as it is shown."""
+        return Counter([s.state for s in self.subtasks] if self.skip is None else {ExecutionState.CANCELED: len(self.subtasks)})
 
     def state_of(self, subtask: Subtask) -> ExecutionState:
         """Return where a subtask of it stands for those who are shown it: one that was skipped is like one that was cancelled before."""
@@ -315,6 +314,12 @@ class ExecutionGraph:
         for vertex in self.vertices.values():
             yield from vertex.subtasks
 
+    def state_counts(self) -> Counter[ExecutionState]:
+        """Return how many subtasks stand where, as it is shown."""
+        if not self.conditional_vertices:
+            return Counter([s.state for vertex in self.vertices.values() for s in vertex.subtasks])
+        return sum((vertex.state_counts for vertex in self.vertices.values()), Counter[ExecutionState]())
+
     def counted_vertices(self) -> Iterator[ExecutionVertex]:
         """Yield the vertices whose turn it may be: those that were not skipped, and no closing ones while others have not ended."""
         return (v for v in self.vertices.values() if v.skip is None and (self.outcome is not None or not v.vertex.is_closing))
@@ -431,15 +436,12 @@ class ExecutionGraph:
         """Return why a vertex is to be skipped, or was; None: it runs, or what it waits for is not complete."""
         if not self.conditional_vertices or self.vertices[vertex_id].unfinished_inputs:
             return None
-        for edge in self.edges_to.get(vertex_id, ()):
-            if self.vertices[edge.source].skip is not None:
-                return VertexSkip(VertexSkipReason.INPUT_SKIPPED, edge.source)
         condition = self.vertices[vertex_id].vertex.condition
-        if condition is None:
-            return None
-        if self.vertices[condition.source].skip is not None:
-            return VertexSkip(VertexSkipReason.CONDITION_SKIPPED, condition.source)
-        return skip_by(condition, rows_in(self.locations_of(condition.source, condition.output)))
+        read = (edge.source for edge in self.edges_to.get(vertex_id, ()))
+        return find_skip(condition, read, lambda source: self.vertices[source].skip is not None, self._rows_of)
+
+    def _rows_of(self, vertex_id: str, output: str) -> int:
+        return rows_in(self.locations_of(vertex_id, output))
 
     def skip(self, vertex_id: str, skip: VertexSkip) -> None:
         """Leave a vertex out of which nothing has begun; what waits for it waits no more, and may have to be skipped in its turn."""

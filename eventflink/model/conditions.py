@@ -3,7 +3,7 @@
 How conditions are written is in `condition_document.py`. The rule: what decides is in the log, so whoever reads it decides the same.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,8 +51,28 @@ def condition_in_words(condition: RowCondition) -> str:
     return f"when '{output_text(condition.source, condition.output)}' has {'rows' if condition.has_rows else 'no rows'}"
 
 
-def skip_by(condition: RowCondition, rows: int) -> VertexSkip | None:
-    """Return why a vertex is skipped whose condition names an output with so many rows; None: it runs."""
+def find_skip(
+    condition: RowCondition | None, read: Iterable[str], is_skipped: Callable[[str], bool], rows_of: Callable[[str, str], int]
+) -> VertexSkip | None:
+    """Return why a vertex is skipped all of whose inputs are complete; None: it runs.
+
+    Args:
+        condition: the vertex's; None: it has none.
+        read: the vertices that it reads.
+        is_skipped: tells whether a vertex was skipped.
+        rows_of: returns how many rows an output of a vertex has.
+
+    """
+    if (source := next(filter(is_skipped, read), None)) is not None:
+        return VertexSkip(VertexSkipReason.INPUT_SKIPPED, source)
+    if condition is None:
+        return None
+    if is_skipped(condition.source):
+        return VertexSkip(VertexSkipReason.CONDITION_SKIPPED, condition.source)
+    return _skip_by(condition, rows_of(condition.source, condition.output))
+
+
+def _skip_by(condition: RowCondition, rows: int) -> VertexSkip | None:
     if condition.has_rows is (rows > 0):
         return None
     return VertexSkip(VertexSkipReason.NO_ROWS if condition.has_rows else VertexSkipReason.ROWS, condition.source, condition.output, rows)

@@ -103,7 +103,7 @@ def job_row(job: JobMaster, now_ms: int) -> JobRow:
 def row_fields(job: JobMaster, now_ms: int) -> dict[str, Any]:
     """Return the fields of a job's row by name, for whatever documents have them as well."""
     vertices, about = job.execution_graph.vertices.values(), job.execution_graph.graph.about
-    states = Counter(subtask.state for vertex in vertices for subtask in vertex.subtasks)
+    states = job.execution_graph.state_counts()
     return {
         "job_id": job.job_id,
         "name": job.execution_graph.graph.name,
@@ -221,11 +221,13 @@ def vertex_fields(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -
         "parallelism_note": describe_parallelism(job, vertex_id, slots) or None,
         "max_parallelism": vertex.vertex.max_parallelism,
         "slot_sharing_group": vertex.vertex.slot_sharing_group,
-        "states": dict(Counter(s.state for s in vertex.subtasks)),
+        "states": dict(vertex.state_counts),
         "time_limit_ms": vertex.vertex.time_limit_ms,
         "engine": job.execution_graph.graph.engine_of(vertex.vertex) or None,
         "runs": runs_in_words(vertex.vertex.runs) if vertex.vertex.is_closing else None,
         "runs_note": runs_note(vertex.vertex, job.execution_graph.outcome),
+        "condition": vertex.vertex.condition,
+        "skipped": vertex.skip.in_words() if vertex.skip is not None else None,
         "reuse": reuse_view(reuse, job.rerun_of) if (reuse := job.reuse.get(vertex_id)) is not None else None,
     }
 
@@ -241,7 +243,7 @@ def subtask_view(subtask: Subtask, job: JobMaster) -> SubtaskInfo:
     return SubtaskInfo(
         subtask_index=subtask.subtask_index,
         attempt=subtask.attempt,
-        state=subtask.state,
+        state=job.execution_graph.vertices[subtask.vertex_id].state_of(subtask),
         task_manager_id=(execution.task_manager_id if execution is not None else "") or None,
         restart_at=iso_time(job.restarts.due.get(subtask.key, 0)),
         attempts=[AttemptInfo(**attempt_fields(each, subtask.state)) for each in subtask.executions],

@@ -273,11 +273,12 @@ def _vertex(job: JobMaster, vertex: ExecutionVertex, now_ms: int) -> VertexOfRun
     is_reused = _reuses(job, vertex_id)
     return VertexOfRun(
         vertex_id=vertex_id,
-        state=_says_most({subtask.state for subtask in vertex.subtasks}),
+        state=_says_most(vertex.state_counts),
         tasks=len(vertex.subtasks),
         tasks_finished=len(vertex.subtasks) - vertex.unfinished_subtasks,
         duration_ms=max(0, ended_ms - began_ms) if began_ms and not is_reused else None,
         is_reused=is_reused,
+        skipped=vertex.skip.in_words() if vertex.skip is not None else None,
     )
 
 
@@ -292,6 +293,7 @@ def _archived_vertex(vertex: VertexInfo) -> VertexOfRun:
         tasks_finished=vertex.states.get(ExecutionState.FINISHED, 0),
         duration_ms=ran_ms if not is_reused else None,
         is_reused=is_reused,
+        skipped=vertex.skipped,
     )
 
 

@@ -101,7 +101,8 @@ class Waits:
         """Return why a subtask waits; None: it does not."""
         state = subtask.state
         if state is ExecutionState.CREATED:
-            return self.why_not_scheduled(job, subtask.vertex_id)[0]
+            skipped = job.execution_graph.vertices[subtask.vertex_id].skip is not None
+            return None if skipped else self.why_not_scheduled(job, subtask.vertex_id)[0]
         if state is ExecutionState.SCHEDULED:
             return self._reason_no_slot(subtask.allocation_id)
         if state is ExecutionState.CANCELING:
@@ -167,9 +168,9 @@ class Waits:
         if job.status not in _SCHEDULES:
             return WaitReason.JOB_STATUS, f"its job is {job.status}"
         unfinished = []
-        for source in dict.fromkeys(edge.source for edge in graph.edges_to.get(vertex_id, ())):
+        for source in dict.fromkeys(graph.sources_of(vertex_id)):
             read = graph.vertices[source]
-            if read.unfinished_subtasks:
+            if not read.is_complete:
                 unfinished.append(f"{source} ({read.unfinished_subtasks} of {len(read.subtasks)} subtasks)")
         if job.status is JobStatus.RESTARTING and job.restarts.failover_strategy is FailoverStrategy.FULL:
             return WaitReason.FULL_RESTART, "its job starts again as a whole, and not all of its tasks have ended"

@@ -24,6 +24,7 @@ from eventflink.jobs.archive import build_archive, find_members
 from eventflink.jobs.result import JobOutput
 from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
 from eventflink.model.closing import GraphOutcome, runs_after
+from eventflink.model.conditions import conditions_of, find_skip
 from eventflink.model.failure_types import TOO_MANY_ROWS
 from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph, JobVertex
 from eventflink.model.job_graph_document import MAX_PARALLELISM
@@ -83,7 +84,7 @@ class VertexFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class VertexRun:
-    """A vertex that was run here.
+    """A vertex that was run here, or skipped.
 
     Examples:
         >>> vertex = {"id": "numbers", "sql": "SELECT id FROM range(3)"}
@@ -101,6 +102,8 @@ class VertexRun:
     """What it left, by name."""
     withheld: tuple[str, ...]
     """What its tasks would have had Spark write elsewhere, and was not written."""
+    skipped: str = ""
+    """Why it was skipped; empty: it was not."""
 
     @property
     def rows(self) -> int:
@@ -129,7 +132,7 @@ class GraphRun:
     vertices: tuple[VertexRun, ...] = ()
     """Those that were run, in that order."""
     results: tuple[str, ...] = ()
-    """The vertices of them that no other one of them reads, without closing ones."""
+    """The vertices of them that no other one reads or names in a condition, without closing ones and those that were skipped."""
     closing_failures: tuple[VertexFailed, ...] = ()
     """Failures of closing vertices, which change nothing of how the graph came out."""
 
@@ -142,6 +145,8 @@ class GraphRun:
 
         """
         if vertex_id is None:
+            if not self.results:
+                raise ResultNotThere("the run has no result that is not read: all that would have one was skipped; choose the vertex")
             if len(self.results) != 1:
                 raise ResultNotNamed(f"the run has several results; choose the vertex: {', '.join(self.results)}")
             vertex_id = self.results[0]
@@ -218,7 +223,9 @@ def run_graph(
     run = GraphRun(job_id, root / job_id)
     if keep is None:
         atexit.register(shutil.rmtree, root, ignore_errors=True)
-    read = {edge.source for edge in graph.edges if edge.target in {each.vertex_id for each in chosen}}
+    run_here = {each.vertex_id for each in chosen}
+    read = {edge.source for edge in graph.edges if edge.target in run_here}
+    read |= {condition.source for vertex_id, condition in conditions_of(graph) if vertex_id in run_here}
     run.results = tuple(each.vertex_id for each in chosen if each.vertex_id not in read and not each.is_closing)
     spark = own_spark(SparkServerSettings.of(configuration), spark_stays_ms)
     bench = _Bench(graph, run, archive, members, configuration, spark, sinks=sinks)
@@ -266,6 +273,7 @@ class _Bench:
             catalogs=configuration.catalogs,
         )
         self._written: dict[tuple[str, str], list[OutputLocation]] = {}
+        self._skipped: set[str] = set()
         self._withheld = None if sinks else WithheldWrites(Place(str(run.directory)))
         self._session: SparkSession | None = None
 
@@ -291,7 +299,7 @@ class _Bench:
         try:
             for vertex in chosen:
                 if not vertex.is_closing:
-                    self._note(self.run(vertex, None), on_vertex)
+                    self._note(self._skip(vertex) or self.run(vertex, None), on_vertex)
         except VertexFailed as failed:
             failure, cause = failed, failed.cause
             outcome = GraphOutcome(JobStatus.FAILED, failed.vertex_id, failed.subtask_index, 1, cause.failure_type, cause.message)
@@ -308,6 +316,16 @@ class _Bench:
     def _note(self, done: VertexRun, on_vertex: Callable[[VertexRun], None]) -> None:
         self._run.vertices += (done,)
         on_vertex(done)
+
+    def _skip(self, vertex: JobVertex) -> VertexRun | None:
+        """Skip a vertex that is not to run; None: it is to."""
+        read = (edge.source for edge in self._graph.edges if edge.target == vertex.vertex_id)
+        skip = find_skip(vertex.condition, read, self._skipped.__contains__, lambda *output: rows_in(self._written.get(output, ())))
+        if skip is None:
+            return None
+        self._skipped.add(vertex.vertex_id)
+        self._run.results = tuple(each for each in self._run.results if each != vertex.vertex_id)
+        return VertexRun(vertex.vertex_id, vertex.parallelism, 0, (), (), skip.in_words())
 
     def run(self, vertex: JobVertex, outcome: GraphOutcome | None) -> VertexRun:
         """Run a vertex; `outcome`: of a closing one, how the others came out."""

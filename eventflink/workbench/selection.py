@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from eventflink.events.effects import TaskDeployment, TaskInput, describe_task
 from eventflink.model.attempts import AttemptId, OutputLocation
+from eventflink.model.conditions import conditions_of
 from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.texts import did_you_mean
@@ -18,7 +19,7 @@ Written = Mapping[tuple[str, str], Sequence[OutputLocation]]
 
 
 def select_vertices(graph: JobGraph, wanted: Collection[str] = ()) -> list[JobVertex]:
-    """Return these vertices and all that they need, or else all of the graph, each behind those whose outputs it reads, closing ones last.
+    """Return these vertices and all that they need, or else all of the graph, each behind those that it waits for, closing ones last.
 
     Raises:
         InvalidJobGraph: the graph has no such vertex, one of these is a stream, or its code is in the blob store of a cluster.
@@ -28,6 +29,8 @@ def select_vertices(graph: JobGraph, wanted: Collection[str] = ()) -> list[JobVe
     sources: dict[str, set[str]] = {name: set() for name in by_id}
     for edge in graph.edges:
         sources[edge.target].add(edge.source)
+    for vertex_id, condition in conditions_of(graph):
+        sources[vertex_id].add(condition.source)
     for name in wanted:
         if name not in by_id:
             raise InvalidJobGraph(f"vertex not found: '{name}'{did_you_mean(name, by_id)}; the job has {', '.join(by_id)}")
@@ -71,7 +74,9 @@ def deployment_of(graph: JobGraph, vertex: JobVertex, attempt: AttemptId, writte
     edges = [edge for edge in graph.edges if edge.target == vertex.vertex_id]
     left = [tuple(written.get((each.source, each.output), ())) for each in edges]
     inputs = tuple([TaskInput(e.input_name, e.ship, e.keys, locations, e.row_schema) for e, locations in zip(edges, left, strict=True)])
-    outputs = tuple(dict.fromkeys(each.output for each in graph.edges if each.source == vertex.vertex_id))
+    read = [each.output for each in graph.edges if each.source == vertex.vertex_id]
+    read += [condition.output for _, condition in conditions_of(graph) if condition.source == vertex.vertex_id]
+    outputs = tuple(dict.fromkeys(read))
     told = describe_task(attempt, graph, vertex, vertex.parallelism, inputs, outputs)
     told.code_archives = archives
     return told

@@ -315,6 +315,33 @@ def test_more_rows_than_the_vertex_may_have_subtasks_are_said(job: Callable[...,
         eventflink.dev(_mapped(9), code=code)
 
 
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_vertex_with_a_condition_runs_or_is_skipped_with_what_reads_it(rows: int) -> None:
+    vertices = [
+        {"id": "told", "sql": "SELECT * FROM load"},
+        {"id": "load", "sql": "SELECT * FROM found", "when": {"rows_of": "found"}},
+        {"id": "nobody", "sql": "SELECT 'nobody' AS who", "when": {"no_rows_of": "found"}},
+        {"id": "neither", "sql": "SELECT 1", "when": {"no_rows_of": "load"}},
+        {"id": "found", "sql": f"SELECT id FROM range({rows})"},
+    ]
+    edges = [{"from": "found", "to": "load"}, {"from": "load", "to": "told"}]
+    done = eventflink.dev({"name": "branches", "vertices": vertices, "edges": edges})
+    skipped = {each.vertex_id: each.skipped for each in done.vertices if each.skipped}
+    if rows:
+        assert skipped == {
+            "nobody": "'found' has left rows (2), and it runs when there are none",
+            "neither": "'load' has left rows (2), and it runs when there are none",
+        }
+        assert done.result().to_arrow().to_pylist() == [{"id": 0}, {"id": 1}]
+    else:
+        assert skipped == {
+            "load": "'found' has left no rows, and it runs when there are some",
+            "told": "'load', which it reads, was skipped",
+            "neither": "'load', which its condition names, was skipped",
+        }
+        assert done.result().to_arrow().to_pylist() == [{"who": "nobody"}]
+
+
 def _closed(job: Callable[..., Path], first: str) -> GraphRun:
     """Run a job whose first statement is this, and whose closing vertices return what they are told."""
     says = "SELECT :job_status AS status, :failed_vertex AS vertex, :failure_type AS type, :failure_message LIKE '%none%' AS said"

@@ -385,6 +385,16 @@ def test_the_plan_says_when_closing_vertices_run(here: Path, capsys: pytest.Capt
     ]
 
 
+def test_the_plan_says_when_a_vertex_with_a_condition_runs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = {"id": "found", "sql": "SELECT 1 AS n"}
+    (here / "when.json").write_text(
+        json.dumps({"name": "when", "vertices": [found, {"id": "tell", "python": "jobs:tell", "when": {"no_rows_of": "found"}}]})
+    )
+    assert run(["info", "when.json"]) == ExitCode.OK
+    *_, last = capsys.readouterr().out.splitlines()
+    assert "jobs:tell (when 'found' has no rows)" in last
+
+
 def test_the_parameters_of_a_document_are_shown_with_what_is_still_to_be_given(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["info", str(here / "daily.yaml")]) == ExitCode.OK
     said = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in capsys.readouterr().out.splitlines()]

@@ -25,6 +25,7 @@ from eventflink.jobs.local_modules import local_modules
 from eventflink.jobs.python_jobs import InvalidPythonJob
 from eventflink.jobs.shipping import InputUnusable
 from eventflink.model.attempts import AttemptId
+from eventflink.model.job_graph import RowCondition
 from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, graph_digest, parse_job_graph
 from eventflink.model.statuses import VertexRuns
 
@@ -502,3 +503,37 @@ def test_a_task_that_says_when_it_runs_closes_its_job() -> None:
         ("cleaned", VertexRuns.ALWAYS),
     ]
     assert (graph.edges, graph.closing_time_limit_ms) == ((), 300_000)
+
+
+@eventflink.task
+def kept(orders: object) -> object:
+    return orders
+
+
+def test_a_condition_names_what_another_task_returns() -> None:
+    @eventflink.job
+    def branches() -> None:
+        found = eventflink.sql("SELECT 1 AS n", id="found")
+        parts = split(found)
+        kept.options(id="load", when={"rows_of": found})(found)
+        kept.options(id="late", when={"no_rows_of": parts.output("bad")})(found)
+        eventflink.sql("SELECT 1", id="named", options={"when": {"rows_of": "found"}})
+
+    assert {vertex["id"]: vertex.get("when") for vertex in branches.document()["vertices"]} == {
+        "found": None,
+        "split": None,
+        "load": {"rows_of": "found"},
+        "late": {"no_rows_of": "split.bad"},
+        "named": {"rows_of": "found"},
+    }
+    assert described(branches).graph.vertices[3].condition == RowCondition(source="split", output="bad", has_rows=False)
+
+
+def test_how_a_condition_is_read_is_not_said() -> None:
+    @eventflink.job
+    def shipped() -> None:
+        found = eventflink.sql("SELECT 1 AS n", id="found")
+        kept.options(when={"rows_of": found.hash("n")})(found)
+
+    with pytest.raises(InvalidPythonJob, match=r"vertex 'kept': when.rows_of is not read, only its rows are counted: leave out its 'keys'"):
+        shipped.document()

@@ -210,7 +210,7 @@ def _document_of(run: VertexRun, rows: int) -> dict[str, Any]:
         table = output.to_arrow(rows)
         outputs.append({"output": output.output, "count": _count(output), "columns": table.column_names, "rows": python_rows(table)})
     named = {"vertex": run.vertex_id, "parallelism": run.parallelism, "run_time_ms": run.run_time_ms}
-    return {**named, "outputs": outputs, "not_written": list(run.withheld)}
+    return {**named, "outputs": outputs, "not_written": list(run.withheld), "skipped": run.skipped or None}
 
 
 def _count(output: JobOutput) -> int:
@@ -218,6 +218,9 @@ def _count(output: JobOutput) -> int:
 
 
 def _print(session: Session, run: VertexRun, rows: int) -> None:
+    if run.skipped:
+        session.out.print(Text(f"{run.vertex_id}: skipped, for {run.skipped}", style="bold"))
+        return
     subtasks = f", {run.parallelism} subtasks" if run.parallelism > 1 else ""
     session.out.print(Text(f"{run.vertex_id}: {run.rows} rows in {run.run_time_ms} ms{subtasks}", style="bold"))
     for output in run.outputs:

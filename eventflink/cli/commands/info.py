@@ -10,6 +10,7 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.submission import read_job_of
 from eventflink.model.closing import runs_in_words
+from eventflink.model.conditions import condition_in_words
 from eventflink.model.job_graph import JobEdge, JobGraph
 from eventflink.model.job_graph_document import graph_digest
 from eventflink.model.job_parameters import type_name
@@ -41,6 +42,7 @@ def _print(session: Session, graph: JobGraph) -> None:
         table.add_column(heading, justify="right" if heading == "parallelism" else "left")
     for vertex in graph.vertices:
         closes = f" ({runs_in_words(vertex.runs)}, when all others have come to their end)" if vertex.is_closing else ""
+        closes = f" ({condition_in_words(vertex.condition)})" if vertex.condition is not None else closes
         reads = [_describe_edge(edge) for edge in graph.edges if edge.target == vertex.vertex_id]
         reads += [f"{source.name} ({source.connector.lower()})" for source in vertex.stream.sources] if vertex.stream else []
         sinks = [*(vertex.stream.sinks if vertex.stream else ()), *([vertex.sink] if vertex.sink else [])]

@@ -133,12 +133,14 @@ def _parameter(name: str, value: object) -> str:
 def _cell(vertex: VertexOfRun) -> str:
     if vertex.is_reused:
         return "↺ reused"
+    if vertex.skipped:
+        return "↷ skipped"
     took = f" {vertex.duration_ms / 1000:.3f} s" if vertex.duration_ms is not None else ""
     return f"{_GLYPHS.get(vertex.state, '◌')} {vertex.state.lower()}{took}"
 
 
 def _counted(row: RunOfJob) -> str:
-    states = Counter("reused" if vertex.is_reused else vertex.state.lower() for vertex in row.vertices)
+    states = Counter("reused" if each.is_reused else "skipped" if each.skipped else each.state.lower() for each in row.vertices)
     failed = [vertex.vertex_id for vertex in row.vertices if vertex.state == "FAILED"]
     more = row.vertices_total - len(row.vertices)
     counted = ", ".join(f"{count} {state}" for state, count in states.items())

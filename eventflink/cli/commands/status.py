@@ -90,7 +90,7 @@ def _print_job(session: Session, view: JobInfo, *, is_past: bool) -> None:
                 *([Text(vertex.slot_sharing_group or "")] if has_groups else []),
                 str(subtask.subtask_index),
                 str(subtask.attempt),
-                styled(subtask.state),
+                styled(subtask.state) if not vertex.skipped else Text("skipped", style="dim"),
                 Text(subtask.task_manager_id or ""),
                 Text(f"{failure.failure_type}: {failure.message.splitlines()[0] if failure.message else ''}" if failure else ""),
             )
@@ -138,14 +138,14 @@ def _print_reuse(session: Session, view: JobInfo) -> None:
 
 
 def _print_closing(session: Session, view: JobInfo) -> None:
-    """Say how far the closing vertices of a job are, and of each whether it runs and why."""
+    """Say how far the closing vertices of a job are, of each whether it runs and why, and of others why they were skipped."""
     if (closing := view.closing) is not None:
         until = f"at the latest until {closing.ends_at}" if view.status not in TERMINAL_JOB_STATUSES else ""
         until = f"cancelled: {closing.abort_reason}" if closing.abort_reason else until
         session.out.print(Text(f"closed since {closing.began_at} as {closing.outcome}{', ' if until else ''}{until}"))
     for vertex in view.vertices:
-        if vertex.runs_note:
-            session.out.print(Text(f"{vertex.vertex_id}: {vertex.runs_note}"))
+        if note := f"it was skipped, for {vertex.skipped}" if vertex.skipped else vertex.runs_note:
+            session.out.print(Text(f"{vertex.vertex_id}: {note}"))
 
 
 def _print_parallelism(session: Session, view: JobInfo) -> None:

@@ -8,7 +8,7 @@ from eventflink.documents.cluster import ClusterPage, Masters, SlotCounts
 from eventflink.documents.task_managers import TaskManagerTile
 from eventflink.leadership.fold import Fold
 from eventflink.model.resources import total_of
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.views.failures import newest_failures
 from eventflink.views.jobs_and_cluster import shutdown_view
 from eventflink.views.pages.health import health
@@ -30,14 +30,13 @@ def cluster_page(fold: Fold) -> ClusterPage:
     jobs, slots = master.dispatcher.jobs.values(), master.slot_manager
     waits = VertexWaits(master)
     live = [job for job in jobs if job.status not in TERMINAL_JOB_STATUSES]
-    vertices = [vertex for job in live for vertex in job.execution_graph.vertices.values()]
     of_cluster = waits.of_jobs(live)
     sentence, problems = health(fold, waits, of_cluster)
     return ClusterPage(
         sentence=sentence,
         problems=problems,
         jobs=dict(Counter(job.status for job in jobs)),
-        tasks=dict(Counter(subtask.state for vertex in vertices for subtask in vertex.subtasks)),
+        tasks=dict(sum((job.execution_graph.state_counts() for job in live), Counter[ExecutionState]())),
         slots=SlotCounts(
             total=slots.get_number_registered_slots(),
             free=slots.get_number_free_slots(),

@@ -13,7 +13,7 @@ from eventflink.documents.plain import part_of
 from eventflink.leadership.fold import Fold
 from eventflink.model.attempts import OutputLocation
 from eventflink.model.failure_types import kind_of
-from eventflink.model.job_graph import JobEdge
+from eventflink.model.job_graph import JobEdge, RowCondition
 from eventflink.views.archive import archived_exceptions
 from eventflink.views.checkpoints import checkpoints_page_of
 from eventflink.views.exceptions import exceptions_view
@@ -63,7 +63,8 @@ def result_page(fold: Fold, job_id: str, vertex_id: str, output: str, first: int
         for subtask in vertex.subtasks
         for each in subtask.outputs
     )
-    sinks = _sinks([name for name, each in graph.vertices.items() if not each.vertex.is_closing], graph.graph.edges)
+    ran = [name for name, each in graph.vertices.items() if not each.vertex.is_closing and each.skip is None]
+    sinks = _sinks(ran, graph.graph.edges, (each.condition for each in graph.graph.vertices))
     return _result(job_result(fold, job_id), sinks, outputs, (vertex_id, output, first, limit))
 
 
@@ -76,12 +77,13 @@ def archived_result_page(archive: JobArchive, vertex_id: str, output: str, first
         for subtask in vertex.subtasks
         for each in subtask.outputs.values()
     )
-    sinks = _sinks([vertex.vertex_id for vertex in job.vertices if vertex.runs is None], job.edges)
+    ran = [vertex.vertex_id for vertex in job.vertices if vertex.runs is None and vertex.skipped is None]
+    sinks = _sinks(ran, job.edges, (vertex.condition for vertex in job.vertices))
     return _result(archive.result, sinks, outputs, (vertex_id, output, first, limit))
 
 
-def _sinks(vertices: Iterable[str], edges: Iterable[JobEdge]) -> list[str]:
-    sources = {edge.source for edge in edges}
+def _sinks(vertices: Iterable[str], edges: Iterable[JobEdge], conditions: Iterable[RowCondition | None]) -> list[str]:
+    sources = {edge.source for edge in edges} | {each.source for each in conditions if each is not None}
     return [vertex_id for vertex_id in vertices if vertex_id not in sources]
 
 

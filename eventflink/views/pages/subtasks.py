@@ -78,7 +78,7 @@ def subtasks_page(fold: Fold, job_id: str, vertex_id: str, states: Collection[st
     vertex = job.execution_graph.vertices.get(vertex_id)
     if vertex is None:
         raise no_such_vertex(job_id, vertex_id)
-    matching = [subtask for subtask in vertex.subtasks if subtask.state in states] if states else vertex.subtasks
+    matching = [subtask for subtask in vertex.subtasks if vertex.state_of(subtask) in states] if states else vertex.subtasks
     shown = _window(matching, sort, first, limit, lambda subtask: trouble_of(subtask.state, subtask.attempt))
     waits, stream, checkpoints = Waits(fold.master), vertex.vertex.stream, job.checkpoints
     words = checkpoints.last_words if checkpoints is not None else {}

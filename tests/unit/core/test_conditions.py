@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 
 from eventflink.events.log_events import JobRescaled, RequestRejected, SlotRequested, TaskScheduled, VertexSkipped
+from eventflink.gateways.errors import ResultNotThere
+from eventflink.gateways.outputs import find_output
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.settings import AdaptiveSettings, MasterSettings
 from eventflink.model.attempts import LostInput
 from eventflink.model.conditions import VertexSkip
+from eventflink.model.job_graph import RowCondition
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, SchedulerType, VertexSkipReason
+from eventflink.views.jobs_and_cluster import job_view
+from eventflink.views.runs import known_runs, runs_page
+from eventflink.views.waits import Waits
+from tests.support.asked_log import why
 from tests.support.cluster import (
     ScriptedCluster,
     cancellations,
@@ -23,6 +30,7 @@ from tests.support.cluster import (
     tasks,
     vertex,
 )
+from tests.support.rest_client import rest_client
 
 NO_ROWS, ROWS = VertexSkip(VertexSkipReason.NO_ROWS, "a"), VertexSkip(VertexSkipReason.ROWS, "a", rows=3)
 CONDITION, INPUT = VertexSkipReason.CONDITION_SKIPPED, VertexSkipReason.INPUT_SKIPPED
@@ -272,3 +280,67 @@ def test_a_rerun_from_what_decided_decides_by_what_that_leaves_then(cluster: Scr
     assert begun(effects) == ["a#1"]
     assert begun(finish(cluster, of(effects, "a"), 1)) == ["b#1", "b#1", "x#1"]
     assert set(skips(cluster, "again")) == {"d"}
+
+
+def test_everybody_is_told_what_was_skipped_and_why(cluster: ScriptedCluster) -> None:
+    effects = cluster.submit(graph(vertex("a"), on_rows("b", parallelism=2), on_no_rows("c"), vertex("d"), edges=[("b", "d", "hash")]))
+    job = cluster.job("job")
+    wait = Waits(cluster.master).of_subtask(job, job.execution_graph.vertices["b"].subtasks[0])
+    assert wait is not None
+    assert wait.why == "its inputs are not complete: a (1 of 1 subtasks)"
+    effects = finish(cluster, of(effects, "a"), 0)
+    view = job_view(cluster.fold, "job")
+    assert Waits(cluster.master).of_subtask(job, job.execution_graph.vertices["b"].subtasks[0]) is None
+    skipped = {"a": None, "b": NO_ROWS.in_words(), "c": None, "d": "'b', which it reads, was skipped"}
+    assert {each.vertex_id: each.skipped for each in view.vertices} == skipped
+    assert view.vertices[1].condition == RowCondition(source="a", has_rows=True)
+    canceled = ExecutionState.CANCELED
+    assert (view.vertices[1].states, [each.state for each in view.vertices[1].subtasks]) == ({canceled: 2}, [canceled] * 2)
+    assert (view.tasks, view.tasks_finished, view.tasks_by_state[canceled]) == (5, 1, 3)
+    cluster.run(effects)
+    name = job.execution_graph.graph.name
+    [run] = runs_page(known_runs(cluster.fold, name, 0, 1), [], name, 0, 1).runs
+    assert {each.vertex_id: each.skipped for each in run.vertices} == skipped
+
+
+def test_why_a_vertex_was_skipped_is_led_back_to_the_rows() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("one", 4)
+    effects = cluster.submit(graph(vertex("a"), on_rows("b"), vertex("c"), edges=[("b", "c", "hash")]))
+    finish(cluster, of(effects, "a"), 0)
+    for name, reason in (("b", NO_ROWS.in_words()), ("c", "'b', which it reads, was skipped")):
+        explanation = why(cluster, f"job/{name}[0]")
+        assert (explanation.state, explanation.facts["skipped"], explanation.waits) == ("SKIPPED", reason, [])
+        last = explanation.chain[-1].events
+        assert [said.split()[0] for said in last] == ["TaskFinished", "VertexSkipped"]
+        assert last[-1] == f"VertexSkipped job/{name} {reason}"
+    assert why(cluster, "job/b[0]").facts["runs"] == "when 'a' has rows"
+    assert why(cluster, "job").facts["skipped_vertices"] == {"b": NO_ROWS.in_words(), "c": "'b', which it reads, was skipped"}
+
+
+def test_flink_is_told_that_a_skipped_vertex_was_cancelled() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("one", 4)
+    finish(cluster, of(cluster.submit(graph(vertex("a"), on_rows("b"))), "a"), 0)
+    with rest_client(cluster.fold) as client:
+        told = client.get("/jobs/job").json()
+        assert (told["state"], {each["id"]: each["status"] for each in told["vertices"]}) == (
+            "FINISHED",
+            {"a": "FINISHED", "b": "CANCELED"},
+        )
+        assert client.get("/jobs/job/vertices/b").json()["subtasks"][0]["status"] == "CANCELED"
+
+
+def test_the_result_of_a_job_is_that_of_the_branch_that_ran() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("one", 4)
+    effects = cluster.submit(graph(vertex("a"), on_rows("b"), on_no_rows("c")))
+    cluster.run(finish(cluster, of(effects, "a"), 0))
+    job = job_view(cluster.fold, "job")
+    assert find_output(job).vertex_id == "c"
+    with pytest.raises(ResultNotThere, match="vertex 'b' of job job has no result, for it was skipped: 'a' has left no rows"):
+        find_output(job, "b")
+    finish(cluster, of(cluster.submit(graph(vertex("a"), on_rows("b")), job_id="none"), "a"), 0)
+    with pytest.raises(ResultNotThere, match="job none has no result that is not read"):
+        find_output(job_view(cluster.fold, "none"))
+    assert find_output(job_view(cluster.fold, "none"), "a").vertex_id == "a"

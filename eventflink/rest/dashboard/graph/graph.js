@@ -41,6 +41,7 @@ const MAX_LABELS = 40;
  * @property {number | null} [write_records]
  * @property {string | null} [began_at]
  * @property {string | null} [ended_at]
+ * @property {string | null} [skipped]
  */
 /** @typedef {{source: string, target: string, output: string, input_name: string, ship: string, keys: string[], pipelined: boolean}} Edge */
 
@@ -102,6 +103,7 @@ function Node({ group, at, vertices, chosen, href, size, onKey, onChoose, reacha
   const { one } = shown;
   const late = one?.watermark ? Math.max(0, Math.floor((reference.value - Date.parse(one.watermark)) / 1000) * 1000) : null;
   const facts = [pressed ? `back-pressure ${pressed.level.toLowerCase()}` : "", shown.lag ? `${number(shown.lag)} behind` : ""].filter(Boolean);
+  if (one?.skipped) facts.push("skipped");
   if (late !== null && facts.length === 0) facts.push(`watermark ${duration(late)} back`);
   if (typeof one?.write_records === "number") facts.push(`${number(one.write_records)} written`);
   if (one?.began_at && !one.stream) facts.push(took(one.began_at, one.ended_at ?? null));

@@ -106,9 +106,9 @@ function vertexColumn(vertex) {
 /** What became of a vertex, as one element: a glyph, and for a screen reader and a pointer the words. @param {any} vertex */
 function cell(vertex) {
   if (!vertex) return "";
-  const { glyph, family } = vertex.is_reused ? { glyph: "↺", family: "neutral" } : stateOf(vertex.state);
+  const { glyph, family } = vertex.is_reused ? { glyph: "↺", family: "neutral" } : vertex.skipped ? { glyph: "↷", family: "neutral" } : stateOf(vertex.state);
   const took = vertex.duration_ms === null ? "" : ` ${duration(vertex.duration_ms)}`;
-  const words = `${vertex.vertex_id}: ${vertex.is_reused ? "reused from the run before" : `${vertex.state}${took && ` after${took}`}, ${number(vertex.tasks_finished)} of ${plural(vertex.tasks, "task")} finished`}`;
+  const words = `${vertex.vertex_id}: ${vertex.is_reused ? "reused from the run before" : vertex.skipped ? `skipped, for ${vertex.skipped}` : `${vertex.state}${took && ` after${took}`}, ${number(vertex.tasks_finished)} of ${plural(vertex.tasks, "task")} finished`}`;
   return html`<span class=${`state-glyph ${family}`} role="img" aria-label=${words} title=${words}>${glyph}${took}</span>`;
 }
 

@@ -61,7 +61,7 @@ function GraphLegend({ edges, streams }) {
 /** All vertices, when none is chosen. @param {{job: any, hrefOf: (id: string) => string}} props */
 function Vertices({ job, hrefOf }) {
   const columns = [
-    { key: "name", title: "Vertex", render: (/** @type {any} */ each) => html`<a href=${hrefOf(each.vertex_id)}>${each.name}</a>${each.runs && html` <span class="muted" title=${each.runs_note}>${each.runs}</span>`}` },
+    { key: "name", title: "Vertex", render: (/** @type {any} */ each) => html`<a href=${hrefOf(each.vertex_id)}>${each.name}</a>${each.runs && html` <span class="muted" title=${each.runs_note}>${each.runs}</span>`}${each.skipped && html` <span class="muted" title=${each.skipped}>skipped</span>`}` },
     { key: "parallelism", title: "×", align: /** @type {"end"} */ ("end"), width: "56px", render: (/** @type {any} */ each) => number(each.parallelism) },
     { key: "written", title: "Written", align: /** @type {"end"} */ ("end"), width: "100px", phone: false, render: (/** @type {any} */ each) => number(each.write_records ?? each.rows_written) },
     { key: "took", title: "Took", align: /** @type {"end"} */ ("end"), width: "100px", phone: false, render: (/** @type {any} */ each) => (each.began_at ? took(each.began_at, each.ended_at) : "–") },
@@ -118,7 +118,8 @@ function VertexFacts({ vertex }) {
   const pressure = vertex.back_pressure;
   /** @type {[string, any][]} */
   const facts = [
-    ["runs", vertex.runs_note || null],
+    ["runs", vertex.runs_note || (vertex.condition ? `when ${vertex.condition.source}${vertex.condition.output === "default" ? "" : `.${vertex.condition.output}`} has ${vertex.condition.has_rows ? "" : "no "}rows` : null)],
+    ["skipped", vertex.skipped || null],
     ["parallelism", vertex.parallelism_note || (vertex.wanted_parallelism !== vertex.parallelism && vertex.wanted_parallelism ? `${vertex.parallelism} of ${vertex.wanted_parallelism} wanted` : null)],
     ["back-pressure", pressure ? html`<b class=${`pressed-${pressure.level.toLowerCase()}`}>${pressure.level.toLowerCase()}</b> ${pressure.reason}` : null],
     ["lag", typeof vertex.lag === "number" ? `${number(vertex.lag)} records` : null],
