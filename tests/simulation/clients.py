@@ -21,6 +21,7 @@ from eventflink.testing.simulation.transcript import Transcript
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
 from tests.simulation import job_documents
 from tests.simulation.closing_vertices import ClosingVertices
+from tests.simulation.conditions import Conditions
 from tests.simulation.ledger import AcceptedAnswer
 from tests.simulation.mapped_vertices import MappedVertices
 from tests.simulation.observer import Observer
@@ -86,6 +87,7 @@ class Clients:
         self._mapped = MappedVertices(settings.seed)
         self._queues = Queues(settings.seed)
         self._closing = ClosingVertices(settings.seed)
+        self._conditions = Conditions(settings.seed)
         self.link = Link()
         self.process = Process("clients", broker.scheduler, clock)
         wires = (broker, self.process, self.link, rng)
@@ -138,7 +140,7 @@ class Clients:
         drawn = job_documents.make_graph(self._rng, self._strategies, len(self._jobs) + 1)
         graph = self._schedulers.draw(self._sharing.group(self._resources.ask(drawn)))
         graph = self._mapped.draw(self._retries.draw(self._time_limits.draw(self._streams.draw(graph))))
-        self._submit_new(self._closing.draw(self._queues.draw(graph)))
+        self._submit_new(self._conditions.draw(self._closing.draw(self._queues.draw(graph))))
 
     def _submit_new(self, graph: dict[str, object]) -> None:
         job_id = f"job-{len(self._jobs) + 1}"

@@ -19,6 +19,7 @@ from eventflink.model.statuses import EXECUTION_TRANSITIONS, JOB_TRANSITIONS, Ex
 from eventflink.testing.simulation.streams import StreamStorage
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
 from tests.simulation.closing_vertices import ClosingLedger
+from tests.simulation.conditions import ConditionLedger
 from tests.simulation.mapped_vertices import MappedLedger
 from tests.simulation.queues import QueueLedger
 from tests.simulation.retries import RetryLedger
@@ -131,6 +132,7 @@ class Ledger:
     mapped: MappedLedger = field(default_factory=MappedLedger)
     queues: QueueLedger = field(default_factory=QueueLedger)
     closing: ClosingLedger = field(default_factory=ClosingLedger)
+    conditions: ConditionLedger = field(default_factory=ConditionLedger)
     _requests: list[str] = field(default_factory=list)
     _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
 
@@ -215,6 +217,7 @@ class Ledger:
         self.mapped.on_decision(decision, offset)
         self.queues.on_decision(decision, offset)
         self.closing.on_decision(decision, offset)
+        self.conditions.on_decision(decision, offset)
         self._check_answers(decision, offset)
         self.accepted_decisions[offset] = AcceptedDecision(decision.epoch, decision.sequence, decision.leader_id, tuple(self._requests))
 

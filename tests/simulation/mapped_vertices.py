@@ -50,6 +50,8 @@ class MappedLedger:
         """By job and mapped vertex."""
         self._rows: dict[tuple[str, str], dict[int, dict[str, int]]] = {}
         """By job and vertex, what each subtask has left of each output; nothing of one that runs again."""
+        self._skipped: set[tuple[str, str]] = set()
+        """Those that were skipped last."""
 
     def on_decision(self, decision: Decision, offset: int) -> None:
         """Take what an accepted decision says.
@@ -70,13 +72,19 @@ class MappedLedger:
                     self._rows.get((event.job_id, event.vertex_id), {}).pop(event.subtask_index, None)
                 case e.JobRescaled():
                     self._rows.pop((event.job_id, event.vertex_id), None)
+                case e.VertexSkipped():
+                    self._skipped.add((event.job_id, event.vertex_id))
                 case e.TaskScheduled() if (event.job_id, event.vertex_id) in self._edges:
+                    self._skipped.discard((event.job_id, event.vertex_id))
                     self._check(event.subtask_index < self._subtasks_of(event.job_id, event.vertex_id), offset, event)
                 case e.JobStatusChanged(to_status=JobStatus.FINISHED):
-                    for job_id, vertex_id in self._edges:
-                        if job_id == event.job_id:
-                            done = sorted(self._rows[job_id, vertex_id])
-                            self._check(done == list(range(self._subtasks_of(job_id, vertex_id))), offset, event)
+                    self._check_finished(event, offset)
+
+    def _check_finished(self, event: e.JobStatusChanged, offset: int) -> None:
+        for job_id, vertex_id in self._edges:
+            if job_id == event.job_id and (job_id, vertex_id) not in self._skipped:
+                done = sorted(self._rows[job_id, vertex_id])
+                self._check(done == list(range(self._subtasks_of(job_id, vertex_id))), offset, event)
 
     def _subtasks_of(self, job_id: str, vertex_id: str) -> int:
         edge = self._edges[job_id, vertex_id]

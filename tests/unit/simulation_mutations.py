@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -1123,6 +1123,19 @@ def skips_are_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ExecutionGraph, "_note_incomplete", noting)
 
 
+@breaks("P26", "what runs by a condition alone does not start again when the rows are made again that it was decided by")
+def conditions_are_decided_once(patch: pytest.MonkeyPatch) -> None:
+    def read_by(self: ExecutionGraph, vertex_ids: Iterable[str]) -> set[str]:
+        conditional, self.conditional_vertices = self.conditional_vertices, {}
+        try:
+            return downstream_of(self, vertex_ids)
+        finally:
+            self.conditional_vertices = conditional
+
+    downstream_of = ExecutionGraph.downstream_of
+    patch.setattr(ExecutionGraph, "downstream_of", read_by)
+
+
 @breaks("P25", "a job ends without its closing vertices")
 def closing_vertices_are_left_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JobGraph, "has_closing_vertices", property(lambda _self: False))
@@ -1275,6 +1288,8 @@ FOUND_BY = {
     "rows_beyond_the_bound_are_left_out": 6,
     "closing_vertices_are_left_out": 4,
     "closing_vertices_run_after_any_end": 4,
+    "conditions_always_hold": 1,
+    "skips_are_for_ever": 7,
 }
 """A seed that finds each; whatever changes what runs makes other runs of the same seeds, and wants other seeds here."""
 
@@ -1285,8 +1300,7 @@ FOUND_BY_TEST = {
     "earlier_attempts_are_of_hosts": "test_a_deployment_says_on_which_spark_each_earlier_attempt_was_by_what_its_instance_had_registered",
     "closing_vertices_fail_their_jobs": "test_a_failure_of_one_changes_nothing_of_the_end",
     "closing_vertices_run_for_ever": "test_after_their_time_they_are_cancelled_and_the_job_ends_as_it_was_to",
-    "conditions_always_hold": "test_the_rows_decide_which_branch_runs",
-    "skips_are_for_ever": "test_where_what_decided_is_made_again_what_was_skipped_is_decided_again",
+    "conditions_are_decided_once": "test_what_has_run_is_skipped_where_the_rows_are_gone_but_not_before_it_has_ended",
     "rows_are_counted_once": "test_when_its_writer_runs_again_the_rows_are_counted_again",
     "instances_are_not_compared": "test_acceptance_for_another_instance_or_task_manager_means_nothing",
     "leader_is_not_compared": "test_another_decision_is_rejected_and_without_effect",

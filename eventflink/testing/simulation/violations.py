@@ -19,6 +19,7 @@ class Invariant(StrEnum):
     TIME_LIMITS = "who has used up its time is ended while a leader decides, and fails of that; nobody is before"
     RETRIES = "a failed attempt is tried again by the rule that names the failure, as often and as late as the rule says"
     ROWS_ONCE = "a mapped vertex has one subtask for each row of its input when it is scheduled, and has finished each with its job"
+    SKIPPED_BY_ROWS = "a vertex runs or is skipped by the rows that its condition names, and is skipped with what it waits for"
     CLOSED_LAST = "closing vertices run when all others have come to an end that they are for, and their job ends so after them"
     STATE_TABLES = "jobs and attempts move along their tables only"
     ONE_ALLOCATION = "a slot has at most one allocation and an attempt at most one slot"
