@@ -209,6 +209,8 @@ class EdgeOfJob:
     """Whether its ends run at the same time; otherwise its reader begins when its writer has finished."""
     row_schema: str
     """The columns that its reader sees also without rows, as Spark's DDL; empty: it was not said which."""
+    reads_skipped: bool = False
+    """Whether its reader runs also where its writer was skipped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,7 +107,7 @@ def read_parquet(
 
 
 def _no_rows(spark: "SparkSession", name: str, row_schema: str) -> "DataFrame":
-    """Return the rows of an input to which a mapped vertex without rows has left nothing: none, with these columns."""
+    """Return the rows of an input to which nothing was left, by a mapped vertex without rows or a skipped one: none, with these columns."""
     if not row_schema:
         raise InputUnusable(_NOTHING_LEFT.format(name))
     return spark.createDataFrame([], row_schema)
@@ -123,7 +123,7 @@ def _read_all(spark: "SparkSession", name: str, locations: Sequence[str], row_sc
         said, found = ({f.name: f.dataType for f in each.schema.fields} for each in (_no_rows(spark, name, row_schema), rows))
         if said != found:
             has = ", ".join(f"{column} {kind.simpleString().upper()}" for column, kind in found.items())
-            raise InputUnusable(f"input '{name}' has the columns {has}, and 'schema' of its edge says {row_schema}: mend one of them")
+            raise InputUnusable(f"input '{name}' has the columns {has}, and its edge says {row_schema}: mend one of them")
     return rows
 
 

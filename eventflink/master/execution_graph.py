@@ -437,7 +437,7 @@ class ExecutionGraph:
         if not self.conditional_vertices or self.vertices[vertex_id].unfinished_inputs:
             return None
         condition = self.vertices[vertex_id].vertex.condition
-        read = (edge.source for edge in self.edges_to.get(vertex_id, ()))
+        read = (edge.source for edge in self.edges_to.get(vertex_id, ()) if not edge.reads_skipped)
         return find_skip(condition, read, lambda source: self.vertices[source].skip is not None, self._rows_of)
 
     def _rows_of(self, vertex_id: str, output: str) -> int:
@@ -671,7 +671,7 @@ class ExecutionGraph:
     def mapped_rows(self, vertex_id: str) -> int | None:
         """Return how many rows the input of a mapped vertex has that goes row by row; None: it is not complete, or there is none such."""
         edge = self.mapping_edges.get(vertex_id)
-        if edge is None or self.vertices[edge.source].unfinished_subtasks:
+        if edge is None or not self.vertices[edge.source].is_complete:
             return None
         return rows_in(self.input_locations(edge))
 

@@ -58,7 +58,7 @@ def find_skip(
 
     Args:
         condition: the vertex's; None: it has none.
-        read: the vertices that it reads.
+        read: the vertices that it reads, and with which it is skipped.
         is_skipped: tells whether a vertex was skipped.
         rows_of: returns how many rows an output of a vertex has.
 

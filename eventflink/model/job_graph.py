@@ -287,6 +287,8 @@ class JobEdge:
     """How rows stream over it; null: it is blocking."""
     row_schema: str = ""
     """Of a blocking edge, the columns of its rows as Spark's DDL, also where the source has left nothing; empty: they are not said."""
+    reads_skipped: bool = False
+    """Of a blocking edge, whether the target runs where the source was skipped, and reads no rows with those columns."""
 
 
 @dataclass(slots=True)

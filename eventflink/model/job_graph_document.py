@@ -223,6 +223,8 @@ class EdgeDocument(BaseModel):
     keys: list[Column] = Field(default_factory=list, max_length=32)
     schema_: Annotated[str | None, Field(alias="schema", min_length=1, max_length=65_536)] = None
     """The columns of its rows, as Spark's DDL; also of an edge from a mapped vertex, which may leave nothing."""
+    if_skipped: Annotated[str | None, Field(min_length=1, max_length=65_536)] = None
+    """The same, of an edge from a vertex that may be skipped: its reader runs then, and reads no rows with these columns."""
     partitions: Annotated[Whole | None, Field(ge=1, le=MAX_EDGE_PARTITIONS)] = None
     """Of its topic; default: as many as the reader has subtasks."""
     event_time: Column | None = None
@@ -238,6 +240,8 @@ class EdgeDocument(BaseModel):
             raise ValueError(EVENT_TIME_WITH_DELAY)
         if self.late_rows is not None and self.event_time is None:
             raise ValueError(LATE_ROWS_NEED_TIME)
+        if self.if_skipped is not None and self.schema_ is not None:
+            raise ValueError("if_skipped: it says the columns, whether or not there are rows: leave 'schema' out")
         if self.ship == "hash" and not self.keys:
             raise ValueError("ship: hash needs 'keys', the columns that decide where a row goes")
         if self.ship != "hash" and self.keys:
@@ -263,7 +267,8 @@ class EdgeDocument(BaseModel):
             ship=ShipStrategy(self.ship.upper()),
             keys=tuple(self.keys),
             pipeline=pipeline,
-            row_schema="" if is_pipelined else self.schema_ or "",
+            row_schema="" if is_pipelined else self.if_skipped or self.schema_ or "",
+            reads_skipped=self.if_skipped is not None,
         )
 
 
@@ -627,24 +632,31 @@ def _check_conditions(graph: JobGraphDocument, vertices: Mapping[str, VertexDocu
             skippable[vertex.id] = f"vertices[{number}].when"
             if fault := _find_condition_fault(vertex, vertex.when.to_record(), vertices):
                 raise ValueError(f"vertices[{number}].when{fault}")
-    if not skippable:
-        return
     waiting, readers = list(skippable), _readers(graph)
     while waiting:
         place = skippable[name := waiting.pop()]
         for reader in readers.get(name, ()):
             if vertices[reader].stream is not None:
-                raise ValueError(f"{place}: '{name}' may be skipped, and with it the stream '{reader}', which always runs")
+                raise ValueError(
+                    f"{place}: '{name}' may be skipped, and with it the stream '{reader}', which always runs: say 'if_skipped' on an edge"
+                )
             if reader not in skippable:
                 skippable[reader] = place
                 waiting.append(reader)
+    for number, edge in enumerate(graph.edges):
+        if edge.if_skipped is not None and edge.source not in skippable:
+            raise ValueError(f"edges[{number}].if_skipped: '{edge.source}' is never skipped, for neither it nor what it reads has a 'when'")
 
 
 def _readers(graph: JobGraphDocument) -> dict[str, list[str]]:
-    """Return the vertices that read each vertex."""
+    """Return the vertices that are skipped with each vertex."""
     readers: dict[str, list[str]] = {}
     for edge in graph.edges:
-        readers.setdefault(edge.source, []).append(edge.target)
+        if edge.if_skipped is None:
+            readers.setdefault(edge.source, []).append(edge.target)
+    for vertex in graph.vertices:
+        if vertex.when is not None:
+            readers.setdefault(vertex.when.to_record().source, []).append(vertex.id)
     return readers
 
 
@@ -1080,7 +1092,7 @@ def _edge_document(edge: JobEdge) -> dict[str, Any]:
     document: dict[str, Any] = {"from": edge.source, "to": edge.target, "output": edge.output, "name": edge.input_name}
     document |= {"ship": edge.ship.lower(), "keys": list(edge.keys)}
     if edge.row_schema:
-        document["schema"] = edge.row_schema
+        document["if_skipped" if edge.reads_skipped else "schema"] = edge.row_schema
     if (pipeline := edge.pipeline) is not None:
         document |= {"schema": pipeline.row_schema, "partitions": pipeline.partitions, "chain": False}
         if pipeline.event_time or pipeline.watermark_delay_ms:

@@ -319,7 +319,7 @@ class _Bench:
 
     def _skip(self, vertex: JobVertex) -> VertexRun | None:
         """Skip a vertex that is not to run; None: it is to."""
-        read = (edge.source for edge in self._graph.edges if edge.target == vertex.vertex_id)
+        read = (edge.source for edge in self._graph.edges if edge.target == vertex.vertex_id and not edge.reads_skipped)
         skip = find_skip(vertex.condition, read, self._skipped.__contains__, lambda *output: rows_in(self._written.get(output, ())))
         if skip is None:
             return None

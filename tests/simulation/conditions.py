@@ -20,6 +20,8 @@ _JOBS: Final = 0.7
 _VERTICES: Final = 0.4
 """Of those that are drawn already; most jobs get another one that has a condition and no edges."""
 _MORE: Final = 0.8
+_READ: Final = 0.3
+"""Of the edges from what may be skipped: their reader runs without it."""
 
 
 class Conditions:
@@ -45,7 +47,15 @@ class Conditions:
             vertices.append(
                 {"id": "branch", "python": "jobs:branch", "parallelism": rng.choice((1, 1, 2)), "when": self._condition(in_turn)}
             )
-        return graph | {"vertices": vertices}
+        skippable = {vertex["id"] for vertex in vertices if "when" in vertex}
+        edges = []
+        for edge in graph["edges"]:  # A chain, each edge behind those to its source.
+            if edge["from"] in skippable and rng.random() < _READ:
+                edge = edge | {"if_skipped": "n BIGINT"}  # noqa: PLW2901 - it is the same edge
+            elif edge["from"] in skippable:
+                skippable.add(edge["to"])
+            edges.append(edge)
+        return graph | {"vertices": vertices, "edges": edges}
 
     def _condition(self, names: list[str]) -> dict[str, str]:
         return {self._rng.choice(("rows_of", "no_rows_of")): self._rng.choice(names)}
@@ -97,9 +107,9 @@ class ConditionLedger:
     def _is_to_run(self, job_id: str, vertex_id: str) -> bool:
         graph = self._graphs[job_id]
         condition = next(vertex.condition for vertex in graph.vertices if vertex.vertex_id == vertex_id)
-        waits_for = [edge.source for edge in graph.edges if edge.target == vertex_id]
-        waits_for += [condition.source] if condition is not None else []
-        if not all(self._runs.get((job_id, source), False) for source in waits_for):
+        waits_for = {edge.source: edge.reads_skipped for edge in graph.edges if edge.target == vertex_id}
+        waits_for |= {condition.source: False} if condition is not None else {}
+        if not all(reads_skipped or self._runs.get((job_id, source), False) for source, reads_skipped in waits_for.items()):
             return False
         if condition is None:
             return True

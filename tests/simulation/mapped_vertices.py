@@ -88,7 +88,8 @@ class MappedLedger:
 
     def _subtasks_of(self, job_id: str, vertex_id: str) -> int:
         edge = self._edges[job_id, vertex_id]
-        return max(1, sum(left.get(edge.output, 0) for left in self._rows[job_id, edge.source].values()))
+        written = self._rows[job_id, edge.source] if (job_id, edge.source) not in self._skipped else {}
+        return max(1, sum(left.get(edge.output, 0) for left in written.values()))
 
     def _check(self, holds: bool, offset: int, event: object) -> None:  # noqa: FBT001 - what is checked is said where it is
         if not holds:

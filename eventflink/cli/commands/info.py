@@ -73,4 +73,5 @@ def _print_parameters(session: Session, graph: JobGraph) -> None:
 
 def _describe_edge(edge: JobEdge) -> str:
     keys = f" by {', '.join(edge.keys)}" if edge.keys else ""
-    return f"{edge.source} ({edge.ship.lower()}{keys}{', pipelined' if edge.pipeline is not None else ''})"
+    more = ", pipelined" if edge.pipeline is not None else ", also if that was skipped" if edge.reads_skipped else ""
+    return f"{edge.source} ({edge.ship.lower()}{keys}{more})"

@@ -344,3 +344,56 @@ def test_the_result_of_a_job_is_that_of_the_branch_that_ran() -> None:
     with pytest.raises(ResultNotThere, match="job none has no result that is not read"):
         find_output(job_view(cluster.fold, "none"))
     assert find_output(job_view(cluster.fold, "none"), "a").vertex_id == "a"
+
+
+def _with_columns(ship: str, **more: Any) -> dict[str, Any]:
+    """Return a job whose second vertex is skipped without rows, and is read by the third, which runs all the same."""
+    document = graph(vertex("a"), on_rows("b"), vertex("c"), vertex("x"), edges=[("b", "c", ship), ("a", "x", "hash")], **more)
+    document["edges"][0]["if_skipped"] = "n BIGINT"
+    return document
+
+
+@pytest.mark.rule("P26")
+@pytest.mark.parametrize("ship", ["rebalance", "each", "forward"])
+def test_a_reader_whose_edge_says_the_columns_runs_without_what_was_skipped(cluster: ScriptedCluster, ship: str) -> None:
+    effects = finish(cluster, of(cluster.submit(_with_columns(ship)), "a"), 0)
+    assert begun(effects) == ["c#1", "x#1"]
+    [read] = [task.inputs for task in tasks(effects) if task.vertex_id == "c"]
+    assert [(each.locations, each.row_schema) for each in read] == [((), "n BIGINT")]
+    cluster.run(effects)
+    assert (cluster.job("job").status, set(skips(cluster))) == (JobStatus.FINISHED, {"b"})
+
+
+@pytest.mark.rule("P26")
+def test_what_has_read_nothing_in_place_of_rows_reads_them_when_there_are_some(cluster: ScriptedCluster) -> None:
+    """And has a subtask for each row then: 3, and one when they are gone again."""
+    document = _with_columns("each", restart_strategy=fixed_delay(2))
+    effects = finish(cluster, of(cluster.submit(document), "a"), 0)
+    finish(cluster, of(effects, "c"), 1)
+    _lose(cluster, of(effects, "x"))
+    effects = finish(cluster, of(cluster.pass_time(500), "a"), 3)
+    assert begun(effects) == ["b#1", "x#2"]
+    reader = of(effects, "x")
+    effects = finish(cluster, of(effects, "b"), 3)
+    assert begun(effects) == ["c#2"] * 3
+    for each in deployments(effects):
+        finish(cluster, each, 1)
+    _lose(cluster, reader)
+    effects = finish(cluster, of(cluster.pass_time(500), "a"), 0)
+    assert begun(effects) == ["c#3", "x#3"]
+    cluster.run(effects)
+    assert (cluster.job("job").status, set(skips(cluster))) == (JobStatus.FINISHED, {"b"})
+
+
+def test_the_page_of_a_job_says_what_was_skipped_and_which_reader_runs_without_it() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("one", 4)
+    cluster.run(finish(cluster, of(cluster.submit(_with_columns("hash") | {"restart_strategy": fixed_delay(1)}), "a"), 0))
+    with rest_client(cluster.fold) as client:
+        page = client.get("/eventflink/v1/jobs/job").json()["body"]
+        [subtask] = client.get("/eventflink/v1/jobs/job/vertices/b/subtasks?state=CANCELED").json()["body"]["subtasks"]
+    told = {each["vertex_id"]: (each["skipped"], each["states"]) for each in page["vertices"]}
+    assert told["b"] == (NO_ROWS.in_words(), {"CANCELED": 1})
+    assert told["c"] == (None, {"FINISHED": 1})
+    assert [(each["source"], each["reads_skipped"]) for each in page["edges"]] == [("b", True), ("a", False)]
+    assert (subtask["state"], subtask.get("wait")) == ("CANCELED", None)

@@ -1124,7 +1124,7 @@ def test_a_condition_says_the_same_as_a_document_and_as_a_record(when: dict[str,
         ),
         (
             _conditional({"rows_of": "a"}, {"id": "m", "sql": "SELECT 1"}, _stream() | {"id": "c"}, edges=(("b", "m"), ("m", "c"))),
-            "vertices[1].when: 'm' may be skipped, and with it the stream 'c', which always runs",
+            "vertices[1].when: 'm' may be skipped, and with it the stream 'c', which always runs: say 'if_skipped' on an edge",
         ),
         (
             _conditional({"rows_of": "a"}, runs="always"),
@@ -1140,3 +1140,20 @@ def test_what_a_condition_cannot_be_is_refused(document: dict[str, Any], says: s
     with pytest.raises(InvalidJobGraph) as raised:
         parse_job_graph(document, "f")
     assert says in str(raised.value)
+
+
+def test_an_edge_may_say_what_is_read_when_its_writer_was_skipped() -> None:
+    document = _conditional({"rows_of": "a"}, {"id": "c", "sql": "SELECT 1"}) | {"edges": [{"from": "b", "to": "c", "if_skipped": "n INT"}]}
+    graph = parse_job_graph(document, "f")
+    assert (graph.edges[0].row_schema, graph.edges[0].reads_skipped) == ("n INT", True)
+    assert parse_job_graph(to_document(graph), "again") == graph
+    stream = document | {"vertices": [*document["vertices"][:2], _stream() | {"id": "c"}]}
+    assert parse_job_graph(stream, "f").edges[0].reads_skipped
+    for edge, says in (
+        ({"schema": "n INT"}, "edges[0]: if_skipped: it says the columns, whether or not there are rows: leave 'schema' out"),
+        ({"from": "a"}, "edges[0].if_skipped: 'a' is never skipped, for neither it nor what it reads has a 'when'"),
+        ({"if_skipped": ""}, "edges[0].if_skipped: "),
+    ):
+        with pytest.raises(InvalidJobGraph) as raised:
+            parse_job_graph(document | {"edges": [document["edges"][0] | edge]}, "f")
+        assert says in str(raised.value)
