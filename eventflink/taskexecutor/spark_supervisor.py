@@ -222,7 +222,12 @@ def _start_spark(
     python = directory / "python"
     python.write_text(spark_python_script(sys.executable), encoding="utf-8")
     python.chmod(0o700)
-    environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
+    # Else it asks for the address of the host's name, and in some containers that is nobody's.
+    environment = (
+        {"SPARK_LOCAL_HOSTNAME": "localhost"}
+        | os.environ
+        | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": sys.executable}
+    )
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_CONNECT_MODE"):  # They are for clients of Spark, not for its server.
         environment.pop(name, None)
     if more_jars:  # At the end of the class path, so that the archive of a Spark without them is good for this one as well.
