@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.model.attempts import AttemptId, AttemptRecord, HasAttemptId, OutputLocation
 from eventflink.model.closing import GraphOutcome
-from eventflink.model.job_graph import JobGraph, JobParameter, JobVertex, StreamDefinition, StreamSink
+from eventflink.model.job_graph import JobGraph, JobParameter, JobVertex, StreamDefinition, StreamSink, StreamSource
 from eventflink.model.mapped_vertices import rows_in
 from eventflink.model.spark_pools import SparkPool
 from eventflink.model.statuses import Role, SavepointMode, ShipStrategy, TaskFile, TaskManagerFile, TaskType
@@ -131,6 +131,8 @@ class TaskDeployment(AttemptRecord):
     """The name of the Spark that runs it; empty: the one that the TaskExecutor's configuration says."""
     outcome: GraphOutcome | None = None
     """How the other vertices came out, for a closing vertex; null: this one runs in its turn."""
+    sources: tuple[StreamSource, ...] = ()
+    """As in the JobVertex."""
 
     @property
     def mapping_input(self) -> TaskInput | None:
@@ -161,6 +163,7 @@ def describe_task(
         outputs=outputs,
         code_archives=graph.code_archives,
         sink=vertex.sink,
+        sources=vertex.sources,
         job_parameters=tuple(
             [JobParameter(name=each.name, parameter_type=each.parameter_type, value=each.value) for each in graph.parameters]
         ),

@@ -170,7 +170,8 @@ class PythonTask:
                 f"task '{name}' is called outside of a function with @eventflink.job; {name}.function is the function itself"
             )
         stream = self._options.get("stream") or {}
-        elsewhere = {*(self._options.get("parameters") or {}), *stream.get("sources", {})} - named.keys()
+        sources = {*stream.get("sources", {}), *(self._options.get("sources") or {})}
+        elsewhere = {*(self._options.get("parameters") or {}), *sources} - named.keys()
         signature = self._signature.replace(parameters=[each for each in self._signature.parameters.values() if each.name not in elsewhere])
         try:
             bound = signature.bind(*arguments, **named)

@@ -42,7 +42,8 @@ def doubts_of(graph: JobGraph) -> list[str]:
     for vertex in graph.vertices:
         if vertex.task_type is TaskType.SQL:
             inputs = {edge.input_name.lower() for edge in graph.edges if edge.target == vertex.vertex_id}
-            inputs |= {source.name.lower() for source in vertex.stream.sources} if vertex.stream is not None else set()
+            sources = (*(vertex.stream.sources if vertex.stream is not None else ()), *vertex.sources)
+            inputs |= {source.name.lower() for source in sources}
             others = {other.vertex_id.lower(): other.vertex_id for other in graph.vertices if other is not vertex}
             found.extend(_doubts_of_vertex(vertex, {name: other for name, other in others.items() if name not in inputs}))
         if len(found) >= MAX_DOUBTS or time.monotonic() > deadline:

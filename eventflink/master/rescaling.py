@@ -109,6 +109,8 @@ def _find_fault(job: JobMaster, command: RescaleJob) -> tuple[str, str] | None:
     if bound:
         keeper = vertex.vertex if vertex.vertex.keeps_parallelism else bound[0]
         code, what, kind, why = "StreamVertex", "is a stream", "a stream", "whose state is kept by subtask"
+        if keeper.sources:
+            code, what, kind, why = "SourceVertex", "has a source", "a vertex with a source", "of which each subtask reads all rows"
         if keeper.sink is not None:
             code, what, kind, why = "SinkVertex", "has a sink", "a vertex with a sink", "to which each subtask writes its part once"
         what = what if keeper is vertex.vertex else f"is bound by forward edges to {kind}"

@@ -82,14 +82,14 @@ class CheckpointSettings:
 
 @dataclass(slots=True, kw_only=True)
 class StreamSource:
-    """Where a stream reads."""
+    """Where a stream reads, or a batch task."""
 
     name: str
     """Of the input that the task sees."""
     connector: StreamConnector
     """What kind of source it is."""
     location: str
-    """The topic, the directory, the rows per second, or `module:function`."""
+    """The topic, the directory, the rows per second, the name of the table behind that of its catalogue, or `module:function`."""
     stream_format: StreamFormat = StreamFormat.NONE
     """How its rows are written."""
     row_schema: str = ""
@@ -223,6 +223,8 @@ class JobVertex:
     """When it runs."""
     condition: RowCondition | None = None
     """Whether it runs, or is skipped; null: it runs."""
+    sources: tuple[StreamSource, ...] = ()
+    """The tables whose rows its batch task reads; those of a stream are in `stream`."""
 
     @property
     def is_closing(self) -> bool:
@@ -231,8 +233,8 @@ class JobVertex:
 
     @property
     def keeps_parallelism(self) -> bool:
-        """Whether its parallelism stays: what a subtask has written, as a stream or to a sink, was its part of so many."""
-        return self.stream is not None or self.sink is not None
+        """Whether its parallelism stays: a subtask has written its part of so many, as a stream or to a sink, or reads all of a source."""
+        return self.stream is not None or self.sink is not None or bool(self.sources)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, Va
 
 from eventflink.model.avro_schema import Directory, with_schema_files
 from eventflink.model.batch_sink_document import BatchSinkDocument
+from eventflink.model.batch_source_document import BatchSourceDocument
 from eventflink.model.chaining import chain_streams
 from eventflink.model.closing import SQL_NAMES, runs_in_words
 from eventflink.model.condition_document import ConditionDocument, condition_document
@@ -82,6 +83,7 @@ from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, 
 from eventflink.model.stream_document import (
     EVENT_TIME_WITH_DELAY,
     LATE_ROWS_NEED_TIME,
+    MAX_SOURCES,
     MAX_WATERMARK_DELAY_MS,
     LateRowsField,
     StreamDocument,
@@ -161,6 +163,8 @@ class VertexDocument(BaseModel):
     """What follows a failed attempt; a number is how many further attempts there are, of whatever it failed."""
     sink: BatchSinkDocument | None = None
     """The table that the rows of a batch task go to."""
+    sources: dict[Name, BatchSourceDocument] = Field(default_factory=dict, max_length=MAX_SOURCES)
+    """The tables that a batch task reads, by the names of its inputs."""
     engine: Engine | None = None
     """The Spark that runs its tasks; default: that of the job."""
     runs: Literal["on-success", "on-failure", "always"] | None = None
@@ -189,6 +193,14 @@ class VertexDocument(BaseModel):
             raise ValueError(f"sink.{fault}")
         return self
 
+    @model_validator(mode="after")
+    def _check_sources(self) -> Self:
+        if self.sources and self.stream is not None:
+            raise ValueError("sources: they are of a batch task, and the vertex is a stream, whose sources stand under 'stream'")
+        if len({_input_key(self, name) for name in self.sources}) < len(self.sources):
+            raise ValueError("sources: two are views of one name in SQL, where upper and lower case are one")
+        return self
+
     def to_record(self) -> JobVertex:
         """Return the core's record."""
         return JobVertex(
@@ -207,6 +219,7 @@ class VertexDocument(BaseModel):
             engine=self.engine or "",
             runs=VertexRuns(self.runs.upper().replace("-", "_")) if self.runs is not None else VertexRuns.IN_TURN,
             condition=self.when.to_record() if self.when is not None else None,
+            sources=tuple([source.to_record(name) for name, source in self.sources.items()]),
         )
 
 
@@ -465,6 +478,7 @@ def _check_graph(graph: JobGraphDocument) -> None:
     _check_mapped(graph, vertices)
     _check_streams(graph, vertices)
     _check_sinks(graph)
+    _check_sources(graph)
     _check_time_limits(graph)
     _check_engines(graph)
     _check_closing(graph)
@@ -568,6 +582,28 @@ def _check_sinks(graph: JobGraphDocument) -> None:
             raise ValueError(
                 f"scheduler: adaptive changes the parallelism of vertices, and each subtask of '{vertex.id}' writes its part to a sink "
                 "once: take default"
+            )
+
+
+def _check_sources(graph: JobGraphDocument) -> None:
+    """Check that what a batch task reads of a table has a name of its own, and that no row of it is returned by several subtasks."""
+    vertices = {vertex.id: (number, vertex) for number, vertex in enumerate(graph.vertices) if vertex.sources}
+    shared_out = {edge.target for edge in graph.edges if edge.ship != "broadcast"}
+    for number, edge in enumerate(graph.edges):
+        name = edge.name or edge.source
+        _, reader = vertices.get(edge.target, (0, None))
+        if reader is not None and _input_key(reader, name) in {_input_key(reader, source) for source in reader.sources}:
+            raise ValueError(f"edges[{number}]: vertex '{edge.target}' has a source of that name already: give the edge another 'name'")
+    for vertex_id, (number, vertex) in vertices.items():
+        if vertex.parallelism > 1 and vertex_id not in shared_out:
+            raise ValueError(
+                f"vertices[{number}].sources: each of {vertex.parallelism} subtasks reads all rows of a source, and no edge shares other "
+                "rows out to them: give the vertex parallelism 1 (Spark runs its one query on all its cores)"
+            )
+        if graph.scheduler == "adaptive":
+            raise ValueError(
+                f"scheduler: adaptive changes the parallelism of vertices, and each subtask of '{vertex_id}' reads all rows of its "
+                "sources: take default"
             )
 
 
@@ -1071,20 +1107,30 @@ def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
         written["resources"] = resources_document(vertex.resources, f"vertex '{vertex.vertex_id}'")
     if vertex.slot_sharing_group is not None:
         written["slot_sharing_group"] = vertex.slot_sharing_group
-    if vertex.stream is not None:
-        try:
-            written["stream"] = stream_document(vertex.stream)
-        except ValueError as error:
-            raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': stream: {error}") from error
     if vertex.time_limit_ms is not None:
         written["time_limit"] = duration_text(vertex.time_limit_ms)
     if vertex.retries:
         written["retries"] = [retry_document(rule) for rule in vertex.retries]
-    if vertex.sink is not None:
-        try:
+    return written | _ends_document(vertex)
+
+
+def _ends_document(vertex: JobVertex) -> dict[str, Any]:
+    """Return what the document of a vertex says of what is not of its job: its stream, its sink and its sources."""
+    written: dict[str, Any] = {}
+    place = "stream"
+    try:
+        if vertex.stream is not None:
+            written["stream"] = stream_document(vertex.stream)
+        place = "sink"
+        if vertex.sink is not None:
             written["sink"] = end_document(vertex.sink)
-        except ValueError as error:
-            raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': sink: {error}") from error
+        place = "sources"
+        if vertex.sources:
+            written["sources"] = {source.name: end_document(source) for source in vertex.sources}
+    except ValueError as error:
+        raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': {place}: {error}") from error
+    if len(written.get("sources", ())) < len(vertex.sources):
+        raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': sources: two have the same name")
     return written
 
 

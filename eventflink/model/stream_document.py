@@ -219,17 +219,15 @@ LateRowsField = Annotated[LateRowsDocument | None, BeforeValidator(_late_rows)]
 LATE_ROWS_NEED_TIME: Final = "'late_rows' needs 'event_time' and 'watermark_delay_ms': without a watermark no row is late"
 
 
-class TableSinkDocument(_Document):
-    """A table that is appended to, exactly once: a batch and its mark are one commit of the table."""
+class TableDocument(_Document):
+    """Where a table is."""
 
     path: _Text | None = None
-    """The path of a table of Delta. One that is not there is made."""
+    """The path of a table of Delta."""
     catalog: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     """The catalogue of a table of Iceberg, as the configuration of TaskExecutors calls it."""
     name: Annotated[str, Field(max_length=512)] | None = None
-    """What the table is called in its catalogue, behind its namespace. One that is not there is made."""
-    partition_by: DistinctColumns = Field(default_factory=list)
-    """The columns by which a table is partitioned that is made; one that is there has these."""
+    """What the table is called in its catalogue, behind its namespace."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -255,6 +253,13 @@ class TableSinkDocument(_Document):
         if written := [key for key in others if getattr(self, key) is not None]:
             return f"table.{written[0]}: a table of format {table_format} has {_TABLES[table_format]}"
         return ""
+
+
+class TableSinkDocument(TableDocument):
+    """A table that is appended to, exactly once: a batch and its mark are one commit of the table. One that is not there is made."""
+
+    partition_by: DistinctColumns = Field(default_factory=list)
+    """The columns by which a table is partitioned that is made; one that is there has these."""
 
 
 class StreamSourceDocument(_Document):

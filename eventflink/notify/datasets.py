@@ -56,7 +56,7 @@ class DatasetNames:
 
     def outer_inputs(self, vertex: JobVertex) -> Iterator[tuple[str, Dataset]]:
         """Yield what a vertex reads that is not of its job, each behind the name of its source."""
-        for source in vertex.stream.sources if vertex.stream is not None else ():
+        for source in vertex.stream.sources if vertex.stream is not None else vertex.sources:
             if (dataset := self.end(source)) is not None:
                 yield source.name, dataset
 

@@ -44,7 +44,8 @@ def _print(session: Session, graph: JobGraph) -> None:
         closes = f" ({runs_in_words(vertex.runs)}, when all others have come to their end)" if vertex.is_closing else ""
         closes = f" ({condition_in_words(vertex.condition)})" if vertex.condition is not None else closes
         reads = [_describe_edge(edge) for edge in graph.edges if edge.target == vertex.vertex_id]
-        reads += [f"{source.name} ({source.connector.lower()})" for source in vertex.stream.sources] if vertex.stream else []
+        sources = [*(vertex.stream.sources if vertex.stream else ()), *vertex.sources]
+        reads += [f"{source.name} ({source.connector.lower()})" for source in sources]
         sinks = [*(vertex.stream.sinks if vertex.stream else ()), *([vertex.sink] if vertex.sink else [])]
         task = vertex.task if vertex.task_type == "PYTHON" else f"SQL: {vertex.task.strip().splitlines()[0]}"
         table.add_row(

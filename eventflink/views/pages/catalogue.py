@@ -110,7 +110,7 @@ def _place_of(job: JobMaster, end: StreamSource | StreamSink) -> Key:
 
 
 def _reads(job: JobMaster, vertex: ExecutionVertex) -> Iterator[tuple[Key, Written]]:
-    for source in vertex.vertex.stream.sources if vertex.vertex.stream is not None else ():
+    for source in vertex.vertex.stream.sources if vertex.vertex.stream is not None else vertex.vertex.sources:
         if source.connector not in _NOT_A_PLACE:
             yield _place_of(job, source), (None, None)
 

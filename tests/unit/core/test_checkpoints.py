@@ -631,6 +631,19 @@ def test_a_vertex_with_a_sink_keeps_its_parallelism_since_each_subtask_has_writt
     assert reply.payload.message == says
 
 
+def test_a_vertex_with_a_source_keeps_its_parallelism_since_each_subtask_reads_all_rows() -> None:
+    cluster = ScriptedCluster(MasterSettings(adaptive=AdaptiveSettings(SchedulerType.ADAPTIVE)))
+    cluster.register()
+    source = {"table": {"catalog": "lake", "name": "shop.sales"}, "format": "iceberg"}
+    [deployment] = tasks(cluster.submit(graph(vertex("a") | {"sources": {"sales": source}})))
+    assert [each.location for each in deployment.sources] == ["lake.shop.sales"]
+    assert cluster.job("job").scheduler is SchedulerType.DEFAULT
+    [reply] = replies(cluster.rescale("a", 2))
+    assert isinstance(reply.payload, e.RequestRejected)
+    assert reply.payload.code == "SourceVertex"
+    assert reply.payload.message == "vertex 'a' has a source, of which each subtask reads all rows: its parallelism stays"
+
+
 # -- events that do not fit ----------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from eventflink.model.batch_sink_document import batch_table_of
+from eventflink.model.batch_source_document import source_table_of
 from eventflink.model.document_fields import canonical_json
 from eventflink.model.job_about import has_labels
 from eventflink.model.job_graph import JobEdge, JobVertex, RestartStrategy, RowCondition
@@ -1157,3 +1158,86 @@ def test_an_edge_may_say_what_is_read_when_its_writer_was_skipped() -> None:
         with pytest.raises(InvalidJobGraph) as raised:
             parse_job_graph(document | {"edges": [document["edges"][0] | edge]}, "f")
         assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "version",
+    [{}, {"snapshot": 2**63 - 1}, {"as_of": "2026-11-28T00:00:00+00:00"}, {"ref": "audited"}, {"where": "day >= DATE '2026-11-01'"}],
+)
+def test_a_source_of_a_batch_vertex_says_the_same_as_a_document_and_as_a_record(version: dict[str, Any]) -> None:
+    sources = {"sales": {"table": ICEBERG | version, "format": "iceberg"}}
+    graph = parse_job_graph(_graph(vertices=[_vertex(sources=sources)]), "f")
+    [vertex] = graph.vertices
+    assert check_job_graph(to_document(graph)) == graph
+    assert to_document(graph)["vertices"][0]["sources"] == sources
+    [source] = vertex.sources
+    assert (source.name, source.connector, source.location) == ("sales", StreamConnector.TABLE, "lake.shop.sales")
+    assert source_table_of(source).model_dump(exclude_defaults=True) == ICEBERG | version
+    assert vertex.keeps_parallelism
+
+
+def test_the_time_as_of_which_a_source_is_read_is_in_utc_where_it_says_no_offset() -> None:
+    times = ["2026-11-28 01:00:00+01:00", "2026-11-28T00:00:00"]
+    sources = {f"s{n}": {"table": ICEBERG | {"as_of": time}, "format": "iceberg"} for n, time in enumerate(times)}
+    read = parse_job_graph(_graph(vertices=[_vertex(sources=sources)]), "f").vertices[0].sources
+    assert {source_table_of(source).as_of for source in read} == {"2026-11-28T00:00:00+00:00"}
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "says"),
+    [
+        ({"kafka": {"topic": "t"}, "format": "json"}, {}, ".sources.s: kafka: it is for streams; the source of a batch task is a 'table'"),
+        ({"table": ICEBERG}, {}, ".sources.s.format: it is missing"),
+        ({"table": ICEBERG, "format": "hudi"}, {}, ".sources.s.format: must be 'iceberg'"),
+        ({"table": {"catalog": "lake"}, "format": "iceberg"}, {}, ".sources.s: table.name: it is missing: a table of format iceberg has a"),
+        ({"table": ICEBERG | {"partition_by": ["a"]}, "format": "iceberg"}, {}, ".sources.s.table.partition_by: unknown key"),
+        (
+            {"table": ICEBERG | {"where": " "}, "format": "iceberg"},
+            {},
+            ".sources.s.table: where: it is empty: give a condition such as day",
+        ),
+        (
+            {"table": ICEBERG | {"snapshot": 2**63}, "format": "iceberg"},
+            {},
+            ".sources.s.table.snapshot: must be at most 9223372036854775807",
+        ),
+        ({"table": ICEBERG | {"snapshot": "1"}, "format": "iceberg"}, {}, ".sources.s.table.snapshot: must be a whole number"),
+        (
+            {"table": ICEBERG | {"as_of": "yesterday"}, "format": "iceberg"},
+            {},
+            ".sources.s.table.as_of: must be a timestamp, not 'yesterday'",
+        ),
+        (
+            {"table": ICEBERG | {"as_of": "2026-11-28T00:00:00", "ref": "main"}, "format": "iceberg"},
+            {},
+            ".sources.s.table: 'as_of' and 'ref' exclude each other: a table is read at one of its versions",
+        ),
+        (
+            {"table": ICEBERG, "format": "iceberg"},
+            {"parallelism": 2},
+            ".sources: each of 2 subtasks reads all rows of a source, and no edge shares other rows out to them: give the vertex parallel",
+        ),
+    ],
+)
+def test_a_source_of_a_batch_vertex_that_cannot_be_read_is_refused(source: dict[str, Any], more: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidJobGraph, match=re.escape(f"f: vertices[0]{says}")):
+        parse_job_graph(_graph(vertices=[_vertex(sources={"s": source}, **more)]), "f")
+
+
+def test_a_source_of_a_batch_vertex_has_a_name_of_its_own() -> None:
+    source = {"table": ICEBERG, "format": "iceberg"}
+    reader = {"id": "b", "sql": "SELECT * FROM a", "sources": {"A": source}}
+    edge = {"from": "a", "to": "b"}
+    with pytest.raises(InvalidJobGraph, match=re.escape("edges[0]: vertex 'b' has a source of that name already: give the edge another")):
+        parse_job_graph(_graph(vertices=[_vertex(), reader], edges=[edge]), "f")
+    assert parse_job_graph(_graph(vertices=[_vertex(), reader], edges=[edge | {"name": "other"}]), "f")
+    assert parse_job_graph(_graph(vertices=[_vertex(), reader | {"parallelism": 2}], edges=[edge | {"name": "other"}]), "f")
+    says, other = "each of 2 subtasks reads all rows of a source", edge | {"name": "other", "ship": "broadcast"}
+    with pytest.raises(InvalidJobGraph, match=says):
+        parse_job_graph(_graph(vertices=[_vertex(), reader | {"parallelism": 2}], edges=[other]), "f")
+    with pytest.raises(InvalidJobGraph, match="sources: two are views of one name in SQL, where upper and lower case are one"):
+        parse_job_graph(_graph(vertices=[{"id": "b", "sql": "SELECT 1", "sources": {"a": source, "A": source}}]), "f")
+    with pytest.raises(InvalidJobGraph, match="sources: they are of a batch task, and the vertex is a stream, whose sources stand under"):
+        parse_job_graph(_graph(vertices=[_stream() | {"sources": {"s": source}}]), "f")
+    with pytest.raises(InvalidJobGraph, match="each subtask of 'a' reads all rows of its sources: take default"):
+        parse_job_graph(_graph(vertices=[_vertex(sources={"s": source})], scheduler="adaptive"), "f")
