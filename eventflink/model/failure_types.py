@@ -88,6 +88,7 @@ _KINDS: Final = {
             "KafkaException",
             "RegistryUnavailable",
             "SinkUnavailable",
+            "SourceUnavailable",
             "StoreFailed",
             "TlsUnusable",
             "Unknown",

@@ -43,6 +43,10 @@ class SinkUnavailable(Exception):
     """The sink did not take a batch, or did not say so in time; the next attempt finds out which."""
 
 
+class SourceUnavailable(Exception):
+    """The table of a source cannot be looked at now: its catalogue, or the store of its files, does not answer."""
+
+
 class CheckpointLost(Exception):
     """The checkpoint directory of a stream is behind what the stream has written: it was lost, or is another's."""
 

@@ -71,7 +71,7 @@ _PROPERTY: Final = "eventflink.writer."
 _KEPT_MS: Final = 30 * 24 * 3_600_000
 """How long a mark is kept: each job has writers of its own, and a table has all its properties in each of its versions."""
 
-_FIELD_ID: Final = "parquet.field.id"
+FIELD_ID: Final = "parquet.field.id"
 """By which Spark writes the id of a column into a file."""
 
 _PATIENCE_S: Final = 120.0
@@ -112,7 +112,7 @@ class Fit:
     """Whether the files have the ids of the columns: Spark writes none for what is in lists and maps, so those are found by their names."""
 
 
-class _NoSuchType(Exception):
+class NoSuchType(Exception):
     """There is no type of Iceberg, or of Spark, for another one."""
 
 
@@ -166,7 +166,7 @@ class IcebergTable:
         if problems:
             raise TableUnusable(f"the rows do not fit the table {self.name}: {'; '.join(problems[:_MOST_PROBLEMS])}")
         has_field_ids = not any(_is_found_by_name(field.field_type) for field in schema.fields)
-        written = _spark_struct([field for name, field in there.items() if name in have])
+        written = spark_struct([field for name, field in there.items() if name in have])
         return Fit(written, tuple(columns), schema.schema_id, spec.spec_id, has_field_ids)
 
     def describe_files(self, fit: Fit, paths: Sequence[str], written_rows: int) -> list[DataFile]:
@@ -390,7 +390,7 @@ def open_table(catalog: Catalog, name: str, rows: "spark_types.StructType", part
 def _make(catalog: Catalog, name: str, rows: "spark_types.StructType", partition_by: Sequence[str]) -> Table:
     try:
         schema, spec = _schema_of(rows, partition_by)
-    except _NoSuchType as error:
+    except NoSuchType as error:
         raise TableUnusable(f"the table {catalog.name}.{name} cannot be made: {error}") from error
     catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
     return catalog.create_table(name, schema, partition_spec=spec)
@@ -402,13 +402,13 @@ def _schema_of(rows: "spark_types.StructType", partition_by: Sequence[str]) -> t
     fields = [NestedField(next(ids), field.name, _iceberg_type(field.name, field.dataType, ids), required=False) for field in rows.fields]
     by_name = {field.name.lower(): field for field in fields}
     if missing := [column for column in partition_by if column.lower() not in by_name]:
-        raise _NoSuchType(f"partition_by of the sink names column '{missing[0]}', which the rows do not have: {', '.join(rows.names)}")
+        raise NoSuchType(f"partition_by of the sink names column '{missing[0]}', which the rows do not have: {', '.join(rows.names)}")
     named = [by_name[column.lower()] for column in partition_by]
     schema = Schema(*fields)
     spec = PartitionSpec(*[PartitionField(each.field_id, 1_000 + n, IdentityTransform(), each.name) for n, each in enumerate(named)])
     _, faults = _partition_columns(spec, schema)
     if faults:
-        raise _NoSuchType("; ".join(faults))
+        raise NoSuchType("; ".join(faults))
     return schema, spec
 
 
@@ -517,9 +517,9 @@ def _find_type_fault(field: "spark_types.StructField", there: NestedField) -> st
     if isinstance(there.field_type, StructType | ListType | MapType) and _has_required_parts(there.field_type):
         return f"column '{field.name}' has parts in the table that may not be null, which the sink does not check"
     try:
-        kind = _spark_type(_iceberg_type(field.name, field.dataType, count(1))).simpleString()
-        in_table = _spark_type(there.field_type).simpleString()
-    except _NoSuchType as error:
+        kind = spark_type(_iceberg_type(field.name, field.dataType, count(1))).simpleString()
+        in_table = spark_type(there.field_type).simpleString()
+    except NoSuchType as error:
         return str(error) if field.name in str(error) else f"column '{field.name}' is {there.field_type} in the table: {error}"
     return "" if kind.lower() == in_table.lower() else f"column '{field.name}' is {kind}, and {in_table} in the table"
 
@@ -570,31 +570,44 @@ def _iceberg_type(column: str, kind: "spark_types.DataType", ids: Iterator[int])
         case types.DecimalType():
             return DecimalType(kind.precision, kind.scale)
     if (found := _PRIMITIVES.get(kind.simpleString())) is None:
-        raise _NoSuchType(f"column '{column}' is {kind.simpleString()}, which a table of Iceberg cannot have: cast it")
+        raise NoSuchType(f"column '{column}' is {kind.simpleString()}, which a table of Iceberg cannot have: cast it")
     return found
 
 
-def _spark_struct(fields: Iterable[NestedField]) -> "spark_types.StructType":
+def spark_struct(fields: Iterable[NestedField], others: Mapping[type[IcebergType], str] | None = None) -> "spark_types.StructType":
+    """Return columns as Spark has them, with their ids.
+
+    Args:
+        fields: the columns of the table.
+        others: what Spark calls the types that it does not have itself, and reads as others.
+
+    Raises:
+        NoSuchType: Spark has none for one of them.
+
+    """
     from pyspark.sql import types  # noqa: PLC0415 - likewise
 
-    return types.StructType(
-        [types.StructField(each.name, _spark_type(each.field_type), nullable=True, metadata={_FIELD_ID: each.field_id}) for each in fields]
-    )
+    named = [(each, spark_type(each.field_type, others)) for each in fields]
+    return types.StructType([types.StructField(each.name, kind, nullable=True, metadata={FIELD_ID: each.field_id}) for each, kind in named])
 
 
-def _spark_type(kind: IcebergType) -> "spark_types.DataType":
+def spark_type(kind: IcebergType, others: Mapping[type[IcebergType], str] | None = None) -> "spark_types.DataType":
+    """Return a type as Spark has it; raises as `spark_struct` does."""
     from pyspark.sql import types  # noqa: PLC0415 - likewise
 
     match kind:
         case StructType():
-            return _spark_struct(kind.fields)
+            return spark_struct(kind.fields, others)
         case ListType():
-            return types.ArrayType(_spark_type(kind.element_type), containsNull=True)
+            return types.ArrayType(spark_type(kind.element_type, others), containsNull=True)
         case MapType():
-            return types.MapType(_spark_type(kind.key_type), _spark_type(kind.value_type), valueContainsNull=True)
+            return types.MapType(spark_type(kind.key_type, others), spark_type(kind.value_type, others), valueContainsNull=True)
         case DecimalType():
             return types.DecimalType(kind.precision, kind.scale)
     named = {str(each): name for name, each in _PRIMITIVES.items()}
-    if (name := named.get(str(kind))) is None:
-        raise _NoSuchType(f"Spark has no such type as {kind}")
-    return types.DataType.fromDDL(name)
+    if (name := (others or {}).get(type(kind)) or named.get(str(kind))) is None:
+        raise NoSuchType(f"Spark has no such type as {kind}")
+    of_spark: list[type[spark_types.DataType]] = [types.BooleanType, types.IntegerType, types.LongType, types.FloatType, types.DoubleType]
+    of_spark += [types.StringType, types.BinaryType, types.DateType, types.TimestampType, types.TimestampNTZType]
+    # Not by `fromDDL`, which has Spark parse each name, and needs a session for that.
+    return {each().simpleString(): each() for each in of_spark}[name]

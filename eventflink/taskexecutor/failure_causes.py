@@ -22,7 +22,7 @@ from eventflink.model.places import Place
 from eventflink.model.stack_traces import cut_stack_trace
 from eventflink.processes.disk import FAULTS as DISK_FAULTS
 from eventflink.streams import failures
-from eventflink.streams.failures import SinkFenced, SinkTaken, SinkUnavailable, StreamUnusable
+from eventflink.streams.failures import SinkFenced, SinkTaken, SinkUnavailable, SourceUnavailable, StreamUnusable
 from eventflink.taskexecutor.secret_masks import masked
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 from eventflink.taskexecutor.task_files import UnusableName
@@ -92,7 +92,7 @@ class OutputUnusable(TaskUnusable):
 
 _EXPLAINED: Final = (
     *(TaskUnusable, InputUnusable, UnusableName, SparkUnavailable, BlobError, StoreFailed),
-    *(StreamUnusable, SinkFenced, SinkTaken, SinkUnavailable),
+    *(StreamUnusable, SinkFenced, SinkTaken, SinkUnavailable, SourceUnavailable),
 )
 """Errors whose message says it all: they are raised by this platform about the task, not by the task."""
 

@@ -5,6 +5,7 @@ of the mark (`streams/iceberg_table.py`) is the subtask, whichever attempt write
 
 - An attempt looks for the mark before it computes anything: where an earlier one has committed, it has finished.
 - What replaces rows is committed beside the files that were there when it began, or not at all: the rows may have been computed from them.
+  It began when the task read the table as its source, if it has; else when the table was opened here.
 - An attempt removes what it has written if it knows that nothing of it is in the table, and never what another attempt has written.
 """
 
@@ -34,9 +35,22 @@ logger = logging.getLogger(__name__)
 
 
 def write_to_iceberg(
-    rows: "DataFrame", sink: StreamSink, catalogs: Iterable[IcebergCatalog], cluster_id: str, attempt: AttemptId
+    rows: "DataFrame",
+    sink: StreamSink,
+    catalogs: Iterable[IcebergCatalog],
+    cluster_id: str,
+    attempt: AttemptId,
+    read: Mapping[str, int | None] | None = None,
 ) -> TableCommit:
     """Write the rows of a subtask, unless an earlier attempt of it has; return what is there of it.
+
+    Args:
+        rows: what is written.
+        sink: where.
+        catalogs: those of this TaskExecutor.
+        cluster_id: whose job it is.
+        attempt: which one writes.
+        read: the newest snapshots of tables that the rows may be computed from, by the tables' locations.
 
     Raises:
         TableUnusable: there is no such catalogue here, or the rows do not fit the table.
@@ -55,7 +69,7 @@ def write_to_iceberg(
     if (mark := table.mark_of(writer_id)) is not None:
         return _earlier(mark, attempt, table.name, writer_id)
     fit = table.fit(rows.schema, declared.partition_by)
-    began_with = table.snapshot_id
+    began_with = (read or {}).get(sink.location, table.snapshot_id)
     files = write_files(rows, table, fit)
     size_bytes = sum(file.file_size_in_bytes for file in files)
     said = {"attempt": attempt.attempt, "commit": uuid.uuid4().hex, "rows": sum(file.record_count for file in files), "bytes": size_bytes}

@@ -22,6 +22,14 @@ class TableCommit:
     size_bytes: int = UNKNOWN_COUNT
 
 
+@dataclass(frozen=True, slots=True)
+class TableRead:
+    """What is read of a table: the rows and the bytes of its files; -1: it is not known."""
+
+    rows: int
+    size_bytes: int
+
+
 def io_metrics_of(deployment: TaskDeployment, opened: Collection[str], outputs: Iterable[OutputLocation]) -> IOMetrics:
     """Return the counts of a subtask that has opened these of its inputs, and published these outputs."""
     read = [each for each in deployment.inputs if each.input_name in opened]
@@ -46,6 +54,13 @@ def _sizes(outputs: Iterable[OutputLocation] | None) -> tuple[int, int]:
 def with_commit(io: IOMetrics, commit: TableCommit) -> IOMetrics:
     """Return the counts of a subtask that has written to a table besides."""
     return replace(io, write_records=_plus(io.write_records, commit.rows), write_bytes=_plus(io.write_bytes, commit.size_bytes))
+
+
+def with_reads(io: IOMetrics, reads: Iterable[TableRead]) -> IOMetrics:
+    """Return the counts of a subtask that has read tables besides."""
+    for each in reads:
+        io = replace(io, read_records=_plus(io.read_records, each.rows), read_bytes=_plus(io.read_bytes, each.size_bytes))
+    return io
 
 
 def _plus(one: int, other: int) -> int:

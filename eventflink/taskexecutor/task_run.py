@@ -26,9 +26,10 @@ from eventflink.model.job_parameters import Value, values_of
 from eventflink.model.places import Place
 from eventflink.model.sql_script import statements_of
 from eventflink.model.statuses import ShipStrategy, StreamFormat, TaskType
+from eventflink.taskexecutor.batch_sources import BatchSources
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable, refusals_told
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
-from eventflink.taskexecutor.io_metrics import TableCommit, io_metrics_of, with_commit
+from eventflink.taskexecutor.io_metrics import TableCommit, io_metrics_of, with_commit, with_reads
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs
 from eventflink.taskexecutor.process_events import Finished, LaunchTask, StreamOrder, TaskEvent, TaskInitialized, spark_session_of
 from eventflink.taskexecutor.seen_by_spark import check_seen_by_spark
@@ -99,7 +100,8 @@ def run_task(
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
     hash_inputs = _hash_inputs_of(deployment)
-    context = _make_context(deployment, parameters, spark, opened, stream, accumulators, hash_inputs)
+    sources = BatchSources(deployment.sources, settings.catalogs)
+    context = _make_context(deployment, parameters, spark, opened, stream, accumulators, hash_inputs, sources)
     if stream is not None:
         stream.prepare(context.spark)
     if deployment.task_type is TaskType.SQL:
@@ -118,9 +120,9 @@ def run_task(
         outputs = _publish(_published_of(returned, deployment), attempt, settings)
         hash_inputs.check_zone()
         opened.check_again()
-        io = io_metrics_of(deployment, {each.input_name for each in opened.inputs}, outputs)
+        io = with_reads(io_metrics_of(deployment, {each.input_name for each in opened.inputs}, outputs), sources.read)
         if deployment.sink is not None:  # The last of all, since it stays: what fails before it leaves nothing behind.
-            io = with_commit(io, _write_to_sink(returned[DEFAULT_OUTPUT], deployment.sink, outputs, attempt, settings))
+            io = with_commit(io, _write_to_sink(returned[DEFAULT_OUTPUT], deployment.sink, outputs, attempt, settings, sources))
     spark.close()
     return Finished(outputs, spark.is_used, io, accumulators.report())
 
@@ -164,6 +166,7 @@ def _make_context(
     stream: "StreamTask | None",
     accumulators: TaskAccumulators,
     hash_inputs: HashInputs,
+    sources: BatchSources,
 ) -> TaskContext:
     share, mapping = _share_of(deployment), deployment.mapping_input
     unopened = [each for each in deployment.inputs if each.ship is ShipStrategy.HASH]
@@ -190,6 +193,7 @@ def _make_context(
     readers: dict[str, Callable[[], DataFrame]] = {each.input_name: partial(read, each) for each in deployment.inputs}
     if stream is not None:
         readers |= {source.name: partial(lambda each: stream.read(each, context.spark), source) for source in stream.sources}
+    readers |= sources.readers(lambda: context.spark, parameters)
     context = TaskContext(
         deployment.attempt_id,
         parallelism=deployment.parallelism,
@@ -337,7 +341,12 @@ def _published_of(returned: Mapping[str, "DataFrame"], deployment: TaskDeploymen
 
 
 def _write_to_sink(
-    rows: "DataFrame", sink: StreamSink, outputs: Iterable[OutputLocation], attempt: AttemptId, settings: ForkServerSettings
+    rows: "DataFrame",
+    sink: StreamSink,
+    outputs: Iterable[OutputLocation],
+    attempt: AttemptId,
+    settings: ForkServerSettings,
+    sources: BatchSources,
 ) -> TableCommit:
     """Write rows to the sink of a vertex; where they are published, from there: their readers and the table have the same."""
     if published := [each.location for each in outputs if each.output == DEFAULT_OUTPUT]:
@@ -345,7 +354,7 @@ def _write_to_sink(
     if sink.stream_format is StreamFormat.ICEBERG:
         from eventflink.taskexecutor.iceberg_sink import write_to_iceberg  # noqa: PLC0415 - it loads the model of documents, as the next one
 
-        return write_to_iceberg(rows, sink, settings.catalogs, settings.cluster_id, attempt)
+        return write_to_iceberg(rows, sink, settings.catalogs, settings.cluster_id, attempt, sources.newest)
     from eventflink.taskexecutor.table_sink import write_to_table  # noqa: PLC0415 - which few tasks need
 
     return write_to_table(rows, sink, settings.cluster_id, attempt)

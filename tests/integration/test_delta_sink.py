@@ -490,6 +490,38 @@ def test_subtasks_that_die_after_their_commits_to_a_table_of_iceberg_have_append
     assert iceberg_tables.numbers_of(catalog, "shop.numbers") == list(range(200))
 
 
+def test_a_job_reads_a_table_of_iceberg_that_it_has_written_and_replaces_it_by_what_it_has_read(
+    cluster: RunningCluster, catalog: IcebergCatalog
+) -> None:
+    place = {"catalog": catalog.name, "name": "shop.read"}
+    written = {"table": place | {"partition_by": ["odd"]}, "format": "iceberg"}
+    write = {"id": "write", "sql": "SELECT id AS number, id % 2 AS odd FROM range(10)", "sink": written}
+    odd, whole = ({"table": place | more, "format": "iceberg"} for more in ({"where": "odd = :odd"}, {}))
+    total = {"id": "total", "sql": "SELECT sum(number) AS total FROM sales WHERE number > 3", "sources": {"sales": odd}}
+    count = {"id": "count", "sql": "SELECT count(*) AS rows FROM Sales", "sources": {"sales": whole}}
+    edges = [{"from": "write", "to": each} for each in ("total", "count")]
+    job_id = cluster.submit(cluster.graph(write, total | {"parameters": {"odd": 1}}, count, edges=edges))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+    subtasks = {name: vertex.subtasks[0] for name, vertex in cluster.job(job_id).execution_graph.vertices.items()}
+    assert [read_result(subtasks[name].outputs, 10).to_pylist() for name in ("total", "count")] == [[{"total": 21}], [{"rows": 10}]]
+    execution = subtasks["count"].execution
+    assert execution is not None
+    assert execution.io is not None
+    assert (execution.io.read_records, execution.io.read_bytes > 0) == (20, True), "by the edge and of the table"
+    sink = {"table": place | {"mode": "overwrite"}, "format": "iceberg"}
+    vertex = {"id": "again", "python": "table_tasks:raised_by_a_hundred", "sources": {"sales": whole}, "sink": sink}
+    again = cluster.submit(cluster.graph(vertex, code_archives=[cluster.user_code(Path(table_tasks.__file__))]))
+    cluster.wait_for_status(again, JobStatus.FINISHED, TIMEOUT_S)
+    assert iceberg_tables.numbers_of(catalog, "shop.read") == list(range(100, 110))
+    source = {"table": place | {"name": "shop.none"}, "format": "iceberg"}
+    job_id = cluster.submit(cluster.graph({"id": "read", "sql": "SELECT * FROM sales", "sources": {"sales": source}}))
+    cluster.wait_for_status(job_id, JobStatus.FAILED, TIMEOUT_S)
+    cause = cluster.job(job_id).cause
+    assert cause is not None
+    says = "vertex 'read': table of Iceberg not found: 'shop.none' in the catalogue 'lake'"
+    assert (cause.failure_type, cause.message[: len(says)]) == ("TableUnusable", says)
+
+
 def test_a_catalogue_of_iceberg_that_is_not_there_is_refused_with_those_that_are(cluster: RunningCluster) -> None:
     sink = {"table": {"catalog": "pond", "name": "shop.sales"}, "format": "iceberg"}
     job_id = cluster.submit(cluster.graph({"id": "write", "sql": "SELECT 1 AS number", "sink": sink}))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import yaml
 
@@ -18,6 +19,7 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.workbench.graph_run import GraphRun, VertexFailed
+from tests.support.iceberg_tables import CATALOG, TABLE, catalog_in, configured, loaded
 from tests.support.reference import NEED_SPARK, run_example
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -429,6 +431,17 @@ def test_a_sink_is_told_and_its_rows_are_kept_in_its_place(job: Callable[..., Pa
     assert done.result().to_arrow().to_pylist() == [{"k": 1}] * 10
     assert done.withheld == (f"vertex 'last': sink delta to {tmp_path}/sales",)
     assert not (tmp_path / "sales").exists()
+
+
+def test_a_source_is_read_as_on_a_cluster(job: Callable[..., Path], tmp_path: Path) -> None:
+    catalog = catalog_in(tmp_path / "lake")
+    loaded(catalog).create_namespace("shop")
+    table = loaded(catalog).create_table(TABLE, pa.schema([("number", pa.int64())]))
+    table.append(pa.table({"number": [1, 2, 3]}))
+    source = {"table": {"catalog": CATALOG, "name": TABLE, "where": "number > 1"}, "format": "iceberg"}
+    last = {"sql": "SELECT count(DISTINCT number) AS n FROM sales, numbers", "sources": {"sales": source}}
+    done = eventflink.dev(job(last), configuration=configured(catalog))
+    assert (done.result().to_arrow().to_pylist(), done.withheld) == ([{"n": 2}], ())
 
 
 def test_nothing_is_changed_by_clones_of_the_session_statements_and_the_catalog(job: Callable[..., Path], tmp_path: Path) -> None:

@@ -57,6 +57,11 @@ def numbers_held(context: Any) -> Any:
     return context.spark.range(100).withColumnRenamed("id", "number")
 
 
+def raised_by_a_hundred(context: Any) -> Any:
+    """Return the rows of a source with other numbers, to go where they are from."""
+    return context.inputs["sales"].selectExpr("number + 100 AS number", "odd")
+
+
 def from_table(spark: Any) -> Any:
     """Return the rows of the table that the session's settings name as a stream."""
     return spark.readStream.format("delta").load(spark.conf.get("spark.example.table"))

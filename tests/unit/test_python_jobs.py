@@ -133,6 +133,23 @@ def test_the_sources_of_a_stream_and_values_of_the_decorator_are_not_given_by_a_
     assert (table.target, table.input_name, pipelined.keys, pipelined.pipeline is not None) == ("large", "countries", ("customer",), True)
 
 
+SALES = {"table": {"catalog": "lake", "name": "shop.sales"}, "format": "iceberg"}
+
+
+@eventflink.task(sources={"sales": SALES})
+def summed(sales: Any, countries: Any) -> Any:
+    return sales, countries
+
+
+def test_the_sources_of_a_batch_task_are_not_given_by_a_call_and_those_of_sql_are_an_option() -> None:
+    @eventflink.job
+    def reading() -> None:
+        summed(countries=eventflink.sql("SELECT country FROM sales", id="countries", options={"sources": {"sales": SALES}}))
+
+    vertices = described(reading).graph.vertices
+    assert [[(source.name, source.location) for source in each.sources] for each in vertices] == [[("sales", "lake.shop.sales")]] * 2
+
+
 @eventflink.task(max_parallelism=500)
 def loaded(context: TaskContext, file: Any, rates: Any) -> Any:
     return context.row["path"], file, rates

@@ -1,0 +1,69 @@
+"""The tables that a batch task reads as its sources: planned when the task first asks for their rows, at one version each.
+
+What is read of a table is `streams/iceberg_scan.py`'s. The rule it keeps: an attempt reads a source at one version, which the log of the
+attempt names; where it also replaces rows of that table, it replaces what it has read, or nothing (`iceberg_sink.py`).
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from eventflink.model.attempts import UNKNOWN_COUNT
+from eventflink.model.batch_source_document import source_table_of
+from eventflink.model.iceberg_catalogs import IcebergCatalog
+from eventflink.model.job_graph import StreamSource
+from eventflink.streams.failures import SinkUnavailable, SourceUnavailable
+from eventflink.streams.iceberg_catalogs import load_named_catalog
+from eventflink.taskexecutor.io_metrics import TableRead
+from eventflink.taskexecutor.secret_masks import hide
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from eventflink.streams.iceberg_scan import Scan
+
+logger = logging.getLogger(__name__)
+
+
+class BatchSources:
+    """The sources of one attempt."""
+
+    def __init__(self, sources: Iterable[StreamSource], catalogs: Iterable[IcebergCatalog]) -> None:
+        self._sources = {source.name: source for source in sources}
+        self._catalogs = tuple(catalogs)
+        self.newest: dict[str, int | None] = {}
+        """Of the tables that were read as they are, by their location: the newest snapshot."""
+        self.read: list[TableRead] = []
+        """What was planned to be read so far."""
+
+    def readers(self, open_spark: "Callable[[], SparkSession]", parameters: Mapping[str, Any]) -> "dict[str, Callable[[], DataFrame]]":
+        """Return what reads each source, by its name."""
+        return {name: partial(self._read, source, open_spark, parameters) for name, source in self._sources.items()}
+
+    def _read(self, source: StreamSource, open_spark: "Callable[[], SparkSession]", parameters: Mapping[str, Any]) -> "DataFrame":
+        """Return the rows of a source.
+
+        Raises:
+            TableUnusable: it cannot be read as it is declared.
+            SourceUnavailable: its catalogue does not answer, or the store of its files.
+
+        """
+        declared = source_table_of(source)
+        try:
+            catalog = load_named_catalog(self._catalogs, declared.catalog or "", hide)
+            from eventflink.streams.iceberg_rows import read_scan  # noqa: PLC0415 - what it needs is an extra
+            from eventflink.streams.iceberg_scan import plan_scan  # noqa: PLC0415 - likewise
+
+            scan = plan_scan(catalog, declared, parameters)
+        except SinkUnavailable as error:
+            raise SourceUnavailable(f"source '{source.name}', the table {source.location}, was not read: {error}") from error
+        self._note(source, scan)
+        if declared.snapshot is None and declared.as_of is None and declared.ref is None:
+            self.newest.setdefault(source.location, scan.snapshot_id)
+        return read_scan(open_spark(), scan)
+
+    def _note(self, source: StreamSource, scan: "Scan") -> None:
+        self.read.append(TableRead(UNKNOWN_COUNT if scan.has_condition else scan.rows, scan.size_bytes))
+        what = (source.name, scan.table, scan.snapshot_id, len(scan.files), scan.size_bytes)
+        logger.info("TableRead source=%s table=%s snapshot=%s files=%d bytes=%d", *what)
