@@ -281,3 +281,7 @@ def test_a_table_of_a_catalogue_over_rest_has_the_rows_of_each_task_once_though_
         cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
     assert numbers_of(catalog, parted) == list(range(0, 20, 2))
     assert len(table_of(catalog, parted).snapshots()) == 2
+    source = {"table": {"catalog": catalog.name, "name": parted, "where": "odd = '1'"}, "format": "iceberg"}
+    job_id = cluster.submit(cluster.graph({"id": "read", "sql": "SELECT sum(number) AS total FROM sales", "sources": {"sales": source}}))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
+    assert _rows_of(cluster, job_id) == [{"total": 50}]
