@@ -26,6 +26,9 @@ from eventflink.model.attempts import (
     MAX_ACCUMULATOR_NAME_LENGTH,
     MAX_ACCUMULATORS,
     MAX_DOUBLE,
+    MAX_LONG,
+    MAX_SOURCE_LENGTH,
+    MAX_VERSIONS,
     UNKNOWN_COUNT,
     Accumulators,
     AttemptId,
@@ -172,12 +175,13 @@ def _skipped(message: str) -> e.InputsSkipped:
 
 
 def _bounded(io: IOMetrics | None) -> IOMetrics | None:
-    """Return counts whose sums over all subtasks of a job are longs; those that cannot be are not known."""
+    """Return counts whose sums over all subtasks of a job are longs; those that cannot be are not known, and versions that can be."""
     if io is None:
         return None
-    return IOMetrics(
-        *[n if 0 <= n <= MAX_NUMBER else UNKNOWN_COUNT for n in (io.read_records, io.read_bytes, io.write_records, io.write_bytes)]
-    )
+    counts = (io.read_records, io.read_bytes, io.write_records, io.write_bytes)
+    read_records, read_bytes, write_records, write_bytes = [n if 0 <= n <= MAX_NUMBER else UNKNOWN_COUNT for n in counts]
+    versions = [each for each in io.versions if 1 <= len(each.source) <= MAX_SOURCE_LENGTH and -1 <= each.snapshot_id <= MAX_LONG]
+    return IOMetrics(read_records, read_bytes, write_records, write_bytes, tuple(versions[:MAX_VERSIONS]))
 
 
 def _bounded_accumulators(said: Accumulators | None) -> Accumulators | None:

@@ -121,6 +121,21 @@ class OutputLocation:
 
 
 @dataclass(frozen=True, slots=True)
+class TableVersion:
+    """Which version of a table an attempt has read."""
+
+    source: str
+    """What the task calls the table; at most 64 characters."""
+    snapshot_id: int
+    """The snapshot; -1: the table had none yet."""
+
+
+MAX_VERSIONS: Final = 16
+"""Of an attempt."""
+MAX_SOURCE_LENGTH: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
 class IOMetrics:
     """What an attempt read over its edges, or a stream from its sources, and what it published or wrote to a sink; -1: it is not known."""
 
@@ -132,6 +147,8 @@ class IOMetrics:
     """Rows of its outputs, and of its sink."""
     write_bytes: int = UNKNOWN_COUNT
     """Bytes of their files."""
+    versions: tuple[TableVersion, ...] = ()
+    """Of the tables that are sources of a batch task, as far as it has read them; at most 16."""
 
 
 @dataclass(frozen=True, slots=True)

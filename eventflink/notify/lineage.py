@@ -131,17 +131,23 @@ class Lineage:
         return self._event(how, at_ms, run_id, run_facets, name, facets, inputs, outputs)
 
     def _read_by(self, job: JobMaster, vertex: JobVertex) -> dict[Dataset, Facets]:
-        """Return what a vertex reads from outside, with the offsets up to which its streams have read topics, as far as they have said."""
+        """Return what a vertex reads from outside, with what its tasks have said of that: offsets of topics, and snapshots of tables."""
         said: dict[str, dict[str, dict[str, int]]] = defaultdict(dict)
         words = job.checkpoints.last_words if job.checkpoints is not None else {}
         for (vertex_id, _), word in words.items():
             for source in word.progress.sources if vertex_id == vertex.vertex_id else ():
                 for topic, partitions in _offsets(source.end_offset).items():
                     said[source.name][topic] = said[source.name].get(topic, {}) | partitions
+        executions = [subtask.execution for subtask in job.execution_graph.vertices[vertex.vertex_id].subtasks]
+        read = [each for execution in executions if execution is not None and execution.io is not None for each in execution.io.versions]
+        snapshots: dict[Dataset, set[int]] = defaultdict(set)
         found: dict[Dataset, Facets] = {}
         for name, dataset in self._names.outer_inputs(vertex):
+            snapshots[dataset] |= {each.snapshot_id for each in read if each.source == name and each.snapshot_id >= 0}
             ends = [{"partition": int(p), "end_offset": offset} for p, offset in sorted(said[name].get(dataset.name, {}).items())]
             found[dataset] = {"eventflinkOffsets": _own("offsets", partitions=ends)} if ends else {}
+            if ids := [str(each) for each in sorted(snapshots[dataset])]:
+                found[dataset]["eventflinkSnapshots"] = _own("snapshots", ids=ids)
         return found
 
     def _written_by(self, graph: JobGraph, vertex: ExecutionVertex, *, is_complete: bool) -> dict[Dataset, Facets]:

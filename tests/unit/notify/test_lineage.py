@@ -9,14 +9,14 @@ import pytest
 
 from eventflink.events.log_events import JobResultStored
 from eventflink.master.inputs import RecordsSeen
-from eventflink.model.attempts import FailureCause
+from eventflink.model.attempts import FailureCause, IOMetrics, TableVersion
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.schedules import OffsetRange
 from eventflink.model.statuses import ExecutionState
 from eventflink.model.stream_progress import StreamSourceProgress
 from eventflink.notify.datasets import DatasetNames
 from tests.support import golden
-from tests.support.cluster import ScriptedCluster, deployments, graph, orders, replay, vertex
+from tests.support.cluster import ScriptedCluster, deployments, graph, orders, replay, state_report, vertex
 from tests.support.notifying import BOOTSTRAP, CLUSTER, notification_document, notifications_of, run_events, translation_of
 from tests.support.openlineage import read_run_event
 from tests.support.scenarios import eventful_cluster, put_schedule
@@ -225,3 +225,22 @@ def test_a_table_of_iceberg_is_named_by_its_catalogue_whose_place_only_taskexecu
     assert DatasetNames(CLUSTER, BOOTSTRAP).outer_outputs(job_graph.vertices[0]) == [("iceberg://lake", "shop.sales")]
     job_graph = parse_job_graph(graph(vertex("a") | {"sources": {"sales": sink}}), "f")
     assert list(DatasetNames(CLUSTER, BOOTSTRAP).outer_inputs(job_graph.vertices[0])) == [("sales", ("iceberg://lake", "shop.sales"))]
+
+
+def test_a_batch_vertex_that_has_read_a_table_says_which_snapshots_at_its_end(cluster: ScriptedCluster) -> None:
+    table = {"table": {"catalog": "lake", "name": "shop.sales"}, "format": "iceberg"}
+    sources = {"new": table, "old": {"table": table["table"] | {"snapshot": 4}, "format": "iceberg"}, "unread": {**table}}
+    [deployment] = deployments(cluster.submit(graph(vertex("a") | {"sources": sources})))
+    report = state_report(deployment, ExecutionState.FINISHED)
+    report.io = IOMetrics(versions=(TableVersion("new", 7), TableVersion("old", 4), TableVersion("unread", -1)))
+    cluster.say(report)
+    cluster.run([])
+    job_start, start, *ends = run_events(cluster)
+    assert [[dataset["inputFacets"] for dataset in event["inputs"]] for event in (job_start, start)] == [[{}], [{}]]
+    assert [event["eventType"] for event in ends] == ["COMPLETE", "COMPLETE"]
+    for event in ends:
+        [dataset] = event["inputs"]
+        assert (dataset["namespace"], dataset["name"]) == ("iceberg://lake", "shop.sales")
+        assert dataset["inputFacets"]["eventflinkSnapshots"]["ids"] == ["4", "7"]
+    for event in ends:
+        read_run_event(event)
