@@ -228,8 +228,9 @@ def test_a_table_of_iceberg_is_named_by_its_catalogue_whose_place_only_taskexecu
 
 
 def test_a_batch_vertex_that_has_read_a_table_says_which_snapshots_at_its_end(cluster: ScriptedCluster) -> None:
-    table = {"table": {"catalog": "lake", "name": "shop.sales"}, "format": "iceberg"}
-    sources = {"new": table, "old": {"table": table["table"] | {"snapshot": 4}, "format": "iceberg"}, "unread": {**table}}
+    place: dict[str, Any] = {"catalog": "lake", "name": "shop.sales"}
+    tables = {"new": place, "old": place | {"snapshot": 4}, "unread": place}
+    sources = {name: {"table": table, "format": "iceberg"} for name, table in tables.items()}
     [deployment] = deployments(cluster.submit(graph(vertex("a") | {"sources": sources})))
     report = state_report(deployment, ExecutionState.FINISHED)
     report.io = IOMetrics(versions=(TableVersion("new", 7), TableVersion("old", 4), TableVersion("unread", -1)))
