@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from eventflink.model.statuses import CatchUp, InstantOrigin, OverlapPolicy, SkipReason
+from eventflink.model.statuses import CatchUp, CursorMove, InstantOrigin, OverlapPolicy, SkipReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,26 @@ class ScheduleCursor:
     """The offset that is next, by partition."""
     lost: int
     """How many records Kafka has deleted that no job has read, counted as offsets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCursorInfo:
+    """Up to which version the changes of a table belong to jobs."""
+
+    table: str
+    """Its place, or its name and the catalogue that it is in."""
+    table_id: str | None
+    """The id that the table has of itself; null: the table was not seen yet."""
+    version: int | None
+    """The last version that a job has had; null likewise."""
+    snapshot_id: str | None
+    """Of a table of Iceberg: the snapshot of that version, as a text, since it has more digits than some readers of JSON; null: none."""
+    moved: CursorMove | None
+    """Why the cursor was set to a version when that happened last, other than by the start of a job; null: it stands nowhere."""
+    lost: int
+    """How many versions the table has forgotten that no job has had."""
+    fault: str
+    """Why the leader cannot look at the table; empty: it can, or has not said yet that it cannot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +115,7 @@ class ScheduleRow:
     follows: str | None = None
     """The job the ends of whose runs are its instants."""
     takes: str | None = None
-    """The topic batches of whose records are its instants."""
+    """The topic batches of whose records are its instants, or the table whose versions are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,3 +142,5 @@ class ScheduleDetails(ScheduleRow):
     """The cursor of its topic; null: the schedule takes no records."""
     definition: dict[str, Any]
     """Its document, as `PutSchedule` takes it, without secrets."""
+    table_cursor: TableCursorInfo | None = None
+    """The cursor of its table; null: the schedule takes no versions."""

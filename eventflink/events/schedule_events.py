@@ -6,8 +6,8 @@ Values of which the schemas of the same names are made; `log_events.py` has all 
 from dataclasses import dataclass
 
 from eventflink.events.decision import LogEvent
-from eventflink.model.schedules import OffsetRange, PartitionOffset, ScheduleDefinition
-from eventflink.model.statuses import InstantOrigin, SkipReason
+from eventflink.model.schedules import OffsetRange, PartitionOffset, ScheduleDefinition, TableVersion, VersionRange
+from eventflink.model.statuses import CursorMove, InstantOrigin, SkipReason
 
 
 @dataclass(slots=True)
@@ -96,6 +96,36 @@ class RecordsLost(ScheduleEvent):
 
     ranges: tuple[OffsetRange, ...]
     """What is gone."""
+
+
+@dataclass(slots=True)
+class TableCursorSet(ScheduleEvent):
+    """The cursor of the schedule stands in its table, at a version up to which no job has read: those after it are taken."""
+
+    table_id: str
+    """The id that the table has of itself: another table in the same place has another id."""
+    version: TableVersion
+    """Where it stands."""
+    reason: CursorMove
+    """Why."""
+
+
+@dataclass(slots=True)
+class VersionsClaimed(ScheduleEvent):
+    """Versions of its table make an instant of the schedule: the job that is started for it has them, and no other one."""
+
+    instant_ms: int
+    """The instant, in milliseconds since 1970: later than the one before it."""
+    versions: VersionRange
+    """The versions, from the cursor on."""
+
+
+@dataclass(slots=True)
+class TableSightChanged(ScheduleEvent):
+    """The leader cannot see the table of the schedule, or sees it again."""
+
+    fault: str
+    """Why it cannot; empty: it sees it again."""
 
 
 @dataclass(slots=True)

@@ -142,6 +142,12 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
             return f"{iso_time(event.instant_ms)}, {ranges}"
         case e.RecordsLost():
             return _places((each.partition, f"{each.first_offset}-{each.end_offset}") for each in event.ranges)
+        case e.TableCursorSet():
+            return f"at version {event.version} of table {event.table_id}, {_lower(event.reason)}"
+        case e.VersionsClaimed():
+            return f"{iso_time(event.instant_ms)}, {event.versions}"
+        case e.TableSightChanged():
+            return event.fault or "it is seen again"
         case e.ScheduleFired():
             return _joined(f"'{event.job_id}' for {iso_time(event.instant_ms)}", _lower(event.origin), _next(event.next_ms))
         case e.InstantQueued():
@@ -319,9 +325,12 @@ _ENDED: Final = {
 def when_of(definition: ScheduleDefinition) -> str:
     """Return when a schedule fires, in words.
 
-    Examples are `cron 0 2 * * * in Europe/Berlin`, `each 15m`, `after 'orders' has finished`, `1 record of orders or more`.
+    Examples are `cron 0 2 * * * in Europe/Berlin`, `each 15m`, `after 'orders' has finished`, `1 record of orders or more`, `each new
+    version of /data/sales`.
     """
     timing = definition.timing
+    if timing.versions is not None:
+        return f"each new version of {timing.versions}"
     if timing.records is not None:
         return _batches_of(timing.records)
     if timing.after is not None:

@@ -36,6 +36,8 @@ _TAKEN: Final = ("PreconditionFailed", "412")
 """What S3 says of an object that was to be written only where none is."""
 _S3_KEY: Final = "AWS_ACCESS_KEY_ID"
 _SHOWN: Final = 500
+_VERSIONS: Final = ("ETag", "etag", "generation", "mtime", "modificationTime")
+"""Where stores say which content an object has: S3, Azure, Google, HDFS."""
 
 
 class StoreFailed(Exception):
@@ -49,6 +51,37 @@ class FileFacts:
     size: int
     version: str = ""
     """What the store calls the content that it has now; empty: it has no such word, or the file is in a directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileStamp:
+    """By what a file is known again that others may replace."""
+
+    size: int
+    version: str
+    """What its store, or its file system, calls the content that it has now."""
+    modified_ms: int | None
+    """When it was written, as they say it; None: they do not."""
+
+
+def stamp_of(place: Place) -> FileStamp | None:
+    """Return by what a file is known again; None: there is none.
+
+    Raises:
+        OSError: the directory does not say.
+        StoreFailed: the store does not say.
+
+    """
+    with contextlib.suppress(FileNotFoundError):
+        if not place.scheme:
+            found = place.path.stat()
+            return FileStamp(found.st_size, f"{found.st_ino}-{found.st_mtime_ns}", found.st_mtime_ns // 1_000_000)
+        from eventflink.blob.fsspec_storage import modified_of  # noqa: PLC0415 - who has directories does not wait for fsspec
+
+        entry = _ask(place, "read", lambda fs, path: fs.info(path))
+        version = next((str(entry[name]) for name in _VERSIONS if entry.get(name)), "")
+        return FileStamp(int(entry.get("size") or 0), version, modified_of(entry))
+    return None
 
 
 def find_files(place: Place) -> dict[str, FileFacts]:

@@ -43,6 +43,7 @@ from eventflink.master.workers import PendingWorker
 from eventflink.model.attempts import AttemptId
 from eventflink.model.pipelined_edges import edge_location, stream_with_edges
 from eventflink.model.resources import ResourceProfile
+from eventflink.model.schedules import FollowedTable, TableVersion
 from eventflink.model.statuses import CheckpointRetention, DrillStepType, ExecutionState, JobStatus, TopicBegin
 
 
@@ -112,6 +113,21 @@ class CursorWatch:
     """The cursor, by partition; the state's own, and valid until the next event."""
     since_ms: int | None = None
     """Ask for the first records that are not older than this; None: it does not matter how old they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableWatch:
+    """A schedule that would start a job for versions of a table behind its cursor."""
+
+    schedule_id: str
+    table: FollowedTable
+    table_id: str
+    """Empty: the cursor does not stand anywhere yet."""
+    cursor: TableVersion | None
+    since_ms: int | None = None
+    """Begin with the first version that is not older than this; None: with the first one."""
+    fault: str = ""
+    """Why the table could not be seen, as the state has it; empty: it could."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +261,25 @@ def due_watches(state: ClusterState, now_ms: int) -> Iterator[CursorWatch]:
         if watched is None:
             continue
         if cursor is None:
-            since_ms = schedule.records_since_ms if watched.begin is TopicBegin.LATEST else None
+            since_ms = schedule.taken_since_ms if watched.begin is TopicBegin.LATEST else None
             yield CursorWatch(schedule_id, watched.name, "", {}, since_ms)
-        elif schedule.awaits_records():
+        elif schedule.awaits_batch():
             since_ms = now_ms - watched.max_wait_ms if watched.max_wait_ms else None
             yield CursorWatch(schedule_id, watched.name, cursor.topic_id, cursor.offsets, since_ms)
+
+
+def due_table_watches(state: ClusterState) -> Iterator[TableWatch]:
+    """Yield the schedules whose tables are to be looked at: those without a cursor, and those for which versions would start a job."""
+    for schedule_id in state.schedules.watchers:
+        schedule = state.schedules.schedules[schedule_id]
+        watched, cursor = schedule.definition.timing.versions, schedule.table_cursor
+        if watched is None:
+            continue
+        if cursor is None:
+            since_ms = schedule.taken_since_ms if watched.begin is TopicBegin.LATEST else None
+            yield TableWatch(schedule_id, watched, "", None, since_ms, schedule.table_fault)
+        elif schedule.awaits_batch():
+            yield TableWatch(schedule_id, watched, cursor.table_id, cursor.version, fault=schedule.table_fault)
 
 
 def leader_change(state: ClusterState, master_id: str, deployment_partitions: int) -> Deployment:

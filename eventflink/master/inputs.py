@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, get_args
 
 from eventflink.events.inputs import REQUESTS, Request, TaskManagerReport
-from eventflink.model.schedules import OffsetRange, PartitionOffset
+from eventflink.model.schedules import FollowedTable, OffsetRange, PartitionOffset, TableVersion
 from eventflink.model.statuses import FollowUpType
 
 
@@ -243,6 +243,34 @@ class RecordsSeen(InternalInput):
     """All partitions, each from its first record on."""
     since: tuple[PartitionOffset, ...] = ()
     """In each partition the first record that is not older than the time asked for; empty: no time was asked for."""
+
+
+@dataclass(slots=True)
+class VersionsSeen(InternalInput):
+    """The table of a schedule has versions that the cursor has not passed, or has not been seen by it."""
+
+    repeats: ClassVar[bool] = True
+
+    schedule_id: str
+    table: FollowedTable
+    cursor: TableVersion | None
+    """Where the cursor stood when the table was looked at; None: nowhere."""
+    table_id: str
+    base: TableVersion
+    """The version from which on all is known that came: the cursor, unless there is a reason against it."""
+    last: TableVersion
+    """The newest version, the same as `base` where there is nothing new."""
+
+
+@dataclass(slots=True)
+class TableNotSeen(InternalInput):
+    """The table of a schedule could not be looked at, several times."""
+
+    repeats: ClassVar[bool] = True
+
+    schedule_id: str
+    table: FollowedTable
+    fault: str
 
 
 @dataclass(slots=True)

@@ -19,9 +19,12 @@ from eventflink.events.log_events import (
     RecordsLost,
     ScheduleFired,
     SchedulePaused,
+    TableCursorSet,
+    TableSightChanged,
     TopicCursorSet,
+    VersionsClaimed,
 )
-from eventflink.master.inputs import FireSchedules, RecordsSeen
+from eventflink.master.inputs import FireSchedules, RecordsSeen, TableNotSeen, VersionsSeen
 from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
 from eventflink.master.schedules import MAX_RUNNING, OF_ITSELF, Schedule, next_of_backfill
 from eventflink.master.settings import Context
@@ -33,6 +36,7 @@ from eventflink.model.schedules import (
     OffsetRange,
     PartitionOffset,
     ScheduledInstant,
+    VersionRange,
     count_records,
     due_at,
     graph_for,
@@ -44,6 +48,7 @@ from eventflink.model.schedules import (
 from eventflink.model.statuses import (
     TERMINAL_JOB_STATUSES,
     CatchUp,
+    CursorMove,
     InstantOrigin,
     InstantValue,
     JobStatus,
@@ -113,7 +118,7 @@ def decide_records_seen(state: ClusterState, value: RecordsSeen, context: Contex
     cursor = schedule.cursor
     if cursor is None or value.topic_id not in (cursor.topic_id, cursor.replaced_topic_id):
         return _set_cursor(schedule, watched, value)
-    if cursor.topic_id != value.topic_id or state.shutdown.is_under_way or not schedule.awaits_records():
+    if cursor.topic_id != value.topic_id or state.shutdown.is_under_way or not schedule.awaits_batch():
         return []
     passed = {each.partition: cursor.offsets.get(each.partition, 0) for each in value.bounds}
     gone = [OffsetRange(each.partition, passed[each.partition], each.first_offset) for each in value.bounds]
@@ -127,8 +132,61 @@ def decide_records_seen(state: ClusterState, value: RecordsSeen, context: Contex
         ranges = take_records(there, watched.most_records, cursor.after)
         return [*lost, *_claim(state, value.schedule_id, schedule, ranges, context)]
     except (InvalidJobGraph, InstantUnknown) as error:
-        reason = cut_bytes(f"its job cannot be started for the records that are there: {error}", MAX_MESSAGE_LENGTH)
-        return [SchedulePaused(value.schedule_id, "", reason)]
+        return [_pause_before(value.schedule_id, "records", error)]
+
+
+def _pause_before(schedule_id: str, what: str, error: Exception) -> SchedulePaused:
+    return SchedulePaused(
+        schedule_id, "", cut_bytes(f"its job cannot be started for the {what} that are there: {error}", MAX_MESSAGE_LENGTH)
+    )
+
+
+def decide_versions_seen(state: ClusterState, value: VersionsSeen, context: Context) -> list[LogEvent]:
+    """Set the cursor of a schedule in its table, or start a job for all versions behind it.
+
+    What was seen with the cursor elsewhere is passed over: the next look finds it again.
+    """
+    schedule = state.schedules.schedules.get(value.schedule_id)
+    return [] if schedule is None or not _is_watched(schedule, value) else _decide_seen(state, schedule, value, context)
+
+
+def _is_watched(schedule: Schedule, value: VersionsSeen | TableNotSeen) -> bool:
+    """Tell whether this is the table of the schedule: it may have been looked at before the schedule was changed."""
+    watched = schedule.definition.timing.versions
+    return watched is not None and str(watched) == str(value.table)
+
+
+def _decide_seen(state: ClusterState, schedule: Schedule, value: VersionsSeen, context: Context) -> list[LogEvent]:
+    events: list[LogEvent] = [TableSightChanged(value.schedule_id, "")] if schedule.table_fault else []
+    cursor = schedule.table_cursor
+    if value.cursor != (cursor.version if cursor is not None else None):
+        return events
+    if cursor is None or cursor.table_id != value.table_id:
+        reason = CursorMove.BEGUN if cursor is None else CursorMove.REPLACED
+        return [*events, TableCursorSet(value.schedule_id, value.table_id, value.base, reason)]
+    if state.shutdown.is_under_way or not schedule.awaits_batch():
+        return events
+    if value.base != cursor.version:
+        reason = CursorMove.CLEANED if value.base.number > cursor.version.number else CursorMove.REWOUND
+        events.append(TableCursorSet(value.schedule_id, value.table_id, value.base, reason))
+    if value.last == value.base:
+        return events
+    try:
+        return [*events, *_claim(state, value.schedule_id, schedule, VersionRange(value.base, value.last), context)]
+    except (InvalidJobGraph, InstantUnknown) as error:
+        return [*events, _pause_before(value.schedule_id, "versions", error)]
+
+
+def decide_table_not_seen(state: ClusterState, value: TableNotSeen, _context: Context) -> list[LogEvent]:
+    """Note why a table cannot be looked at, unless that is known."""
+    schedule = state.schedules.schedules.get(value.schedule_id)
+    if (
+        schedule is None
+        or not _is_watched(schedule, value)
+        or schedule.table_fault == (fault := cut_bytes(value.fault, MAX_MESSAGE_LENGTH))
+    ):
+        return []
+    return [TableSightChanged(value.schedule_id, fault)]
 
 
 def _set_cursor(schedule: Schedule, watched: FollowedTopic, value: RecordsSeen) -> list[LogEvent]:
@@ -139,13 +197,21 @@ def _set_cursor(schedule: Schedule, watched: FollowedTopic, value: RecordsSeen) 
     return [TopicCursorSet(value.schedule_id, value.topic_id, offsets)] if offsets else []
 
 
-def _claim(state: ClusterState, schedule_id: str, schedule: Schedule, ranges: list[OffsetRange], context: Context) -> list[LogEvent]:
+def _claim(
+    state: ClusterState, schedule_id: str, schedule: Schedule, taken: list[OffsetRange] | VersionRange, context: Context
+) -> list[LogEvent]:
+    """Start a job for what is behind a cursor; nothing where that is not allowed now."""
     instant_ms = max(context.now_ms, schedule.newest_ms() + 1)
     job_id = _free_id(state, job_id_of(schedule_id, instant_ms))
     if job_id is None or not is_within(schedule.definition.timing, instant_ms):
         return []
-    started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, records=ranges)
-    claimed = RecordsClaimed(schedule_id, instant_ms, tuple(ranges))
+    claimed: RecordsClaimed | VersionsClaimed
+    if isinstance(taken, VersionRange):
+        started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, versions=taken)
+        claimed = VersionsClaimed(schedule_id, instant_ms, taken)
+    else:
+        started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, records=taken)
+        claimed = RecordsClaimed(schedule_id, instant_ms, tuple(taken))
     return [claimed, ScheduleFired(schedule_id, instant_ms, None, InstantOrigin.DUE, job_id), *started]
 
 
@@ -271,11 +337,12 @@ def _job_of(
     *,
     values: Mapping[str, object] = MappingProxyType({}),
     records: Sequence[OffsetRange] = (),
+    versions: VersionRange | None = None,
 ) -> list[LogEvent]:
     followed = state.dispatcher.jobs.get(run)
     parameters = followed.execution_graph.graph.parameters if followed is not None else ()
     of_run = {each.name: each.value for each in parameters if each.value is not None}
-    graph = graph_for(schedule.definition, instant_ms, values, run, of_run, records)
+    graph = graph_for(schedule.definition, instant_ms, values, run, of_run, records, versions)
     scheduled = ScheduledInstant(schedule_id, instant_ms, schedule.version, run)
     return state.dispatcher.start_of(job_id, graph_digest(graph), schedule.actor, graph, context, scheduled=scheduled)
 

@@ -2,9 +2,9 @@
 
 A schedule has one next instant, which is in the log: it is decided once, whoever leads, and then another one is next. So each instant leads
 to one job, or to the reason for none. What is due stands in the agenda, by time. The end of a run is an instant of each schedule that
-follows its job, and is noted by the decision that ends the run. Records of a topic are an instant of the schedule whose cursor passes
-them, by the decision that starts their job. Which job starts, and when not, is decided in `schedule_firing.py`; here is
-what a schedule is, and what the commands of people make of it.
+follows its job, and is noted by the decision that ends the run. Records of a topic, and versions of a table, are an instant of the
+schedule whose cursor passes them, by the decision that starts their job. Which job starts, and when not, is decided in
+`schedule_firing.py`; here is what a schedule is, and what the commands of people make of it.
 """
 
 from bisect import bisect_left, insort
@@ -40,7 +40,10 @@ from eventflink.events.log_events import (
     SchedulePaused,
     ScheduleResumed,
     ScheduleStored,
+    TableCursorSet,
+    TableSightChanged,
     TopicCursorSet,
+    VersionsClaimed,
 )
 from eventflink.master.canonical import DERIVED, require
 from eventflink.master.dispatcher import Dispatcher
@@ -53,6 +56,8 @@ from eventflink.model.schedules import (
     OffsetRange,
     ScheduleDefinition,
     ScheduleTiming,
+    TableVersion,
+    VersionRange,
     count_records,
     due_at,
     instant_after,
@@ -60,7 +65,7 @@ from eventflink.model.schedules import (
     is_followed,
     is_within,
 )
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, IllegalTransition, InstantOrigin, OverlapPolicy, SkipReason
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, CursorMove, IllegalTransition, InstantOrigin, OverlapPolicy, SkipReason
 
 MAX_SCHEDULES: Final = 10_000
 HISTORY_SIZE: Final = 20
@@ -68,7 +73,7 @@ HISTORY_SIZE: Final = 20
 MAX_FOLLOWERS: Final = 100
 """How many schedules may follow one job: the end of a run is one decision."""
 MAX_WATCHERS: Final = 1_000
-"""How many schedules may take the records of topics: all of these are looked at each second."""
+"""How many schedules may take the records of topics, or the versions of tables: all of these are looked at each second."""
 MAX_RUNNING: Final = 100
 """Jobs of one schedule whose policy allows several at once."""
 MAX_FOLLOWED: Final = 1_000
@@ -104,6 +109,8 @@ class PastInstant:
     """The run whose end is the instant; empty: no run made it."""
     records: int = 0
     """The records that made it, counted as offsets; 0: none made it."""
+    versions: VersionRange | None = None
+    """The versions of a table that made it; None: none made it."""
 
 
 @dataclass(slots=True)
@@ -121,6 +128,21 @@ class TopicCursor:
     """How many records its last instant is for, counted as offsets."""
     lost: int = 0
     """How many Kafka has deleted that no job has read."""
+
+
+@dataclass(slots=True)
+class TableCursor:
+    """Up to which version the changes of a table belong to jobs."""
+
+    table_id: str
+    version: TableVersion
+    """The last one that a job has had, or none was to have."""
+    claimed: VersionRange | None = None
+    """The versions that its last instant is for."""
+    moved: CursorMove = CursorMove.BEGUN
+    """Why it was set there when it was set last, other than by the start of a job."""
+    lost: int = 0
+    """How many versions the table has forgotten that no job has had."""
 
 
 @dataclass(slots=True)
@@ -167,10 +189,14 @@ class Schedule:
     """The ended runs whose instants are not decided, or wait for a job, by these instants, in order."""
     cursor: TopicCursor | None = None
     """The cursor of its topic; None: the schedule takes no records, or has not seen its topic."""
-    records_since_ms: int = 0
-    """When it was first said that it takes the records of this topic."""
+    taken_since_ms: int = 0
+    """When it was first said that it takes what comes in this topic, or in this table."""
     due_ms: int | None = None
     """When there is something to decide; None: not before something else happens."""
+    table_cursor: TableCursor | None = None
+    """The cursor of its table; None: the schedule takes no versions, or has not seen its table."""
+    table_fault: str = ""
+    """Why its table could not be looked at; empty: it could, or nobody has looked."""
 
     def instant_after(self, after_ms: int) -> int | None:
         """Return the first known instant after a time; None: no instant is known. Raises `InstantUnknown`."""
@@ -193,10 +219,10 @@ class Schedule:
         """Return the first instant of an ended run that is not decided; None: each is decided."""
         return next(iter(self.undecided()), None)
 
-    def awaits_records(self) -> bool:
-        """Tell whether records of its topic would start a job."""
+    def awaits_batch(self) -> bool:
+        """Tell whether records of its topic, or versions of its table, would start a job."""
         may_run = not self.running or (self.definition.overlap is OverlapPolicy.ALLOW and len(self.running) < MAX_RUNNING)
-        return self.definition.timing.records is not None and self.pause is None and may_run and not self.queue and self.next_ms is None
+        return self.definition.timing.has_cursor and self.pause is None and may_run and not self.queue and self.next_ms is None
 
     def newest_ms(self) -> int:
         """Return the newest instant that is decided, or is that of an ended run: a new one is later."""
@@ -238,7 +264,7 @@ class Schedules:
     followers: dict[str, list[str]] = field(default_factory=dict)
     """Which schedules follow which job, by its name."""
     watchers: list[str] = field(default_factory=list)
-    """The schedules that take the records of topics."""
+    """The schedules that take the records of topics, or the versions of tables."""
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -274,8 +300,9 @@ class Schedules:
         if timing.is_noted and known is not None and known.backfill is not None:
             message = f"schedule '{command.schedule_id}' has a back-fill of instants that it would not have: cancel that, or await its end"
             return rejected(command, "BackfillInProgress", message)
-        if timing.records is not None and len(self.watchers) >= MAX_WATCHERS and command.schedule_id not in self.watchers:
-            return rejected(command, "TooManySchedules", f"{MAX_WATCHERS} schedules take records of topics already: delete one")
+        if timing.has_cursor and len(self.watchers) >= MAX_WATCHERS and command.schedule_id not in self.watchers:
+            message = f"{MAX_WATCHERS} schedules take records of topics, or versions of tables, already: delete one"
+            return rejected(command, "TooManySchedules", message)
         return self._refuse_following(command, timing.after.name) if timing.after is not None else None
 
     def _refuse_following(self, command: PutSchedule, followed: str) -> RequestRejected | None:
@@ -344,7 +371,8 @@ class Schedules:
             message = f"schedule '{command.schedule_id}' has a back-fill already: cancel it, or wait for its end"
             return [rejected(command, "BackfillInProgress", message)]
         if (timing := known.definition.timing).is_noted:
-            what = f"the ends of runs of '{timing.after.name}': run that" if timing.after is not None else "its batches of records: run one"
+            batches = "its batches of records" if timing.records is not None else "the new versions of its table"
+            what = f"the ends of runs of '{timing.after.name}': run that" if timing.after is not None else f"{batches}: run one"
             return [rejected(command, "NothingToBackfill", f"schedule '{command.schedule_id}' has no instants but {what} again")]
         bounds = replace(command, end_ms=min(command.end_ms, context.now_ms + 1))
         try:
@@ -419,17 +447,17 @@ class Schedules:
         if event.version != (known.version + 1 if known is not None else 1):
             raise IllegalTransition(f"{event.schedule_id} has no version {event.version} next")
         if known is None:
-            known = Schedule(event.definition, event.version, event.actor, at_ms, event.next_ms, records_since_ms=at_ms)
+            known = Schedule(event.definition, event.version, event.actor, at_ms, event.next_ms, taken_since_ms=at_ms)
             self.schedules[event.schedule_id] = known
         else:
             self._unfollow(event.schedule_id, known)
-            if _topic_of(event.definition) != _topic_of(known.definition):
-                known.cursor, known.records_since_ms = None, at_ms
+            if _taken_by(event.definition) != _taken_by(known.definition):
+                known.cursor, known.table_cursor, known.table_fault, known.taken_since_ms = None, None, "", at_ms
             known.definition, known.version, known.actor = event.definition, event.version, event.actor
             known.stored_at_ms, known.next_ms = at_ms, event.next_ms
         if (after := event.definition.timing.after) is not None:
             self.followers.setdefault(after.name, []).append(event.schedule_id)
-        if event.definition.timing.records is not None:
+        if event.definition.timing.has_cursor:
             self.watchers.append(event.schedule_id)
         self._plan(event.schedule_id, known, at_ms)
 
@@ -488,7 +516,7 @@ class Schedules:
     def apply_records_claimed(self, event: RecordsClaimed, at_ms: int) -> None:
         """Move the cursor behind the records, and have them as an instant that is decided next."""
         known, ranges = self.schedule(event.schedule_id), event.ranges
-        if (cursor := known.cursor) is None or not known.awaits_records() or event.instant_ms <= known.newest_ms():
+        if (cursor := known.cursor) is None or not known.awaits_batch() or event.instant_ms <= known.newest_ms():
             raise IllegalTransition(
                 f"schedule '{event.schedule_id}' takes no records now, or {event.instant_ms} is not after its last instant"
             )
@@ -496,6 +524,39 @@ class Schedules:
             raise IllegalTransition(f"records of schedule '{event.schedule_id}' belong to a job already, or are none")
         cursor.offsets |= {each.partition: each.end_offset for each in ranges}
         cursor.claimed, cursor.after = count_records(ranges), ranges[-1].partition
+        known.next_ms = event.instant_ms
+        self._plan(event.schedule_id, known, at_ms)
+
+    def apply_table_cursor_set(self, event: TableCursorSet) -> None:
+        """Have the cursor stand in a table, or at another version of it."""
+        known = self.schedule(event.schedule_id)
+        cursor = known.table_cursor
+        is_new = cursor is None or cursor.table_id != event.table_id
+        if known.definition.timing.versions is None or is_new is not (event.reason in (CursorMove.BEGUN, CursorMove.REPLACED)):
+            raise IllegalTransition(f"schedule '{event.schedule_id}' takes no versions, or has a cursor in this table: {event.reason}")
+        if cursor is not None and event.version == cursor.version and not is_new:
+            raise IllegalTransition(f"the cursor of schedule '{event.schedule_id}' stands at version {event.version} already")
+        passed = event.version.number - cursor.version.number if cursor is not None and event.reason is CursorMove.CLEANED else 0
+        lost = max(0, passed) + (cursor.lost if cursor is not None else 0)
+        known.table_cursor = TableCursor(event.table_id, event.version, moved=event.reason, lost=lost)
+
+    def apply_table_sight_changed(self, event: TableSightChanged) -> None:
+        """Remember why the table cannot be seen."""
+        known = self.schedule(event.schedule_id)
+        if known.definition.timing.versions is None or known.table_fault == event.fault:
+            raise IllegalTransition(f"schedule '{event.schedule_id}' takes no versions, or that is known of its table already")
+        known.table_fault = event.fault
+
+    def apply_versions_claimed(self, event: VersionsClaimed, at_ms: int) -> None:
+        """Move the cursor to the last of the versions, and have them as an instant that is decided next."""
+        known, versions = self.schedule(event.schedule_id), event.versions
+        if (cursor := known.table_cursor) is None or not known.awaits_batch() or event.instant_ms <= known.newest_ms():
+            raise IllegalTransition(
+                f"schedule '{event.schedule_id}' takes no versions now, or {event.instant_ms} is not after its last instant"
+            )
+        if versions.after != cursor.version or versions.last == versions.after:
+            raise IllegalTransition(f"versions of schedule '{event.schedule_id}' belong to a job already, or are none")
+        cursor.version, cursor.claimed = versions.last, versions
         known.next_ms = event.instant_ms
         self._plan(event.schedule_id, known, at_ms)
 
@@ -512,8 +573,11 @@ class Schedules:
         else:
             known.running[event.job_id] = event.instant_ms
         after_job_id = known.followed.pop(event.instant_ms, "") if event.origin in OF_ITSELF else ""
-        records = known.cursor.claimed if known.cursor is not None and event.origin is InstantOrigin.DUE else 0
-        known.remember(PastInstant(event.instant_ms, at_ms, event.origin, event.job_id, after_job_id=after_job_id, records=records))
+        is_due = event.origin is InstantOrigin.DUE
+        records = known.cursor.claimed if known.cursor is not None and is_due else 0
+        versions = known.table_cursor.claimed if known.table_cursor is not None and is_due else None
+        past = PastInstant(event.instant_ms, at_ms, event.origin, event.job_id, after_job_id=after_job_id, records=records)
+        known.remember(replace(past, versions=versions))
         self._plan(event.schedule_id, known, at_ms)
 
     def apply_instant_queued(self, event: InstantQueued, at_ms: int) -> None:
@@ -607,7 +671,7 @@ class Schedules:
             insort(self.agenda, (known.due_ms, schedule_id))
 
     def _unfollow(self, schedule_id: str, known: Schedule) -> None:
-        if known.definition.timing.records is not None:
+        if known.definition.timing.has_cursor:
             self.watchers.remove(schedule_id)
         if (after := known.definition.timing.after) is not None:
             self.followers[after.name].remove(schedule_id)
@@ -631,8 +695,8 @@ class Schedules:
         require(running == self.jobs, "schedules and their jobs contradict each other")
         follows = {(known.definition.timing.after.name, each) for each, known in self.schedules.items() if known.definition.timing.after}
         require({(name, each) for name, ids in self.followers.items() for each in ids} == follows, "the followers of jobs are stale")
-        watch = [each for each, known in self.schedules.items() if known.definition.timing.records is not None]
-        require(sorted(watch) == sorted(self.watchers), "the schedules that take records are stale")
+        watch = [each for each, known in self.schedules.items() if known.definition.timing.has_cursor]
+        require(sorted(watch) == sorted(self.watchers), "the schedules that take records or versions are stale")
         require(
             all(job_id in self.dispatcher.jobs and job_id not in self.dispatcher.ended for job_id in self.jobs),
             "a job that counts as a running one of a schedule has ended",
@@ -686,8 +750,8 @@ def _follow(cursor: TopicCursor, ranges: tuple[OffsetRange, ...]) -> bool:
     return all(cursor.offsets.get(each.partition, 0) == each.first_offset < each.end_offset for each in ranges)
 
 
-def _topic_of(definition: ScheduleDefinition) -> str:
-    return definition.timing.records.name if definition.timing.records is not None else ""
+def _taken_by(definition: ScheduleDefinition) -> str:
+    return definition.timing.what_it_takes
 
 
 def _not_computable(command: ScheduleCommand, error: InstantUnknown) -> RequestRejected:

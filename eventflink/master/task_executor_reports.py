@@ -28,7 +28,7 @@ from eventflink.model.attempts import (
     MAX_DOUBLE,
     MAX_LONG,
     MAX_SOURCE_LENGTH,
-    MAX_VERSIONS,
+    MAX_SNAPSHOTS,
     UNKNOWN_COUNT,
     Accumulators,
     AttemptId,
@@ -175,13 +175,13 @@ def _skipped(message: str) -> e.InputsSkipped:
 
 
 def _bounded(io: IOMetrics | None) -> IOMetrics | None:
-    """Return counts whose sums over all subtasks of a job are longs; those that cannot be are not known, and versions that can be."""
+    """Return counts whose sums over all subtasks of a job are longs; those that cannot be are not known, and snapshots that can be."""
     if io is None:
         return None
     counts = (io.read_records, io.read_bytes, io.write_records, io.write_bytes)
     read_records, read_bytes, write_records, write_bytes = [n if 0 <= n <= MAX_NUMBER else UNKNOWN_COUNT for n in counts]
-    versions = [each for each in io.versions if 1 <= len(each.source) <= MAX_SOURCE_LENGTH and -1 <= each.snapshot_id <= MAX_LONG]
-    return IOMetrics(read_records, read_bytes, write_records, write_bytes, tuple(versions[:MAX_VERSIONS]))
+    snapshots = [each for each in io.snapshots if 1 <= len(each.source) <= MAX_SOURCE_LENGTH and -1 <= each.snapshot_id <= MAX_LONG]
+    return IOMetrics(read_records, read_bytes, write_records, write_bytes, tuple(snapshots[:MAX_SNAPSHOTS]))
 
 
 def _bounded_accumulators(said: Accumulators | None) -> Accumulators | None:

@@ -121,8 +121,8 @@ class OutputLocation:
 
 
 @dataclass(frozen=True, slots=True)
-class TableVersion:
-    """Which version of a table an attempt has read."""
+class SourceSnapshot:
+    """Which snapshot of a table an attempt has read."""
 
     source: str
     """What the task calls the table; at most 64 characters."""
@@ -130,7 +130,7 @@ class TableVersion:
     """The snapshot; -1: the table had none yet."""
 
 
-MAX_VERSIONS: Final = 16
+MAX_SNAPSHOTS: Final = 16
 """Of an attempt."""
 MAX_SOURCE_LENGTH: Final = 64
 
@@ -147,7 +147,7 @@ class IOMetrics:
     """Rows of its outputs, and of its sink."""
     write_bytes: int = UNKNOWN_COUNT
     """Bytes of their files."""
-    versions: tuple[TableVersion, ...] = ()
+    snapshots: tuple[SourceSnapshot, ...] = ()
     """Of the tables that are sources of a batch task, as far as it has read them; at most 16."""
 
 

@@ -25,19 +25,24 @@ from eventflink.model.durations import duration_text
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, load_document, to_document
 from eventflink.model.job_parameters import MAX_PARAMETERS, given_values
+from eventflink.model.places import parse_place
 from eventflink.model.schedules import (
     FollowedJob,
+    FollowedTable,
     FollowedTopic,
     InstantParameter,
     InstantUnknown,
     OffsetRange,
     ScheduleDefinition,
     ScheduleTiming,
+    TableVersion,
+    VersionRange,
     graph_for,
     instant_after,
     local_time,
 )
 from eventflink.model.statuses import CatchUp, InstantValue, OverlapPolicy, RunOutcome, TopicBegin
+from eventflink.model.stream_document import TableDocument
 from eventflink.model.texts import did_you_mean
 
 MIN_INTERVAL_MS: Final = 1_000
@@ -70,10 +75,13 @@ _ALWAYS: Final = ("date", "timestamp")
 _KNOWN_OF: Final[Mapping[str, tuple[str, ...]]] = {
     "after": (*_ALWAYS, "run", "parameter"),
     "records": (*_ALWAYS, "partitions", "starting-offsets", "ending-offsets"),
+    "versions": (*_ALWAYS, "starting-version", "ending-version", "start-snapshot", "end-snapshot"),
     "cron": (*_ALWAYS, "previous-date", "previous-timestamp"),
     "interval": (*_ALWAYS, "previous-date", "previous-timestamp"),
 }
 """What parameters are given of an instant, by what makes it."""
+_OF_DELTA: Final = ("starting-version", "ending-version")
+_OF_ICEBERG: Final = ("start-snapshot", "end-snapshot")
 
 
 class InvalidSchedule(Exception):
@@ -174,6 +182,29 @@ class FollowedTopicDocument(BaseModel):
         return self
 
 
+class FollowedTableDocument(BaseModel):
+    """The table whose versions make the instants."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    table: TableDocument
+    format: Literal["delta", "iceberg"]
+    begin: Literal["earliest", "latest"] = "latest"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if fault := self.table.find_format_fault(self.format):
+            raise ValueError(fault)
+        if self.table.path is not None:
+            parse_place(self.table.path)  # Raises what names the URLs that masters can look at.
+        return self
+
+    def to_record(self) -> FollowedTable:
+        """Return the core's record."""
+        path = str(parse_place(self.table.path)) if self.table.path is not None else ""
+        return FollowedTable(path, self.table.catalog or "", self.table.name or "", TopicBegin(self.begin.upper()))
+
+
 def _watched(value: object) -> object:
     return {"topic": value} if isinstance(value, str) else value
 
@@ -189,6 +220,7 @@ class ScheduleDocument(BaseModel):
 
     after: Annotated[FollowedDocument | None, BeforeValidator(_followed)] = None
     records: Annotated[FollowedTopicDocument | None, BeforeValidator(_watched)] = None
+    versions: FollowedTableDocument | None = None
     cron: Annotated[str | None, BeforeValidator(_cron)] = None
     interval: Annotated[int | None, duration_within(MIN_INTERVAL_MS, MAX_INTERVAL_MS)] = None
     time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
@@ -211,6 +243,10 @@ class ScheduleDocument(BaseModel):
             "partitions",
             "starting-offsets",
             "ending-offsets",
+            "starting-version",
+            "ending-version",
+            "start-snapshot",
+            "end-snapshot",
         ],
     ] = Field(default_factory=dict, max_length=MAX_PARAMETERS)
     description: str = Field("", max_length=MAX_DESCRIPTION_LENGTH)
@@ -220,25 +256,28 @@ class ScheduleDocument(BaseModel):
     def _check(self) -> Self:
         given = [key for key in _KNOWN_OF if getattr(self, key) is not None]
         if len(given) != 1:
-            raise ValueError("a schedule has one of 'cron', 'interval', 'after' and 'records'")
+            raise ValueError("a schedule has one of 'cron', 'interval', 'after', 'records' and 'versions'")
         known = _KNOWN_OF[given[0]]
+        if self.versions is not None:
+            known = tuple(each for each in known if each not in (_OF_ICEBERG if self.versions.format == "delta" else _OF_DELTA))
         if (name := next((name for name, value in self.instant_parameters.items() if value not in known), None)) is not None:
             value = describe_value(self.instant_parameters[name])
             raise ValueError(f"instant_parameters.{name}: {value} is not known of a schedule with '{given[0]}'; known: {', '.join(known)}")
-        if self.records is not None:
-            self._check_of_records()
+        if self.records is not None or self.versions is not None:
+            self._check_of_batches(given[0])
         if both := self.parameters.keys() & self.instant_parameters.keys():
             raise ValueError(f"instant_parameters.{min(both)}: 'parameters' says what it is already")
         return self
 
-    def _check_of_records(self) -> None:
-        """Refuse what would leave records without a job."""
+    def _check_of_batches(self, key: str) -> None:
+        """Refuse what would leave records, or versions, without a job."""
         if self.overlap in ("skip", "cancel"):
-            raise ValueError("overlap: with 'records' it is 'queue', so that records wait while a job runs, or 'allow'")
+            raise ValueError(f"overlap: with '{key}' it is 'queue', so that {key} wait while a job runs, or 'allow'")
         if self.catch_up in ("last", "none"):
-            raise ValueError("catch_up: with 'records' it is 'all': what has come meanwhile is for the next job")
+            raise ValueError(f"catch_up: with '{key}' it is 'all': what has come meanwhile is for the next job")
         if self.jitter:
-            raise ValueError("invalid jitter: a schedule with 'records' has no jitter; its 'wait' delays a job")
+            delays = "; its 'wait' delays a job" if key == "records" else ""
+            raise ValueError(f"invalid jitter: a schedule with '{key}' has no jitter{delays}")
 
     def to_timing(self) -> ScheduleTiming:
         """Return the core's record of when."""
@@ -252,6 +291,7 @@ class ScheduleDocument(BaseModel):
             jitter_ms=self.jitter,
             after=FollowedJob(self.after.job, RunOutcome(self.after.ended.upper())) if self.after is not None else None,
             records=self._watched_topic(),
+            versions=self.versions.to_record() if self.versions is not None else None,
         )
 
     def _watched_topic(self) -> FollowedTopic | None:
@@ -327,7 +367,7 @@ def check_schedule(document: object, text: str | None = None) -> ScheduleDefinit
     """
     if not isinstance(document, Mapping):
         raise InvalidSchedule(
-            f"a schedule is a mapping with 'cron', 'interval', 'after' or 'records', and 'job', not {describe_value(document)}"
+            f"a schedule is a mapping with one of {', '.join(map(repr, _KNOWN_OF))}, and 'job', not {describe_value(document)}"
         )
 
     def around(path: Path) -> str:
@@ -335,12 +375,12 @@ def check_schedule(document: object, text: str | None = None) -> ScheduleDefinit
 
     try:
         parsed = ScheduleDocument.model_validate(document)
-        is_noted = parsed.after is not None or parsed.records is not None
+        timing = parsed.to_timing()
         definition = ScheduleDefinition(
-            timing=parsed.to_timing(),
+            timing=timing,
             job_graph=check_job_graph(parsed.job),
-            catch_up=CatchUp((parsed.catch_up or ("all" if is_noted else "last")).upper()),
-            overlap=OverlapPolicy((parsed.overlap or ("queue" if is_noted else "skip")).upper()),
+            catch_up=CatchUp((parsed.catch_up or ("all" if timing.is_noted else "last")).upper()),
+            overlap=OverlapPolicy((parsed.overlap or ("queue" if timing.is_noted else "skip")).upper()),
             parameters=given_values(parsed.parameters),
             instant_parameters=tuple(
                 InstantParameter(name, InstantValue(value.upper().replace("-", "_"))) for name, value in parsed.instant_parameters.items()
@@ -372,7 +412,7 @@ def _check_first(definition: ScheduleDefinition) -> None:
 
 
 def _check_noted(definition: ScheduleDefinition) -> None:
-    """Check what is known before a run ends, or records come: that the parameters are there, and have values."""
+    """Check what is known before a run ends, or something comes: that the parameters are there, and have values."""
     timing = definition.timing
     if timing.ends_at_ms is not None and timing.ends_at_ms <= timing.starts_at_ms:
         raise InvalidSchedule("it never fires: its 'ends' is not after its 'starts'")
@@ -385,7 +425,8 @@ def _check_noted(definition: ScheduleDefinition) -> None:
     given = tuple(each for each in definition.instant_parameters if each.name not in of_run)
     rest = replace(definition, job_graph=replace(definition.job_graph, parameters=known), instant_parameters=given)
     try:
-        graph_for(rest, definition.timing.starts_at_ms, {}, "run", records=[OffsetRange(0, 0, 1)])
+        versions = VersionRange(TableVersion(0), TableVersion(1)) if timing.versions is not None else None
+        graph_for(rest, timing.starts_at_ms, {}, "run", records=[OffsetRange(0, 0, 1)], versions=versions)
     except InvalidJobGraph as error:
         raise InvalidSchedule(f"{error}; 'parameters' and 'instant_parameters' of the schedule give values") from error
 
@@ -407,6 +448,11 @@ def _watched_document(watched: FollowedTopic) -> dict[str, Any]:
     return document
 
 
+def _watched_table_document(watched: FollowedTable) -> dict[str, Any]:
+    table = {"path": watched.path} if watched.is_delta else {"catalog": watched.catalog, "name": watched.name}
+    return {"table": table, "format": "delta" if watched.is_delta else "iceberg", "begin": watched.begin.lower()}
+
+
 def schedule_document(definition: ScheduleDefinition) -> dict[str, Any]:
     """Return the document that `check_schedule` turns into this schedule; raises `InvalidJobGraph` as `to_document` does."""
     timing = definition.timing
@@ -419,6 +465,8 @@ def schedule_document(definition: ScheduleDefinition) -> dict[str, Any]:
         when["after"] = {"job": timing.after.name, "ended": timing.after.outcome.lower()}
     if timing.records is not None:
         when["records"] = _watched_document(timing.records)
+    if timing.versions is not None:
+        when["versions"] = _watched_table_document(timing.versions)
     if timing.starts_at_ms:
         when["starts"] = _written_time(timing, timing.starts_at_ms)
     if timing.ends_at_ms is not None:

@@ -1,6 +1,7 @@
 """A schedule as the core and the log know it: the job that it starts, its instants, and what it does when they come late or too soon.
 
-Instants are times of a cron expression, or of an interval, the ends of another job's runs, or batches of records of a topic.
+Instants are times of a cron expression, or of an interval, the ends of another job's runs, or batches of records of a topic, or of
+versions of a table.
 
 What people write, and every check of it, is in `schedule_document.py`. Here is what follows from a schedule that was checked: which instant
 comes next, and which values the parameters of a job have for it. The rule it keeps: an instant is computed once, by the leader, and written
@@ -33,7 +34,15 @@ _MAX_EXCLUDED_IN_A_ROW: Final = 400
 
 _MAX_PARTITIONS: Final = 128
 """Of one batch: so what its job is told fits into the value of a parameter."""
-_OF_RECORDS: Final = (InstantValue.PARTITIONS, InstantValue.STARTING_OFFSETS, InstantValue.ENDING_OFFSETS)
+_OF_BATCH: Final = (
+    InstantValue.PARTITIONS,
+    InstantValue.STARTING_OFFSETS,
+    InstantValue.ENDING_OFFSETS,
+    InstantValue.STARTING_VERSION,
+    InstantValue.ENDING_VERSION,
+    InstantValue.START_SNAPSHOT,
+    InstantValue.END_SNAPSHOT,
+)
 
 
 class InstantUnknown(Exception):
@@ -88,9 +97,59 @@ class OffsetRange:
     """Behind the last one."""
 
 
+@dataclass(frozen=True, slots=True)
+class FollowedTable:
+    """A table whose versions make the instants of a schedule: each is for those that came since the one before."""
+
+    path: str = ""
+    """Of a table of Delta: its place; empty: it is one of Iceberg."""
+    catalog: str = ""
+    """Of a table of Iceberg: what the configuration of the masters calls its catalogue."""
+    name: str = ""
+    """Of a table of Iceberg: its namespace, and behind a dot the table."""
+    begin: TopicBegin = TopicBegin.LATEST
+    """Where the cursor begins."""
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether it is a table of Delta; else it is one of Iceberg."""
+        return bool(self.path)
+
+    def __str__(self) -> str:
+        return self.path or f"{self.name} in {self.catalog}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A version of a table."""
+
+    number: int
+    """Of a table of Delta that of the commit, from 0 on; of Iceberg the sequence number of the snapshot, from 1 on, or 0 in format 1."""
+    snapshot_id: int = 0
+    """Of a table of Iceberg: the snapshot; 0: it is one of Delta, or there is none."""
+
+    def __str__(self) -> str:
+        return f"{self.number}, snapshot {self.snapshot_id}" if self.snapshot_id else str(self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRange:
+    """Versions of a table that follow one another."""
+
+    after: TableVersion
+    """The version before the first of them."""
+    last: TableVersion
+    """The last of them."""
+
+    def __str__(self) -> str:
+        """Return them in words: `version 5`, `versions 5 to 8`, `versions 5 to 8, snapshot 4711`."""
+        first = self.after.number + 1
+        return f"versions {first} to {self.last}" if first < self.last.number else f"version {self.last}"
+
+
 @dataclass(slots=True, kw_only=True)
 class ScheduleTiming:
-    """The instants of a schedule: by a cron expression in a time zone, an interval, the runs of another job, or the records of a topic."""
+    """The instants of a schedule: times, the ends of another job's runs, batches of records of a topic, or of versions of a table."""
 
     cron: str = ""
     """Minute, hour, day of the month, month and day of the week; empty: another field says it."""
@@ -110,11 +169,23 @@ class ScheduleTiming:
     """The job whose runs make the instants; null: another field says it."""
     records: FollowedTopic | None = None
     """The topic whose records make the instants; null: another field says it."""
+    versions: FollowedTable | None = None
+    """The table whose versions make the instants; null: another field says it."""
 
     @property
     def is_noted(self) -> bool:
         """Whether instants are what happens, and not times that can be computed."""
-        return self.after is not None or self.records is not None
+        return self.after is not None or self.has_cursor
+
+    @property
+    def has_cursor(self) -> bool:
+        """Whether an instant is for what is behind a cursor, in a topic or in a table."""
+        return self.records is not None or self.versions is not None
+
+    @property
+    def what_it_takes(self) -> str:
+        """What the cursor is in, in words; empty: the schedule has no cursor."""
+        return self.records.name if self.records is not None else str(self.versions) if self.versions is not None else ""
 
 
 @dataclass(slots=True)
@@ -287,6 +358,7 @@ def graph_for(
     run_id: str = "",
     of_run: Mapping[str, str] = MappingProxyType({}),
     records: Iterable[OffsetRange] = (),
+    versions: VersionRange | None = None,
 ) -> JobGraph:
     """Return the graph of the job that runs for an instant, all of its parameters bound.
 
@@ -297,6 +369,7 @@ def graph_for(
         run_id: the run whose end is the instant; empty: no run made it, and what is to be taken from one keeps the job's default.
         of_run: the values of that run's parameters.
         records: those that make the instant; none: what is to be told of them keeps the job's default.
+        versions: those that make the instant; None: likewise.
 
     Raises:
         InvalidJobGraph: as `bind_parameters`.
@@ -304,10 +377,10 @@ def graph_for(
 
     """
     values: dict[str, object] = {each.name: each.value for each in definition.parameters}
-    of_records = _told_of(definition.timing, list(records))
+    of_batch = _told_of(definition.timing, list(records)) if versions is None else _told_of_versions(versions)
     for each in definition.instant_parameters:
-        if each.value in _OF_RECORDS:
-            values |= {each.name: of_records[each.value]} if of_records else {}
+        if each.value in _OF_BATCH:
+            values |= {each.name: of_batch[each.value]} if of_batch else {}
         elif each.value is InstantValue.PARAMETER:
             values |= {each.name: of_run[each.name]} if each.name in of_run else {}
         elif each.value is InstantValue.RUN:
@@ -325,6 +398,15 @@ def _told_of(timing: ScheduleTiming, records: list[OffsetRange]) -> dict[Instant
         InstantValue.PARTITIONS: _json({topic: [each.partition for each in records]}),
         InstantValue.STARTING_OFFSETS: offsets_text(topic, ((each.partition, each.first_offset) for each in records)),
         InstantValue.ENDING_OFFSETS: offsets_text(topic, ((each.partition, each.end_offset) for each in records)),
+    }
+
+
+def _told_of_versions(versions: VersionRange) -> dict[InstantValue, str]:
+    return {
+        InstantValue.STARTING_VERSION: str(versions.after.number + 1),
+        InstantValue.ENDING_VERSION: str(versions.last.number),
+        InstantValue.START_SNAPSHOT: str(versions.after.snapshot_id),
+        InstantValue.END_SNAPSHOT: str(versions.last.snapshot_id),
     }
 
 

@@ -325,15 +325,37 @@ class InstantValue(UpperStrEnum):
     """Of a schedule that takes the records of a topic: where they begin, as its `startingOffsets`."""
     ENDING_OFFSETS = auto()
     """Of a schedule that takes the records of a topic: behind the last of them, as its `endingOffsets`."""
+    STARTING_VERSION = auto()
+    """Of a schedule that takes the versions of a table of Delta: the first of them, as `startingVersion` of Spark's reader has it."""
+    ENDING_VERSION = auto()
+    """Of a schedule that takes the versions of a table of Delta: the last of them, as its `endingVersion`."""
+    START_SNAPSHOT = auto()
+    """Of a schedule that takes the versions of a table of Iceberg: the snapshot before them, as its `start-snapshot-id`; 0: none was, or it
+    is not known any more."""
+    END_SNAPSHOT = auto()
+    """Of a schedule that takes the versions of a table of Iceberg: the last of them, as its `end-snapshot-id`."""
 
 
 class TopicBegin(UpperStrEnum):
-    """Where the cursor of a schedule begins that takes the records of a topic."""
+    """Where the cursor of a schedule begins that takes the records of a topic, or the versions of a table."""
 
     EARLIEST = auto()
-    """At the first record that is there."""
+    """At the first record, or version, that is there."""
     LATEST = auto()
-    """With what has come since the schedule was stored, by the time that Kafka has of each record."""
+    """With what has come since the schedule was stored, by the time that Kafka, or the table's store, has of each."""
+
+
+class CursorMove(UpperStrEnum):
+    """Why the cursor of a table stands where no job has read up to."""
+
+    BEGUN = auto()
+    """It had stood nowhere."""
+    REPLACED = auto()
+    """Another table has taken the place of the one before: all of its versions are new."""
+    REWOUND = auto()
+    """The table has gone back to an older version: what comes after that is new."""
+    CLEANED = auto()
+    """The table has forgotten versions that no job has had: the cursor passes over them."""
 
 
 class RunOutcome(UpperStrEnum):

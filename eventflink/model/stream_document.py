@@ -220,12 +220,12 @@ LATE_ROWS_NEED_TIME: Final = "'late_rows' needs 'event_time' and 'watermark_dela
 
 
 class TableDocument(_Document):
-    """Where a table is."""
+    """A table: of Delta by its path, of Iceberg by its name in a catalogue."""
 
     path: _Text | None = None
     """The path of a table of Delta."""
     catalog: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
-    """The catalogue of a table of Iceberg, as the configuration of TaskExecutors calls it."""
+    """The catalogue of a table of Iceberg, as the configuration of those that look for it calls it."""
     name: Annotated[str, Field(max_length=512)] | None = None
     """What the table is called in its catalogue, behind its namespace."""
 

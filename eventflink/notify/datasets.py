@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph, JobVertex, StreamSink, StreamSource
+from eventflink.model.schedules import FollowedTable
 from eventflink.model.secret_values import without_secrets
 from eventflink.model.statuses import StreamConnector, StreamFormat
 
@@ -36,6 +37,10 @@ class DatasetNames:
     def topic(self, name: str, bootstrap: str = "") -> Dataset:
         """Return a topic; empty: of the Kafka of the log."""
         return Dataset(f"kafka://{(bootstrap or self._bootstrap).split(',')[0]}", name)
+
+    def table(self, table: FollowedTable) -> Dataset:
+        """Return a table whose versions start jobs."""
+        return _place(shown_place(table.path)) if table.is_delta else Dataset(f"iceberg://{table.catalog}", table.name)
 
     def published(self, job_name: str, vertex_id: str, output: str = DEFAULT_OUTPUT) -> Dataset:
         """Return what a vertex publishes."""

@@ -14,7 +14,7 @@ from eventflink.leadership.fold import Fold
 from eventflink.model.failure_types import JOB_TIME_LIMIT
 from eventflink.model.job_graph import JobAbout, JobGraph
 from eventflink.model.secret_values import without_secrets
-from eventflink.model.statuses import JobStatus, SkipReason
+from eventflink.model.statuses import CursorMove, JobStatus, SkipReason
 from eventflink.notify.document import HappeningType
 from eventflink.views.standing_streams import standing_streams
 
@@ -101,7 +101,7 @@ def _happening(  # noqa: C901 - one case for each event
             kind, subject, thing = HappeningType.CHECKPOINT_FAILED, event.job_id, event.job_id
         case e.InstantsSkipped() if event.reason not in _AS_WANTED:
             kind, subject, thing = HappeningType.RUN_SKIPPED, f"{event.schedule_id}@{event.instant_ms}", event.schedule_id
-        case e.RecordsLost():
+        case e.RecordsLost() | e.TableCursorSet(reason=CursorMove.CLEANED):
             kind, subject, thing = HappeningType.RECORDS_LOST, event.schedule_id, event.schedule_id
         case e.SchedulePaused():
             kind, subject, thing = HappeningType.SCHEDULE_PAUSED, event.schedule_id, event.schedule_id

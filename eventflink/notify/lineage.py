@@ -21,6 +21,7 @@ from eventflink.master.execution_graph import ExecutionVertex
 from eventflink.master.job_master import JobMaster
 from eventflink.model.attempts import FailureCause, OutputLocation
 from eventflink.model.job_graph import JobGraph, JobVertex
+from eventflink.model.schedules import ScheduleTiming
 from eventflink.model.secret_values import without_secrets
 from eventflink.model.statuses import ExecutionState, JobStatus, TaskType
 from eventflink.notify.datasets import Dataset, DatasetNames, shown_place
@@ -82,7 +83,7 @@ class Lineage:
         at_ms, jobs = decision.decided_at_ms, fold.master.dispatcher.jobs
         for event in decision.events:
             if isinstance(event, e.JobSubmitted) and (job := jobs.get(event.job_id)) is not None:
-                yield event.job_id, self._of_job(job, "START", at_ms, _topic_of(job, fold), _claimed(decision, event)), ""
+                yield event.job_id, self._of_job(job, "START", at_ms, _timing_of(job, fold), _claimed(decision, event)), ""
         if self._settings.vertices:
             for job_id, vertex_id in _finished(decision, fold):
                 yield job_id, self._of_vertex(jobs[job_id], vertex_id, "COMPLETE", at_ms), vertex_id
@@ -92,7 +93,7 @@ class Lineage:
             if isinstance(event, e.JobResultStored) and (job := jobs.get(event.job_id)) is not None:
                 if self._settings.vertices:
                     yield from self._ends_of_vertices(job, at_ms)
-                yield event.job_id, self._of_job(job, _ENDS[event.status], at_ms, _topic_of(job, fold), cause=event.cause), ""
+                yield event.job_id, self._of_job(job, _ENDS[event.status], at_ms, _timing_of(job, fold), cause=event.cause), ""
 
     def _ends_of_vertices(self, job: JobMaster, at_ms: int) -> Iterator[tuple[str, dict[str, Any], str]]:
         """Yield events of the vertices of a job that has ended which have begun, and are not complete."""
@@ -103,7 +104,13 @@ class Lineage:
                 yield job.job_id, self._of_vertex(job, vertex_id, how, at_ms, cause), vertex_id
 
     def _of_job(
-        self, job: JobMaster, how: str, at_ms: int, topic: str, claimed: e.RecordsClaimed | None = None, cause: FailureCause | None = None
+        self,
+        job: JobMaster,
+        how: str,
+        at_ms: int,
+        timing: ScheduleTiming | None,
+        claimed: Facets | None = None,
+        cause: FailureCause | None = None,
     ) -> dict[str, Any]:
         graph = job.execution_graph.graph
         inputs: dict[Dataset, Facets] = {}
@@ -111,9 +118,10 @@ class Lineage:
         for vertex in graph.vertices:
             inputs |= self._read_by(job, vertex)
             outputs |= {dataset: {} for dataset in self._names.outer_outputs(vertex)}
-        if topic:
-            ranges = plain(claimed.ranges) if claimed is not None else []
-            inputs[self._names.topic(topic)] = {"eventflinkOffsets": _own("offsets", partitions=ranges)} if ranges else {}
+        if timing is not None and timing.records is not None:
+            inputs[self._names.topic(timing.records.name)] = claimed or {}
+        if timing is not None and timing.versions is not None:
+            inputs[self._names.table(timing.versions)] = claimed or {}
         facets = {**_job_facets(job, graph), "jobType": _job_type("JOB", any(v.stream is not None for v in graph.vertices))}
         return self._event(how, at_ms, self.run_id(job.job_id), _run_facets(job, cause), graph.name, facets, inputs, outputs)
 
@@ -139,7 +147,7 @@ class Lineage:
                 for topic, partitions in _offsets(source.end_offset).items():
                     said[source.name][topic] = said[source.name].get(topic, {}) | partitions
         executions = [subtask.execution for subtask in job.execution_graph.vertices[vertex.vertex_id].subtasks]
-        read = [each for execution in executions if execution is not None and execution.io is not None for each in execution.io.versions]
+        read = [each for execution in executions if execution is not None and execution.io is not None for each in execution.io.snapshots]
         snapshots: dict[Dataset, set[int]] = defaultdict(set)
         found: dict[Dataset, Facets] = {}
         for name, dataset in self._names.outer_inputs(vertex):
@@ -259,17 +267,24 @@ def _offsets(text: str) -> dict[str, dict[str, int]]:
     return {topic: places for topic, places in found.items() if isinstance(places, dict) and all(map(str.isdecimal, places))}
 
 
-def _topic_of(job: JobMaster, fold: Fold) -> str:
-    """Return the topic for whose records a job was started; empty: it was not, or its schedule is gone."""
+def _timing_of(job: JobMaster, fold: Fold) -> ScheduleTiming | None:
+    """Return when the schedule of a job fires; None: it has none, or that is gone."""
     schedule = fold.master.schedules.schedules.get(job.scheduled.schedule_id) if job.scheduled is not None else None
-    return schedule.definition.timing.records.name if schedule is not None and schedule.definition.timing.records is not None else ""
+    return schedule.definition.timing if schedule is not None else None
 
 
-def _claimed(decision: Decision, submitted: e.JobSubmitted) -> e.RecordsClaimed | None:
-    """Return the records that the decision that starts a job takes for it."""
+def _claimed(decision: Decision, submitted: e.JobSubmitted) -> Facets:
+    """Return which records, or which versions of a table, the decision that starts a job takes for it."""
     of = submitted.scheduled
-    claims = (event for event in decision.events if isinstance(event, e.RecordsClaimed))
-    return next((c for c in claims if of is not None and (c.schedule_id, c.instant_ms) == (of.schedule_id, of.instant_ms)), None)
+    for claim in decision.events:
+        if isinstance(claim, e.RecordsClaimed | e.VersionsClaimed) and of is not None:
+            if (claim.schedule_id, claim.instant_ms) != (of.schedule_id, of.instant_ms):
+                continue
+            if isinstance(claim, e.RecordsClaimed):
+                return {"eventflinkOffsets": _own("offsets", partitions=plain(claim.ranges))}
+            versions = _own("versions", after=plain(claim.versions.after), last=plain(claim.versions.last))
+            return {"eventflinkVersions": versions}
+    return {}
 
 
 def _begun(decision: Decision, fold: Fold) -> Iterable[tuple[str, str]]:

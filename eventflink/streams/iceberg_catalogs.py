@@ -27,13 +27,14 @@ _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 1.0
 
 
-def load_named_catalog(catalogs: Iterable[IcebergCatalog], name: str, hide: Callable[[str], None]) -> "Catalog":
-    """Return the catalogue that a job calls so.
+def load_named_catalog(catalogs: Iterable[IcebergCatalog], name: str, hide: Callable[[str], None], who: str = "TaskExecutor") -> "Catalog":
+    """Return the catalogue that a job, or a schedule, calls so.
 
     Args:
-        catalogs: those of this TaskExecutor.
+        catalogs: those of this process.
         name: what the job calls it.
         hide: called with each secret before it is used.
+        who: what kind of process this is, for the message.
 
     Raises:
         TableUnusable: there is none, pyiceberg is not installed, or cannot make a catalogue of what the configuration says.
@@ -44,15 +45,15 @@ def load_named_catalog(catalogs: Iterable[IcebergCatalog], name: str, hide: Call
     if name not in known:
         names = ", ".join(known) or "none"
         raise TableUnusable(
-            f"catalogue of Iceberg '{name}' not found: this TaskExecutor has {names}; name one of these, or add "
-            f"iceberg.catalogs.{name}.uri to the configuration of every TaskExecutor"
+            f"catalogue of Iceberg '{name}' not found: this {who} has {names}; name one of these, or add "
+            f"iceberg.catalogs.{name}.uri to the configuration of every {who}"
         )
     properties = {key: _resolve(name, key, value, hide) for key, value in known[name].properties.items()}
     try:
         with needs("iceberg", "a table of Iceberg"):
             from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - it takes long, and few tasks need it
     except PackageMissing as error:
-        raise TableUnusable(f"{error}, where TaskExecutors are installed") from error
+        raise TableUnusable(f"{error}, where {who}s are installed") from error
     from pyiceberg.exceptions import NotInstalledError  # noqa: PLC0415 - likewise
 
     def load() -> "Catalog":

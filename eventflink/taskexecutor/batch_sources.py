@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from eventflink.model.attempts import UNKNOWN_COUNT, TableVersion
+from eventflink.model.attempts import UNKNOWN_COUNT, SourceSnapshot
 from eventflink.model.batch_source_document import source_table_of
 from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.job_graph import StreamSource
@@ -64,7 +64,7 @@ class BatchSources:
         return read_scan(open_spark(), scan)
 
     def _note(self, source: StreamSource, scan: "Scan") -> None:
-        version = TableVersion(source.name, scan.snapshot_id if scan.snapshot_id is not None else -1)
-        self.read.append(TableRead(UNKNOWN_COUNT if scan.has_condition else scan.rows, scan.size_bytes, version))
+        snapshot = SourceSnapshot(source.name, scan.snapshot_id if scan.snapshot_id is not None else -1)
+        self.read.append(TableRead(UNKNOWN_COUNT if scan.has_condition else scan.rows, scan.size_bytes, snapshot))
         what = (source.name, scan.table, scan.snapshot_id, len(scan.files), scan.size_bytes)
         logger.info("TableRead source=%s table=%s snapshot=%s files=%d bytes=%d", *what)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from eventflink.events.effects import TaskDeployment, TaskInput
-from eventflink.model.attempts import UNKNOWN_COUNT, IOMetrics, OutputLocation, TableVersion
+from eventflink.model.attempts import UNKNOWN_COUNT, IOMetrics, OutputLocation, SourceSnapshot
 from eventflink.model.statuses import ShipStrategy
 
 _WHOLE = (ShipStrategy.FORWARD, ShipStrategy.BROADCAST)
@@ -24,11 +24,11 @@ class TableCommit:
 
 @dataclass(frozen=True, slots=True)
 class TableRead:
-    """What is read of a table: the rows and the bytes of its files (-1: it is not known), and which version."""
+    """What is read of a table: the rows and the bytes of its files (-1: it is not known), and which snapshot."""
 
     rows: int
     size_bytes: int
-    version: TableVersion
+    snapshot: SourceSnapshot
 
 
 def io_metrics_of(deployment: TaskDeployment, opened: Collection[str], outputs: Iterable[OutputLocation]) -> IOMetrics:
@@ -61,7 +61,7 @@ def with_reads(io: IOMetrics, reads: Iterable[TableRead]) -> IOMetrics:
     """Return the counts of a subtask that has read tables besides."""
     for each in reads:
         rows, size_bytes = _plus(io.read_records, each.rows), _plus(io.read_bytes, each.size_bytes)
-        io = replace(io, read_records=rows, read_bytes=size_bytes, versions=(*io.versions, each.version))
+        io = replace(io, read_records=rows, read_bytes=size_bytes, snapshots=(*io.snapshots, each.snapshot))
     return io
 
 

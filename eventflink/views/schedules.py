@@ -3,7 +3,15 @@
 from itertools import chain, islice
 from typing import Any, Final
 
-from eventflink.documents.schedules import BackfillProgress, DecidedInstant, ScheduleCursor, ScheduleDetails, ScheduleList, ScheduleRow
+from eventflink.documents.schedules import (
+    BackfillProgress,
+    DecidedInstant,
+    ScheduleCursor,
+    ScheduleDetails,
+    ScheduleList,
+    ScheduleRow,
+    TableCursorInfo,
+)
 from eventflink.events.wording import when_of
 from eventflink.leadership.fold import Fold
 from eventflink.master.schedules import Backfill, PastInstant, Schedule
@@ -69,6 +77,7 @@ def schedule_view(fold: Fold, schedule_id: str) -> ScheduleDetails:
         cursor=_cursor(schedule),
         is_followed_known=timing.after is None or _is_known(fold, timing.after.name),
         definition=shown(schedule_document(definition)),
+        table_cursor=_table_cursor(schedule),
     )
 
 
@@ -79,6 +88,21 @@ def _cursor(schedule: Schedule) -> ScheduleCursor | None:
     if cursor is None:
         return ScheduleCursor(topic=watched.name, topic_id=None, offsets={}, lost=0)
     return ScheduleCursor(topic=watched.name, topic_id=cursor.topic_id, offsets=dict(sorted(cursor.offsets.items())), lost=cursor.lost)
+
+
+def _table_cursor(schedule: Schedule) -> TableCursorInfo | None:
+    if (watched := schedule.definition.timing.versions) is None:
+        return None
+    cursor = schedule.table_cursor
+    return TableCursorInfo(
+        table=str(watched),
+        table_id=cursor.table_id if cursor is not None else None,
+        version=cursor.version.number if cursor is not None else None,
+        snapshot_id=str(cursor.version.snapshot_id) if cursor is not None and cursor.version.snapshot_id else None,
+        moved=cursor.moved if cursor is not None else None,
+        lost=cursor.lost if cursor is not None else 0,
+        fault=schedule.table_fault,
+    )
 
 
 def _is_known(fold: Fold, name: str) -> bool:
@@ -109,7 +133,7 @@ def _row_fields(schedule_id: str, schedule: Schedule) -> dict[str, Any]:
         "queued": len(schedule.queue),
         "last": _decided(timing, schedule.history[-1]) if schedule.history else None,
         "follows": timing.after.name if timing.after is not None else None,
-        "takes": timing.records.name if timing.records is not None else None,
+        "takes": timing.what_it_takes or None,
         "backfill": _backfill(timing, schedule.backfill) if schedule.backfill is not None else None,
     }
 
@@ -136,6 +160,8 @@ def _decided(timing: ScheduleTiming, past: PastInstant) -> DecidedInstant:
         what = f"{what}, after the end of '{past.after_job_id}'"
     if past.records:
         what = f"{what}, for {past.records:,} record{'s' if past.records > 1 else ''}"
+    if past.versions is not None:
+        what = f"{what}, for {past.versions}"
     return DecidedInstant(
         instant=_local(timing, past.instant_ms),
         last=_local(timing, past.last_ms) if past.last_ms else None,

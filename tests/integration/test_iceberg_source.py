@@ -27,7 +27,7 @@ from pyspark.errors.exceptions.connect import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from eventflink.model.attempts import AttemptId, TableVersion
+from eventflink.model.attempts import AttemptId, SourceSnapshot
 from eventflink.model.batch_sink_document import BatchSinkDocument
 from eventflink.model.batch_source_document import BatchSourceDocument
 from eventflink.streams import iceberg_rows, iceberg_scan
@@ -426,7 +426,7 @@ def test_the_log_of_an_attempt_says_which_version_it_read(lake: Lake, caplog: py
     snapshot = lake.append(*days(1, 2)).snapshots()[0].snapshot_id
     with caplog.at_level("INFO"):
         lake.read()
-    assert [each.version for each in lake.sources.read] == [TableVersion("sales", snapshot)]
+    assert [each.snapshot for each in lake.sources.read] == [SourceSnapshot("sales", snapshot)]
     assert f"TableRead source=sales table=lake.shop.sales snapshot={snapshot} files=1 bytes=" in caplog.text
 
 

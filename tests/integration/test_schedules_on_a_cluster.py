@@ -1,19 +1,22 @@
 """Schedules fire on a real cluster while its leaders are killed: each instant is decided once, each end of a run followed by one job.
 
-So is each record of a topic.
+So is each record of a topic, and each version of a table.
 """
 
 import datetime as dt
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
+from deltalake import write_deltalake
 
 from eventflink import connect
 from eventflink.cli.failures import ExitCode
@@ -25,6 +28,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import UnknownSchedule
 from eventflink.log.admin_connection import AdminConnection
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, InstantOrigin, JobStatus
+from tests.support.iceberg_tables import CATALOG, TABLE, catalog_in, configured, loaded
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
 pytestmark = pytest.mark.slow
@@ -49,6 +53,14 @@ def copy(context):
 def take(context):
     with open(HERE / "taken", "a") as taken:
         taken.write(context.parameters["first"] + " " + context.parameters["end"] + "\\n")
+"""
+
+READ = """
+
+
+def read(context):
+    with open(HERE / context.parameters["into"], "a") as read:
+        read.write(context.parameters["first"] + " " + context.parameters["last"] + "\\n")
 """
 
 DOCUMENT = """
@@ -86,6 +98,15 @@ job:
   name: take
   parameters: {{first: {{type: string}}, end: {{type: string}}}}
   vertices: [{{id: take, python: "note:take"}}]
+"""
+OF_VERSIONS = """
+versions: {{table: {table}, format: {kind}, begin: {begin}}}
+parameters: {{into: {kind}}}
+instant_parameters: {{first: {first}, last: {last}}}
+job:
+  name: read {kind}
+  parameters: {{into: {{type: string}}, first: {{type: string}}, last: {{type: string}}}}
+  vertices: [{{id: read, python: "note:read"}}]
 """
 MANY = max(500, min(int(os.environ.get("SOAK_SECONDS", "3600")) * 10, 10_000))
 LEADERS = MANY // 500
@@ -207,7 +228,73 @@ def test_each_record_of_a_topic_belongs_to_one_job_over_killed_leaders(
     assert "9 records wait for a job" in capsys.readouterr().out
 
 
-@pytest.mark.soak("eventflink.master.schedules", "eventflink.entrypoint.topic_watching")
+@pytest.mark.rule("P21")
+def test_each_version_of_a_table_belongs_to_one_job_over_killed_leaders(
+    bootstrap: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    catalog, sales, rows = catalog_in(tmp_path / "lake"), tmp_path / "sales", pa.table({"number": [1]})
+    (tmp_path / "note.py").write_text(CODE.format(here=str(tmp_path)) + READ)
+    told = {"first": "starting-version", "last": "ending-version", "begin": "latest"}
+    (tmp_path / "delta.yaml").write_text(OF_VERSIONS.format(table=json.dumps({"path": str(sales)}), kind="delta", **told))
+    told = {"first": "start-snapshot", "last": "end-snapshot", "begin": "earliest"}
+    table = json.dumps({"catalog": CATALOG, "name": TABLE})
+    (tmp_path / "iceberg.yaml").write_text(OF_VERSIONS.format(table=table, kind="iceberg", **told))
+    write_deltalake(str(sales), rows)  # Version 0 is older than the schedule.
+    lake = loaded(catalog)
+    lake.create_namespace("shop")
+
+    def append() -> None:
+        write_deltalake(str(sales), rows, mode="append")
+        lake.load_table(TABLE).append(rows)
+
+    with running_cluster(bootstrap, tmp_path / "cluster", **configured(catalog)) as cluster:
+        cluster.start_master("first")
+        cluster.start_standby("second")
+        cluster.start_task_executor(slots=2)
+        options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "schedule"]
+        for kind, name in (("delta", str(sales)), ("iceberg", f"{TABLE} in {CATALOG}")):
+            assert run([*options, "put", kind, str(tmp_path / f"{kind}.yaml"), "--code", str(tmp_path / "note.py")]) == ExitCode.OK
+            assert f"it starts its job for each new version of {name}" in capsys.readouterr().out
+        with connect(cluster.bootstrap, cluster.cluster_id) as client:
+            wait_until(lambda: "table not found" in _fault(client.schedule("iceberg")), "it is said that the table is not there", WAIT_S)
+            assert run([*options, "show", "iceberg"]) == ExitCode.OK
+            assert f"the leader cannot look at '{TABLE} in {CATALOG}': table not found: '{TABLE}'" in capsys.readouterr().out
+            lake.create_table(TABLE, schema=rows.schema)
+            for number, successor in enumerate(("third", "fourth")):
+                append()
+                wait_until(partial(_has_run, tmp_path / "delta", 2 * number + 2), "jobs take versions", WAIT_S)
+                append()
+                _kill_the_leader(cluster, successor)
+            append()
+            last = lake.load_table(TABLE).metadata.current_snapshot_id
+            wait_until(lambda: _lines(tmp_path / "delta")[-1:] == ["5"], "each version of the table of Delta has its job", WAIT_S)
+            wait_until(lambda: _lines(tmp_path / "iceberg")[-1:] == [str(last)], "and each snapshot of that of Iceberg", WAIT_S)
+            ranges = [(int(first), int(end)) for first, end in _pairs_of(tmp_path / "delta")]
+            assert [each for first, end in ranges for each in range(first, end + 1)] == [1, 2, 3, 4, 5]
+            snapshots = _pairs_of(tmp_path / "iceberg")
+            assert [first for first, _ in snapshots] == ["0", *(end for _, end in snapshots[:-1])], "each begins where the last one ended"
+            cursor = client.schedule("delta").table_cursor
+            assert cursor is not None
+            assert (cursor.version, cursor.lost, cursor.fault) == (5, 0, "")
+            assert run([*options, "show", "delta"]) == ExitCode.OK
+            assert f"jobs of '{sales}' have the versions up to 5" in capsys.readouterr().out
+            shutil.rmtree(sales)
+            write_deltalake(str(sales), rows)
+            wait_until(lambda: _lines(tmp_path / "delta")[-2:] == ["0", "0"], "the table that was made anew begins with its first", WAIT_S)
+            assert run([*options, "show", "delta"]) == ExitCode.OK
+            assert "it took the place of another table" in capsys.readouterr().out
+
+
+def _pairs_of(file: Path) -> list[tuple[str, str]]:
+    words = _lines(file)
+    return list(zip(words[::2], words[1::2], strict=True))
+
+
+def _fault(schedule: ScheduleDetails) -> str:
+    return schedule.table_cursor.fault if schedule.table_cursor is not None else ""
+
+
+@pytest.mark.soak("eventflink.master.schedules", "eventflink.entrypoint.cursor_watching")
 @pytest.mark.timeout(3_600)
 @pytest.mark.rule("P21")
 def test_thousands_of_records_have_a_job_each_over_killed_leaders(cluster: RunningCluster, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any, Final
 
 from eventflink.events import log_events as e
-from eventflink.model.schedules import OffsetRange, ScheduleDefinition, count_records
-from eventflink.model.statuses import InstantOrigin, JobStatus, OverlapPolicy, RunOutcome
+from eventflink.model.schedules import OffsetRange, ScheduleDefinition, VersionRange, count_records
+from eventflink.model.statuses import CursorMove, InstantOrigin, JobStatus, OverlapPolicy, RunOutcome
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
 
 _SHARE: Final = 0.2
@@ -20,6 +20,10 @@ _OF_RECORDS: Final = "records"
 _RECORDS_SHARE: Final = 0.5
 """Of the runs with schedules: in the others nothing changes by it."""
 _RECORDS_ORDERS: Final = 0.4
+_OF_VERSIONS: Final = "versions"
+_VERSIONS_SHARE: Final = 0.5
+"""Likewise."""
+_VERSIONS_ORDERS: Final = 0.3
 _CHANGES_KIND: Final = 0.1
 _SCHEDULED: Final = "scheduled"
 """The name of the jobs that schedules start at times; the schedule `after` follows them."""
@@ -33,12 +37,16 @@ class ScheduleOwners:
         self.are_there = self._rng.random() < _SHARE
         self._of_records = Random(f"{seed} records")
         self._take_records = self._of_records.random() < _RECORDS_SHARE
+        self._of_versions = Random(f"{seed} versions")
+        self._take_versions = self._of_versions.random() < _VERSIONS_SHARE
         self._fired = 0
 
     def next_order(self) -> tuple[str, dict[str, Any]]:
         """Return which schedule an order is about, and what it says."""
         if self._take_records and self._of_records.random() < _RECORDS_ORDERS:
             return _OF_RECORDS, self._order_of_records()
+        if self._take_versions and self._of_versions.random() < _VERSIONS_ORDERS:
+            return _OF_VERSIONS, self._order_of_versions()
         rng, schedule_id = self._rng, self._rng.choice(_IDS)
         kind = rng.choices(
             ("PutSchedule", "PauseSchedule", "ResumeSchedule", "FireSchedule", "StartBackfill", "CancelBackfill", "DeleteSchedule"),
@@ -57,13 +65,39 @@ class ScheduleOwners:
                 order |= {"first_ms": 0, "end_ms": rng.choice((1_000, 5_000, 9_500)), **more}
         return schedule_id, order
 
-    def _order_of_records(self) -> dict[str, Any]:
-        rng = self._of_records
+    def _order_of_batches(self, rng: Random, schedule_id: str) -> dict[str, Any]:
         kinds = ("PutSchedule", "PauseSchedule", "ResumeSchedule", "FireSchedule", "DeleteSchedule")
-        order: dict[str, Any] = {"type": rng.choices(kinds, (8, 2, 4, 1, 1))[0], "schedule_id": _OF_RECORDS}
+        order: dict[str, Any] = {"type": rng.choices(kinds, (8, 2, 4, 1, 1))[0], "schedule_id": schedule_id}
         if order["type"] == "FireSchedule":
             self._fired += 1
-            order["job_id"] = f"{_OF_RECORDS}-by-hand-{self._fired}"
+            order["job_id"] = f"{schedule_id}-by-hand-{self._fired}"
+        return order
+
+    def _order_of_versions(self) -> dict[str, Any]:
+        rng = self._of_versions
+        order = self._order_of_batches(rng, _OF_VERSIONS)
+        if order["type"] == "PutSchedule":
+            number = {"type": "integer", "default": 0}
+            job = {
+                "name": "of versions",
+                "vertices": [{"id": "v0", "python": "jobs:task"}],
+                "parameters": {"first": number, "last": number},
+            }
+            order["definition"] = {
+                "versions": {
+                    "table": {"path": rng.choice(("/sales", "/sales", "/sales", "/returns"))},
+                    "format": "delta",
+                    "begin": rng.choice(("earliest", "latest")),
+                },
+                "overlap": rng.choice(("queue", "queue", "allow")),
+                "instant_parameters": {"first": "starting-version", "last": "ending-version"},
+                "job": job,
+            }
+        return order
+
+    def _order_of_records(self) -> dict[str, Any]:
+        rng = self._of_records
+        order = self._order_of_batches(rng, _OF_RECORDS)
         if order["type"] == "PutSchedule":
             text = {"type": "string", "default": ""}
             job = {"name": "of records", "vertices": [{"id": "v0", "python": "jobs:task"}], "parameters": {"first": text, "end": text}}
@@ -125,6 +159,12 @@ class _Known:
     """Up to where they do, by partition."""
     claims: dict[int, tuple[OffsetRange, ...]] = field(default_factory=dict)
     """The records of instants, of which each is decided at once."""
+    table_id: str = ""
+    """Of the table whose versions belong to its jobs."""
+    version: int | None = None
+    """Up to which one they do."""
+    version_claims: dict[int, VersionRange] = field(default_factory=dict)
+    """The versions of instants, likewise."""
 
     def follows(self, name: str, status: JobStatus) -> bool:
         """Return whether such an end of a run of this job is an instant."""
@@ -143,8 +183,12 @@ class ScheduleLedger:
         """The jobs for which nobody asked."""
         self.records = 0
         """How many belong to a job."""
+        self.versions = 0
+        """Likewise, of tables."""
         self._ranges: dict[str, tuple[OffsetRange, ...]] = {}
         """The records of jobs."""
+        self._versions: dict[str, VersionRange] = {}
+        """The versions of jobs."""
         self.instants = 0
         """How many led to a job."""
         self._names: dict[str, str] = {}
@@ -157,8 +201,8 @@ class ScheduleLedger:
     def stored(self, event: e.ScheduleStored, offset: int) -> None:
         """Note a schedule or its new version."""
         known = self._known.setdefault(event.schedule_id, _Known(event.definition, None))
-        if _topic_of(known.definition) != _topic_of(event.definition):
-            known.topic_id, known.cursor = "", {}
+        if _taken_by(known.definition) != _taken_by(event.definition):
+            known.topic_id, known.cursor, known.table_id, known.version = "", {}, "", None
         known.definition, known.next_ms = event.definition, event.next_ms
         if event.definition.timing.after is None and known.ends:
             raise ViolationFound(Invariant.INSTANTS_ONCE, f"log@{offset} forgets the ends {known.ends} of {event.schedule_id}")
@@ -189,7 +233,7 @@ class ScheduleLedger:
     def cursor_set(self, event: e.TopicCursorSet, offset: int) -> None:
         """Check that the cursor stood nowhere, or in another topic."""
         known = self._known[event.schedule_id]
-        if known.topic_id == event.topic_id or not event.topic_id.startswith(f"{_topic_of(known.definition)}-"):
+        if known.topic_id == event.topic_id or not event.topic_id.startswith(f"{_taken_by(known.definition)}-"):
             raise ViolationFound(Invariant.CLAIMED_ONCE, f"log@{offset} sets the cursor of {event.schedule_id} in {event.topic_id}")
         known.topic_id, known.cursor = event.topic_id, {each.partition: each.offset for each in event.offsets}
 
@@ -213,11 +257,36 @@ class ScheduleLedger:
                 raise ViolationFound(Invariant.CLAIMED_ONCE, f"log@{offset} {schedule_id} passes {each} behind {cursor}")
             cursor[each.partition] = each.end_offset
 
+    def table_cursor_set(self, event: e.TableCursorSet, offset: int) -> None:
+        """Check that the cursor is set for the reason that is told, and that none of the versions behind it has a job."""
+        known, number = self._known[event.schedule_id], event.version.number
+        is_same = known.table_id == event.table_id
+        fits = {
+            CursorMove.BEGUN: known.version is None,
+            CursorMove.REPLACED: known.version is not None and not is_same,
+            CursorMove.REWOUND: is_same and known.version is not None and number < known.version,
+            CursorMove.CLEANED: is_same and known.version is not None and number > known.version,
+        }
+        if not fits[event.reason] or not event.table_id.startswith(f"{_taken_by(known.definition)}-"):
+            raise ViolationFound(Invariant.CLAIMED_ONCE, f"log@{offset} sets the cursor of {event.schedule_id} in {event.table_id}")
+        known.table_id, known.version = event.table_id, number
+
+    def versions_claimed(self, event: e.VersionsClaimed, offset: int) -> None:
+        """Check that each version belongs to this instant alone, and that none is left out."""
+        known, versions = self._known[event.schedule_id], event.versions
+        if known.version_claims or versions.after.number != known.version or versions.last.number <= versions.after.number:
+            raise ViolationFound(Invariant.CLAIMED_ONCE, f"log@{offset} {event.schedule_id} takes {versions} behind {known.version}")
+        known.version = versions.last.number
+        known.version_claims[event.instant_ms] = versions
+        self.versions += versions.last.number - versions.after.number
+
     def fired(self, event: e.ScheduleFired, offset: int) -> None:
         """Check that the instant was to be decided, and that no other job stood in its way."""
         known = self._take(event, event.origin, event.instant_ms, offset)
         if event.origin is InstantOrigin.DUE and known.definition.timing.records is not None:
             self._ranges[event.job_id] = known.claims.pop(event.instant_ms)
+        if event.origin is InstantOrigin.DUE and known.definition.timing.versions is not None:
+            self._versions[event.job_id] = known.version_claims.pop(event.instant_ms)
         of_itself = event.origin in (InstantOrigin.DUE, InstantOrigin.QUEUED)
         if of_itself and known.started and known.definition.overlap is not OverlapPolicy.ALLOW:
             raise _violation(event, offset, f"a job is started while {min(known.started)} runs")
@@ -252,6 +321,10 @@ class ScheduleLedger:
             [first, end] = [next(iter(json.loads(told[name] or "").values())) for name in ("first", "end")]
             if ranges != tuple(OffsetRange(int(partition), first[partition], end[partition]) for partition in first):
                 raise ViolationFound(Invariant.CLAIMED_ONCE, f"log@{offset} {event.job_id} is told {told}, and has {ranges}")
+        if (versions := self._versions.get(event.job_id)) is not None:
+            told = {each.name: each.value for each in event.job_graph.parameters}
+            if (told["first"], told["last"]) != (str(versions.after.number + 1), str(versions.last.number)):
+                raise ViolationFound(Invariant.CLAIMED_ONCE, f"log@{offset} {event.job_id} is told {told}, and has {versions}")
 
     def ended(self, event: e.JobResultStored, offset: int) -> None:
         """Note that a job does not run any more, and which schedules follow it: they have to note its end by the same decision."""
@@ -286,6 +359,9 @@ class ScheduleLedger:
         if timing.records is not None:
             if event.instant_ms not in known.claims or event.next_ms is not None:
                 raise _violation(event, offset, "it is for no records")
+        elif timing.versions is not None:
+            if event.instant_ms not in known.version_claims or event.next_ms is not None:
+                raise _violation(event, offset, "it is for no versions")
         elif timing.after is not None:
             self._take_end(known, event, last_ms, offset)
         elif known.next_ms != event.instant_ms:
@@ -305,8 +381,10 @@ class ScheduleLedger:
             raise _violation(event, offset, f"it is followed by {event.next_ms}, not {known.ends}")
 
 
-def _topic_of(definition: ScheduleDefinition) -> str:
-    return definition.timing.records.name if definition.timing.records is not None else ""
+def _taken_by(definition: ScheduleDefinition) -> str:
+    """Return the topic, or the table, that a schedule takes from; empty: it takes from none."""
+    timing = definition.timing
+    return timing.records.name if timing.records is not None else timing.versions.path if timing.versions is not None else ""
 
 
 def _violation(event: e.InstantEvent, offset: int, message: str) -> ViolationFound:

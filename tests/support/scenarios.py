@@ -29,13 +29,15 @@ from eventflink.master.inputs import (
     RecordsSeen,
     RequestWorkers,
     StartCluster,
+    TableNotSeen,
+    VersionsSeen,
     WorkerTerminated,
 )
 from eventflink.master.settings import Context, MasterSettings, WorkerSettings
 from eventflink.model.attempts import FailureCause, LostInput
 from eventflink.model.job_queues import JobQueue
 from eventflink.model.resources import ExtendedResource, ResourceProfile
-from eventflink.model.schedules import OffsetRange
+from eventflink.model.schedules import FollowedTable, OffsetRange, TableVersion
 from eventflink.model.spark_ends import SparkEnd
 from eventflink.model.statuses import DrillStepType, ExecutionState, FailoverStrategy
 from tests.support.cluster import (
@@ -126,6 +128,9 @@ def busy_cluster(seals: Seals = NO_SEALS, *, check_digests: bool = False) -> Scr
     return cluster
 
 
+SALES = FollowedTable("/sales")
+
+
 def put_schedule(cluster: ScriptedCluster, schedule_id: str, **more: Any) -> list[Effect]:
     """Have a job of one subtask, with a parameter of the instant, started by a schedule."""
     job = graph(vertex("a"), parameters={"day": {"type": "date"}}, keep="never")
@@ -159,6 +164,11 @@ def _keep_schedules(cluster: ScriptedCluster) -> None:
         seen = cluster.timer(RecordsSeen("records", "orders", "id-of-orders", (OffsetRange(0, first_offset, 10), OffsetRange(1, 0, 2))))
         cluster.run(seen)
     cluster.timer(RecordsSeen("records", "orders", "id-of-orders", (OffsetRange(0, 12, 13), OffsetRange(1, 0, 2))))
+    put_schedule(cluster, "versions", versions={"table": {"path": "/sales"}, "format": "delta"}, overlap="allow")
+    cluster.timer(TableNotSeen("versions", SALES, "it is not there"))
+    for cursor, base, last in ((None, 3, 4), (3, 3, 4), (4, 4, 4), (4, 2, 2), (2, 5, 7)):
+        place = TableVersion(cursor) if cursor is not None else None
+        cluster.run(cluster.timer(VersionsSeen("versions", SALES, place, "id-of-sales", TableVersion(base), TableVersion(last))))
 
 
 def _reuse(cluster: ScriptedCluster) -> None:

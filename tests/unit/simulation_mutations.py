@@ -82,7 +82,7 @@ from eventflink.master.dispatcher import Dispatcher
 from eventflink.master.execution_graph import ExecutionGraph, Subtask, SubtaskKey
 from eventflink.master.follow_ups import FollowUps
 from eventflink.master.free_slots import Levels, _Pool
-from eventflink.master.inputs import BindInputs, HeartbeatTimeout
+from eventflink.master.inputs import BindInputs, HeartbeatTimeout, VersionsSeen
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.requests import Cursor, Requests
@@ -1070,9 +1070,33 @@ def cursors_stay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Schedules, "apply_records_claimed", staying)
 
 
+@breaks("P21", "the cursor of a table stays where it was")
+def table_cursors_stay(patch: pytest.MonkeyPatch) -> None:
+    claimed = Schedules.apply_versions_claimed
+
+    def staying(known: Schedules, event: e.VersionsClaimed, at_ms: int) -> None:
+        claimed(known, event, at_ms)
+        if (cursor := known.schedule(event.schedule_id).table_cursor) is not None:
+            cursor.version = event.versions.after
+
+    patch.setattr(Schedules, "apply_versions_claimed", staying)
+
+
+@breaks("P21", "what was seen of a table before its cursor moved is taken as new")
+def late_looks_at_tables_count(patch: pytest.MonkeyPatch) -> None:
+    decided = schedule_firing.decide_versions_seen
+
+    def deciding(state: ClusterState, value: VersionsSeen, context: Context) -> list[e.LogEvent]:
+        known = state.schedules.schedules.get(value.schedule_id)
+        cursor = known.table_cursor if known is not None else None
+        return decided(state, replace(value, cursor=cursor.version if cursor is not None else None), context)
+
+    patch.setattr(schedule_firing, "decide_versions_seen", deciding)
+
+
 @breaks("P21", "a cursor begins anew with each version of its schedule")
 def cursors_begin_anew(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(schedules, "_topic_of", lambda _definition: object())
+    patch.setattr(schedules, "_taken_by", lambda _definition: object())
 
 
 @breaks("P22", "nobody looks whether the time of an attempt or of a job is up")
@@ -1281,6 +1305,7 @@ FOUND_BY = {
     "ends_are_not_followed": 87,
     "ends_that_wait_are_overtaken": 6,
     "cursors_stay": 100,
+    "table_cursors_stay": 79,
     "cursors_begin_anew": 97,
     "time_limits_are_not_looked_at": 25,
     "exceeded_attempts_are_cancelled": 25,
@@ -1297,6 +1322,7 @@ SELDOM = ("rejected_decisions_advance", "consequences_are_lost", "sinks_are_not_
 """Those that one seed of a hundred finds, or fewer: too few for a test that has to be short whatever is changed."""
 
 FOUND_BY_TEST = {
+    "late_looks_at_tables_count": "test_a_look_from_before_the_cursor_moved_starts_nothing",
     "earlier_attempts_are_of_hosts": "test_a_deployment_says_on_which_spark_each_earlier_attempt_was_by_what_its_instance_had_registered",
     "closing_vertices_fail_their_jobs": "test_a_failure_of_one_changes_nothing_of_the_end",
     "closing_vertices_run_for_ever": "test_after_their_time_they_are_cancelled_and_the_job_ends_as_it_was_to",

@@ -20,7 +20,7 @@ from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_schedule, ask_schedules
 from eventflink.cli.submission import follow, name_of_source, packed, param_option, read_document, read_job_of, with_code
-from eventflink.documents.schedules import DecidedInstant, ScheduleCursor, ScheduleDetails
+from eventflink.documents.schedules import DecidedInstant, ScheduleCursor, ScheduleDetails, TableCursorInfo
 from eventflink.events.inputs import MAX_BACKFILL_CONCURRENCY
 from eventflink.events.wording import when_of
 from eventflink.gateways.blocking import done_by
@@ -31,6 +31,7 @@ from eventflink.log.admin_connection import AdministrationError
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.schedule_document import InvalidSchedule, parse_schedule, time_in, timing_of
 from eventflink.model.schedules import count_records, instants, job_id_of, local_time, records_behind
+from eventflink.model.statuses import CursorMove
 from eventflink.session.cluster_session import actor_name
 
 MAX_SHOWN = 1_000
@@ -52,8 +53,8 @@ def schedule() -> None:
 def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], *, as_json: bool) -> int:
     """Make SCHEDULE of the document FILE (JSON or YAML), or give it this new version.
 
-    The document says when (cron, interval, after or records, time_zone), what to do about overlaps and late instants, and the job:
-    the document of one, or the path of that from FILE.
+    The document says when (cron, interval, after, records or versions, time_zone), what to do about overlaps and late instants, and
+    the job: the document of one, or the path of that from FILE.
     """
     described: DescribedJob | None = None
 
@@ -78,7 +79,7 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
     first = next(instants(definition.timing, int(time.time() * 1000)), None)
     following = f"; the next instant is {local_time(definition.timing, first)}" if first is not None else ""
     if definition.timing.is_noted:
-        following = f"; it starts its job {'for ' if definition.timing.records is not None else ''}{when_of(definition)}"
+        following = f"; it starts its job {'for ' if definition.timing.has_cursor else ''}{when_of(definition)}"
     return session.print_accepted(accepted, f"{schedule_id} is stored{following}", as_json=as_json, schedule_id=schedule_id)
 
 
@@ -139,9 +140,30 @@ def _of_cursor(cursor: ScheduleCursor) -> str:
     return f"jobs have the records of '{cursor.topic}' before {offsets or 'its first one'}{lost}"
 
 
+_MOVED = {
+    CursorMove.REPLACED: "; it took the place of another table, and all of its versions are new",
+    CursorMove.REWOUND: "; it went back to an older version",
+}
+
+
+def _of_table(cursor: TableCursorInfo) -> list[str]:
+    fault = (
+        [f"the leader cannot look at '{cursor.table}': {cursor.fault}; it looks again, at the latest after a minute"]
+        if cursor.fault
+        else []
+    )
+    if cursor.version is None:
+        return fault or [f"table '{cursor.table}' was not seen yet: it is looked for again, at the latest after a minute"]
+    snapshot = f", snapshot {cursor.snapshot_id}" if cursor.snapshot_id is not None else ""
+    lost = f"; {cursor.lost:,} version{'s' if cursor.lost > 1 else ''} gone before a job had read them" if cursor.lost else ""
+    moved = _MOVED.get(cursor.moved, "") if cursor.moved is not None else ""
+    first = "begin with the first version" if cursor.version < 0 else f"have the versions up to {cursor.version:,}{snapshot}"
+    return [f"jobs of '{cursor.table}' {first}{moved}{lost}", *fault]
+
+
 def _waiting(session: Session, cursor: ScheduleCursor) -> str:
     """Return how many records there are for the next jobs, as the leader would find them now."""
-    from eventflink.entrypoint.topic_watching import KafkaLook  # noqa: PLC0415 - only schedules of records need Kafka's administration
+    from eventflink.entrypoint.cursor_watching import KafkaLook  # noqa: PLC0415 - only schedules of records need Kafka's administration
 
     try:
         seen = KafkaLook(session.access).topics([cursor.topic])[cursor.topic]
@@ -161,6 +183,8 @@ def _lines(found: ScheduleDetails) -> list[str]:
     lines.append(f"late instants: {found.catch_up.lower()}; while a job runs: {found.overlap.lower()}")
     if found.cursor is not None:
         lines.append(_of_cursor(found.cursor))
+    if found.table_cursor is not None:
+        lines += _of_table(found.table_cursor)
     if not found.is_followed_known:
         lines.append(f"no run of '{found.follows}' is known, and no schedule starts one: is the name that of its job graph?")
     if found.paused_since is not None:
@@ -290,7 +314,8 @@ def backfill(
     if dry_run:
         timing = timing_of(found.definition)
         if timing.is_noted:
-            what = f"the ends of runs of '{timing.after.name}'" if timing.after is not None else "its batches of records"
+            batches = "its batches of records" if timing.records is not None else "the new versions of its table"
+            what = f"the ends of runs of '{timing.after.name}'" if timing.after is not None else batches
             raise CommandFailed(ExitCode.NEGATIVE, f"schedule '{schedule_id}' has no instants but {what}")
         passed = instants(timing, first_ms, min(end_ms, time.time_ns() // 1_000_000 + 1))
         planned = [(each, job_id_of(schedule_id, each)) for each in islice(passed, MAX_SHOWN + 1)]

@@ -22,9 +22,10 @@ from eventflink.leadership.master_life import Deregister, Exit, Follow, MasterLi
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import AppendFailed, ParticipantSettings
 from eventflink.leadership.ports import Observer as RoleObserver
+from eventflink.leadership.table_sightings import sighting_of
 from eventflink.leadership.topic_sightings import news_of
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
-from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, WorkerOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, TableWatch, WorkerOrder
 from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupFailed, CleanupsCompleted, MasterInput, WrittenArchive
 from eventflink.master.settings import MasterSettings
 from eventflink.model.schedules import PartitionOffset
@@ -32,6 +33,7 @@ from eventflink.model.statuses import Role
 from eventflink.testing.simulation.broker import Broker, Link
 from eventflink.testing.simulation.consumer import SimulatedTail
 from eventflink.testing.simulation.observers import EffectObserver, LogObserver
+from eventflink.testing.simulation.outside_tables import OutsideTable
 from eventflink.testing.simulation.outside_topics import outside_offsets, outside_topic
 from eventflink.testing.simulation.process import Process
 from eventflink.testing.simulation.producer import SimulatedProducer
@@ -422,13 +424,13 @@ class MasterHost:
             outcome = ArchivesWritten((WrittenArchive(order.job_id, f"archives/{order.job_id}.json", f"of {order.job_id}", 1),))
         self._later(outcome)
 
-    def watch_topics(self, watches: Iterable[CursorWatch]) -> None:
-        """Look at topics, each second."""
+    def watch_cursors(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch]) -> None:
+        """Look at topics and tables, each second."""
         now_ms = self.clock.monotonic_ms()
         if now_ms < self._looks_at_ms:
             return
         self._looks_at_ms = now_ms + _LOOK_INTERVAL_MS
-        watched, time_ms = list(watches), self._broker.scheduler.now_us // MILLISECOND
+        watched, time_ms = list(topics), self._broker.scheduler.now_us // MILLISECOND
         seen = {each.topic: outside_topic(each.topic, time_ms, self._settings.active_ms) for each in watched}
 
         def offsets_at(topic: str, since_ms: int) -> tuple[PartitionOffset, ...]:
@@ -436,6 +438,10 @@ class MasterHost:
 
         for outcome in news_of(watched, seen, offsets_at):
             self._later(outcome)
+        for watch in tables:
+            line = OutsideTable(str(watch.table), time_ms, self._settings.active_ms, self.clock.wall_ms())
+            if (seen_table := sighting_of(watch, line)) is not None:
+                self._later(seen_table)
 
     def _fails(self) -> bool:
         """Tell whether a work outside fails. That is a fault, and faults come to an end."""

@@ -34,14 +34,14 @@ from eventflink.master.resource_manager import MAX_REASON_LENGTH
 from eventflink.master.task_executor_reports import MAX_CAUSE_LENGTH, MAX_LOCATION_LENGTH, MAX_STACK_TRACE_LENGTH
 from eventflink.model.attempts import (
     MAX_ACCUMULATORS,
-    MAX_VERSIONS,
+    MAX_SNAPSHOTS,
     Accumulators,
     DoubleCounter,
     FailureCause,
     IOMetrics,
     LongCounter,
     OutputLocation,
-    TableVersion,
+    SourceSnapshot,
 )
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.model.stream_progress import MAX_NUMBER
@@ -208,9 +208,9 @@ def test_an_attempt_whose_outputs_cannot_be_told_fails_with_the_reason(
 def test_counts_of_an_attempt_are_those_that_it_reports_and_those_that_cannot_be_are_unknown(cluster: ScriptedCluster) -> None:
     cluster.register("tm", slots=2)
     reports = [state_report(each, ExecutionState.FINISHED) for each in deployments(cluster.submit(graph(vertex("a", 2))))]
-    versions = tuple(TableVersion(f"s{number}", number - 1) for number in range(MAX_VERSIONS))
-    odd = (TableVersion("", 1), TableVersion("s" * 65, 1), TableVersion("s", -2))
-    reports[0].io = IOMetrics(1, 2, 3, 4, (*odd, *versions, TableVersion("more", 1)))
+    versions = tuple(SourceSnapshot(f"s{number}", number - 1) for number in range(MAX_SNAPSHOTS))
+    odd = (SourceSnapshot("", 1), SourceSnapshot("s" * 65, 1), SourceSnapshot("s", -2))
+    reports[0].io = IOMetrics(1, 2, 3, 4, (*odd, *versions, SourceSnapshot("more", 1)))
     reports[1].io = IOMetrics(-7, 2**63 - 1, MAX_NUMBER, 0)
     cluster.say(*reports)
     told = [IOMetrics(1, 2, 3, 4, versions), IOMetrics(-1, -1, MAX_NUMBER, 0)]

@@ -18,11 +18,11 @@ from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import ParameterValue
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.job_queues import JobQueue
-from eventflink.model.schedules import OffsetRange, PartitionOffset, ScheduleDefinition, ScheduleTiming
+from eventflink.model.schedules import OffsetRange, PartitionOffset, ScheduleDefinition, ScheduleTiming, TableVersion
 from eventflink.model.statuses import ApplicationStatus, DrillStepType, ExecutionState, FollowUpType, TaskFile, TaskManagerFile
 from eventflink.model.stream_progress import StreamProgress
 from tests.support.cluster import START_MS, graph, new_fold, replay, vertex
-from tests.support.scenarios import busy_cluster, eventful_cluster, restarting_cluster
+from tests.support.scenarios import SALES, busy_cluster, eventful_cluster, restarting_cluster
 from tests.support.values import ValueMaker
 
 LATER_MS = 1_800_000_900_000
@@ -116,6 +116,13 @@ def _fitting() -> list[MasterInput]:
             for name in ("records", "paused", "none")
             for key in ("id-of-orders", "x")
         ],
+        *[
+            i.VersionsSeen(name, SALES, TableVersion(cursor), key, TableVersion(base), TableVersion(9))
+            for name in ("versions", "paused", "none")
+            for key in ("id-of-sales", "x")
+            for cursor, base in ((7, 7), (7, 5), (7, 8), (6, 6))
+        ],
+        *[i.TableNotSeen(name, SALES, "it is not there") for name in ("versions", "none")],
         *[c.PutSchedule(request_id="new", schedule_id=name, definition=_schedule()) for name in ("paused", "new")],
         *[k(request_id="new", schedule_id=name) for k in _OF_SCHEDULES for name in ("paused", "queue", "none")],
         *[c.StartBackfill(request_id="new", schedule_id=name, first_ms=0, end_ms=10**8) for name in ("paused", "none")],

@@ -20,10 +20,11 @@ from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.job_queues import JobQueue
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.schedules import OffsetRange, ScheduleDefinition, ScheduleTiming
+from eventflink.model.schedules import OffsetRange, ScheduleDefinition, ScheduleTiming, TableVersion, VersionRange
 from eventflink.model.statuses import (
     ApplicationStatus,
     CheckpointFailureReason,
+    CursorMove,
     ExecutionState,
     FailoverStrategy,
     FollowUpType,
@@ -61,6 +62,7 @@ NEVER_MISFIT = {
 
 _GRAPH = JobGraph("x", (), (), RestartStrategy(RestartStrategyType.NONE))
 _CAUSE = FailureCause("E", "message")
+_AT_7 = TableVersion(7)
 _SCHEDULE = ScheduleDefinition(timing=ScheduleTiming(interval_ms=60_000), job_graph=_GRAPH)
 _STATE, _STATUS, _REASON = ExecutionState, JobStatus, SlotRequestDeferralReason
 
@@ -134,6 +136,19 @@ MISFITS: list[LogEvent] = [
     e.RecordsLost("none", ()),
     e.RecordsLost("paused", ()),
     e.RecordsLost("records", (OffsetRange(0, 9, 10),)),
+    e.TableCursorSet("none", "id", _AT_7, CursorMove.BEGUN),
+    e.TableCursorSet("paused", "id", _AT_7, CursorMove.BEGUN),
+    e.TableCursorSet("versions", "id-of-sales", _AT_7, CursorMove.BEGUN),
+    e.TableCursorSet("versions", "id-of-sales", _AT_7, CursorMove.REWOUND),
+    e.TableCursorSet("versions", "another", _AT_7, CursorMove.CLEANED),
+    e.VersionsClaimed("none", 10**15, VersionRange(_AT_7, TableVersion(8))),
+    e.VersionsClaimed("paused", 10**15, VersionRange(_AT_7, TableVersion(8))),
+    e.VersionsClaimed("versions", 1, VersionRange(_AT_7, TableVersion(8))),
+    e.VersionsClaimed("versions", 10**15, VersionRange(TableVersion(6), TableVersion(8))),
+    e.VersionsClaimed("versions", 10**15, VersionRange(_AT_7, _AT_7)),
+    e.TableSightChanged("none", "a fault"),
+    e.TableSightChanged("paused", "a fault"),
+    e.TableSightChanged("versions", ""),
     *[
         e.InstantsSkipped("paused", 1, None, origin, 1, SkipReason.OVERLAP)
         for origin in InstantOrigin

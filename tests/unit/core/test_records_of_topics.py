@@ -238,7 +238,7 @@ def test_so_many_schedules_take_records_and_no_more(cluster: ScriptedCluster, mo
         put(cluster, schedule_id=f"s{number}")
     put(cluster, schedule_id="s1", records="others")
     [refused] = cluster.events(RequestRejected)
-    assert refused.message == "2 schedules take records of topics already: delete one"
+    assert refused.message == "2 schedules take records of topics, or versions of tables, already: delete one"
     assert MAX_WATCHERS == 1_000
 
 
@@ -320,7 +320,7 @@ INVALID = [
     ({"records": "o", "overlap": "skip"}, "overlap: with 'records' it is 'queue', so that records wait while a job runs, or 'allow'"),
     ({"records": "o", "catch_up": "last"}, "catch_up: with 'records' it is 'all'"),
     ({"records": "o", "jitter": "1s"}, "invalid jitter: a schedule with 'records' has no jitter"),
-    ({"records": "o", "after": "p"}, "a schedule has one of 'cron', 'interval', 'after' and 'records'"),
+    ({"records": "o", "after": "p"}, "a schedule has one of 'cron', 'interval', 'after', 'records' and 'versions'"),
     (
         {"records": "o", "instant_parameters": {"first": "run"}},
         "instant_parameters.first: 'run' is not known of a schedule with 'records'; known: date, timestamp, partitions, starting-offsets",

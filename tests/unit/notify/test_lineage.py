@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from eventflink.events.log_events import JobResultStored
-from eventflink.master.inputs import RecordsSeen
-from eventflink.model.attempts import FailureCause, IOMetrics, TableVersion
+from eventflink.master.inputs import RecordsSeen, VersionsSeen
+from eventflink.model.attempts import FailureCause, IOMetrics, SourceSnapshot
 from eventflink.model.job_graph_document import parse_job_graph
-from eventflink.model.schedules import OffsetRange
+from eventflink.model.schedules import FollowedTable, OffsetRange, TableVersion
 from eventflink.model.statuses import ExecutionState
 from eventflink.model.stream_progress import StreamSourceProgress
 from eventflink.notify.datasets import DatasetNames
@@ -177,6 +177,16 @@ def test_a_run_that_is_started_for_records_reads_them_with_their_offsets(cluster
     assert read["inputFacets"]["eventflinkOffsets"]["partitions"] == [{"partition": 0, "first_offset": 5, "end_offset": 8}]
 
 
+def test_a_run_that_is_started_for_versions_of_a_table_reads_them(cluster: ScriptedCluster) -> None:
+    put_schedule(cluster, "load", versions={"table": {"path": "s3a://lake/sales"}, "format": "delta", "begin": "earliest"})
+    for cursor in (None, TableVersion(-1)):
+        cluster.timer(VersionsSeen("load", FollowedTable("s3a://lake/sales"), cursor, "id", TableVersion(-1), TableVersion(4)))
+    start, *_ = run_events(cluster, vertices=False)
+    [read] = start["inputs"]
+    assert (read["namespace"], read["name"]) == ("s3://lake", "sales")
+    assert read["inputFacets"]["eventflinkVersions"]["last"] == {"number": 4, "snapshot_id": 0}
+
+
 def test_a_stream_that_ends_says_up_to_where_it_has_read_its_topics(cluster: ScriptedCluster) -> None:
     ends = {
         "sources": {"orders": {"kafka": {"topic": "orders"}, "format": "text"}},
@@ -233,7 +243,7 @@ def test_a_batch_vertex_that_has_read_a_table_says_which_snapshots_at_its_end(cl
     sources = {name: {"table": table, "format": "iceberg"} for name, table in tables.items()}
     [deployment] = deployments(cluster.submit(graph(vertex("a") | {"sources": sources})))
     report = state_report(deployment, ExecutionState.FINISHED)
-    report.io = IOMetrics(versions=(TableVersion("new", 7), TableVersion("old", 4), TableVersion("unread", -1)))
+    report.io = IOMetrics(snapshots=(SourceSnapshot("new", 7), SourceSnapshot("old", 4), SourceSnapshot("unread", -1)))
     cluster.say(report)
     cluster.run([])
     job_start, start, *ends = run_events(cluster)

@@ -15,6 +15,12 @@ import { may } from "../shell/identity.js";
 import { pathOf } from "./runs.js";
 import { JobLink, Progress } from "./schedules.js";
 
+/** Why the cursor of a table was set, where people should know. @type {Record<string, string>} */
+const MOVED = {
+  REPLACED: " It took the place of another table, and all of its versions are new.",
+  REWOUND: " It went back to an older version.",
+};
+
 /** @param {Record<string, string>} params */
 export const title = (params) => params.schedule ?? "Schedule";
 export const concerns = () => ({});
@@ -61,7 +67,7 @@ export function Page({ documents }) {
       <header><h2>Next instants</h2></header>
       ${upcoming.length
         ? html`<ul class="rows">${upcoming.map((/** @type {string} */ each) => html`<li class="neutral" key=${each}><span class="ink" aria-hidden="true">◷</span><p>${each} <span class="muted">${h(Time, { at: each })}</span></p></li>`)}</ul>`
-        : h(Empty, { title: schedule.cursor ? `Its instants are batches of records of ${schedule.cursor.topic}.` : schedule.follows ? `Its instants are the ends of runs of ${schedule.follows}${schedule.is_followed_known ? "" : ", of which none is known, and which no schedule starts"}.` : "There is no next instant.", small: true })}
+        : h(Empty, { title: schedule.cursor ? `Its instants are batches of records of ${schedule.cursor.topic}.` : schedule.table_cursor ? `Its instants are new versions of ${schedule.table_cursor.table}.` : schedule.follows ? `Its instants are the ends of runs of ${schedule.follows}${schedule.is_followed_known ? "" : ", of which none is known, and which no schedule starts"}.` : "There is no next instant.", small: true })}
     </section>
     ${schedule.cursor && html`<section class="card stacked">
       <header><h2>Cursor</h2></header>
@@ -69,6 +75,15 @@ export function Page({ documents }) {
         ? html`Topic <b>${schedule.cursor.topic}</b> was not seen yet.`
         : html`Jobs have the records of <b>${schedule.cursor.topic}</b> before ${Object.entries(schedule.cursor.offsets).map(([partition, offset]) => `${partition}: ${number(/** @type {number} */ (offset))}`).join(", ")}.`}
         ${schedule.cursor.lost > 0 && html` <b>${plural(schedule.cursor.lost, "record")}</b> deleted before a job had read them.`}</p>
+    </section>`}
+    ${schedule.table_cursor && html`<section class="card stacked">
+      <header><h2>Cursor</h2></header>
+      <p class="card-body">${schedule.table_cursor.version === null
+        ? html`Table <b>${schedule.table_cursor.table}</b> was not seen yet.`
+        : html`Jobs have the versions of <b>${schedule.table_cursor.table}</b> up to ${number(schedule.table_cursor.version)}${schedule.table_cursor.snapshot_id === null ? "" : `, snapshot ${schedule.table_cursor.snapshot_id}`}.`}
+        ${MOVED[schedule.table_cursor.moved] ?? ""}
+        ${schedule.table_cursor.lost > 0 && html` <b>${plural(schedule.table_cursor.lost, "version")}</b> gone before a job had read them.`}
+        ${schedule.table_cursor.fault && html` The leader cannot look at it: ${schedule.table_cursor.fault}`}</p>
     </section>`}
     <section class="card stacked">
       <header><h2>Definition</h2></header>
