@@ -162,8 +162,8 @@ class TaskManagerKeys(Keys):
         {},
         alias="iceberg.catalogs.*",
         description="Catalogues of Iceberg that jobs name for their tables, as `catalog: lake`, and schedules for those that they watch, "
-        "of which the masters are told: `iceberg.catalogs.lake.uri` and all other keys behind the name are properties of pyiceberg (`type`, "
-        "`warehouse`, `s3.endpoint`, …). One that is a secret is a reference, `${file:…}`, `${env:…}` or `${provider:…}`.",
+        "of which the masters are told: `iceberg.catalogs.lake.uri` and all other keys behind the name are properties of pyiceberg "
+        "(`type`, `warehouse`, `s3.endpoint`, …). One that is a secret is a reference, `${file:…}`, `${env:…}` or `${provider:…}`.",
     )
 
     @field_validator("spark_engines", mode="before")
