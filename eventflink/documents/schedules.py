@@ -1,6 +1,6 @@
 """Schedules: what each starts and when, and what became of its instants."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from eventflink.model.statuses import CatchUp, CursorMove, InstantOrigin, OverlapPolicy, SkipReason
@@ -60,6 +60,20 @@ class TableCursorInfo:
     """How many versions the table has forgotten that no job has had."""
     fault: str
     """Why the leader cannot look at the table; empty: it can, or has not said yet that it cannot."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwaitingInstant:
+    """An instant that waits for a file."""
+
+    instant: str
+    """In the schedule's time zone."""
+    origin: InstantOrigin
+    """Whether it was due, or is one of a back-fill."""
+    file: str
+    since: str
+    until: str
+    """When it is missed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,3 +158,5 @@ class ScheduleDetails(ScheduleRow):
     """Its document, as `PutSchedule` takes it, without secrets."""
     table_cursor: TableCursorInfo | None = None
     """The cursor of its table; null: the schedule takes no versions."""
+    awaiting: list[AwaitingInstant] = field(default_factory=list)
+    """The first hundred of its instants that wait for a file."""

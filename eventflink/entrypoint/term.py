@@ -18,10 +18,10 @@ from eventflink.entrypoint.archive_places import ArchivePlaces
 from eventflink.entrypoint.archiving import Archiver, NotingArchiver
 from eventflink.entrypoint.cleaning import Cleaner, NotingCleaner
 from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
-from eventflink.entrypoint.cursor_watching import CursorWatcher, KafkaLook
 from eventflink.entrypoint.guardian_link import MasterGuardianLink
+from eventflink.entrypoint.outside_looks import OutsideLook
+from eventflink.entrypoint.outside_watching import KafkaLook, OutsideWatcher
 from eventflink.entrypoint.resource_driver import ResourceDriver
-from eventflink.entrypoint.table_looks import TableLook
 from eventflink.entrypoint.tail import Tail, nothing
 from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
 from eventflink.events.effects import LeaderDeath
@@ -31,7 +31,7 @@ from eventflink.leadership.master_life import MAX_TICK_MS, Deregister, MasterLif
 from eventflink.leadership.reads import Read
 from eventflink.log.administration import remove_edges
 from eventflink.log.producers import EffectProducer, LogAppender
-from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, TableWatch, WorkerOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, FileWatch, TableWatch, WorkerOrder
 from eventflink.master.inputs import MasterInput
 from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.configuration import Configuration
@@ -72,9 +72,8 @@ class Term:
             configuration.working_place, self._later, partial(remove_edges, access)
         )
         self._archiver = (NotingArchiver if is_rehearsal else Archiver)(archives.own, self._ask, self._later, archives.flink)
-        self._watcher = (
-            None if is_rehearsal else CursorWatcher(KafkaLook(access), TableLook(catalogs_of(configuration.iceberg_catalogs)), self._later)
-        )
+        outside = OutsideLook(catalogs_of(configuration.iceberg_catalogs))
+        self._watcher = None if is_rehearsal else OutsideWatcher(KafkaLook(access), outside, self._later)
         self._supervisor = WorkerSupervisor(driver, self._later) if driver is not None else None
         self._flush_s = configuration.lease_timeout_ms / 1000
         self._is_turn_due = False
@@ -234,10 +233,10 @@ class Term:
         """Queue an archive."""
         self._archiver.submit(order)
 
-    def watch_cursors(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch]) -> None:
-        """Have topics and tables looked at; a master that rehearses starts no jobs for what comes to another cluster."""
+    def watch_outside(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch], files: Iterable[FileWatch]) -> None:
+        """Have topics, tables and files looked at; a master that rehearses starts no jobs for what comes to another cluster."""
         if self._watcher is not None:
-            self._watcher.watch(topics, tables)
+            self._watcher.watch(topics, tables, files)
 
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         """Hand an order to the resource driver, if there is one."""

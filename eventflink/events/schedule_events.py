@@ -152,6 +152,21 @@ class ScheduleFired(InstantEvent):
 class InstantQueued(InstantEvent):
     """The job of an instant is to start when the ones before it have ended."""
 
+    origin: InstantOrigin = InstantOrigin.DUE
+    """Why it was decided about it."""
+
+
+@dataclass(slots=True)
+class FileAwaited(InstantEvent):
+    """An instant waits for a file before its job starts."""
+
+    origin: InstantOrigin
+    """Why it was decided about it."""
+    file: str
+    """The place of the file."""
+    until_ms: int
+    """When it is missed, in milliseconds since 1970."""
+
 
 @dataclass(slots=True)
 class InstantsSkipped(InstantEvent):

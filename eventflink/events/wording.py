@@ -17,7 +17,7 @@ from eventflink.model.durations import duration_text
 from eventflink.model.job_queues import JobQueue
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.schedules import FollowedTopic, ScheduleDefinition
-from eventflink.model.statuses import RunOutcome
+from eventflink.model.statuses import InstantOrigin, RunOutcome
 from eventflink.model.texts import printable
 
 _SHOWN_LENGTH: Final = 160
@@ -151,7 +151,11 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.ScheduleFired():
             return _joined(f"'{event.job_id}' for {iso_time(event.instant_ms)}", _lower(event.origin), _next(event.next_ms))
         case e.InstantQueued():
-            return _joined(iso_time(event.instant_ms) or "", _next(event.next_ms))
+            after = "its file is there" if event.origin is InstantOrigin.FILE else ""
+            return _joined(iso_time(event.instant_ms) or "", after, _next(event.next_ms))
+        case e.FileAwaited():
+            until = f"for {event.file} until {iso_time(event.until_ms)}"
+            return _joined(iso_time(event.instant_ms), _lower(event.origin), until, _next(event.next_ms))
         case e.InstantsSkipped():
             last = f" to {iso_time(event.last_ms)}" if event.last_ms != event.instant_ms else ""
             why = _joined(_lower(event.reason), event.message, by=": ")

@@ -28,7 +28,15 @@ from eventflink.leadership.log_clock import LogClock, LogSightings
 from eventflink.leadership.ports import Observer, ParticipantSettings, Wires
 from eventflink.leadership.reads import Reads
 from eventflink.leadership.release import Releaser, ResendQueue, recent_replies
-from eventflink.master.effects import due_archives, due_clean_ups, due_table_watches, due_watches, leader_change, unacknowledged
+from eventflink.master.effects import (
+    due_archives,
+    due_clean_ups,
+    due_file_watches,
+    due_table_watches,
+    due_watches,
+    leader_change,
+    unacknowledged,
+)
 from eventflink.master.inputs import ArchiveFailed, BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel, StartCluster
 from eventflink.master.timers import DecidedUntil
 from eventflink.model.statuses import ROLE_TRANSITIONS, ApplicationStatus, Role, check_transition
@@ -590,8 +598,8 @@ class Participant:
             self.wires.clean_up(clean_up)
         for archive in due_archives(master, log_now_ms):
             self.wires.archive(archive)
-        if master.schedules.watchers and not master.shutdown.is_under_way:
-            self.wires.watch_cursors(due_watches(master, log_now_ms), due_table_watches(master))
+        if (master.schedules.watchers or master.schedules.waiters) and not master.shutdown.is_under_way:
+            self.wires.watch_outside(due_watches(master, log_now_ms), due_table_watches(master), due_file_watches(master))
 
     def due(self, leader: Leader, log_now_ms: int, may_ask: Callable[[str], bool] = lambda _name: True) -> Iterator[MasterInput]:
         """Yield what is due at a time of the log, or may not be asked, by the state and by what waits to be decided."""

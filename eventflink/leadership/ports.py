@@ -10,7 +10,7 @@ from typing import Protocol
 from eventflink.events.effects import LeaderDeath
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import SPECIFICATIONS, Topic
-from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, Effect, TableWatch, WorkerOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, Effect, FileWatch, TableWatch, WorkerOrder
 from eventflink.model.statuses import Role
 
 
@@ -66,8 +66,11 @@ class Wires(Protocol):
     def archive(self, order: ArchiveJob) -> None:
         """Write the archive of an ended job; the outcome comes back as an input."""
 
-    def watch_cursors(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch]) -> None:
-        """Look at topics and tables, if it is time for that: what they have that the cursors have not passed comes back as an input."""
+    def watch_outside(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch], files: Iterable[FileWatch]) -> None:
+        """Look at what others write, if it is time for that.
+
+        What topics and tables have that the cursors have not passed, and that a file is there, comes back as an input.
+        """
 
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         """Have the resource driver do what an accepted decision of this epoch wants; what becomes of it comes back as an input."""

@@ -44,7 +44,7 @@ from eventflink.model.attempts import AttemptId
 from eventflink.model.pipelined_edges import edge_location, stream_with_edges
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.schedules import FollowedTable, TableVersion
-from eventflink.model.statuses import CheckpointRetention, DrillStepType, ExecutionState, JobStatus, TopicBegin
+from eventflink.model.statuses import CheckpointRetention, DrillStepType, ExecutionState, InstantOrigin, JobStatus, TopicBegin
 
 
 @dataclass(slots=True)
@@ -128,6 +128,15 @@ class TableWatch:
     """Begin with the first version that is not older than this; None: with the first one."""
     fault: str = ""
     """Why the table could not be seen, as the state has it; empty: it could."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileWatch:
+    """An instant of a schedule that waits for a file."""
+
+    schedule_id: str
+    instant_ms: int
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +289,15 @@ def due_table_watches(state: ClusterState) -> Iterator[TableWatch]:
             yield TableWatch(schedule_id, watched, "", None, since_ms, schedule.table_fault)
         elif schedule.awaits_batch():
             yield TableWatch(schedule_id, watched, cursor.table_id, cursor.version, fault=schedule.table_fault)
+
+
+def due_file_watches(state: ClusterState) -> Iterator[FileWatch]:
+    """Yield the files for which instants wait: while a schedule is paused, those of a back-fill alone."""
+    for schedule_id in state.schedules.waiters:
+        schedule = state.schedules.schedules[schedule_id]
+        for instant_ms, waiting in schedule.awaiting.items():
+            if schedule.pause is None or waiting.origin is InstantOrigin.BACKFILL:
+                yield FileWatch(schedule_id, instant_ms, waiting.file)
 
 
 def leader_change(state: ClusterState, master_id: str, deployment_partitions: int) -> Deployment:

@@ -274,6 +274,17 @@ class TableNotSeen(InternalInput):
 
 
 @dataclass(slots=True)
+class FileSeen(InternalInput):
+    """The file for which an instant of a schedule waits is there."""
+
+    repeats: ClassVar[bool] = True
+
+    schedule_id: str
+    instant_ms: int
+    file: str
+
+
+@dataclass(slots=True)
 class ExpireAnswers(InternalInput):
     """Answers or job ids are beyond the horizon: there are too many of them, or they are too old."""
 

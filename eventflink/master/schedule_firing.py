@@ -12,6 +12,7 @@ from typing import Final
 from eventflink.events.inputs import FireSchedule
 from eventflink.events.log_events import (
     BackfillCancelled,
+    FileAwaited,
     InstantQueued,
     InstantsSkipped,
     LogEvent,
@@ -24,11 +25,12 @@ from eventflink.events.log_events import (
     TopicCursorSet,
     VersionsClaimed,
 )
-from eventflink.master.inputs import FireSchedules, RecordsSeen, TableNotSeen, VersionsSeen
+from eventflink.master.inputs import FileSeen, FireSchedules, RecordsSeen, TableNotSeen, VersionsSeen
 from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
-from eventflink.master.schedules import MAX_RUNNING, OF_ITSELF, Schedule, next_of_backfill
+from eventflink.master.schedules import MAX_AWAITING, MAX_RUNNING, OF_ITSELF, Schedule, next_of_backfill
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
+from eventflink.model.durations import duration_text
 from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest
 from eventflink.model.schedules import (
     FollowedTopic,
@@ -39,6 +41,7 @@ from eventflink.model.schedules import (
     VersionRange,
     count_records,
     due_at,
+    file_for,
     graph_for,
     is_within,
     job_id_of,
@@ -79,6 +82,8 @@ def decide_fire_schedules(state: ClusterState, _value: FireSchedules, context: C
 
 
 def _decide_one(state: ClusterState, schedule_id: str, schedule: Schedule, context: Context) -> list[LogEvent]:
+    if missed := _missed(schedule_id, schedule, context.now_ms):
+        return missed
     if schedule.pause is None:
         if schedule.next_ms is not None and due_at(schedule_id, schedule.definition.timing, schedule.next_ms) <= context.now_ms:
             return _outdated(schedule_id, schedule, schedule.next_ms) or _decide_due(
@@ -89,6 +94,58 @@ def _decide_one(state: ClusterState, schedule_id: str, schedule: Schedule, conte
     if schedule.backfill is not None and schedule.backfill.next_ms is not None:
         return _decide_backfill(state, schedule_id, schedule, schedule.backfill.next_ms, context)
     return []
+
+
+def _missed(schedule_id: str, schedule: Schedule, now_ms: int) -> list[LogEvent]:
+    """Skip an instant whose file was not there in time."""
+    for instant_ms, waiting in schedule.awaiting.items():
+        if waiting.until_ms <= now_ms and (schedule.pause is None or waiting.origin is InstantOrigin.BACKFILL):
+            next_ms = _next_beside(schedule, waiting.origin)
+            within = duration_text(waiting.until_ms - waiting.since_ms)
+            message = cut_bytes(f"{waiting.file} was not seen within {within}", MAX_MESSAGE_LENGTH)
+            return [InstantsSkipped(schedule_id, instant_ms, next_ms, InstantOrigin.FILE, instant_ms, SkipReason.FILE_MISSING, message)]
+    return []
+
+
+def _next_beside(schedule: Schedule, origin: InstantOrigin) -> int | None:
+    """Return the next instant of what asked for one that has waited for a file."""
+    if origin is InstantOrigin.BACKFILL and schedule.backfill is not None:
+        return schedule.backfill.next_ms
+    return schedule.next_ms
+
+
+def decide_file_seen(state: ClusterState, value: FileSeen, context: Context) -> list[LogEvent]:
+    """Start the job of an instant whose file is there, unless another job of the schedule is in its way."""
+    schedule = state.schedules.schedules.get(value.schedule_id)
+    waiting = schedule.awaiting.get(value.instant_ms) if schedule is not None else None
+    if schedule is None or waiting is None or waiting.file != value.file or state.shutdown.is_under_way:
+        return []
+    decide = _start if waiting.origin is InstantOrigin.BACKFILL else _decide_overlap
+    if waiting.origin is not InstantOrigin.BACKFILL and schedule.pause is not None:
+        return []
+    next_ms = _next_beside(schedule, waiting.origin)
+    try:
+        return decide(state, value.schedule_id, schedule, value.instant_ms, next_ms, InstantOrigin.FILE, context)
+    except InstantUnknown as error:
+        return _give_up(value.schedule_id, schedule, str(error))
+
+
+def _await_file(
+    schedule_id: str, schedule: Schedule, instant_ms: int, next_ms: int | None, origin: InstantOrigin, context: Context
+) -> list[LogEvent]:
+    """Have an instant wait for its file; nothing where instants of the schedule wait for none."""
+    if (condition := schedule.definition.wait_for) is None:
+        return []
+    reason, message = SkipReason.QUEUE_FULL, f"{MAX_AWAITING} instants wait for files already"
+    if instant_ms in schedule.awaiting:
+        reason, message = SkipReason.OVERLAP, "its back-fill waits for its file"
+    elif len(schedule.awaiting) < MAX_AWAITING:
+        try:
+            file = file_for(condition, graph_for(schedule.definition, instant_ms, {}))
+            return [FileAwaited(schedule_id, instant_ms, next_ms, origin, file, context.now_ms + condition.within_ms)]
+        except (InvalidJobGraph, ValueError) as error:
+            reason, message = SkipReason.REFUSED, cut_bytes(str(error), MAX_MESSAGE_LENGTH)
+    return [InstantsSkipped(schedule_id, instant_ms, next_ms, origin, instant_ms, reason, message)]
 
 
 def _outdated(schedule_id: str, schedule: Schedule, instant_ms: int) -> list[LogEvent]:
@@ -233,11 +290,27 @@ def decide_fire_schedule(state: ClusterState, command: FireSchedule, context: Co
 
 
 def _decide_due(state: ClusterState, schedule_id: str, schedule: Schedule, instant_ms: int, context: Context) -> list[LogEvent]:
-    definition, origin = schedule.definition, InstantOrigin.DUE
+    origin = InstantOrigin.DUE
     if (next_ms := _next_in_time(schedule, instant_ms, context.now_ms)) != instant_ms:
         last_ms = schedule.instant_before(context.now_ms + 1 if next_ms is None else next_ms) or instant_ms
         return [InstantsSkipped(schedule_id, instant_ms, next_ms, origin, max(last_ms, instant_ms), SkipReason.LATE)]
     following_ms = schedule.instant_after(instant_ms)
+    if awaited := _await_file(schedule_id, schedule, instant_ms, following_ms, origin, context):
+        return awaited
+    return _decide_overlap(state, schedule_id, schedule, instant_ms, following_ms, origin, context)
+
+
+def _decide_overlap(
+    state: ClusterState,
+    schedule_id: str,
+    schedule: Schedule,
+    instant_ms: int,
+    following_ms: int | None,
+    origin: InstantOrigin,
+    context: Context,
+) -> list[LogEvent]:
+    """Start the job of an instant, or do what the schedule says while another one runs."""
+    definition = schedule.definition
     running = next(iter(schedule.running), None)
     if (running is None and not schedule.queue) or (definition.overlap is OverlapPolicy.ALLOW and len(schedule.running) < MAX_RUNNING):
         return _start(state, schedule_id, schedule, instant_ms, following_ms, origin, context)
@@ -248,12 +321,12 @@ def _decide_due(state: ClusterState, schedule_id: str, schedule: Schedule, insta
         if len(schedule.queue) >= MAX_QUEUE:
             message = f"{MAX_QUEUE} instants wait already"
             return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.QUEUE_FULL, message)]
-        return [InstantQueued(schedule_id, instant_ms, following_ms)]
+        return [InstantQueued(schedule_id, instant_ms, following_ms, origin)]
     replaced = [
         InstantsSkipped(schedule_id, each, instant_ms, InstantOrigin.QUEUED, each, SkipReason.REPLACED) for each in schedule.queue[:1]
     ]
     stopped = state.schedules.decide_cancellation(schedule.running, schedule.actor)
-    return [*replaced, InstantQueued(schedule_id, instant_ms, following_ms), *stopped]
+    return [*replaced, InstantQueued(schedule_id, instant_ms, following_ms, origin), *stopped]
 
 
 def _next_in_time(schedule: Schedule, instant_ms: int, now_ms: int) -> int | None:
@@ -273,12 +346,18 @@ def _decide_backfill(state: ClusterState, schedule_id: str, schedule: Schedule, 
     if backfill is None:
         return []
     # Two jobs for one instant never run beside each other: how the one ends decides whether there is to be another.
-    if instant_ms in schedule.queue or _job_for(state, schedule_id, instant_ms, is_finished=False) is not None:
+    if (
+        instant_ms in schedule.queue
+        or instant_ms in schedule.awaiting
+        or _job_for(state, schedule_id, instant_ms, is_finished=False) is not None
+    ):
         return []
     following_ms, origin = next_of_backfill(schedule.definition, backfill, instant_ms), InstantOrigin.BACKFILL
     if not backfill.repeats_finished and (finished := _job_for(state, schedule_id, instant_ms, is_finished=True)) is not None:
         message = f"job '{finished}' had finished"
         return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.FINISHED_BEFORE, message)]
+    if awaited := _await_file(schedule_id, schedule, instant_ms, following_ms, origin, context):
+        return awaited
     return _start(state, schedule_id, schedule, instant_ms, following_ms, origin, context)
 
 

@@ -26,6 +26,7 @@ from eventflink.events.inputs import (
 from eventflink.events.log_events import (
     BackfillCancelled,
     BackfillStarted,
+    FileAwaited,
     InstantEvent,
     InstantQueued,
     InstantsSkipped,
@@ -79,7 +80,9 @@ MAX_RUNNING: Final = 100
 MAX_FOLLOWED: Final = 1_000
 """How many ends of runs a schedule keeps that are not decided."""
 OF_ITSELF: Final = (InstantOrigin.DUE, InstantOrigin.QUEUED)
-"""The origins of instants that the schedule makes; a person asks for the others."""
+"""The origins of instants that may be ends of runs; a person asks for the others, or they wait for a file."""
+MAX_AWAITING: Final = 1_000
+"""How many instants of a schedule wait for a file."""
 
 
 @dataclass(slots=True)
@@ -111,6 +114,17 @@ class PastInstant:
     """The records that made it, counted as offsets; 0: none made it."""
     versions: VersionRange | None = None
     """The versions of a table that made it; None: none made it."""
+
+
+@dataclass(slots=True)
+class AwaitedFile:
+    """The file for which an instant waits."""
+
+    file: str
+    since_ms: int
+    until_ms: int
+    origin: InstantOrigin
+    """Why the instant is to have a job: it was due, or is one of a back-fill."""
 
 
 @dataclass(slots=True)
@@ -197,6 +211,8 @@ class Schedule:
     """The cursor of its table; None: the schedule takes no versions, or has not seen its table."""
     table_fault: str = ""
     """Why its table could not be looked at; empty: it could, or nobody has looked."""
+    awaiting: dict[int, AwaitedFile] = field(default_factory=dict)
+    """The instants that wait for a file."""
 
     def instant_after(self, after_ms: int) -> int | None:
         """Return the first known instant after a time; None: no instant is known. Raises `InstantUnknown`."""
@@ -240,10 +256,15 @@ class Schedule:
                 times.append(due_at(schedule_id, self.definition.timing, self.next_ms))
             if self.queue and not self.running:
                 times.append(at_ms)
+        times += [each.until_ms for each in self.awaiting.values() if self.pause is None or each.origin is InstantOrigin.BACKFILL]
         backfill = self.backfill
-        if backfill is not None and backfill.next_ms is not None and len(backfill.running) < backfill.concurrency:
+        if backfill is not None and backfill.next_ms is not None and len(backfill.running) + self.backfill_waits() < backfill.concurrency:
             times.append(at_ms)
         return min(times, default=None)
+
+    def backfill_waits(self) -> int:
+        """Return how many instants of its back-fill wait for a file."""
+        return sum(each.origin is InstantOrigin.BACKFILL for each in self.awaiting.values())
 
     def remember(self, past: PastInstant) -> None:
         """Keep what became of an instant; the oldest goes."""
@@ -265,6 +286,8 @@ class Schedules:
     """Which schedules follow which job, by its name."""
     watchers: list[str] = field(default_factory=list)
     """The schedules that take the records of topics, or the versions of tables."""
+    waiters: list[str] = field(default_factory=list)
+    """The schedules of which instants wait for files."""
 
     # -- decide ---------------------------------------------------------------------------------------------------
 
@@ -466,6 +489,8 @@ class Schedules:
         known = self.schedule(event.schedule_id)
         self._leave_agenda(event.schedule_id, known)
         self._unfollow(event.schedule_id, known)
+        if known.awaiting:
+            self.waiters.remove(event.schedule_id)
         for job_id in [job_id for job_id, schedule_id in self.jobs.items() if schedule_id == event.schedule_id]:
             del self.jobs[job_id]
         del self.schedules[event.schedule_id]
@@ -565,9 +590,9 @@ class Schedules:
         known = self.schedule(event.schedule_id)
         if event.job_id in self.jobs:
             raise IllegalTransition(f"job '{event.job_id}' was started for an instant before")
-        self._advance(known, event, event.origin)
+        asked_by = self._advance(known, event, event.origin)
         self.jobs[event.job_id] = event.schedule_id
-        if event.origin is InstantOrigin.BACKFILL and known.backfill is not None:
+        if asked_by is InstantOrigin.BACKFILL and known.backfill is not None:
             known.backfill.running[event.job_id] = event.instant_ms
             known.backfill.started += 1
         else:
@@ -583,15 +608,24 @@ class Schedules:
     def apply_instant_queued(self, event: InstantQueued, at_ms: int) -> None:
         """Let the instant wait."""
         known = self.schedule(event.schedule_id)
-        self._advance(known, event, InstantOrigin.DUE)
-        known.queue.append(event.instant_ms)
+        self._advance(known, event, event.origin)
+        insort(known.queue, event.instant_ms)
+        self._plan(event.schedule_id, known, at_ms)
+
+    def apply_file_awaited(self, event: FileAwaited, at_ms: int) -> None:
+        """Let the instant wait for its file."""
+        known = self.schedule(event.schedule_id)
+        if event.instant_ms in known.awaiting or event.origin not in (InstantOrigin.DUE, InstantOrigin.BACKFILL):
+            raise IllegalTransition(f"{event.instant_ms} of '{event.schedule_id}' waits for a file already, or cannot wait for one")
+        self._advance(known, event, event.origin)
+        known.awaiting[event.instant_ms] = AwaitedFile(event.file, at_ms, event.until_ms, event.origin)
         self._plan(event.schedule_id, known, at_ms)
 
     def apply_instants_skipped(self, event: InstantsSkipped, at_ms: int) -> None:
         """Remember why there is no job."""
         known = self.schedule(event.schedule_id)
-        self._advance(known, event, event.origin)
-        if event.origin is InstantOrigin.BACKFILL and known.backfill is not None:
+        asked_by = self._advance(known, event, event.origin)
+        if asked_by is InstantOrigin.BACKFILL and known.backfill is not None:
             known.backfill.skipped += 1
             self._end_backfill(known)
         last_ms = event.last_ms if event.last_ms != event.instant_ms else 0
@@ -625,6 +659,7 @@ class Schedules:
         if known.backfill is None:
             raise IllegalTransition(f"schedule '{event.schedule_id}' has no back-fill")
         known.backfill.next_ms = None
+        known.awaiting = {instant_ms: each for instant_ms, each in known.awaiting.items() if each.origin is not InstantOrigin.BACKFILL}
         self._end_backfill(known)
         self._plan(event.schedule_id, known, at_ms)
 
@@ -641,12 +676,19 @@ class Schedules:
 
     @staticmethod
     def _end_backfill(known: Schedule) -> None:
-        if known.backfill is not None and known.backfill.next_ms is None and not known.backfill.running:
+        if known.backfill is not None and known.backfill.next_ms is None and not known.backfill.running and not known.backfill_waits():
             known.backfill = None
 
     @staticmethod
-    def _advance(known: Schedule, event: InstantEvent, origin: InstantOrigin) -> None:
-        """Take an instant from where it stood: the schedule's next, the first that waits, or the back-fill's next."""
+    def _advance(known: Schedule, event: InstantEvent, origin: InstantOrigin) -> InstantOrigin:
+        """Take an instant from where it stood, and return why it is to have a job.
+
+        That is the schedule's next, the first that waits in the queue, the back-fill's next, or one that waits for a file.
+        """
+        if origin is InstantOrigin.FILE:
+            if event.instant_ms not in known.awaiting:
+                raise IllegalTransition(f"{event.instant_ms} of '{event.schedule_id}' does not wait for a file")
+            return known.awaiting.pop(event.instant_ms).origin
         if origin is InstantOrigin.BACKFILL:
             if known.backfill is None or known.backfill.next_ms != event.instant_ms:
                 raise IllegalTransition(f"{event.instant_ms} is not the next instant of a back-fill of '{event.schedule_id}'")
@@ -662,10 +704,13 @@ class Schedules:
                 )
             known.next_ms = event.next_ms
             known.decided_ms = event.last_ms if isinstance(event, InstantsSkipped) else event.instant_ms
+        return origin
 
     def _plan(self, schedule_id: str, known: Schedule, at_ms: int) -> None:
         """Write into the agenda when there is something to decide."""
         self._leave_agenda(schedule_id, known)
+        if bool(known.awaiting) is not (schedule_id in self.waiters):
+            (self.waiters.append if known.awaiting else self.waiters.remove)(schedule_id)
         known.due_ms = known.when_due(schedule_id, at_ms)
         if known.due_ms is not None:
             insort(self.agenda, (known.due_ms, schedule_id))
@@ -697,6 +742,7 @@ class Schedules:
         require({(name, each) for name, ids in self.followers.items() for each in ids} == follows, "the followers of jobs are stale")
         watch = [each for each, known in self.schedules.items() if known.definition.timing.has_cursor]
         require(sorted(watch) == sorted(self.watchers), "the schedules that take records or versions are stale")
+        require(sorted(self.waiters) == sorted(each for each, known in self.schedules.items() if known.awaiting), "the waiters are stale")
         require(
             all(job_id in self.dispatcher.jobs and job_id not in self.dispatcher.ended for job_id in self.jobs),
             "a job that counts as a running one of a schedule has ended",

@@ -25,8 +25,9 @@ from eventflink.model.durations import duration_text
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, load_document, to_document
 from eventflink.model.job_parameters import MAX_PARAMETERS, given_values
-from eventflink.model.places import parse_place
+from eventflink.model.places import is_url, parse_place
 from eventflink.model.schedules import (
+    FileCondition,
     FollowedJob,
     FollowedTable,
     FollowedTopic,
@@ -37,9 +38,11 @@ from eventflink.model.schedules import (
     ScheduleTiming,
     TableVersion,
     VersionRange,
+    file_for,
     graph_for,
     instant_after,
     local_time,
+    placeholders_of,
 )
 from eventflink.model.statuses import CatchUp, InstantValue, OverlapPolicy, RunOutcome, TopicBegin
 from eventflink.model.stream_document import TableDocument
@@ -50,6 +53,8 @@ MAX_INTERVAL_MS: Final = 366 * 86_400_000
 MAX_JITTER_MS: Final = 86_400_000
 MAX_EXCLUDED_DAYS: Final = 366
 MAX_DESCRIPTION_LENGTH: Final = 1_024
+MAX_FILE_LENGTH: Final = 1_024
+MAX_WITHIN_MS: Final = 30 * 86_400_000
 _CRON_FIELDS: Final = 5
 _MAX_CRON_LENGTH: Final = 256
 _MOST: Final = {"minute": 59, "hour": 23, "day-of-month": 31, "month": 12, "day-of-week": 7}
@@ -205,6 +210,27 @@ class FollowedTableDocument(BaseModel):
         return FollowedTable(path, self.table.catalog or "", self.table.name or "", TopicBegin(self.begin.upper()))
 
 
+class FileConditionDocument(BaseModel):
+    """A file for which each instant waits."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    file: str = Field(min_length=1, max_length=MAX_FILE_LENGTH)
+    within: Annotated[int, duration_within(MIN_INTERVAL_MS, MAX_WITHIN_MS)]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.file.startswith(("/", "{")) and not is_url(self.file):
+            raise ValueError(
+                f"invalid file: {describe_value(self.file)}; give an absolute path, or a URL such as s3a://raw/{{day}}/_SUCCESS"
+            )
+        return self
+
+    def to_record(self) -> FileCondition:
+        """Return the core's record."""
+        return FileCondition(self.file, self.within)
+
+
 def _watched(value: object) -> object:
     return {"topic": value} if isinstance(value, str) else value
 
@@ -249,6 +275,7 @@ class ScheduleDocument(BaseModel):
             "end-snapshot",
         ],
     ] = Field(default_factory=dict, max_length=MAX_PARAMETERS)
+    wait_for: FileConditionDocument | None = None
     description: str = Field("", max_length=MAX_DESCRIPTION_LENGTH)
     job: Any
 
@@ -265,6 +292,8 @@ class ScheduleDocument(BaseModel):
             raise ValueError(f"instant_parameters.{name}: {value} is not known of a schedule with '{given[0]}'; known: {', '.join(known)}")
         if self.records is not None or self.versions is not None:
             self._check_of_batches(given[0])
+        if self.wait_for is not None and self.cron is None and self.interval is None:
+            raise ValueError(f"wait_for: instants of 'cron' and 'interval' wait for a file, those of '{given[0]}' do not")
         if both := self.parameters.keys() & self.instant_parameters.keys():
             raise ValueError(f"instant_parameters.{min(both)}: 'parameters' says what it is already")
         return self
@@ -386,6 +415,7 @@ def check_schedule(document: object, text: str | None = None) -> ScheduleDefinit
                 InstantParameter(name, InstantValue(value.upper().replace("-", "_"))) for name, value in parsed.instant_parameters.items()
             ),
             description=parsed.description,
+            wait_for=parsed.wait_for.to_record() if parsed.wait_for is not None else None,
         )
     except ValidationError as error:
         known = [field.alias or name for name, field in ScheduleDocument.model_fields.items()]
@@ -406,9 +436,25 @@ def _check_first(definition: ScheduleDefinition) -> None:
     if first_ms is None:
         raise InvalidSchedule("it never fires: there is no instant between 'starts' and 'ends' that is not on a day of 'except'")
     try:
-        graph_for(definition, first_ms, {})
+        graph = graph_for(definition, first_ms, {})
     except InvalidJobGraph as error:
         raise InvalidSchedule(f"{error}; 'parameters' and 'instant_parameters' of the schedule give values") from error
+
+    _check_file(definition, graph)
+
+
+def _check_file(definition: ScheduleDefinition, graph: JobGraph) -> None:
+    """Check that the file of the first instant has a place."""
+    if (condition := definition.wait_for) is None:
+        return
+    declared = [each.name for each in graph.parameters]
+    if unknown := [name for name in placeholders_of(condition) if name not in declared]:
+        guess = did_you_mean(unknown[0], declared)
+        raise InvalidSchedule(f"wait_for.file: unknown parameter '{unknown[0]}'{guess}; in braces stand parameters of the job")
+    try:
+        file_for(condition, graph)
+    except ValueError as error:
+        raise InvalidSchedule(f"wait_for.file: {error}") from error
 
 
 def _check_noted(definition: ScheduleDefinition) -> None:
@@ -472,6 +518,7 @@ def schedule_document(definition: ScheduleDefinition) -> dict[str, Any]:
     if timing.ends_at_ms is not None:
         when["ends"] = _written_time(timing, timing.ends_at_ms)
     when |= {"except": list(timing.excluded_days)} if timing.excluded_days else {}
+    condition = definition.wait_for
     when |= {"jitter": duration_text(timing.jitter_ms)} if timing.jitter_ms else {}
     return {
         **when,
@@ -479,6 +526,7 @@ def schedule_document(definition: ScheduleDefinition) -> dict[str, Any]:
         "overlap": definition.overlap.lower(),
         "parameters": {each.name: each.value for each in definition.parameters},
         "instant_parameters": {each.name: each.value.lower().replace("_", "-") for each in definition.instant_parameters},
+        **({"wait_for": {"file": condition.file, "within": duration_text(condition.within_ms)}} if condition is not None else {}),
         "description": definition.description,
         "job": to_document(definition.job_graph),
     }

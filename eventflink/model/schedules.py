@@ -12,6 +12,7 @@ import datetime as dt
 import functools
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -22,6 +23,7 @@ from cronsim import CronSim, CronSimError
 
 from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.job_graph_document import bind_parameters
+from eventflink.model.places import parse_place
 from eventflink.model.statuses import CatchUp, InstantValue, JobStatus, OverlapPolicy, RunOutcome, TopicBegin
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -31,6 +33,8 @@ _LAST_MS: Final = 221_845_392_000_000
 """The year 9000: there is no instant after it."""
 _MAX_EXCLUDED_IN_A_ROW: Final = 400
 """More than the days that a schedule may exclude."""
+
+_PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 
 _MAX_PARTITIONS: Final = 128
 """Of one batch: so what its job is told fits into the value of a parameter."""
@@ -198,6 +202,16 @@ class InstantParameter:
     """What of the instant it is given."""
 
 
+@dataclass(slots=True)
+class FileCondition:
+    """A file for which an instant waits before its job starts."""
+
+    file: str
+    """Its place, with the names of parameters of the job in braces, which stand for their values at the instant."""
+    within_ms: int
+    """How long an instant waits before it is missed."""
+
+
 @dataclass(slots=True, kw_only=True)
 class ScheduleDefinition:
     """What a schedule starts, and when."""
@@ -216,6 +230,8 @@ class ScheduleDefinition:
     """Which parameters are given something of the instant."""
     description: str = ""
     """For people."""
+    wait_for: FileCondition | None = None
+    """A file for which each instant waits; null: none does."""
 
 
 @dataclass(slots=True)
@@ -388,6 +404,27 @@ def graph_for(
         else:
             values[each.name] = _value_of(definition.timing, each.value, instant_ms)
     return bind_parameters(definition.job_graph, values | dict(given))
+
+
+def placeholders_of(condition: FileCondition) -> list[str]:
+    """Return the names that stand in braces in the place of a file.
+
+    Example:
+        `placeholders_of(FileCondition("s3a://raw/day={day}/_SUCCESS", 1))` is `["day"]`.
+
+    """
+    return _PLACEHOLDER.findall(condition.file)
+
+
+def file_for(condition: FileCondition, graph: JobGraph) -> str:
+    """Return the place of the file for which the instant of a job waits.
+
+    Raises:
+        ValueError: with these values it is none.
+
+    """
+    values = {each.name: each.value or "" for each in graph.parameters}
+    return str(parse_place(_PLACEHOLDER.sub(lambda found: values[found[1]], condition.file)))
 
 
 def _told_of(timing: ScheduleTiming, records: list[OffsetRange]) -> dict[InstantValue, str]:

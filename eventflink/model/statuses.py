@@ -378,6 +378,8 @@ class InstantOrigin(UpperStrEnum):
     """Somebody asked for its job."""
     BACKFILL = auto()
     """It is one of a range for whose jobs somebody asked."""
+    FILE = auto()
+    """It had waited for a file."""
 
 
 class SkipReason(UpperStrEnum):
@@ -397,6 +399,8 @@ class SkipReason(UpperStrEnum):
     """The job could not be submitted."""
     CHANGED = auto()
     """The schedule was changed before it was decided, and has no such instant any more."""
+    FILE_MISSING = auto()
+    """The file for which it waited was not seen in time."""
 
 
 class FailureReaction(UpperStrEnum):

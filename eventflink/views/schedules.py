@@ -4,6 +4,7 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from eventflink.documents.schedules import (
+    AwaitingInstant,
     BackfillProgress,
     DecidedInstant,
     ScheduleCursor,
@@ -14,7 +15,7 @@ from eventflink.documents.schedules import (
 )
 from eventflink.events.wording import when_of
 from eventflink.leadership.fold import Fold
-from eventflink.master.schedules import Backfill, PastInstant, Schedule
+from eventflink.master.schedules import AwaitedFile, Backfill, PastInstant, Schedule
 from eventflink.model.schedule_document import schedule_document
 from eventflink.model.schedules import InstantUnknown, ScheduleTiming, instants, local_time
 from eventflink.model.statuses import InstantOrigin, SkipReason
@@ -23,6 +24,7 @@ from eventflink.views.plain import iso_time, one_sentence
 from eventflink.views.queries import SubjectNotFound
 
 MAX_UPCOMING: Final = 10
+MAX_AWAITING_SHOWN: Final = 100
 
 _WHY: Final = {
     SkipReason.OVERLAP: "skipped",
@@ -30,6 +32,7 @@ _WHY: Final = {
     SkipReason.REPLACED: "skipped: a later instant came while it waited",
     SkipReason.LATE: "skipped: it could not be decided in time",
     SkipReason.FINISHED_BEFORE: "skipped",
+    SkipReason.FILE_MISSING: "missed",
     SkipReason.REFUSED: "refused",
     SkipReason.CHANGED: "skipped: the schedule was changed before it was decided",
 }
@@ -38,6 +41,7 @@ _WHENCE: Final = {
     InstantOrigin.QUEUED: "started after the one before it",
     InstantOrigin.MANUAL: "started by hand",
     InstantOrigin.BACKFILL: "started by a back-fill",
+    InstantOrigin.FILE: "started when its file was there",
 }
 
 
@@ -78,6 +82,7 @@ def schedule_view(fold: Fold, schedule_id: str) -> ScheduleDetails:
         is_followed_known=timing.after is None or _is_known(fold, timing.after.name),
         definition=shown(schedule_document(definition)),
         table_cursor=_table_cursor(schedule),
+        awaiting=[_awaiting(timing, *each) for each in islice(sorted(schedule.awaiting.items(), key=_instant_of), MAX_AWAITING_SHOWN)],
     )
 
 
@@ -88,6 +93,20 @@ def _cursor(schedule: Schedule) -> ScheduleCursor | None:
     if cursor is None:
         return ScheduleCursor(topic=watched.name, topic_id=None, offsets={}, lost=0)
     return ScheduleCursor(topic=watched.name, topic_id=cursor.topic_id, offsets=dict(sorted(cursor.offsets.items())), lost=cursor.lost)
+
+
+def _instant_of(item: tuple[int, AwaitedFile]) -> int:
+    return item[0]
+
+
+def _awaiting(timing: ScheduleTiming, instant_ms: int, waiting: AwaitedFile) -> AwaitingInstant:
+    return AwaitingInstant(
+        instant=_local(timing, instant_ms),
+        origin=waiting.origin,
+        file=waiting.file,
+        since=iso_time(waiting.since_ms) or "",
+        until=iso_time(waiting.until_ms) or "",
+    )
 
 
 def _table_cursor(schedule: Schedule) -> TableCursorInfo | None:

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from eventflink.entrypoint.cursor_watching import KafkaLook
+from eventflink.entrypoint.outside_watching import KafkaLook
 from eventflink.log.admin_connection import AdministrationError
 from eventflink.model.cluster_access import access_to
 from eventflink.model.schedule_document import check_schedule

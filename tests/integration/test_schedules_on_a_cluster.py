@@ -27,7 +27,7 @@ from eventflink.events.log_events import InstantsSkipped, JobStatusChanged, Sche
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import UnknownSchedule
 from eventflink.log.admin_connection import AdminConnection
-from eventflink.model.statuses import TERMINAL_JOB_STATUSES, InstantOrigin, JobStatus
+from eventflink.model.statuses import TERMINAL_JOB_STATUSES, InstantOrigin, JobStatus, SkipReason
 from tests.support.iceberg_tables import CATALOG, TABLE, catalog_in, configured, loaded
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 
@@ -107,6 +107,14 @@ job:
   name: read {kind}
   parameters: {{into: {{type: string}}, first: {{type: string}}, last: {{type: string}}}}
   vertices: [{{id: read, python: "note:read"}}]
+"""
+AWAITING = """
+interval: 1s
+overlap: queue
+catch_up: all
+instant_parameters: {{at: timestamp}}
+wait_for: {{file: "{folder}/{{at}}/_SUCCESS", within: {within}}}
+job: note.json
 """
 MANY = max(500, min(int(os.environ.get("SOAK_SECONDS", "3600")) * 10, 10_000))
 LEADERS = MANY // 500
@@ -285,6 +293,40 @@ def test_each_version_of_a_table_belongs_to_one_job_over_killed_leaders(
             assert "it took the place of another table" in capsys.readouterr().out
 
 
+@pytest.mark.rule("P21")
+def test_an_instant_has_its_job_when_its_file_is_there_over_killed_leaders(
+    cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "note.py").write_text(CODE.format(here=str(tmp_path)))
+    (tmp_path / "note.json").write_text(json.dumps(GRAPH))
+    options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id, "schedule"]
+    for name, within in (("waiting", "1h"), ("missing", "1s")):
+        (tmp_path / f"{name}.yaml").write_text(AWAITING.format(folder=tmp_path / name, within=within))
+        assert run([*options, "put", name, str(tmp_path / f"{name}.yaml"), "--code", str(tmp_path / "note.py")]) == ExitCode.OK
+    with connect(cluster.bootstrap, cluster.cluster_id) as client:
+        wait_until(lambda: len(client.schedule("waiting").awaiting) >= 3, "instants wait", WAIT_S)
+        before = client.schedule("waiting").awaiting
+        _kill_the_leader(cluster, "third")
+        wait_until(lambda: len(client.schedule("waiting").awaiting) > len(before), "more instants wait under the next leader", WAIT_S)
+        awaited = client.schedule("waiting").awaiting
+        assert awaited[: len(before)] == before, "what waits is as it was"
+        there = [Path(each.file) for each in awaited[:4]]
+        for file in there[::-1]:
+            file.parent.mkdir(parents=True)
+            file.touch()
+        wait_until(partial(_has_run, tmp_path / "ran", 2), "jobs run", WAIT_S)
+        _kill_the_leader(cluster, "fourth")
+        wait_until(partial(_has_run, tmp_path / "ran", 4), "each instant whose file is there has its job", WAIT_S)
+        assert sorted(_lines(tmp_path / "ran")) == [file.parent.name for file in there]
+        missed = client.schedule("missing").history[0]
+        assert (missed.job_id, missed.skipped) == (None, SkipReason.FILE_MISSING)
+        assert run([*options, "show", "missing"]) == ExitCode.OK
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "_SUCCESS, until" in shown
+        assert run([*options, "pause", "waiting"]) == run([*options, "pause", "missing"]) == ExitCode.OK
+        assert sorted(_lines(tmp_path / "ran")) == [file.parent.name for file in there], "none has two"
+
+
 def _pairs_of(file: Path) -> list[tuple[str, str]]:
     words = _lines(file)
     return list(zip(words[::2], words[1::2], strict=True))
@@ -294,7 +336,7 @@ def _fault(schedule: ScheduleDetails) -> str:
     return schedule.table_cursor.fault if schedule.table_cursor is not None else ""
 
 
-@pytest.mark.soak("eventflink.master.schedules", "eventflink.entrypoint.cursor_watching")
+@pytest.mark.soak("eventflink.master.schedules", "eventflink.entrypoint.outside_watching")
 @pytest.mark.timeout(3_600)
 @pytest.mark.rule("P21")
 def test_thousands_of_records_have_a_job_each_over_killed_leaders(cluster: RunningCluster, tmp_path: Path) -> None:

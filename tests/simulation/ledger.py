@@ -151,6 +151,8 @@ class Ledger:
             e.TopicCursorSet: self.schedules.cursor_set,
             e.RecordsClaimed: self.schedules.claimed,
             e.RecordsLost: self.schedules.lost,
+            e.FileAwaited: self.schedules.awaited,
+            e.BackfillCancelled: self.schedules.backfill_cancelled,
             e.TableCursorSet: self.schedules.table_cursor_set,
             e.VersionsClaimed: self.schedules.versions_claimed,
             e.ScheduleFired: self.schedules.fired,

@@ -24,6 +24,8 @@ _OF_VERSIONS: Final = "versions"
 _VERSIONS_SHARE: Final = 0.5
 """Likewise."""
 _VERSIONS_ORDERS: Final = 0.3
+_FILES_SHARE: Final = 0.4
+"""Of the runs with schedules: in these half of the schedules at times wait for files."""
 _CHANGES_KIND: Final = 0.1
 _SCHEDULED: Final = "scheduled"
 """The name of the jobs that schedules start at times; the schedule `after` follows them."""
@@ -39,6 +41,8 @@ class ScheduleOwners:
         self._take_records = self._of_records.random() < _RECORDS_SHARE
         self._of_versions = Random(f"{seed} versions")
         self._take_versions = self._of_versions.random() < _VERSIONS_SHARE
+        self._of_files = Random(f"{seed} files")
+        self._await_files = self._of_files.random() < _FILES_SHARE
         self._fired = 0
 
     def next_order(self) -> tuple[str, dict[str, Any]]:
@@ -118,8 +122,14 @@ class ScheduleOwners:
     def _definition(self) -> dict[str, Any]:
         rng = self._rng
         strategy = {"type": "fixed-delay", "attempts": 20, "delay_ms": 100}
-        job = {"name": _SCHEDULED, "vertices": [{"id": "v0", "python": "jobs:task"}], "restart_strategy": strategy}
+        job: dict[str, Any] = {"name": _SCHEDULED, "vertices": [{"id": "v0", "python": "jobs:task"}], "restart_strategy": strategy}
+        waits: dict[str, Any] = {}
+        if self._await_files and self._of_files.random() < 0.5:
+            job["parameters"] = {"at": {"type": "timestamp"}}
+            within = self._of_files.choice(("1s", "2s", "30s"))
+            waits = {"instant_parameters": {"at": "timestamp"}, "wait_for": {"file": "/raw/{at}/_SUCCESS", "within": within}}
         return {
+            **waits,
             "interval": rng.choice(("1s", "1500ms", "3s")),
             "jitter": rng.choice(("0s", "0s", "700ms")),
             "overlap": rng.choice(("skip", "queue", "cancel", "allow")),
@@ -151,6 +161,8 @@ class _Known:
     started: set[str] = field(default_factory=set)
     """Its jobs that have not ended, those of back-fills aside."""
     backfill_ms: int | None = None
+    awaiting: dict[int, InstantOrigin] = field(default_factory=dict)
+    """Instants that wait for a file, and why they are to have a job."""
     ends: list[int] = field(default_factory=list)
     """Instants that the ends of runs have made, and that are not decided."""
     topic_id: str = ""
@@ -282,15 +294,17 @@ class ScheduleLedger:
 
     def fired(self, event: e.ScheduleFired, offset: int) -> None:
         """Check that the instant was to be decided, and that no other job stood in its way."""
+        asked_by = self._known[event.schedule_id].awaiting.get(event.instant_ms)
         known = self._take(event, event.origin, event.instant_ms, offset)
         if event.origin is InstantOrigin.DUE and known.definition.timing.records is not None:
             self._ranges[event.job_id] = known.claims.pop(event.instant_ms)
         if event.origin is InstantOrigin.DUE and known.definition.timing.versions is not None:
             self._versions[event.job_id] = known.version_claims.pop(event.instant_ms)
-        of_itself = event.origin in (InstantOrigin.DUE, InstantOrigin.QUEUED)
+        of_backfill = event.origin is InstantOrigin.BACKFILL or (event.origin is InstantOrigin.FILE and asked_by is InstantOrigin.BACKFILL)
+        of_itself = event.origin in (InstantOrigin.DUE, InstantOrigin.QUEUED) or (event.origin is InstantOrigin.FILE and not of_backfill)
         if of_itself and known.started and known.definition.overlap is not OverlapPolicy.ALLOW:
             raise _violation(event, offset, f"a job is started while {min(known.started)} runs")
-        if event.origin is not InstantOrigin.BACKFILL:
+        if not of_backfill:
             known.started.add(event.job_id)
         self._fired[event.job_id] = event.schedule_id, event.instant_ms
         self._of_itself |= {event.job_id} if of_itself else set()
@@ -298,7 +312,20 @@ class ScheduleLedger:
 
     def queued(self, event: e.InstantQueued, offset: int) -> None:
         """Check that the instant was to be decided."""
-        self._take(event, InstantOrigin.DUE, event.instant_ms, offset).queued.append(event.instant_ms)
+        known = self._take(event, event.origin, event.instant_ms, offset)
+        known.queued = sorted([*known.queued, event.instant_ms])
+
+    def awaited(self, event: e.FileAwaited, offset: int) -> None:
+        """Check that the instant was to be decided, and waits for the file of this instant alone."""
+        known = self._take(event, event.origin, event.instant_ms, offset)
+        if event.instant_ms in known.awaiting or known.definition.wait_for is None:
+            raise _violation(event, offset, f"it waits for {event.file} already, or for none")
+        known.awaiting[event.instant_ms] = event.origin
+
+    def backfill_cancelled(self, event: e.BackfillCancelled, _offset: int) -> None:
+        """Note that the instants of a back-fill do not wait for their files any more."""
+        known = self._known[event.schedule_id]
+        known.awaiting = {instant: why for instant, why in known.awaiting.items() if why is not InstantOrigin.BACKFILL}
 
     def skipped(self, event: e.InstantsSkipped, offset: int) -> None:
         """Check that the instants were to be decided."""
@@ -346,6 +373,9 @@ class ScheduleLedger:
             if known.queued[:1] != [event.instant_ms]:
                 raise _violation(event, offset, f"it does not wait, or not first: {known.queued}")
             known.queued.pop(0)
+        elif origin is InstantOrigin.FILE:
+            if known.awaiting.pop(event.instant_ms, None) is None:
+                raise _violation(event, offset, f"it waits for no file: {[*known.awaiting]}")
         elif origin is InstantOrigin.BACKFILL:
             if known.backfill_ms != event.instant_ms:
                 raise _violation(event, offset, f"the next one of the back-fill is {known.backfill_ms}")

@@ -23,7 +23,7 @@ from eventflink.leadership.leader import LeadershipEnded
 from eventflink.leadership.log_clock import LogSightings
 from eventflink.leadership.participant import Participant
 from eventflink.leadership.ports import Observer, ParticipantSettings
-from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, TableWatch, WorkerOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, FileWatch, TableWatch, WorkerOrder
 from eventflink.master.master import Master
 from eventflink.master.settings import MasterSettings
 from eventflink.model.statuses import Role
@@ -101,8 +101,8 @@ class ListWires:
     def archive(self, order: ArchiveJob) -> None:
         self.archives.append(order)
 
-    def watch_cursors(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch]) -> None:
-        """There are no topics and no tables."""
+    def watch_outside(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch], files: Iterable[FileWatch]) -> None:
+        """There are no topics, tables and files."""
 
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         self.worker_orders.append((order, epoch))

@@ -21,11 +21,12 @@ from eventflink.events.inputs import (
 from eventflink.events.log_events import LogEvent
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import Topic
-from eventflink.master.effects import Effect
+from eventflink.master.effects import Effect, due_file_watches
 from eventflink.master.inputs import (
     ArchiveFailed,
     CleanupFailed,
     CleanupsCompleted,
+    FileSeen,
     RecordsSeen,
     RequestWorkers,
     StartCluster,
@@ -129,6 +130,7 @@ def busy_cluster(seals: Seals = NO_SEALS, *, check_digests: bool = False) -> Scr
 
 
 SALES = FollowedTable("/sales")
+RAW = {"file": "/raw/{day}/_SUCCESS", "within": "90s"}
 
 
 def put_schedule(cluster: ScriptedCluster, schedule_id: str, **more: Any) -> list[Effect]:
@@ -164,6 +166,11 @@ def _keep_schedules(cluster: ScriptedCluster) -> None:
         seen = cluster.timer(RecordsSeen("records", "orders", "id-of-orders", (OffsetRange(0, first_offset, 10), OffsetRange(1, 0, 2))))
         cluster.run(seen)
     cluster.timer(RecordsSeen("records", "orders", "id-of-orders", (OffsetRange(0, 12, 13), OffsetRange(1, 0, 2))))
+    put_schedule(cluster, "files", interval="60s", wait_for=RAW, catch_up="all")
+    for _ in range(4):  # One is missed, one is seen, and one waits.
+        cluster.pass_time(60_000)
+        for watch in [*due_file_watches(cluster.master)][1:2]:
+            cluster.run(cluster.timer(FileSeen(watch.schedule_id, watch.instant_ms, watch.file)))
     put_schedule(cluster, "versions", versions={"table": {"path": "/sales"}, "format": "delta"}, overlap="allow")
     cluster.timer(TableNotSeen("versions", SALES, "it is not there"))
     for cursor, base, last in ((None, 3, 4), (3, 3, 4), (4, 4, 4), (4, 2, 2), (2, 5, 7)):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from eventflink.events.effects import LeaderDeath
 from eventflink.events.topics import INBOUND, Topic
 from eventflink.leadership.intake import InboundTopic, Intake
-from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, TableWatch, WorkerOrder
+from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, FileWatch, TableWatch, WorkerOrder
 
 
 class SilentWires:
@@ -29,8 +29,8 @@ class SilentWires:
     def archive(self, order: ArchiveJob) -> None:
         """There is nothing to archive."""
 
-    def watch_cursors(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch]) -> None:
-        """There are no topics and no tables."""
+    def watch_outside(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch], files: Iterable[FileWatch]) -> None:
+        """There are no topics, tables and files."""
 
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         """No driver is there."""

@@ -1028,10 +1028,25 @@ def broken_checkpoints_stay(patch: pytest.MonkeyPatch) -> None:
 def instants_stay_due(patch: pytest.MonkeyPatch) -> None:
     advance = Schedules._advance
 
-    def staying(known: Schedule, event: e.InstantEvent, origin: InstantOrigin) -> None:
+    def staying(known: Schedule, event: e.InstantEvent, origin: InstantOrigin) -> InstantOrigin:
         next_ms = known.next_ms
-        advance(known, event, origin)
+        asked_by = advance(known, event, origin)
         known.next_ms = next_ms
+        return asked_by
+
+    patch.setattr(Schedules, "_advance", staticmethod(staying))
+
+
+@breaks("P21", "an instant waits for its file also when its job has started")
+def files_are_awaited_for_ever(patch: pytest.MonkeyPatch) -> None:
+    advance = Schedules._advance
+
+    def staying(known: Schedule, event: e.InstantEvent, origin: InstantOrigin) -> InstantOrigin:
+        waiting = known.awaiting.get(event.instant_ms)
+        asked_by = advance(known, event, origin)
+        if waiting is not None:
+            known.awaiting[event.instant_ms] = waiting
+        return asked_by
 
     patch.setattr(Schedules, "_advance", staticmethod(staying))
 
@@ -1322,6 +1337,7 @@ SELDOM = ("rejected_decisions_advance", "consequences_are_lost", "sinks_are_not_
 """Those that one seed of a hundred finds, or fewer: too few for a test that has to be short whatever is changed."""
 
 FOUND_BY_TEST = {
+    "files_are_awaited_for_ever": "test_an_instant_has_its_job_when_its_file_is_there_once_over_changes_of_leaders",
     "late_looks_at_tables_count": "test_a_look_from_before_the_cursor_moved_starts_nothing",
     "earlier_attempts_are_of_hosts": "test_a_deployment_says_on_which_spark_each_earlier_attempt_was_by_what_its_instance_had_registered",
     "closing_vertices_fail_their_jobs": "test_a_failure_of_one_changes_nothing_of_the_end",

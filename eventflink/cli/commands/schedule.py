@@ -163,7 +163,7 @@ def _of_table(cursor: TableCursorInfo) -> list[str]:
 
 def _waiting(session: Session, cursor: ScheduleCursor) -> str:
     """Return how many records there are for the next jobs, as the leader would find them now."""
-    from eventflink.entrypoint.cursor_watching import KafkaLook  # noqa: PLC0415 - only schedules of records need Kafka's administration
+    from eventflink.entrypoint.outside_watching import KafkaLook  # noqa: PLC0415 - only schedules of records need Kafka's administration
 
     try:
         seen = KafkaLook(session.access).topics([cursor.topic])[cursor.topic]
@@ -195,6 +195,7 @@ def _lines(found: ScheduleDetails) -> list[str]:
         lines.append(f"running: {', '.join(found.running)}")
     if found.queued:
         lines.append(f"waiting for that: {found.queued}")
+    lines += [f"{each.instant} waits for {each.file}, until {each.until}" for each in found.awaiting]
     if (backfill := found.backfill) is not None:
         done = f"{backfill.started} started, {backfill.skipped} skipped, {len(backfill.running)} running"
         following = f"; next {backfill.next}" if backfill.next is not None else ""

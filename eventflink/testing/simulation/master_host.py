@@ -25,14 +25,23 @@ from eventflink.leadership.ports import Observer as RoleObserver
 from eventflink.leadership.table_sightings import sighting_of
 from eventflink.leadership.topic_sightings import news_of
 from eventflink.leadership.worker_reconciliation import WorkerReconciler
-from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, TableWatch, WorkerOrder
-from eventflink.master.inputs import ArchiveFailed, ArchivesWritten, CleanupFailed, CleanupsCompleted, MasterInput, WrittenArchive
+from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, FileWatch, TableWatch, WorkerOrder
+from eventflink.master.inputs import (
+    ArchiveFailed,
+    ArchivesWritten,
+    CleanupFailed,
+    CleanupsCompleted,
+    FileSeen,
+    MasterInput,
+    WrittenArchive,
+)
 from eventflink.master.settings import MasterSettings
 from eventflink.model.schedules import PartitionOffset
 from eventflink.model.statuses import Role
 from eventflink.testing.simulation.broker import Broker, Link
 from eventflink.testing.simulation.consumer import SimulatedTail
 from eventflink.testing.simulation.observers import EffectObserver, LogObserver
+from eventflink.testing.simulation.outside_files import is_there
 from eventflink.testing.simulation.outside_tables import OutsideTable
 from eventflink.testing.simulation.outside_topics import outside_offsets, outside_topic
 from eventflink.testing.simulation.process import Process
@@ -424,8 +433,8 @@ class MasterHost:
             outcome = ArchivesWritten((WrittenArchive(order.job_id, f"archives/{order.job_id}.json", f"of {order.job_id}", 1),))
         self._later(outcome)
 
-    def watch_cursors(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch]) -> None:
-        """Look at topics and tables, each second."""
+    def watch_outside(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch], files: Iterable[FileWatch]) -> None:
+        """Look at topics, tables and files, each second."""
         now_ms = self.clock.monotonic_ms()
         if now_ms < self._looks_at_ms:
             return
@@ -442,6 +451,9 @@ class MasterHost:
             line = OutsideTable(str(watch.table), time_ms, self._settings.active_ms, self.clock.wall_ms())
             if (seen_table := sighting_of(watch, line)) is not None:
                 self._later(seen_table)
+        for file in files:
+            if is_there(file.file, time_ms, self._settings.active_ms):
+                self._later(FileSeen(file.schedule_id, file.instant_ms, file.file))
 
     def _fails(self) -> bool:
         """Tell whether a work outside fails. That is a fault, and faults come to an end."""

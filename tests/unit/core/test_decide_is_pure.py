@@ -62,6 +62,12 @@ def _schedule() -> ScheduleDefinition:
     return ScheduleDefinition(timing=ScheduleTiming(interval_ms=60_000), job_graph=parse_job_graph(graph(vertex("a")), "test"))
 
 
+def _awaited() -> list[tuple[int, str]]:
+    """Return the instants that wait for files in some state, with these."""
+    waiting = [_shared(state)[0].schedules.schedules.get("files") for state in _logs()]
+    return [(instant_ms, each.file) for known in waiting if known is not None for instant_ms, each in known.awaiting.items()]
+
+
 def _fitting() -> list[MasterInput]:
     """Return inputs that lead to something in a busy cluster."""
     attempt = ("running", "a", 0, 1)
@@ -122,6 +128,7 @@ def _fitting() -> list[MasterInput]:
             for key in ("id-of-sales", "x")
             for cursor, base in ((7, 7), (7, 5), (7, 8), (6, 6))
         ],
+        *[i.FileSeen(name, instant_ms, file) for name in ("files", "none") for instant_ms, file in _awaited()],
         *[i.TableNotSeen(name, SALES, "it is not there") for name in ("versions", "none")],
         *[c.PutSchedule(request_id="new", schedule_id=name, definition=_schedule()) for name in ("paused", "new")],
         *[k(request_id="new", schedule_id=name) for k in _OF_SCHEDULES for name in ("paused", "queue", "none")],

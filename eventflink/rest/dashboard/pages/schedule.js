@@ -57,6 +57,11 @@ export function Page({ documents }) {
         ${backfill && html`<p>back-fill of ${backfill.first} to before ${backfill.end}: ${h(Progress, { backfill })}</p>`}
       </div>
     </section>`}
+    ${schedule.awaiting.length > 0 && html`<section class="card stacked">
+      <header><h2>Waiting for files</h2></header>
+      <ul class="rows">${schedule.awaiting.map((/** @type {any} */ each) => html`<li class="neutral" key=${each.instant}><span class="ink" aria-hidden="true">◷</span>
+        <p>${each.instant} <span class="muted wrap">waits for ${each.file}, until ${h(Time, { at: each.until })}</span></p></li>`)}</ul>
+    </section>`}
     <section class="card stacked">
       <header><h2>What became of its instants</h2></header>
       ${history.length

@@ -1,8 +1,8 @@
-"""Looking at the topics whose records start jobs, and at the tables whose versions do, handed back as inputs.
+"""Looking at what others write: topics whose records start jobs, tables whose versions do, and files for which instants wait.
 
-Where topics end is asked each second, or sooner while jobs take their records; a table is looked at every five seconds. What follows from
-a look is in `leadership/topic_sightings.py` and `table_sightings.py`. The rule: what is reported is committed, so that a job finds what it
-was started for; and a topic or a table that cannot be read, or does not answer, keeps no other one waiting.
+Where topics end is asked each second, or sooner while jobs take their records; a table is looked at every five seconds, a file less and
+less often. What there is comes back as an input, by `leadership/topic_sightings.py` and `table_sightings.py`. The rule: what is reported is
+committed, so that a job finds what it was started for; and what cannot be read, or does not answer, keeps no other one waiting.
 """
 
 import asyncio
@@ -12,14 +12,15 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
 
-from eventflink.entrypoint.table_looks import TableNotReadable
+from eventflink.entrypoint.outside_looks import LookFailed
 from eventflink.leadership.log_lines import one_line
 from eventflink.leadership.topic_sightings import SeenTopic, news_of
 from eventflink.log.admin_connection import AdminConnection, AdministrationError, KafkaUnreachable
-from eventflink.master.effects import CursorWatch, TableWatch
-from eventflink.master.inputs import MasterInput, RecordsSeen, TableNotSeen, VersionsSeen
+from eventflink.master.effects import CursorWatch, FileWatch, TableWatch
+from eventflink.master.inputs import FileSeen, MasterInput, RecordsSeen, TableNotSeen, VersionsSeen
 from eventflink.master.requests import MAX_MESSAGE_LENGTH
 from eventflink.model.backoff import Backoff
 from eventflink.model.cluster_access import ClusterAccess
@@ -28,22 +29,25 @@ from eventflink.model.texts import cut_bytes
 
 _logger = logging.getLogger(__name__)
 
+R = TypeVar("R")
+W = TypeVar("W")
+
 LOOK_INTERVAL_S: Final = 1.0
 _BUSY_INTERVAL_S: Final = 0.1
 """Where a cursor has moved since the last look, and there are records behind it: a decision starts only so many jobs."""
 _LONGEST_PAUSE_S: Final = 60.0
-"""Between two looks at a topic, or a table, that cannot be read."""
+"""Between two looks at what cannot be read, or at a file that is not there."""
 _ANSWER_TIMEOUT_S: Final = 10.0
 TABLE_INTERVAL_S: Final = 5.0
-_TABLE_TIMEOUT_S: Final = 90.0
+_LOOK_TIMEOUT_S: Final = 90.0
 """Longer than a store that does not answer is asked again."""
-_TABLES_AT_ONCE: Final = 32
-_MOST_KNOWN: Final = 2_000
-"""Tables of which something is remembered, those that nobody watches any more among them."""
+_AT_ONCE: Final = 32
+_MOST_KNOWN: Final = 5_000
+"""Tables and files of which something is remembered, those that nobody watches any more among them."""
 _SAID_AFTER: Final = 3
 """Looks at a table that have failed one after the other: what passes sooner is not worth a decision."""
 TOPICS: Final = ""
-"""What the look at all topics is called among those at tables."""
+"""What the look at all topics is called among those at tables and files."""
 
 
 class Look(Protocol):
@@ -93,34 +97,47 @@ class KafkaLook:
         return tuple(PartitionOffset(each.partition, each.end_offset if offset is None else offset) for each, offset in at)
 
 
-class TableReader(Protocol):
-    """How a table is looked at. The call waits, and raises `TableNotReadable`."""
+class OutsideReader(Protocol):
+    """How tables and files are looked at. The first two wait, and raise `LookFailed`."""
 
     def look(self, watches: Sequence[TableWatch]) -> list[VersionsSeen]:
         """Return what schedules have to learn of the table that all of them name."""
+
+    def is_there(self, file: str) -> bool:
+        """Tell whether there is such a file."""
 
     def forget_others(self, names: Collection[str]) -> None:
         """Keep nothing of other tables than these."""
 
 
-class CursorWatcher:
-    """Looks at the topics and the tables of a term: at the topics together, at each table by itself."""
+def _grouped(watches: Iterable[W], name_of: Callable[[W], str]) -> dict[str, list[W]]:
+    found: dict[str, list[W]] = defaultdict(list)
+    for watch in watches:
+        found[name_of(watch)].append(watch)
+    return found
+
+
+class OutsideWatcher:
+    """Looks for the leader of a term: at the topics together, at each table and each file by itself."""
 
     def __init__(
-        self, look: Look, tables: TableReader, on_outcome: Callable[[MasterInput], None], clock: Callable[[], float] = time.monotonic
+        self, look: Look, outside: OutsideReader, on_outcome: Callable[[MasterInput], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Look with `look` and `tables`, in threads; hand outcomes to `on_outcome`, in the event loop's; `clock` gives seconds."""
+        """Look at topics with `look`, at all else with `outside`, in threads.
+
+        Outcomes go to `on_outcome`, in the event loop's; `clock` gives seconds.
+        """
         self._look = look
-        self._tables = tables
+        self._outside = outside
         self._on_outcome = on_outcome
         self._clock = clock
         self._due: list[Coroutine[Any, Any, None]] = []
         """The looks that are to begin."""
         self._wake = asyncio.Event()
-        self._threads = ThreadPoolExecutor(_TABLES_AT_ONCE, "table-look")
-        """Those of tables: one that does not answer holds none that asks Kafka."""
+        self._threads = ThreadPoolExecutor(_AT_ONCE, "look")
+        """Those of tables and files: one that does not answer holds none that asks Kafka."""
         self._under_way: set[str] = set()
-        """The tables that a look is at, and `TOPICS`."""
+        """The tables and files that a look is at, and `TOPICS`."""
         self._looks_at_s: dict[str, float] = {}
         """When it is time for the next look at these."""
         self._passed: dict[str, Mapping[int, int]] = {}
@@ -128,11 +145,11 @@ class CursorWatcher:
         self._failed: dict[str, tuple[float, Backoff[float]]] = {}
         """By topic: until when it is not looked at, and the pauses after that."""
         self._failing: dict[str, tuple[int, Backoff[float]]] = {}
-        """By table: how often a look has failed in a row, and the pauses after that."""
+        """By table or file: how often in a row there was nothing to see, and the pauses after that."""
         self._glances_at_s = 0.0
-        """When tables are counted again that may be due."""
+        """When tables and files are gone through again."""
 
-    def watch(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch]) -> None:
+    def watch(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch], files: Iterable[FileWatch]) -> None:
         """Look soon, unless that was done a moment ago."""
         now_s = self._clock()
         if self._is_due(TOPICS, now_s):
@@ -142,19 +159,19 @@ class CursorWatcher:
         if now_s < self._glances_at_s:
             return
         self._glances_at_s = now_s + _BUSY_INTERVAL_S
-        by_table: dict[str, list[TableWatch]] = defaultdict(list)
-        for watch in tables:
-            by_table[str(watch.table)].append(watch)
-        for name, watched in by_table.items():
-            if self._is_due(name, now_s):
-                self._begin(name, self._look_at_table(name, watched))
+        by_table = _grouped(tables, lambda watch: str(watch.table))
+        by_file = _grouped(files, lambda watch: watch.file)
+        due = [(name, self._look_at_table(name, each)) for name, each in by_table.items() if self._is_due(name, now_s)]
+        due += [(name, self._look_at_file(name, each)) for name, each in by_file.items() if self._is_due(name, now_s)]
+        for name, look in due:
+            self._begin(name, look)
         if len(self._looks_at_s) > _MOST_KNOWN:
-            self._forget_others({TOPICS, *by_table, *self._under_way})
+            self._forget_others({TOPICS, *by_table, *by_file, *self._under_way})
 
     def _forget_others(self, names: Collection[str]) -> None:
         self._looks_at_s = {name: each for name, each in self._looks_at_s.items() if name in names}
         self._failing = {name: each for name, each in self._failing.items() if name in names}
-        self._tables.forget_others(names)
+        self._outside.forget_others(names)
 
     def _is_due(self, name: str, now_s: float) -> bool:
         return name not in self._under_way and now_s >= self._looks_at_s.get(name, 0.0)
@@ -186,37 +203,58 @@ class CursorWatcher:
                 begun.close()
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    # -- tables ----------------------------------------------------------------------------------------------------
+    # -- tables and files ------------------------------------------------------------------------------------------
 
     async def _look_at_table(self, name: str, watches: list[TableWatch]) -> None:
-        """Look at one table; it is not looked at again before this look has ended, however long it takes."""
-        answer = asyncio.get_running_loop().run_in_executor(self._threads, self._tables.look, watches)
-        try:
-            async with asyncio.timeout(_TABLE_TIMEOUT_S):
-                news = await asyncio.shield(answer)
-        except TableNotReadable as error:
-            self._note_failure(name, watches, str(error))
-        except TimeoutError:
-            self._note_failure(name, watches, f"{name} did not answer within {_TABLE_TIMEOUT_S:.0f} s")
-            await asyncio.wait([answer])
-            answer.exception()
-        else:
+        def note(error: str) -> None:
+            """Let the log say why, when that lasts."""
+            if self._leave(name, error) == _SAID_AFTER:
+                said = cut_bytes(" ".join(error.split()), MAX_MESSAGE_LENGTH)
+                for watch in watches:
+                    self._on_outcome(TableNotSeen(watch.schedule_id, watch.table, said))
+
+        news = await self._ask(name, partial(self._outside.look, watches), note)
+        if news is not None:
             self._failing.pop(name, None)
             self._looks_at_s[name] = self._clock() + TABLE_INTERVAL_S
             for outcome in news:
                 self._on_outcome(outcome)
         self._under_way.discard(name)
 
-    def _note_failure(self, name: str, watches: list[TableWatch], error: str) -> None:
-        """Look at a table less and less often, as long as it cannot be read, and let the log say why when that lasts."""
+    async def _look_at_file(self, name: str, watches: list[FileWatch]) -> None:
+        is_there = await self._ask(name, partial(self._outside.is_there, name), lambda error: self._leave(name, error))
+        if is_there:
+            self._failing.pop(name, None)
+            self._looks_at_s[name] = self._clock() + LOOK_INTERVAL_S
+            for watch in watches:
+                self._on_outcome(FileSeen(watch.schedule_id, watch.instant_ms, name))
+        elif is_there is not None:
+            self._leave(name, "")
+        self._under_way.discard(name)
+
+    async def _ask(self, name: str, look: Callable[[], R], note: Callable[[str], object]) -> R | None:
+        """Return what a look has shown; None: it failed, which is noted. One that is late is waited for: none begins beside it."""
+        answer = asyncio.get_running_loop().run_in_executor(self._threads, look)
+        try:
+            async with asyncio.timeout(_LOOK_TIMEOUT_S):
+                return await asyncio.shield(answer)
+        except LookFailed as error:
+            note(str(error))
+        except TimeoutError:
+            note(f"{name} did not answer within {_LOOK_TIMEOUT_S:.0f} s")
+            await asyncio.wait([answer])
+            answer.exception()
+        return None
+
+    def _leave(self, name: str, error: str) -> int:
+        """Look less and less often; return how often in a row there was nothing to see."""
         count, pauses = self._failing.get(name, (0, Backoff(LOOK_INTERVAL_S, _LONGEST_PAUSE_S)))
-        pause_s, said = pauses.next(), cut_bytes(" ".join(error.split()), MAX_MESSAGE_LENGTH)
-        _logger.warning("TableNotSeen table=%s again_in_s=%.0f error=%s", name, pause_s, one_line(said))
+        pause_s = pauses.next()
+        if error:
+            _logger.warning("LookFailed at=%s again_in_s=%.0f error=%s", name, pause_s, one_line(error))
         self._failing[name] = count + 1, pauses
         self._looks_at_s[name] = self._clock() + pause_s
-        if count + 1 == _SAID_AFTER:
-            for watch in watches:
-                self._on_outcome(TableNotSeen(watch.schedule_id, watch.table, said))
+        return count + 1
 
     # -- topics ----------------------------------------------------------------------------------------------------
 

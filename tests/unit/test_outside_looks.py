@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from eventflink.entrypoint import table_looks
-from eventflink.entrypoint.table_looks import TableLook, TableNotReadable
+from eventflink.entrypoint import outside_looks
+from eventflink.entrypoint.outside_looks import LookFailed, OutsideLook
 from eventflink.jobs import stored_files
 from eventflink.jobs.stored_files import FileStamp
 from eventflink.master.effects import TableWatch
@@ -30,7 +30,7 @@ EARLIEST, ROWS = None, pa.table({"number": [1, 2, 3]})
 class Watched:
     """A table, and the cursor of a schedule in it."""
 
-    def __init__(self, table: FollowedTable, look: TableLook) -> None:
+    def __init__(self, table: FollowedTable, look: OutsideLook) -> None:
         self.table = table
         self.table_id = ""
         self.cursor: TableVersion | None = None
@@ -54,8 +54,8 @@ def append(path: Path, times: int = 1) -> None:
         write_deltalake(str(path), ROWS, mode="append")
 
 
-def delta(path: Path, look: TableLook | None = None) -> Watched:
-    return Watched(FollowedTable(str(path)), look or TableLook(()))
+def delta(path: Path, look: OutsideLook | None = None) -> Watched:
+    return Watched(FollowedTable(str(path)), look or OutsideLook(()))
 
 
 def commit_file(path: Path, version: int) -> Path:
@@ -88,8 +88,8 @@ def test_what_is_read_of_a_table_does_not_grow_with_its_age(tmp_path: Path, monk
         asked.append("a list of all")
         return stored_files.names_in(place)
 
-    monkeypatch.setattr(table_looks, "stamp_of", stamp_of)
-    monkeypatch.setattr(table_looks, "names_in", names_in)
+    monkeypatch.setattr(outside_looks, "stamp_of", stamp_of)
+    monkeypatch.setattr(outside_looks, "names_in", names_in)
     assert table.news() is None
     assert asked == [f"{version:020}.json" for version in (11, 12)]
     asked.clear()
@@ -102,7 +102,7 @@ def test_a_table_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
     table = delta(tmp_path / "later")
     for folder in (tmp_path, tmp_path / "later", tmp_path / "later" / "_delta_log"):
         folder.mkdir(exist_ok=True)
-        with pytest.raises(TableNotReadable, match=r"table of Delta not found: .*/later has no _delta_log with commits; it is waited for"):
+        with pytest.raises(LookFailed, match=r"table of Delta not found: .*/later has no _delta_log with commits; it is waited for"):
             table.seen()
     append(tmp_path / "later")
     assert table.news() == (-1, 0)
@@ -124,7 +124,7 @@ def test_a_table_that_is_made_anew_is_another_one_also_with_as_many_versions(tmp
     table.news()
     before = table.table_id
     shutil.rmtree(tmp_path)
-    with pytest.raises(TableNotReadable):
+    with pytest.raises(LookFailed):
         table.seen()
     append(tmp_path, 3)
     assert table.news() == (-1, 2)
@@ -171,10 +171,10 @@ def test_a_table_of_which_a_checkpoint_alone_is_left_is_at_its_version(tmp_path:
 def test_a_log_that_is_damaged_is_named(tmp_path: Path) -> None:
     append(tmp_path)
     commit_file(tmp_path, 0).write_text('{"metaData"')
-    with pytest.raises(TableNotReadable, match=f"{tmp_path}: JSONDecodeError"):
+    with pytest.raises(LookFailed, match=f"{tmp_path}: JSONDecodeError"):
         delta(tmp_path).seen()
     commit_file(tmp_path, 0).write_text(json.dumps({"commitInfo": {}}))
-    with pytest.raises(TableNotReadable, match="says which table it is: its log is damaged"):
+    with pytest.raises(LookFailed, match="says which table it is: its log is damaged"):
         delta(tmp_path).seen()
 
 
@@ -199,14 +199,14 @@ def lake(tmp_path: Path) -> Any:
 
 
 @pytest.fixture
-def look(tmp_path: Path) -> TableLook:
-    return TableLook((catalog_in(tmp_path),))
+def look(tmp_path: Path) -> OutsideLook:
+    return OutsideLook((catalog_in(tmp_path),))
 
 
 SALES = FollowedTable(catalog=CATALOG, name=TABLE)
 
 
-def test_each_new_version_of_a_table_of_iceberg_is_seen_once_with_its_snapshots(lake: Any, look: TableLook) -> None:
+def test_each_new_version_of_a_table_of_iceberg_is_seen_once_with_its_snapshots(lake: Any, look: OutsideLook) -> None:
     table = Watched(SALES, look)
     assert table.news() == (0, 0), "there is no snapshot"
     assert table.news() is None
@@ -222,7 +222,7 @@ def test_each_new_version_of_a_table_of_iceberg_is_seen_once_with_its_snapshots(
     assert table.news() is None
 
 
-def test_the_cursor_of_a_table_of_iceberg_begins_with_what_came_since_a_time(lake: Any, look: TableLook) -> None:
+def test_the_cursor_of_a_table_of_iceberg_begins_with_what_came_since_a_time(lake: Any, look: OutsideLook) -> None:
     for _ in range(3):
         lake.load_table(TABLE).append(ROWS)
     times = [snapshot.timestamp_ms for snapshot in lake.load_table(TABLE).metadata.snapshots]
@@ -231,7 +231,7 @@ def test_the_cursor_of_a_table_of_iceberg_begins_with_what_came_since_a_time(lak
     assert Watched(SALES, look).news(times[0]) == (0, 3)
 
 
-def test_a_table_of_iceberg_that_is_rolled_back_goes_on_with_what_comes_after_that(lake: Any, look: TableLook) -> None:
+def test_a_table_of_iceberg_that_is_rolled_back_goes_on_with_what_comes_after_that(lake: Any, look: OutsideLook) -> None:
     table = Watched(SALES, look)
     for _ in range(3):
         lake.load_table(TABLE).append(ROWS)
@@ -243,7 +243,7 @@ def test_a_table_of_iceberg_that_is_rolled_back_goes_on_with_what_comes_after_th
     assert table.news() == (2, 4)
 
 
-def test_a_table_of_iceberg_that_is_rolled_back_between_two_looks_begins_where_both_lines_part(lake: Any, look: TableLook) -> None:
+def test_a_table_of_iceberg_that_is_rolled_back_between_two_looks_begins_where_both_lines_part(lake: Any, look: OutsideLook) -> None:
     table = Watched(SALES, look)
     for _ in range(3):
         lake.load_table(TABLE).append(ROWS)
@@ -254,7 +254,7 @@ def test_a_table_of_iceberg_that_is_rolled_back_between_two_looks_begins_where_b
     assert table.news() == (2, 4)
 
 
-def test_snapshots_that_are_expired_are_passed_over_where_nobody_had_them(lake: Any, look: TableLook) -> None:
+def test_snapshots_that_are_expired_are_passed_over_where_nobody_had_them(lake: Any, look: OutsideLook) -> None:
     had, behind = Watched(SALES, look), Watched(SALES, look)
     lake.load_table(TABLE).append(ROWS)
     had.news(), behind.news()
@@ -268,13 +268,13 @@ def test_snapshots_that_are_expired_are_passed_over_where_nobody_had_them(lake: 
     assert behind.news() == (4, 5)
 
 
-def test_a_table_of_iceberg_that_is_made_anew_is_another_one(lake: Any, look: TableLook) -> None:
+def test_a_table_of_iceberg_that_is_made_anew_is_another_one(lake: Any, look: OutsideLook) -> None:
     table = Watched(SALES, look)
     lake.load_table(TABLE).append(ROWS)
     table.news()
     before = table.table_id
     lake.drop_table(TABLE)
-    with pytest.raises(TableNotReadable, match=r"table not found: 'shop\.sales' in catalogue 'lake'; it is waited for"):
+    with pytest.raises(LookFailed, match=r"table not found: 'shop\.sales' in catalogue 'lake'; it is waited for"):
         table.seen()
     lake.create_table(TABLE, schema=ROWS.schema)
     lake.load_table(TABLE).append(ROWS)
@@ -282,14 +282,14 @@ def test_a_table_of_iceberg_that_is_made_anew_is_another_one(lake: Any, look: Ta
     assert table.table_id != before
 
 
-def test_a_catalogue_that_is_not_configured_is_named(look: TableLook) -> None:
-    with pytest.raises(TableNotReadable, match="catalogue of Iceberg 'pond' not found: this master has lake"):
+def test_a_catalogue_that_is_not_configured_is_named(look: OutsideLook) -> None:
+    with pytest.raises(LookFailed, match="catalogue of Iceberg 'pond' not found: this master has lake"):
         Watched(FollowedTable(catalog="pond", name=TABLE), look).seen()
 
 
-def test_where_pyiceberg_is_not_installed_that_is_said(look: TableLook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_pyiceberg_is_not_installed_that_is_said(look: OutsideLook, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "pyiceberg"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyiceberg", None)
-    with pytest.raises(TableNotReadable, match=r"pip install 'eventflink\[iceberg\]', where masters are installed"):
+    with pytest.raises(LookFailed, match=r"pip install 'eventflink\[iceberg\]', where masters are installed"):
         Watched(SALES, look).seen()

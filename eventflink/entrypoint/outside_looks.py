@@ -1,7 +1,8 @@
-"""Which versions those tables have whose versions start jobs: of Delta by the files of its log, of Iceberg by its catalogue.
+"""What others have written for which jobs start: which versions a table has, and whether a file is there.
 
-No row is read. What follows from a look is in `leadership/table_sightings.py`, and when to look in `entrypoint/cursor_watching.py`. The
-rule: what is read of a table grows with what is new in it, and not with its age; what cannot be read raises one error that says why.
+A table of Delta is read by the files of its log, one of Iceberg by its catalogue; no row is read. What follows from a look is in
+`leadership/table_sightings.py`, and when to look in `entrypoint/outside_watching.py`. The rule: what is read of a table grows with what is
+new in it, and not with its age; what cannot be read raises one error that says why.
 """
 
 import json
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 
 
-class TableNotReadable(Exception):
-    """A table cannot be looked at; the message says why, for people."""
+class LookFailed(Exception):
+    """A table, or a file, cannot be looked at; the message says why, for people."""
 
 
-class TableLook:
-    """Looks at tables; each one by one thread at a time."""
+class OutsideLook:
+    """Looks at tables and files; at each one in one thread at a time."""
 
     def __init__(self, catalogs: Sequence[IcebergCatalog]) -> None:
         """Take the catalogues of Iceberg that schedules may name."""
@@ -51,7 +52,7 @@ class TableLook:
         """Return what schedules have to learn of a table that all of them name.
 
         Raises:
-            TableNotReadable: it is not there, or cannot be read.
+            LookFailed: it is not there, or cannot be read.
 
         """
         table = watches[0].table
@@ -60,12 +61,24 @@ class TableLook:
             found = [sighting_of(watch, line) for watch in watches]
         except Exception as error:  # each store, and each kind of catalogue, has errors of its own
             self._forget(table)
-            is_told = isinstance(error, TableNotReadable | OSError | StoreFailed | TableUnusable | SinkUnavailable)
+            is_told = isinstance(error, LookFailed | OSError | StoreFailed | TableUnusable | SinkUnavailable)
             message = str(error) if is_told else f"{table}: {type(error).__name__}: {error}"
             for secret in list(self._secrets):
                 message = message.replace(secret, "***")
-            raise TableNotReadable(message) from error
+            raise LookFailed(message) from error
         return [each for each in found if each is not None]
+
+    def is_there(self, file: str) -> bool:
+        """Tell whether there is such a file.
+
+        Raises:
+            LookFailed: its store, or its directory, does not say.
+
+        """
+        try:
+            return stamp_of(parse_place(file)) is not None
+        except (OSError, ValueError, StoreFailed) as error:
+            raise LookFailed(str(error)) from error
 
     def forget_others(self, names: Collection[str]) -> None:
         """Keep nothing of other tables than these."""
@@ -186,11 +199,11 @@ def _read_log(table: FollowedTable, log: Place) -> _KnownLog:
     commits = _versions_in(log)
     newest = max([*commits[-1:], *(int(name[:20]) for name in checkpoint)], default=None)
     if newest is None:
-        raise TableNotReadable(f"table of Delta not found: {table.path} has no _delta_log with commits; it is waited for")
+        raise LookFailed(f"table of Delta not found: {table.path} has no _delta_log with commits; it is waited for")
     files = [*checkpoint, *newer[::-1], *older]
     table_id = next((found for name in files if (found := _id_in(log / name))), "")
     if not table_id:
-        raise TableNotReadable(f"no commit and no checkpoint in {log} says which table it is: its log is damaged")
+        raise LookFailed(f"no commit and no checkpoint in {log} says which table it is: its log is damaged")
     return _KnownLog(table_id, newest, stamp_of(_commit(log, newest)))
 
 
@@ -221,9 +234,7 @@ class _IcebergLine:
     def __init__(self, table: "Table") -> None:
         metadata = table.metadata
         if metadata.format_version < 2:  # noqa: PLR2004 - the number of the format
-            raise TableNotReadable(
-                "the table is of Iceberg's format 1, whose versions have no numbers: set its property format-version to 2"
-            )
+            raise LookFailed("the table is of Iceberg's format 1, whose versions have no numbers: set its property format-version to 2")
         known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
         self.table_id = str(metadata.table_uuid)
         self._line: list[Snapshot] = []
