@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
@@ -20,13 +20,16 @@ from eventflink.cli.checks import check_store
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.finding import Finding, Verdict
 from eventflink.cli.main import run
+from eventflink.entrypoint.outside_looks import LookFailed, OutsideLook
 from eventflink.events.log_events import TaskDeployed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.jobs.published import find_damage, write_file_list
 from eventflink.jobs.stored_files import remove_folder, write_whole
+from eventflink.master.effects import TableWatch
 from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.model.places import Place
+from eventflink.model.schedules import FollowedTable, TableVersion
 from eventflink.model.statuses import JobStatus
 from tests.support import table_tasks
 from tests.support.iceberg_tables import configured, loaded, numbers_of, table_of
@@ -218,6 +221,40 @@ def test_doctor_says_what_this_process_may_do_in_the_store_and_leaves_nothing_th
     assert f"access key {ACCESS_KEY} must be allowed to read, write, list and delete" in found.detail
     found = check_store(Place("s3a://no-such-bucket/at-all"))
     assert (found.verdict, "no-such-bucket" in found.detail) == (Verdict.FAILED, True)
+
+
+def test_new_versions_of_a_table_and_a_file_in_the_store_are_seen(store: ObjectStore) -> None:
+    path, file, look = f"s3a://{BUCKET}/looks/sales", f"s3a://{BUCKET}/looks/day=1/_SUCCESS", OutsideLook(())
+    told, rows = {"AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1", **store.environment}, pa.table({"n": [1]})
+
+    def seen(table_id: str = "", cursor: int | None = None, since_ms: int | None = None) -> tuple[str, int, int] | None:
+        place = TableVersion(cursor) if cursor is not None else None
+        found = look.look([TableWatch("s", FollowedTable(path), table_id, place, since_ms)])
+        return (found[0].table_id, found[0].base.number, found[0].last.number) if found else None
+
+    with pytest.raises(LookFailed, match=f"table of Delta not found: {path} has no _delta_log with commits"):
+        seen()
+    for _ in range(3):
+        write_deltalake(path, rows, mode="append", storage_options=told)
+    first = str(DeltaTable(path, storage_options=told).metadata().id)
+    assert seen() == (first, -1, 2)
+    assert seen(since_ms=time.time_ns() // 1_000_000 + 3_600_000) == (first, 2, 2), "the store says when each commit was written"
+    write_deltalake(path, rows, mode="append", storage_options=told)
+    assert (seen(first, 2), seen(first, 3)) == ((first, 2, 3), None)
+    remove_folder(Place(f"s3a://{BUCKET}/looks"), "sales", [])
+    for _ in range(4):
+        write_deltalake(path, rows, mode="append", storage_options=told)
+    anew = seen(first, 3)
+    assert anew == (str(DeltaTable(path, storage_options=told).metadata().id), -1, 3)
+    assert anew[0] != first
+    assert not look.is_there(file)
+    write_whole(Place(file), b"")
+    assert look.is_there(file)
+    store.answer("Write")
+    with pytest.raises(LookFailed, match=r"Forbidden|Access ?Denied"):
+        look.is_there(file)
+    store.answer()
+    remove_folder(Place(f"s3a://{BUCKET}"), "looks", [])
 
 
 def test_a_job_without_a_result_leaves_no_object(cluster: RunningCluster, store: ObjectStore, tmp_path: Path) -> None:
