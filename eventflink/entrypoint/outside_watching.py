@@ -20,7 +20,7 @@ from eventflink.leadership.log_lines import one_line
 from eventflink.leadership.topic_sightings import SeenTopic, news_of
 from eventflink.log.admin_connection import AdminConnection, AdministrationError, KafkaUnreachable
 from eventflink.master.effects import CursorWatch, FileWatch, TableWatch
-from eventflink.master.inputs import FileSeen, MasterInput, RecordsSeen, TableNotSeen, VersionsSeen
+from eventflink.master.inputs import FileMissed, FileSeen, MasterInput, RecordsSeen, TableNotSeen, VersionsSeen
 from eventflink.master.requests import MAX_MESSAGE_LENGTH
 from eventflink.model.backoff import Backoff
 from eventflink.model.cluster_access import ClusterAccess
@@ -138,6 +138,8 @@ class OutsideWatcher:
         """Those of tables and files: one that does not answer holds none that asks Kafka."""
         self._under_way: set[str] = set()
         """The tables and files that a look is at, and `TOPICS`."""
+        self._silent: set[str] = set()
+        """Those of them that have not answered in time."""
         self._looks_at_s: dict[str, float] = {}
         """When it is time for the next look at these."""
         self._passed: dict[str, Mapping[int, int]] = {}
@@ -146,6 +148,8 @@ class OutsideWatcher:
         """By topic: until when it is not looked at, and the pauses after that."""
         self._failing: dict[str, tuple[int, Backoff[float]]] = {}
         """By table or file: how often in a row there was nothing to see, and the pauses after that."""
+        self._over: set[str] = set()
+        """The files that are looked for once more, since the time of an instant is over."""
         self._glances_at_s = 0.0
         """When tables and files are gone through again."""
 
@@ -162,6 +166,13 @@ class OutsideWatcher:
         by_table = _grouped(tables, lambda watch: str(watch.table))
         by_file = _grouped(files, lambda watch: watch.file)
         due = [(name, self._look_at_table(name, each)) for name, each in by_table.items() if self._is_due(name, now_s)]
+        over = {name for name, each in by_file.items() if any(watch.is_over for watch in each)}
+        for name in (over & self._silent) - self._over:
+            self._miss(by_file[name], f"{name} does not answer")
+        for name in over - self._over - (self._under_way - self._silent):  # The last look is at once, and begins after the time is over.
+            self._looks_at_s[name] = now_s
+            self._over.add(name)
+        self._over &= over
         due += [(name, self._look_at_file(name, each)) for name, each in by_file.items() if self._is_due(name, now_s)]
         for name, look in due:
             self._begin(name, look)
@@ -222,7 +233,11 @@ class OutsideWatcher:
         self._under_way.discard(name)
 
     async def _look_at_file(self, name: str, watches: list[FileWatch]) -> None:
-        is_there = await self._ask(name, partial(self._outside.is_there, name), lambda error: self._leave(name, error))
+        def note(fault: str) -> None:
+            self._leave(name, fault)
+            self._miss(watches, fault)
+
+        is_there = await self._ask(name, partial(self._outside.is_there, name), note)
         if is_there:
             self._failing.pop(name, None)
             self._looks_at_s[name] = self._clock() + LOOK_INTERVAL_S
@@ -230,7 +245,15 @@ class OutsideWatcher:
                 self._on_outcome(FileSeen(watch.schedule_id, watch.instant_ms, name))
         elif is_there is not None:
             self._leave(name, "")
+            self._miss(watches, "")
         self._under_way.discard(name)
+
+    def _miss(self, watches: Iterable[FileWatch], fault: str) -> None:
+        """Say of those whose time is over that this was the last look."""
+        said = cut_bytes(" ".join(fault.split()), MAX_MESSAGE_LENGTH)
+        for watch in watches:
+            if watch.is_over:
+                self._on_outcome(FileMissed(watch.schedule_id, watch.instant_ms, watch.file, said))
 
     async def _ask(self, name: str, look: Callable[[], R], note: Callable[[str], object]) -> R | None:
         """Return what a look has shown; None: it failed, which is noted. One that is late is waited for: none begins beside it."""
@@ -242,7 +265,9 @@ class OutsideWatcher:
             note(str(error))
         except TimeoutError:
             note(f"{name} did not answer within {_LOOK_TIMEOUT_S:.0f} s")
+            self._silent.add(name)
             await asyncio.wait([answer])
+            self._silent.discard(name)
             answer.exception()
         return None
 

@@ -599,7 +599,7 @@ class Participant:
         for archive in due_archives(master, log_now_ms):
             self.wires.archive(archive)
         if (master.schedules.watchers or master.schedules.waiters) and not master.shutdown.is_under_way:
-            self.wires.watch_outside(due_watches(master, log_now_ms), due_table_watches(master), due_file_watches(master))
+            self.wires.watch_outside(due_watches(master, log_now_ms), due_table_watches(master), due_file_watches(master, log_now_ms))
 
     def due(self, leader: Leader, log_now_ms: int, may_ask: Callable[[str], bool] = lambda _name: True) -> Iterator[MasterInput]:
         """Yield what is due at a time of the log, or may not be asked, by the state and by what waits to be decided."""

@@ -137,6 +137,8 @@ class FileWatch:
     schedule_id: str
     instant_ms: int
     file: str
+    is_over: bool = False
+    """Whether its time is over: it is looked for once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,13 +293,13 @@ def due_table_watches(state: ClusterState) -> Iterator[TableWatch]:
             yield TableWatch(schedule_id, watched, cursor.table_id, cursor.version, fault=schedule.table_fault)
 
 
-def due_file_watches(state: ClusterState) -> Iterator[FileWatch]:
+def due_file_watches(state: ClusterState, now_ms: int) -> Iterator[FileWatch]:
     """Yield the files for which instants wait: while a schedule is paused, those of a back-fill alone."""
     for schedule_id in state.schedules.waiters:
         schedule = state.schedules.schedules[schedule_id]
         for instant_ms, waiting in schedule.awaiting.items():
             if schedule.pause is None or waiting.origin is InstantOrigin.BACKFILL:
-                yield FileWatch(schedule_id, instant_ms, waiting.file)
+                yield FileWatch(schedule_id, instant_ms, waiting.file, is_over=waiting.until_ms <= now_ms)
 
 
 def leader_change(state: ClusterState, master_id: str, deployment_partitions: int) -> Deployment:

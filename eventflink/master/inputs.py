@@ -285,6 +285,19 @@ class FileSeen(InternalInput):
 
 
 @dataclass(slots=True)
+class FileMissed(InternalInput):
+    """The file for which an instant of a schedule waits was looked for when its time was over, and is not there."""
+
+    repeats: ClassVar[bool] = True
+
+    schedule_id: str
+    instant_ms: int
+    file: str
+    fault: str = ""
+    """Why it could not be looked for; empty: it could."""
+
+
+@dataclass(slots=True)
 class ExpireAnswers(InternalInput):
     """Answers or job ids are beyond the horizon: there are too many of them, or they are too old."""
 

@@ -31,7 +31,7 @@ def name_of(value: i.InternalInput) -> tuple[str, str]:
             subject = value.worker_id
         case i.BindInputs() | i.LoseInputs():
             subject = value.topic
-        case i.RecordsSeen() | i.VersionsSeen() | i.TableNotSeen() | i.FileSeen():
+        case i.RecordsSeen() | i.VersionsSeen() | i.TableNotSeen() | i.FileSeen() | i.FileMissed():
             subject = value.schedule_id
         case i.CleanupsCompleted():
             subject = ",".join(value.job_ids)

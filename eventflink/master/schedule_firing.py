@@ -25,7 +25,7 @@ from eventflink.events.log_events import (
     TopicCursorSet,
     VersionsClaimed,
 )
-from eventflink.master.inputs import FileSeen, FireSchedules, RecordsSeen, TableNotSeen, VersionsSeen
+from eventflink.master.inputs import FileMissed, FileSeen, FireSchedules, RecordsSeen, TableNotSeen, VersionsSeen
 from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
 from eventflink.master.schedules import MAX_AWAITING, MAX_RUNNING, OF_ITSELF, Schedule, next_of_backfill
 from eventflink.master.settings import Context
@@ -82,8 +82,6 @@ def decide_fire_schedules(state: ClusterState, _value: FireSchedules, context: C
 
 
 def _decide_one(state: ClusterState, schedule_id: str, schedule: Schedule, context: Context) -> list[LogEvent]:
-    if missed := _missed(schedule_id, schedule, context.now_ms):
-        return missed
     if schedule.pause is None:
         if schedule.next_ms is not None and due_at(schedule_id, schedule.definition.timing, schedule.next_ms) <= context.now_ms:
             return _outdated(schedule_id, schedule, schedule.next_ms) or _decide_due(
@@ -96,15 +94,18 @@ def _decide_one(state: ClusterState, schedule_id: str, schedule: Schedule, conte
     return []
 
 
-def _missed(schedule_id: str, schedule: Schedule, now_ms: int) -> list[LogEvent]:
-    """Skip an instant whose file was not there in time."""
-    for instant_ms, waiting in schedule.awaiting.items():
-        if waiting.until_ms <= now_ms and (schedule.pause is None or waiting.origin is InstantOrigin.BACKFILL):
-            next_ms = _next_beside(schedule, waiting.origin)
-            within = duration_text(waiting.until_ms - waiting.since_ms)
-            message = cut_bytes(f"{waiting.file} was not seen within {within}", MAX_MESSAGE_LENGTH)
-            return [InstantsSkipped(schedule_id, instant_ms, next_ms, InstantOrigin.FILE, instant_ms, SkipReason.FILE_MISSING, message)]
-    return []
+def decide_file_missed(state: ClusterState, value: FileMissed, context: Context) -> list[LogEvent]:
+    """Skip an instant whose file was not there when its time was over."""
+    schedule = state.schedules.schedules.get(value.schedule_id)
+    waiting = schedule.awaiting.get(value.instant_ms) if schedule is not None else None
+    if schedule is None or waiting is None or waiting.file != value.file or waiting.until_ms > context.now_ms:
+        return []
+    if state.shutdown.is_under_way or (schedule.pause is not None and waiting.origin is not InstantOrigin.BACKFILL):
+        return []
+    within, because = duration_text(waiting.until_ms - waiting.since_ms), f": {value.fault}" if value.fault else ""
+    message = cut_bytes(f"{waiting.file} was not seen within {within}{because}", MAX_MESSAGE_LENGTH)
+    next_ms, at_ms = _next_beside(schedule, waiting.origin), value.instant_ms
+    return [InstantsSkipped(value.schedule_id, at_ms, next_ms, InstantOrigin.FILE, at_ms, SkipReason.FILE_MISSING, message)]
 
 
 def _next_beside(schedule: Schedule, origin: InstantOrigin) -> int | None:

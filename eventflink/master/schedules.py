@@ -256,7 +256,6 @@ class Schedule:
                 times.append(due_at(schedule_id, self.definition.timing, self.next_ms))
             if self.queue and not self.running:
                 times.append(at_ms)
-        times += [each.until_ms for each in self.awaiting.values() if self.pause is None or each.origin is InstantOrigin.BACKFILL]
         backfill = self.backfill
         if backfill is not None and backfill.next_ms is not None and len(backfill.running) + self.backfill_waits() < backfill.concurrency:
             times.append(at_ms)

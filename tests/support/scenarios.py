@@ -26,6 +26,7 @@ from eventflink.master.inputs import (
     ArchiveFailed,
     CleanupFailed,
     CleanupsCompleted,
+    FileMissed,
     FileSeen,
     RecordsSeen,
     RequestWorkers,
@@ -169,7 +170,10 @@ def _keep_schedules(cluster: ScriptedCluster) -> None:
     put_schedule(cluster, "files", interval="60s", wait_for=RAW, catch_up="all")
     for _ in range(4):  # One is missed, one is seen, and one waits.
         cluster.pass_time(60_000)
-        for watch in [*due_file_watches(cluster.master)][1:2]:
+        over = [each for each in due_file_watches(cluster.master, cluster.wall_ms) if each.is_over]
+        for each in over:
+            cluster.timer(FileMissed(each.schedule_id, each.instant_ms, each.file))
+        for watch in [*due_file_watches(cluster.master, cluster.wall_ms)][1:2]:
             cluster.run(cluster.timer(FileSeen(watch.schedule_id, watch.instant_ms, watch.file)))
     put_schedule(cluster, "versions", versions={"table": {"path": "/sales"}, "format": "delta"}, overlap="allow")
     cluster.timer(TableNotSeen("versions", SALES, "it is not there"))

@@ -18,10 +18,11 @@ from eventflink.entrypoint.outside_watching import TOPICS, OutsideWatcher
 from eventflink.leadership.topic_sightings import SeenTopic
 from eventflink.log.admin_connection import AdministrationError
 from eventflink.master.effects import CursorWatch, FileWatch, TableWatch
-from eventflink.master.inputs import FileSeen, MasterInput, RecordsSeen, TableNotSeen, VersionsSeen
+from eventflink.master.inputs import FileMissed, FileSeen, MasterInput, RecordsSeen, TableNotSeen, VersionsSeen
 from eventflink.model.schedules import FollowedTable, OffsetRange, PartitionOffset, TableVersion
 
 FILES = [FileWatch(f"of {file}", 1, f"/{file}/file") for file in ("there", "gone", "silent", "later")]
+OVER = [FileWatch(f"over at {file}", 2, f"/{file}/file", is_over=True) for file in ("gone", "never")]
 WATCHED = [("b", "/there"), ("c", "/there"), ("d", "/gone"), ("e", "/silent")]
 
 
@@ -110,7 +111,7 @@ def test_a_table_or_a_file_that_cannot_be_read_or_does_not_answer_keeps_nothing_
                 is_over.wait()
             if file == "/gone/file":
                 raise LookFailed("its store refuses")
-            return file == "/there/file" or asked[file] == 3
+            return file == "/there/file" or (file == "/later/file" and asked[file] == 3)
 
     tables = [TableWatch(schedule_id, FollowedTable(path), "", None) for schedule_id, path in WATCHED]
 
@@ -119,7 +120,7 @@ def test_a_table_or_a_file_that_cannot_be_read_or_does_not_answer_keeps_nothing_
         running = asyncio.create_task(watcher.run())
         async with asyncio.timeout(120):
             while asked["/there"] < 20 or asked["orders"] < 20 or asked["/gone"] < 5 or asked["/later/file"] < 3:
-                watcher.watch([CursorWatch("a", "orders", "id of orders", {0: 3})], iter(tables), iter(FILES))
+                watcher.watch([CursorWatch("a", "orders", "id of orders", {0: 3})], iter(tables), iter([*FILES, *OVER]))
                 await asyncio.sleep(0.001)
         is_over.set()
         running.cancel()
@@ -130,6 +131,8 @@ def test_a_table_or_a_file_that_cannot_be_read_or_does_not_answer_keeps_nothing_
         is_over.set()
     assert asked["/silent"] == asked["/silent/file"] == 1, "a look that has not ended is not begun again"
     assert {(each.schedule_id, each.instant_ms) for each in seen if isinstance(each, FileSeen)} == {("of there", 1), ("of later", 1)}
+    missed = {(each.schedule_id, each.file, each.fault) for each in seen if isinstance(each, FileMissed)}
+    assert missed == {("over at gone", "/gone/file", "its store refuses"), ("over at never", "/never/file", "")}
     assert asked["/gone/file"] < asked["orders"] / 2
     assert asked["/gone"] < asked["orders"] / 2
     assert {each.schedule_id for each in seen if isinstance(each, VersionsSeen)} == {"b", "c"}, "both schedules of the table"
@@ -167,6 +170,32 @@ def test_a_table_that_does_not_answer_in_time_is_said_and_looked_at_again_when_t
     assert [(each.schedule_id, each.fault) for each in seen if isinstance(each, TableNotSeen)][:1] == [
         ("s", "/slow did not answer within 0 s")
     ]
+
+
+def test_an_instant_is_missed_whose_file_is_where_a_look_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outside_watching, "_LOOK_TIMEOUT_S", 0.0)
+    seen: list[MasterInput] = []
+    seconds, may_end = count(0.0, 10.0), threading.Event()
+
+    class Files(NoTables):
+        def is_there(self, file: str) -> bool:
+            return may_end.wait() and bool(file)
+
+    async def run() -> None:
+        watcher = OutsideWatcher(PlainTopics(Counter()), Files(), seen.append, lambda: next(seconds))
+        running = asyncio.create_task(watcher.run())
+        async with asyncio.timeout(120):
+            while not seen:
+                watcher.watch((), (), [FileWatch("s", 1, "/hangs/file", is_over="/hangs/file" in watcher._silent)])
+                await asyncio.sleep(0.001)
+        may_end.set()
+        running.cancel()
+
+    try:
+        asyncio.run(run())
+    finally:
+        may_end.set()
+    assert seen[0] == FileMissed("s", 1, "/hangs/file", "/hangs/file does not answer")
 
 
 def test_where_a_look_has_moved_a_cursor_the_next_one_comes_soon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ from eventflink.master.inputs import (
     ArchivesWritten,
     CleanupFailed,
     CleanupsCompleted,
+    FileMissed,
     FileSeen,
     MasterInput,
     WrittenArchive,
@@ -454,6 +455,8 @@ class MasterHost:
         for file in files:
             if is_there(file.file, time_ms, self._settings.active_ms):
                 self._later(FileSeen(file.schedule_id, file.instant_ms, file.file))
+            elif file.is_over:
+                self._later(FileMissed(file.schedule_id, file.instant_ms, file.file))
 
     def _fails(self) -> bool:
         """Tell whether a work outside fails. That is a fault, and faults come to an end."""

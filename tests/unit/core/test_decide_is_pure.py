@@ -128,6 +128,7 @@ def _fitting() -> list[MasterInput]:
             for key in ("id-of-sales", "x")
             for cursor, base in ((7, 7), (7, 5), (7, 8), (6, 6))
         ],
+        *[i.FileMissed(name, instant_ms, file, "a fault") for name in ("files", "none") for instant_ms, file in _awaited()],
         *[i.FileSeen(name, instant_ms, file) for name in ("files", "none") for instant_ms, file in _awaited()],
         *[i.TableNotSeen(name, SALES, "it is not there") for name in ("versions", "none")],
         *[c.PutSchedule(request_id="new", schedule_id=name, definition=_schedule()) for name in ("paused", "new")],

@@ -7,7 +7,7 @@ import pytest
 
 from eventflink.events.log_events import FileAwaited, InstantQueued, InstantsSkipped, JobSubmitted, RequestRejected, ScheduleFired
 from eventflink.master.effects import due_file_watches
-from eventflink.master.inputs import FileSeen
+from eventflink.master.inputs import FileMissed, FileSeen
 from eventflink.model.schedule_document import InvalidSchedule, check_schedule, schedule_document
 from eventflink.model.statuses import InstantOrigin, SkipReason
 from eventflink.views.schedules import schedule_view
@@ -33,13 +33,19 @@ def put(cluster: ScriptedCluster, **more: Any) -> None:
 
 
 def awaited(cluster: ScriptedCluster) -> list[str]:
-    return [watch.file for watch in due_file_watches(cluster.master)]
+    return [watch.file for watch in due_file_watches(cluster.master, cluster.wall_ms)]
 
 
 def see(cluster: ScriptedCluster, number: int = 0) -> list[Any]:
     """Have the leader see one of the files for which instants wait."""
-    watch = [*due_file_watches(cluster.master)][number]
+    watch = [*due_file_watches(cluster.master, cluster.wall_ms)][number]
     return cluster.timer(FileSeen(watch.schedule_id, watch.instant_ms, watch.file))
+
+
+def miss(cluster: ScriptedCluster, fault: str = "") -> list[Any]:
+    """Have the leader look for all files whose time is over, and find none."""
+    over = [watch for watch in due_file_watches(cluster.master, cluster.wall_ms) if watch.is_over]
+    return [done for each in over for done in cluster.timer(FileMissed(each.schedule_id, each.instant_ms, each.file, fault))]
 
 
 def outcomes(cluster: ScriptedCluster) -> list[tuple[InstantOrigin, SkipReason | None]]:
@@ -59,7 +65,7 @@ def test_an_instant_has_its_job_when_its_file_is_there_once_over_changes_of_lead
     assert awaited(cluster) == [file]
     [shown] = schedule_view(cluster.fold, "s").awaiting
     assert (shown.file, shown.origin) == (file, InstantOrigin.DUE)
-    [watch] = due_file_watches(cluster.master)
+    [watch] = due_file_watches(cluster.master, cluster.wall_ms)
     cluster.run(see(cluster))
     cluster.fail_over()
     cluster.timer(FileSeen(watch.schedule_id, watch.instant_ms, watch.file))
@@ -73,16 +79,44 @@ def test_an_instant_has_its_job_when_its_file_is_there_once_over_changes_of_lead
 def test_an_instant_whose_file_does_not_come_in_time_is_missed_with_that_reason(cluster: ScriptedCluster) -> None:
     put(cluster)
     cluster.pass_time(60_000)
-    [watch] = due_file_watches(cluster.master)
+    [watch] = due_file_watches(cluster.master, cluster.wall_ms)
     cluster.fail_over()
+    early = FileMissed(watch.schedule_id, watch.instant_ms, watch.file)
     for _ in range(9):
+        cluster.timer(early)
+        miss(cluster)
+        assert cluster.events(InstantsSkipped) == [], "its time is not over"
         cluster.pass_time(10_000)
+    cluster.fail_over()
+    miss(cluster)
     cluster.timer(FileSeen(watch.schedule_id, watch.instant_ms, watch.file))
     [missed] = cluster.events(InstantsSkipped)
     assert (missed.instant_ms, missed.origin, missed.reason) == (watch.instant_ms, InstantOrigin.FILE, SkipReason.FILE_MISSING)
     assert missed.message == f"{watch.file} was not seen within 90s"
     assert schedule_view(cluster.fold, "s").history[0].sentence == f"missed: {watch.file} was not seen within 90s."
     assert cluster.events(JobSubmitted) == []
+
+
+def test_a_file_that_came_while_nobody_led_is_found_by_the_last_look(cluster: ScriptedCluster) -> None:
+    put(cluster, interval="1h")
+    cluster.pass_time(3_600_000)
+    cluster.wall_ms += 21_600_000
+    cluster.fail_over()
+    cluster.pass_time(1)
+    first, *_ = due_file_watches(cluster.master, cluster.wall_ms)
+    assert first.is_over
+    cluster.run(see(cluster))
+    assert outcomes(cluster)[-1] == (InstantOrigin.FILE, None)
+    assert [event.instant_ms for event in cluster.events(ScheduleFired)] == [first.instant_ms]
+
+
+def test_where_a_look_failed_the_instant_says_why(cluster: ScriptedCluster) -> None:
+    put(cluster, interval="1h")
+    cluster.pass_time(3_600_000)
+    cluster.pass_time(100_000)
+    miss(cluster, "its store refuses")
+    [missed] = cluster.events(InstantsSkipped)
+    assert missed.message.endswith("/_SUCCESS was not seen within 90s: its store refuses")
 
 
 def test_instants_wait_beside_each_other_and_each_for_its_own_file(cluster: ScriptedCluster) -> None:
@@ -138,17 +172,20 @@ def test_those_in_the_queue_run_in_the_order_of_their_instants_whenever_their_fi
     assert len(fired) == 3
 
 
-def test_while_a_schedule_is_paused_nobody_looks_and_what_is_over_then_is_missed_when_it_goes_on(cluster: ScriptedCluster) -> None:
+def test_while_a_schedule_is_paused_nobody_looks_and_what_is_over_then_is_looked_for_once_more(cluster: ScriptedCluster) -> None:
     put(cluster)
     cluster.pass_time(60_000)
-    [watch] = due_file_watches(cluster.master)
+    [watch] = due_file_watches(cluster.master, cluster.wall_ms)
     cluster.command(type="PauseSchedule", schedule_id="s", reason="later")
     assert awaited(cluster) == []
     cluster.timer(FileSeen(watch.schedule_id, watch.instant_ms, watch.file))
-    cluster.pass_time(100_000)
+    cluster.pass_time(21_600_000)
+    miss(cluster)
+    cluster.timer(FileMissed(watch.schedule_id, watch.instant_ms, watch.file))
     assert (cluster.events(JobSubmitted), cluster.events(InstantsSkipped)) == ([], [])
     cluster.command(type="ResumeSchedule", schedule_id="s")
     cluster.pass_time(1)
+    miss(cluster)
     assert outcomes(cluster) == [(InstantOrigin.FILE, SkipReason.FILE_MISSING)]
 
 
@@ -189,6 +226,7 @@ def test_the_instants_of_a_backfill_wait_too_and_count_as_its_jobs(cluster: Scri
     assert [file[13:26] for file in awaited(cluster)] == ["1970-01-01T01", "1970-01-01T02"]
     cluster.fail_over()
     cluster.pass_time(90_000)
+    miss(cluster)
     cluster.pass_time(1)
     cluster.run(see(cluster))
     view = schedule_view(cluster.fold, "s")
@@ -205,7 +243,7 @@ def test_a_backfill_that_is_cancelled_waits_for_no_file_any_more(cluster: Script
     put(cluster, interval="1h")
     cluster.command(type="StartBackfill", schedule_id="s", first_ms=0, end_ms=4 * 3_600_000, concurrency=2)
     cluster.pass_time(1)
-    [watch, _] = due_file_watches(cluster.master)
+    [watch, _] = due_file_watches(cluster.master, cluster.wall_ms)
     cluster.command(type="CancelBackfill", schedule_id="s")
     assert awaited(cluster) == []
     cluster.timer(FileSeen(watch.schedule_id, watch.instant_ms, watch.file))
