@@ -534,8 +534,11 @@ def test_a_schedule_is_the_same_in_its_document_and_in_the_log(cluster: Scripted
     ("document", "says"),
     [
         ({}, "job: it is missing"),
-        ({"job": job()}, "a schedule has one of 'cron', 'interval', 'after' and 'records'"),
-        ({"job": job(), "cron": "* * * * *", "interval": "1h"}, "a schedule has one of 'cron', 'interval', 'after' and 'records'"),
+        ({"job": job()}, "a schedule has one of 'cron', 'interval', 'after', 'records' and 'versions'"),
+        (
+            {"job": job(), "cron": "* * * * *", "interval": "1h"},
+            "a schedule has one of 'cron', 'interval', 'after', 'records' and 'versions'",
+        ),
         ({"job": job(), "cron": "61 * * * *"}, "cron: invalid minute in '61 * * * *'"),
         (
             {"job": job(), "cron": "*/90 * * * *"},
@@ -880,8 +883,8 @@ def test_a_name_that_no_job_has_is_told(cluster: ScriptedCluster) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"cron": "0 2 * * *"}, "a schedule has one of 'cron', 'interval', 'after' and 'records'"),
-        ({"after": None}, "a schedule has one of 'cron', 'interval', 'after' and 'records'"),
+        ({"cron": "0 2 * * *"}, "a schedule has one of 'cron', 'interval', 'after', 'records' and 'versions'"),
+        ({"after": None}, "a schedule has one of 'cron', 'interval', 'after', 'records' and 'versions'"),
         ({"after": {"job": "x", "ended": "late"}}, "after.ended: "),
         ({"after": {"jobs": "x"}}, "after.jobs: "),
         ({"after": ""}, "after.job: "),
