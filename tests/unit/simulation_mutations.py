@@ -1321,7 +1321,7 @@ FOUND_BY = {
     "ends_that_wait_are_overtaken": 6,
     "cursors_stay": 100,
     "table_cursors_stay": 79,
-    "cursors_begin_anew": 97,
+    "cursors_begin_anew": 79,
     "time_limits_are_not_looked_at": 25,
     "exceeded_attempts_are_cancelled": 25,
     "retries_are_not_counted": 14,
