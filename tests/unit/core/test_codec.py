@@ -42,7 +42,7 @@ ENUMERATIONS += [statuses.TaskManagerFile, statuses.SchedulerType, statuses.Resc
 ENUMERATIONS += [statuses.StreamConnector, statuses.StreamFormat, statuses.StreamTrigger, statuses.StreamOutputMode]
 ENUMERATIONS += [statuses.CheckpointRetention, statuses.SavepointMode, statuses.ParameterType, statuses.ReuseReason]
 ENUMERATIONS += [statuses.CatchUp, statuses.OverlapPolicy, statuses.InstantValue, statuses.InstantOrigin, statuses.SkipReason]
-ENUMERATIONS += [statuses.RunOutcome, statuses.TopicBegin, statuses.VertexRuns, statuses.CursorMove]
+ENUMERATIONS += [statuses.RunOutcome, statuses.TopicBegin, statuses.VertexRuns, statuses.CursorMove, statuses.VertexSkipReason]
 
 ENVELOPE_FIELDS: dict[str, dict[str, Any]] = {
     "SubmissionEnvelope": {"sent_at_ms": 5},
