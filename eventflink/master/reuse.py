@@ -1,7 +1,7 @@
 """Which vertices of an ended job are reused by one that runs it again: they begin finished, and their outputs stay where they are.
 
 A vertex is reused that finished, whose outputs are still there, that nothing has changed of, and all of whose inputs are reused as well, as
-is what its condition names.
+is what its condition names. One that was skipped counts as reused for its readers, where the same holds: it is skipped again.
 Nothing here looks at files: what the log says is there counts as there, and whose reader finds it gone runs again (`failover.py`).
 """
 
@@ -53,7 +53,9 @@ def decide_reuse(before: JobMaster, graph: JobGraph, from_vertices: Collection[s
     found: dict[str, VertexReuse] = {}
     for vertex_id in TopologicalSorter(inputs).static_order():
         vertex = vertices[vertex_id]
-        running = next((each for each in inputs[vertex_id] if not found[each].is_reused), None)
+        running = next(
+            (each for each in inputs[vertex_id] if not (found[each].is_reused or found[each].reason is ReuseReason.SKIPPED)), None
+        )
         if vertex_id in from_vertices:
             reuse = VertexReuse(vertex_id, ReuseReason.REQUESTED)
         elif vertex.is_closing:
@@ -77,8 +79,12 @@ def _changed_parameters(before: JobMaster, graph: JobGraph) -> list[str]:
 
 
 def _may_use(vertex: JobVertex, parameter: str) -> bool:
-    """Tell whether a task may depend on a parameter: a function on each, a statement on those whose name stands in it as a word."""
-    return vertex.task_type is not TaskType.SQL or re.search(rf"\b{re.escape(parameter)}\b", vertex.task) is not None
+    """Tell whether a task may depend on a parameter: a function on each, a statement on those whose name stands in it as a word.
+
+    What is said of its sources counts as well: the rows of a table are chosen by a condition with parameters.
+    """
+    said = [vertex.task, *(each.options_json for each in vertex.sources)]
+    return vertex.task_type is not TaskType.SQL or any(re.search(rf"\b{re.escape(parameter)}\b", text) for text in said)
 
 
 def _by_outputs(vertex: ExecutionVertex, *, is_there: bool) -> VertexReuse:
@@ -86,7 +92,8 @@ def _by_outputs(vertex: ExecutionVertex, *, is_there: bool) -> VertexReuse:
     vertex_id = vertex.vertex.vertex_id
     if vertex.skip is not None:
         return VertexReuse(vertex_id, ReuseReason.SKIPPED)
-    unfinished = next((s for s in vertex.subtasks if s.state is not ExecutionState.FINISHED or s.revoked), None)
-    if unfinished is not None:
-        return VertexReuse(vertex_id, ReuseReason.NOT_FINISHED, str(unfinished.state) if not unfinished.revoked else "to run again")
+    unfinished = [s for s in vertex.subtasks if s.state is not ExecutionState.FINISHED or s.revoked]
+    if unfinished:
+        told = next((s for s in unfinished if s.state is ExecutionState.FAILED), unfinished[0])
+        return VertexReuse(vertex_id, ReuseReason.NOT_FINISHED, str(told.state) if not told.revoked else "to run again")
     return VertexReuse(vertex_id, ReuseReason.UNCHANGED if is_there else ReuseReason.OUTPUTS_REMOVED)

@@ -270,8 +270,7 @@ def test_a_rerun_reuses_what_decided_and_decides_again(cluster: ScriptedCluster)
     assert set(skips(cluster, "again")) == {"b", "c"}
     reuse = {vertex_id: each.in_words("job") for vertex_id, each in cluster.job("again").reuse.items()}
     assert reuse["a"] == reuse["d"] == "it finished in 'job', and nothing that it depends on has changed"
-    assert reuse["b"] == "it was skipped in 'job', and whether it runs is decided again"
-    assert reuse["c"] == "its input 'b' runs"
+    assert reuse["b"] == reuse["c"] == "it was skipped in 'job', and whether it runs is decided again"
 
 
 def test_a_rerun_from_what_decided_decides_by_what_that_leaves_then(cluster: ScriptedCluster) -> None:
@@ -362,6 +361,24 @@ def test_a_reader_whose_edge_says_the_columns_runs_without_what_was_skipped(clus
     assert [(each.locations, each.row_schema) for each in read] == [((), "n BIGINT")]
     cluster.run(effects)
     assert (cluster.job("job").status, set(skips(cluster))) == (JobStatus.FINISHED, {"b"})
+
+
+def test_a_rerun_reuses_what_has_run_without_what_is_skipped_again(cluster: ScriptedCluster) -> None:
+    """What it has written into a table is not written twice; where the rows are made again, it runs again."""
+    edges = [("b", "c", "hash"), ("c", "d", "hash")]
+    document = graph(vertex("a"), on_rows("b"), vertex("c"), vertex("d"), edges=edges, keep="1d", restart_strategy={"type": "none"})
+    document["edges"][0]["if_skipped"] = "n BIGINT"
+    effects = finish(cluster, of(cluster.submit(document), "a"), 0)
+    effects = finish(cluster, of(effects, "c"), 1)
+    cluster.report(of(effects, "d"), ExecutionState.FAILED)
+    assert cluster.job("job").status is JobStatus.FAILED
+    effects = cluster.command(type="RerunJob", rerun_of="job", job_id="again", failed=True)
+    assert (begun(effects), set(skips(cluster, "again"))) == (["d#1"], {"b"})
+    assert {name for name, each in cluster.job("again").reuse.items() if each.is_reused} == {"a", "c"}
+    cluster.run(effects)
+    assert cluster.job("again").status is JobStatus.FINISHED
+    for name, begins in (("a", ["a#1"]), ("b", ["c#1"])):
+        assert begun(cluster.command(type="RerunJob", rerun_of="again", job_id=f"from-{name}", from_vertices=[name])) == begins
 
 
 @pytest.mark.rule("P26")

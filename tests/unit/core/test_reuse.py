@@ -135,6 +135,29 @@ def test_a_value_that_changed_has_run_again_what_may_depend_on_it() -> None:
     cluster.check()
 
 
+def test_a_value_that_chooses_the_rows_of_a_source_has_its_reader_run_again() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    day = {"day": {"type": "date", "value": "2026-11-25"}}
+    table = {"catalog": "lake", "name": "shop.sales", "where": "day = :day"}
+    source = {"id": "s", "sql": "SELECT * FROM t", "sources": {"t": {"table": table, "format": "iceberg"}}}
+    run(cluster, cluster.submit(graph(source, vertex("z"), edges=[("s", "z", "hash")], parameters=day)), failing={"z"})
+    run(cluster, rerun(cluster, failed=True, parameters={"day": "2026-11-24"}))
+    assert why(cluster)["s"] == "runs: the parameter 'day' has another value"
+    cluster.check()
+
+
+def test_why_a_vertex_runs_again_is_told_of_the_subtask_that_failed() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    effects = cluster.submit(graph(vertex("a", parallelism=3), restart_strategy={"type": "none"}))
+    report = [each for each in effects if isinstance(each, Deployment)]
+    cluster.run(cluster.report(report[1], ExecutionState.FAILED))
+    rerun(cluster, failed=True)
+    assert why(cluster)["a"] == "runs: it was FAILED when 'job' ended"
+    cluster.check()
+
+
 def test_a_value_that_no_task_computes_with_is_no_reason_to_run_again() -> None:
     cluster = ScriptedCluster()
     cluster.register(slots=9)
