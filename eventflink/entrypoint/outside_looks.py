@@ -146,6 +146,11 @@ class _DeltaLine:
     def last(self) -> TableVersion:
         return TableVersion(self._known.newest)
 
+    def had_id(self, table_id: str, version: TableVersion) -> bool:
+        """Read which id the table had then; where no commit says it, it is not known to have had this one."""
+        there = range(version.number, _first_of(self._log, self._known.newest) - 1, -1)
+        return table_id == next((found for each in there if (found := _id_in(_commit(self._log, each)))), "")
+
     def before(self, since_ms: int | None) -> TableVersion:
         first = _first_of(self._log, self._known.newest)
         if since_ms is None:
@@ -169,7 +174,10 @@ def _commit(log: Place, version: int) -> Place:
 
 
 def _read_on(log: Place, known: _KnownLog) -> _KnownLog:
-    """Return what is known of a log with the commits that have come: they follow one another, so the newest is found by doubled steps."""
+    """Return what is known of a log with the commits that have come: they follow one another, so the newest is found by doubled steps.
+
+    One that replaces the table by another, such as `CREATE OR REPLACE TABLE`, gives it another id.
+    """
     newest, step = known.newest, 1
     while stamp_of(_commit(log, newest + step)) is not None:
         newest, step = newest + step, 2 * step
@@ -177,7 +185,10 @@ def _read_on(log: Place, known: _KnownLog) -> _KnownLog:
         step //= 2
         if stamp_of(_commit(log, newest + step)) is not None:
             newest += step
-    return known if newest == known.newest else _KnownLog(known.table_id, newest, stamp_of(_commit(log, newest)))
+    if newest == known.newest:
+        return known
+    new_id = next((found for each in range(newest, known.newest, -1) if (found := _id_in(_commit(log, each)))), "")
+    return _KnownLog(new_id or known.table_id, newest, stamp_of(_commit(log, newest)))
 
 
 def _versions_in(log: Place) -> list[int]:
@@ -247,6 +258,10 @@ class _IcebergLine:
     @property
     def last(self) -> TableVersion:
         return _version_of(self._line[0]) if self._line else TableVersion(0)
+
+    def had_id(self, table_id: str, version: TableVersion) -> bool:
+        del table_id, version  # A table keeps its id.
+        return False
 
     def before(self, since_ms: int | None) -> TableVersion:
         older = (each for each in self._line if since_ms is not None and each.timestamp_ms < since_ms)

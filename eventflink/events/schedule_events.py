@@ -118,6 +118,8 @@ class VersionsClaimed(ScheduleEvent):
     """The instant, in milliseconds since 1970: later than the one before it."""
     versions: VersionRange
     """The versions, from the cursor on."""
+    table_id: str
+    """The id that the table has at the last of them."""
 
 
 @dataclass(slots=True)

@@ -22,6 +22,9 @@ class TableLine(Protocol):
     def last(self) -> TableVersion:
         """The newest version."""
 
+    def had_id(self, table_id: str, version: TableVersion) -> bool:
+        """Tell whether the table had this id at a version: its versions go on where it gets another one."""
+
     def before(self, since_ms: int | None) -> TableVersion:
         """Return the version before the first one that is not older than a time; None: before the first one that is there."""
 
@@ -35,8 +38,10 @@ class TableLine(Protocol):
 
 def sighting_of(watch: TableWatch, line: TableLine) -> VersionsSeen | None:
     """Return what a schedule has to learn of its table; None: it knows that."""
-    is_same = watch.cursor is not None and watch.table_id == line.table_id
+    has_id = watch.table_id == line.table_id
+    is_same = watch.cursor is not None and (has_id or line.had_id(watch.table_id, watch.cursor))
     if is_same and watch.cursor == line.last and not watch.fault:
         return None
     base = line.continue_from(watch.cursor) if watch.cursor is not None and is_same else line.before(watch.since_ms)
-    return VersionsSeen(watch.schedule_id, watch.table, watch.cursor, line.table_id, base, line.last)
+    had_id = watch.table_id if is_same and not has_id else ""
+    return VersionsSeen(watch.schedule_id, watch.table, watch.cursor, line.table_id, base, line.last, had_id)

@@ -260,6 +260,8 @@ class VersionsSeen(InternalInput):
     """The version from which on all is known that came: the cursor, unless there is a reason against it."""
     last: TableVersion
     """The newest version, the same as `base` where there is nothing new."""
+    had_id: str = ""
+    """The id that the table had where the cursor stands, if it has another one since; its versions go on."""
 
 
 @dataclass(slots=True)

@@ -219,18 +219,18 @@ def _decide_seen(state: ClusterState, schedule: Schedule, value: VersionsSeen, c
     cursor = schedule.table_cursor
     if value.cursor != (cursor.version if cursor is not None else None):
         return events
-    if cursor is None or cursor.table_id != value.table_id:
+    if cursor is None or cursor.table_id not in (value.table_id, value.had_id):
         reason = CursorMove.BEGUN if cursor is None else CursorMove.REPLACED
         return [*events, TableCursorSet(value.schedule_id, value.table_id, value.base, reason)]
     if state.shutdown.is_under_way or not schedule.awaits_batch():
         return events
     if value.base != cursor.version:
         reason = CursorMove.CLEANED if value.base.number > cursor.version.number else CursorMove.REWOUND
-        events.append(TableCursorSet(value.schedule_id, value.table_id, value.base, reason))
+        events.append(TableCursorSet(value.schedule_id, cursor.table_id, value.base, reason))
     if value.last == value.base:
         return events
     try:
-        return [*events, *_claim(state, value.schedule_id, schedule, VersionRange(value.base, value.last), context)]
+        return [*events, *_claim(state, value.schedule_id, schedule, VersionRange(value.base, value.last), context, value.table_id)]
     except (InvalidJobGraph, InstantUnknown) as error:
         return [*events, _pause_before(value.schedule_id, "versions", error)]
 
@@ -256,7 +256,12 @@ def _set_cursor(schedule: Schedule, watched: FollowedTopic, value: RecordsSeen) 
 
 
 def _claim(
-    state: ClusterState, schedule_id: str, schedule: Schedule, taken: list[OffsetRange] | VersionRange, context: Context
+    state: ClusterState,
+    schedule_id: str,
+    schedule: Schedule,
+    taken: list[OffsetRange] | VersionRange,
+    context: Context,
+    table_id: str = "",
 ) -> list[LogEvent]:
     """Start a job for what is behind a cursor; nothing where that is not allowed now."""
     instant_ms = max(context.now_ms, schedule.newest_ms() + 1)
@@ -266,7 +271,7 @@ def _claim(
     claimed: RecordsClaimed | VersionsClaimed
     if isinstance(taken, VersionRange):
         started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, versions=taken)
-        claimed = VersionsClaimed(schedule_id, instant_ms, taken)
+        claimed = VersionsClaimed(schedule_id, instant_ms, taken, table_id)
     else:
         started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, records=taken)
         claimed = RecordsClaimed(schedule_id, instant_ms, tuple(taken))

@@ -580,7 +580,7 @@ class Schedules:
             )
         if versions.after != cursor.version or versions.last == versions.after:
             raise IllegalTransition(f"versions of schedule '{event.schedule_id}' belong to a job already, or are none")
-        cursor.version, cursor.claimed = versions.last, versions
+        cursor.table_id, cursor.version, cursor.claimed = event.table_id, versions.last, versions
         known.next_ms = event.instant_ms
         self._plan(event.schedule_id, known, at_ms)
 

@@ -131,6 +131,26 @@ def test_a_table_that_is_made_anew_is_another_one_also_with_as_many_versions(tmp
     assert table.table_id != before
 
 
+@pytest.mark.parametrize("is_new_leader", [False, True])
+def test_a_table_that_is_replaced_within_its_log_goes_on_whoever_looks(tmp_path: Path, *, is_new_leader: bool) -> None:
+    table = delta(tmp_path)
+    append(tmp_path, 3)
+    assert table.news() == (-1, 2)
+    before = table.table_id
+    for number in (3, 4):
+        DeltaTable.create(str(tmp_path), schema=pa.schema([("n", pa.int64())]), mode="overwrite")
+        after = delta(tmp_path) if is_new_leader else table
+        after.table_id, after.cursor = table.table_id, table.cursor
+        table = after
+        assert table.news() == (number - 1, number)
+        append(tmp_path, 0)
+    assert table.table_id == str(DeltaTable(str(tmp_path)).metadata().id) != before
+    assert delta(tmp_path).news() == (-1, 4)
+    again = delta(tmp_path)
+    again.table_id, again.cursor = table.table_id, table.cursor
+    assert again.news() is None
+
+
 def test_a_table_that_is_restored_by_delta_has_a_new_version_and_one_whose_log_is_put_back_an_older_one(tmp_path: Path) -> None:
     table = delta(tmp_path)
     append(tmp_path, 4)

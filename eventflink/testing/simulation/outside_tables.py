@@ -36,6 +36,11 @@ class OutsideTable:
         """The newest version."""
         return TableVersion(self._newest)
 
+    def had_id(self, table_id: str, version: TableVersion) -> bool:
+        """Tell that it had not: a table of the simulation has one id."""
+        del table_id, version
+        return False
+
     def before(self, since_ms: int | None) -> TableVersion:
         """Return as `TableLine` does."""
         first = self._first()

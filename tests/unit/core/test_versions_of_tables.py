@@ -47,9 +47,11 @@ def put(cluster: ScriptedCluster, versions: object = DELTA, **more: Any) -> list
     return cluster.command(type="PutSchedule", schedule_id="s", definition=definition)
 
 
-def see(cluster: ScriptedCluster, last: int, *, first: int = 0, table_id: str = "id-1", old: int | None = None) -> list[Any]:
+def see(
+    cluster: ScriptedCluster, last: int, *, first: int = 0, table_id: str = "id-1", old: int | None = None, earlier_id: str = ""
+) -> list[Any]:
     """Have the leader see a table that has these versions; those up to `old` were there before the schedule."""
-    line = Line(table_id, first, last, first - 1 if old is None else old)
+    line = Line(table_id, first, last, first - 1 if old is None else old, earlier_id)
     news = [sighting_of(watch, line) for watch in due_table_watches(cluster.master)]
     return [done for each in news if each is not None for done in cluster.timer(each)]
 
@@ -57,11 +59,16 @@ def see(cluster: ScriptedCluster, last: int, *, first: int = 0, table_id: str = 
 class Line:
     """Versions of a table without a gap."""
 
-    def __init__(self, table_id: str, first: int, last: int, old: int) -> None:
+    def __init__(self, table_id: str, first: int, last: int, old: int, earlier_id: str = "") -> None:
         self.table_id = table_id
+        self._earlier_id = earlier_id
         self.last = TableVersion(last)
         self._first = first
         self._old = old
+
+    def had_id(self, table_id: str, version: TableVersion) -> bool:
+        del version
+        return table_id == self._earlier_id
 
     def before(self, since_ms: int | None) -> TableVersion:
         return TableVersion(self._first - 1 if since_ms is None else self._old)
@@ -151,6 +158,18 @@ def test_a_look_from_before_the_cursor_moved_starts_nothing(cluster: ScriptedClu
     assert told(cluster) == [(0, 3)]
     see(cluster, 5)
     assert told(cluster) == [(0, 3), (4, 5)]
+
+
+def test_a_table_whose_log_goes_on_under_another_id_goes_on(cluster: ScriptedCluster) -> None:
+    put(cluster, {**DELTA, "begin": "earliest"}, overlap="allow")
+    see(cluster, 2)
+    see(cluster, 2)
+    see(cluster, 3, table_id="id-2", earlier_id="id-1")
+    cluster.fail_over()
+    see(cluster, 3, table_id="id-2", earlier_id="id-1")
+    see(cluster, 4, table_id="id-2")
+    assert told(cluster) == [(0, 2), (3, 3), (4, 4)]
+    assert moves(cluster) == [(CursorMove.BEGUN, -1)]
 
 
 def test_a_table_that_takes_the_place_of_another_begins_with_its_first_version(cluster: ScriptedCluster) -> None:
