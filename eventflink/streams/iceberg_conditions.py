@@ -79,9 +79,10 @@ def condition_of(text: str, schema: Schema, parameters: Mapping[str, Any]) -> Bo
     try:
         parsed = parse(written)
     except Exception as error:  # the parser raises errors of its own, of pyparsing, and of Python
+        why = f": {error}" if type(error) is ValueError else ""  # the others say it by a grammar, or by classes
         raise InvalidCondition(
-            f"'{beginning_of(text)}' cannot be parsed: {error}; it compares columns with values, such as day >= DATE '2026-11-01' AND "
-            "country IN ('de', 'fr') AND NOT note IS NULL"
+            f"'{beginning_of(text)}' cannot be parsed{why}; it compares columns with values, such as day >= DATE '2026-11-01' AND "
+            "country IN ('de', 'fr') AND NOT note IS NULL, and has no functions and no arithmetic"
         ) from error
     try:
         return visit(rewrite_not(parsed), _Typed(schema, parameters))
