@@ -128,6 +128,10 @@ class ScheduleRow:
     backfill: BackfillProgress | None
     follows: str | None = None
     """The job the ends of whose runs are its instants."""
+    awaiting_files: int = 0
+    """How many instants wait for a file."""
+    fault: str = ""
+    """Why its table cannot be looked at; empty: it takes no versions, or its table can."""
     takes: str | None = None
     """The topic batches of whose records are its instants, or the table whose versions are."""
 

@@ -17,10 +17,16 @@ from eventflink.model.durations import duration_text
 from eventflink.model.job_queues import JobQueue
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.schedules import FollowedTopic, ScheduleDefinition
-from eventflink.model.statuses import InstantOrigin, RunOutcome
+from eventflink.model.statuses import CursorMove, InstantOrigin, RunOutcome
 from eventflink.model.texts import printable
 
 _SHOWN_LENGTH: Final = 160
+_MOVES: Final = {
+    CursorMove.BEGUN: "",
+    CursorMove.REPLACED: ", which took the place of another",
+    CursorMove.REWOUND: ", which went back to an older version",
+    CursorMove.CLEANED: ": the versions before that are gone, and no job has had them",
+}
 _SUBJECTS: Final = (
     "schedule_id",
     "job_id",
@@ -143,15 +149,15 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.RecordsLost():
             return _places((each.partition, f"{each.first_offset}-{each.end_offset}") for each in event.ranges)
         case e.TableCursorSet():
-            return f"at version {event.version} of table {event.table_id}, {_lower(event.reason)}"
+            return f"at version {event.version} of table {event.table_id}{_MOVES[event.reason]}"
         case e.VersionsClaimed():
-            return f"{iso_time(event.instant_ms)}, {event.versions}"
+            return f"{iso_time(event.instant_ms)}, {event.versions} of table {event.table_id}"
         case e.TableSightChanged():
             return event.fault or "it is seen again"
         case e.ScheduleFired():
             return _joined(f"'{event.job_id}' for {iso_time(event.instant_ms)}", _lower(event.origin), _next(event.next_ms))
         case e.InstantQueued():
-            after = "its file is there" if event.origin is InstantOrigin.FILE else ""
+            after = "its file is there" if event.origin is InstantOrigin.FILE else _lower(event.origin)
             return _joined(iso_time(event.instant_ms) or "", after, _next(event.next_ms))
         case e.FileAwaited():
             until = f"for {event.file} until {iso_time(event.until_ms)}"
@@ -159,7 +165,8 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.InstantsSkipped():
             last = f" to {iso_time(event.last_ms)}" if event.last_ms != event.instant_ms else ""
             why = _joined(_lower(event.reason), event.message, by=": ")
-            return _joined(f"{iso_time(event.instant_ms)}{last}", _lower(event.origin), why, _next(event.next_ms))
+            origin = "" if event.origin is InstantOrigin.FILE else _lower(event.origin)
+            return _joined(f"{iso_time(event.instant_ms)}{last}", origin, why, _next(event.next_ms))
         case e.BackfillStarted():
             span = f"{iso_time(event.first_ms)} to before {iso_time(event.end_ms)}, {event.concurrency} at once"
             order = "the newest first" if event.newest_first else ""

@@ -70,6 +70,8 @@ def parse_place(text: str) -> Place:
         ValueError: it is a URL of another kind, or is none.
 
     """
+    if "\0" in text:
+        raise ValueError(f"invalid place: {text!r} has a character that no file system allows")
     found = _URL.match(text)
     if found is None:
         return Place(str(Path(text).expanduser().absolute()))

@@ -224,6 +224,11 @@ class FileConditionDocument(BaseModel):
             raise ValueError(
                 f"invalid file: {describe_value(self.file)}; give an absolute path, or a URL such as s3a://raw/{{day}}/_SUCCESS"
             )
+        rest = self.file
+        for name in placeholders_of(self.to_record()):
+            rest = rest.replace(f"{{{name}}}", "", 1)
+        if set("{}").intersection(rest):
+            raise ValueError(f"invalid file: {describe_value(self.file)}: a brace has no other one; in braces stand parameters of the job")
         return self
 
     def to_record(self) -> FileCondition:

@@ -150,6 +150,8 @@ def _row_fields(schedule_id: str, schedule: Schedule) -> dict[str, Any]:
         "paused_because": pause.reason if pause is not None else "",
         "running": list(schedule.running),
         "queued": len(schedule.queue),
+        "awaiting_files": len(schedule.awaiting),
+        "fault": schedule.table_fault,
         "last": _decided(timing, schedule.history[-1]) if schedule.history else None,
         "follows": timing.after.name if timing.after is not None else None,
         "takes": timing.what_it_takes or None,

@@ -100,9 +100,18 @@ def list_schedules(session: Session, *, as_json: bool) -> int:
         table.add_column(heading, no_wrap=heading == "schedule")
     for row in found.schedules:
         noted = f"after {row.follows}" if row.follows else f"for {row.takes}" if row.takes else "none"
+        noted += ", which cannot be looked at" if row.fault else ""
         upcoming = "paused" if row.paused_since is not None else row.next or noted
         last = f"{row.last.instant} {row.last.sentence}" if row.last is not None else ""
-        cells = (row.schedule_id, row.name, row.when, upcoming, str(len(row.running) or ""), str(row.queued or ""), last)
+        cells = (
+            row.schedule_id,
+            row.name,
+            row.when,
+            upcoming,
+            str(len(row.running) or ""),
+            str(row.queued + row.awaiting_files or ""),
+            last,
+        )
         table.add_row(*map(Text, cells))
     session.out.print(table)
     return ExitCode.OK

@@ -286,6 +286,8 @@ INVALID = [
     ({"wait_for": "/raw"}, "wait_for: "),
     ({"wait_for": {"file": "/raw/{at}"}}, "wait_for.within: it is missing"),
     ({"wait_for": {"file": "raw/{at}", "within": "1h"}}, "wait_for: invalid file: 'raw/{at}'; give an absolute path, or a URL such as"),
+    ({"wait_for": {"file": "/raw/{at", "within": "1h"}}, "wait_for: invalid file: '/raw/{at': a brace has no other one"),
+    ({"wait_for": {"file": "/raw/{at}\0", "within": "1h"}}, "wait_for.file: invalid place: "),
     ({"wait_for": {"file": "ftp://raw/{at}", "within": "1h"}}, "wait_for.file: invalid place: 'ftp://raw/"),
     ({"wait_for": {"file": "/raw/{att}", "within": "1h"}}, "wait_for.file: unknown parameter 'att' (did you mean 'at'?)"),
     ({"wait_for": {"file": "/raw/{at}", "within": "40d"}}, "wait_for.within: "),

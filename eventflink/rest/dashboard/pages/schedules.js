@@ -44,6 +44,8 @@ function Row({ schedule }) {
       <p class="caption muted wrap">${schedule.when}${schedule.description ? ` · ${schedule.description}` : ""}</p>
       ${schedule.running.length > 0 && html`<p class="caption"><span class="muted">running</span> ${schedule.running.map((/** @type {string} */ job) => h(JobLink, { key: job, job }))}</p>`}
       ${schedule.queued > 0 && html`<p class="caption">waiting for that: ${plural(schedule.queued, "instant")}</p>`}
+      ${schedule.awaiting_files > 0 && html`<p class="caption">waiting for a file: ${plural(schedule.awaiting_files, "instant")}</p>`}
+      ${schedule.fault && html`<p class="caption wrap">its table cannot be looked at: ${schedule.fault}</p>`}
       ${schedule.backfill && html`<p class="caption">back-fill: ${h(Progress, { backfill: schedule.backfill })}</p>`}
       ${last && html`<p class="caption wrap"><span class="muted">${last.instant}</span> ${last.job_id ? h(JobLink, { job: last.job_id }) : ""} ${last.sentence}</p>`}
     </div>
