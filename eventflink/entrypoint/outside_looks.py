@@ -7,8 +7,9 @@ new in it, and not with its age; what cannot be read raises one error that says 
 
 import json
 import re
+import sys
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -77,8 +78,9 @@ class OutsideLook:
         """
         try:
             return stamp_of(parse_place(file)) is not None
-        except (OSError, ValueError, StoreFailed) as error:
-            raise LookFailed(str(error)) from error
+        except Exception as error:  # each store has errors of its own
+            is_told = isinstance(error, OSError | ValueError | StoreFailed)
+            raise LookFailed(str(error) if is_told else f"{file}: {type(error).__name__}: {error}") from error
 
     def forget_others(self, names: Collection[str]) -> None:
         """Keep nothing of other tables than these."""
@@ -128,7 +130,7 @@ class _KnownLog:
     table_id: str
     newest: int
     stamp: FileStamp | None
-    """Of the newest commit: while it is the same, so is the table."""
+    """Of the newest commit: while the stamp is the same, nothing was written over that commit."""
 
 
 class _DeltaLine:
@@ -147,9 +149,10 @@ class _DeltaLine:
         return TableVersion(self._known.newest)
 
     def had_id(self, table_id: str, version: TableVersion) -> bool:
-        """Read which id the table had then; where no commit says it, it is not known to have had this one."""
-        there = range(version.number, _first_of(self._log, self._known.newest) - 1, -1)
-        return table_id == next((found for each in there if (found := _id_in(_commit(self._log, each)))), "")
+        """Read which id the table had then; where no file of the log says it, it is not known to have had this one."""
+        if version.number > self._known.newest:
+            return False
+        return table_id == _id_by(self._log, [name for name in names_in(self._log) if _version_of_file(name) <= version.number])
 
     def before(self, since_ms: int | None) -> TableVersion:
         first = _first_of(self._log, self._known.newest)
@@ -191,13 +194,13 @@ def _read_on(log: Place, known: _KnownLog) -> _KnownLog:
     return _KnownLog(new_id or known.table_id, newest, stamp_of(_commit(log, newest)))
 
 
-def _versions_in(log: Place) -> list[int]:
-    return sorted(int(found[1]) for name in names_in(log) if (found := _COMMIT.fullmatch(name)))
+def _versions_in(names: Iterable[str]) -> list[int]:
+    return sorted(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name)))
 
 
 def _first_of(log: Place, newest: int) -> int:
     """Return the first of the commits that reach up to the newest one without a gap; behind the newest, where none is there."""
-    there, first = set(_versions_in(log)), newest + 1
+    there, first = set(_versions_in(names_in(log))), newest + 1
     while first - 1 in there:
         first -= 1
     return first
@@ -206,16 +209,25 @@ def _first_of(log: Place, newest: int) -> int:
 def _read_log(table: FollowedTable, log: Place) -> _KnownLog:
     """Return what the whole log has. Of one whose commits are all cleaned up, the newest checkpoint is the newest version."""
     names = names_in(log)
-    checkpoint, newer, older = files_to_read(names)
-    commits = _versions_in(log)
+    checkpoint, _, _ = files_to_read(names)
+    commits = _versions_in(names)
     newest = max([*commits[-1:], *(int(name[:20]) for name in checkpoint)], default=None)
     if newest is None:
         raise LookFailed(f"table of Delta not found: {table.path} has no _delta_log with commits; it is waited for")
-    files = [*checkpoint, *newer[::-1], *older]
-    table_id = next((found for name in files if (found := _id_in(log / name))), "")
-    if not table_id:
+    if not (table_id := _id_by(log, names)):
         raise LookFailed(f"no commit and no checkpoint in {log} says which table it is: its log is damaged")
     return _KnownLog(table_id, newest, stamp_of(_commit(log, newest)))
+
+
+def _version_of_file(name: str) -> int:
+    """Return the version of which a commit or a checkpoint is; above all versions for other files."""
+    return int(name[:20]) if name[:20].isdecimal() else sys.maxsize
+
+
+def _id_by(log: Place, names: Iterable[str]) -> str:
+    """Return the id that the table has by these files of its log: what the newest one says that names it; empty: none does."""
+    checkpoint, newer, older = files_to_read(names)
+    return next((found for name in [*newer[::-1], *checkpoint, *older] if (found := _id_in(log / name))), "")
 
 
 def _id_in(file: Place) -> str:
