@@ -42,9 +42,8 @@ from eventflink.model.statuses import Role
 from eventflink.testing.simulation.broker import Broker, Link
 from eventflink.testing.simulation.consumer import SimulatedTail
 from eventflink.testing.simulation.observers import EffectObserver, LogObserver
-from eventflink.testing.simulation.outside_files import is_there
-from eventflink.testing.simulation.outside_tables import OutsideTable
 from eventflink.testing.simulation.outside_topics import outside_offsets, outside_topic
+from eventflink.testing.simulation.outside_writers import OutsideTable, is_there
 from eventflink.testing.simulation.process import Process
 from eventflink.testing.simulation.producer import SimulatedProducer
 from eventflink.testing.simulation.resource_driver import SimulatedDriver

@@ -21,7 +21,7 @@ from eventflink.master.inputs import TableNotSeen, VersionsSeen
 from eventflink.model.schedule_document import InvalidSchedule, check_schedule, schedule_document
 from eventflink.model.schedules import FollowedTable, TableVersion, VersionRange
 from eventflink.model.statuses import CursorMove, ExecutionState
-from eventflink.testing.simulation.outside_tables import OutsideTable
+from eventflink.testing.simulation.outside_writers import OutsideTable
 from eventflink.views.schedules import schedule_view
 from tests.support.cluster import ScriptedCluster, graph, vertex
 

@@ -1,6 +1,7 @@
-"""Tables that others write: which versions they have at a time, the same in each run. Nobody reads a row of them."""
+"""Tables and files that others write: which versions and which files there are at a time, the same in each run. Nobody reads a row."""
 
 from typing import Final
+from zlib import crc32
 
 from eventflink.model.schedules import TableVersion
 
@@ -9,6 +10,8 @@ _KEPT: Final = 8
 """So many of the newest versions have their commits; those of the others are cleaned up."""
 _BACK: Final = 3
 """So many versions a table goes back to, at a quarter of the time."""
+_NEVER: Final = 4
+"""Of so many files one is never there."""
 
 
 class OutsideTable:
@@ -59,3 +62,9 @@ class OutsideTable:
 
 def _number(version: TableVersion) -> int:
     return version.number
+
+
+def is_there(file: str, time_ms: int, active_ms: int) -> bool:
+    """Tell whether a file is there at a time of the run; each that comes is there before `active_ms`."""
+    number = crc32(file.encode())
+    return number % _NEVER != 0 and time_ms >= number // _NEVER % max(1, active_ms)
