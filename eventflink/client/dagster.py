@@ -84,7 +84,7 @@ class PipesEventflinkClient(ConfigurableResource, PipesClient):  # type: ignore[
             document: the job, as `submit` of `eventflink.connect()` takes it.
             parameters: values of the parameters that it declares.
             code: files and directories with its Python code.
-            extras: what its tasks are told besides, where they report.
+            extras: values that its tasks can ask their session of Dagster Pipes for.
             message_reader: by which what tasks report comes back. Then the job has to declare the parameters `DAGSTER_PIPES_CONTEXT` and
                 `DAGSTER_PIPES_MESSAGES`, by which a task opens Dagster Pipes. None: no task reports.
 
@@ -147,7 +147,7 @@ class PipesEventflinkClient(ConfigurableResource, PipesClient):  # type: ignore[
 
 
 class _NobodyReports(PipesMessageReader):  # type: ignore[misc]  # likewise
-    """Opens and closes the session itself, since a session of which nothing was heard is told as a mishap."""
+    """A reader for jobs without reports. It opens and closes the session itself: Dagster warns of a session without messages."""
 
     @contextmanager
     def read_messages(self, handler: PipesMessageHandler) -> Iterator[dict[str, Any]]:

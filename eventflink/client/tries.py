@@ -30,7 +30,7 @@ _LONGEST_PAUSE_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Tries:
-    """The tries of one task of another scheduler, each of which may have a job."""
+    """The tries of one task of another scheduler: a try has one job, or none yet."""
 
     scheduler: str
     names: tuple[str, ...]
@@ -90,7 +90,7 @@ async def wait_for_end(job_id: str, found_by: Mapping[str, Any], unreachable_tim
         job_id: which job.
         found_by: how `eventflink.connect_async` finds its cluster.
         unreachable_timeout_s: how long the cluster may be away.
-        warn: is told each time that it is.
+        warn: is called with a message each time the cluster does not answer.
 
     Raises:
         ClusterUnreachable: it was away for longer.

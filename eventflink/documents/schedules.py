@@ -53,7 +53,7 @@ class TableCursorInfo:
     version: int | None
     """The last version that a job has had; null likewise."""
     snapshot_id: str | None
-    """Of a table of Iceberg: the snapshot of that version, as a text, since it has more digits than some readers of JSON; null: none."""
+    """Of a table of Iceberg: the snapshot of that version. It is a text, since some readers of JSON round such numbers; null: none."""
     moved: CursorMove | None
     """Why the cursor was set to a version when that happened last, other than by the start of a job; null: it stands nowhere."""
     lost: int

@@ -43,7 +43,7 @@ _LOOK_TIMEOUT_S: Final = 90.0
 """Longer than a store that does not answer is asked again."""
 _AT_ONCE: Final = 32
 _MOST_KNOWN: Final = 5_000
-"""Tables and files of which something is remembered, those that nobody watches any more among them."""
+"""So many tables and files are remembered, before those are forgotten that no schedule names any more."""
 _SAID_AFTER: Final = 3
 """Looks at a table that have failed one after the other: what passes sooner is not worth a decision."""
 TOPICS: Final = ""

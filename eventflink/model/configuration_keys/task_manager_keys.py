@@ -161,9 +161,10 @@ class TaskManagerKeys(Keys):
     iceberg_catalogs: dict[str, str] = Field(
         {},
         alias="iceberg.catalogs.*",
-        description="Catalogues of Iceberg that jobs name for their tables, as `catalog: lake`, and schedules for those that they watch, "
-        "of which the masters are told: `iceberg.catalogs.lake.uri` and all other keys behind the name are properties of pyiceberg "
-        "(`type`, `warehouse`, `s3.endpoint`, …). One that is a secret is a reference, `${file:…}`, `${env:…}` or `${provider:…}`.",
+        description="Catalogues of Iceberg by the names that jobs and schedules have for them, as `catalog: lake`: "
+        "`iceberg.catalogs.lake.uri` and all other keys behind the name are properties of pyiceberg (`type`, `warehouse`, `s3.endpoint`, "
+        "…). A secret among them is a reference, `${file:…}`, `${env:…}` or `${provider:…}`. TaskExecutors need the catalogues of jobs, "
+        "masters those of schedules.",
     )
 
     @field_validator("spark_engines", mode="before")
