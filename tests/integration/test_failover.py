@@ -113,8 +113,7 @@ def test_all_masters_killed_and_started_again_go_on_where_the_log_ends(cluster: 
 
 def test_a_task_executor_and_the_leader_killed_together_restart_only_what_ran_there(bootstrap: str, tmp_path: Path) -> None:
     name = f"test-{uuid.uuid4().hex[:12]}"
-    times = {"heartbeat.interval": 400, "taskmanager.self-fence-timeout": 1200, "taskmanager.kill-timeout": 300}
-    cluster = RunningCluster(bootstrap, name, tmp_path, **times)
+    cluster = RunningCluster(bootstrap, name, tmp_path)
     cluster.start_master("first")
     cluster.start_host("host-a", task_executors=1, slots=8)
     cluster.start_host("host-b", task_executors=1, slots=8)
