@@ -11,6 +11,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from eventflink.model.batch_source_document import BatchSourceDocument
 from eventflink.model.document_fields import DistinctColumns, canonical_json
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.statuses import StreamConnector, StreamFormat
@@ -68,6 +69,11 @@ class BatchSinkDocument(BaseModel):
             f"table.mode: {self.table.mode} is one commit of all rows, and each of {parallelism} subtasks has a part of them: give the "
             "vertex parallelism 1 (Spark runs its one query on all its cores), or take mode: append"
         )
+
+    def replaces_newest(self, source: BatchSourceDocument) -> bool:
+        """Tell whether rows go that a source reads at no version of its own, where the table's format does not tell what came since."""
+        is_same = "delta" == self.format == source.format and self.table.location.rstrip("/") == source.table.location.rstrip("/")
+        return is_same and source.table.is_newest and self.table.mode in ("overwrite", "overwrite-partitions")
 
     def to_record(self) -> StreamSink:
         """Return the core's record."""

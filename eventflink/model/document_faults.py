@@ -67,7 +67,8 @@ def describe_fault(problem: Mapping[str, Any], known: Iterable[str] = (), *, sho
     """
     kind, context, value = problem["type"], problem.get("ctx", {}), problem.get("input")
     if kind == "extra_forbidden":
-        return f"unknown key{did_you_mean(problem['loc'][-1], known)}"
+        key, known = problem["loc"][-1], list(known)
+        return "unknown key here: another part of a document has it" if key in known else f"unknown key{did_you_mean(key, known)}"
     if kind in _SAYS:
         return _SAYS[kind].format_map(context)
     instead = f", not {describe_value(value)}" if shows_value else ""

@@ -199,6 +199,11 @@ class VertexDocument(BaseModel):
             raise ValueError("sources: they are of a batch task, and the vertex is a stream, whose sources stand under 'stream'")
         if len({_input_key(self, name) for name in self.sources}) < len(self.sources):
             raise ValueError("sources: two are views of one name in SQL, where upper and lower case are one")
+        if replaced := [name for name, source in self.sources.items() if self.sink is not None and self.sink.replaces_newest(source)]:
+            raise ValueError(
+                f"sources.{replaced[0]}: it is the table that the sink replaces, where rows that others append meanwhile would be lost: "
+                "name the 'version' that is replaced, or write to another table"
+            )
         return self
 
     def to_record(self) -> JobVertex:

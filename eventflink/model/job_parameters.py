@@ -165,6 +165,11 @@ def _declared_text(parameter_type: ParameterType, value: object) -> str:
     return text_of(read_value(parameter_type, text_of(value)))
 
 
+def single_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those parameters of a task that are a single value, as a statement can name them."""
+    return {name: value for name, value in parameters.items() if value is None or isinstance(value, Value)}
+
+
 def json_value(parameter_type: ParameterType, text: str) -> str | int | float | bool:
     """Return a value as a document of JSON has it; raises as `read_value` does."""
     value = read_value(parameter_type, text)

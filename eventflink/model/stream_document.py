@@ -39,6 +39,7 @@ MIN_REAL_TIME_MS: Final = 5_000
 
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 60_000
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
+MAX_SNAPSHOT: Final = 2**63 - 1
 _Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}$")]
 _Text = Annotated[str, Field(min_length=1, max_length=4_096)]
 
@@ -255,6 +256,16 @@ class TableDocument(_Document):
         return ""
 
 
+class StreamTableDocument(TableDocument):
+    """A table that a stream reads: the rows that are there, and then each that is appended."""
+
+    starting_version: Whole | None = Field(None, ge=0, le=MAX_SNAPSHOT)
+    """The version whose rows are the first; without it the stream begins with the rows that are there."""
+    changed_rows: Literal["fail", "skip"] = "fail"
+    """What a version does whose rows were there before, changed or deleted: it ends the stream, or is left out."""
+    max_files_per_trigger: Whole | None = Field(None, ge=1)
+
+
 class TableSinkDocument(TableDocument):
     """A table that is appended to, exactly once: a batch and its mark are one commit of the table. One that is not there is made."""
 
@@ -263,17 +274,19 @@ class TableSinkDocument(TableDocument):
 
 
 class StreamSourceDocument(_Document):
-    """One source: exactly one of `kafka`, `files`, `rate` and `python`."""
+    """One source: exactly one of `kafka`, `files`, `table`, `rate` and `python`."""
 
     FORMATS: ClassVar = {
         StreamConnector.KAFKA: ("json", "avro", "text", "bytes"),
         StreamConnector.FILES: ("json", "csv", "parquet", "text"),
+        StreamConnector.TABLE: ("delta",),
         StreamConnector.RATE: (),
         StreamConnector.PYTHON: (),
     }
 
     kafka: KafkaSourceDocument | None = None
     files: FilesSourceDocument | None = None
+    table: StreamTableDocument | None = None
     rate: RateSourceDocument | None = None
     python: _Callable | None = None
     format: str | None = None
@@ -288,6 +301,8 @@ class StreamSourceDocument(_Document):
         connector = _connector_of(self, "a source")
         _check_format(self.format, self.FORMATS[connector], connector)
         _check_avro(self)
+        if self.table is not None and (fault := self.table.find_format_fault(self.format or "")):
+            raise ValueError(fault)
         has_columns = connector in (StreamConnector.KAFKA, StreamConnector.FILES) and self.format not in ("text", "bytes")
         if has_columns and self.schema_ is None and self.format != "avro":
             raise ValueError(f"format {self.format} needs a 'schema', the columns as Spark's DDL such as 'id BIGINT, at TIMESTAMP'")
@@ -591,7 +606,7 @@ _IN_CATALOG: Final = ("catalog", "name")
 def _location_of(inner: _Document | str) -> str:
     if isinstance(inner, str):
         return inner
-    if isinstance(inner, TableSinkDocument):
+    if isinstance(inner, TableDocument):
         return inner.location
     return str(next(getattr(inner, key) for key in _LOCATIONS if key in type(inner).model_fields))
 

@@ -1,4 +1,4 @@
-"""Tables of Delta Lake as both sinks write them, that of streams and that of batch tasks: what is common to them.
+"""Tables of Delta Lake as sinks and sources have them, those of streams and those of batch tasks: what is common to them.
 
 Delta keeps a number for each writer of a table (`txnAppId`, `txnVersion`), changes it in the commit that has the rows, and leaves out a
 commit whose number is not above it; of two at the same time that have one writer, one fails. Which numbers a writer has, its sink knows.
@@ -117,13 +117,22 @@ def is_conflict(error: Exception) -> bool:
     return _CONFLICT.search(str(error)) is not None
 
 
-def _check_spark(spark: "SparkSession", path: str) -> None:
+def check_extension(spark: "SparkSession", path: str) -> None:
+    """Check that a Spark has tables of Delta.
+
+    Raises:
+        TableUnusable: it has none.
+
+    """
     if DELTA_EXTENSION not in (spark.conf.get("spark.sql.extensions", "") or ""):
         raise TableUnusable(
-            "the sink is a table of Delta, and the Spark that runs this task has none: set 'spark.tables: delta' where TaskExecutors are "
-            "configured, stop all of this host, and start them again ten seconds later, when the Spark that they share has ended; a server "
-            "of spark.remote needs the jars and settings of docs/tables.md"
+            f"the table {path} is one of Delta, and the Spark that runs this task has none: set 'spark.tables: delta' where TaskExecutors "
+            "are configured, stop all of this host, and start them again ten seconds later, when the Spark that they share has ended; a "
+            "server of spark.remote needs the jars and settings of docs/tables.md"
         )
+
+
+def _check_log_store(spark: "SparkSession", path: str) -> None:
     if path.startswith(f"{S3}://") and not spark.conf.get(LOG_STORE_SETTING, ""):
         raise TableUnusable(
             f"the table {path} is in S3, where of two Sparks that commit at one moment one would lose its rows: the server of spark.remote "
@@ -147,7 +156,8 @@ def make_table(rows: "DataFrame", path: str, partition_by: Sequence[str], keys: 
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     spark, pauses = rows.sparkSession, Backoff(_MAKING_PAUSE_S, _LONGEST_MAKING_PAUSE_S)
-    _check_spark(spark, path)
+    check_extension(spark, path)
+    _check_log_store(spark, path)
     columns = {name.lower() for name in rows.columns}
     for key, named in (("partition_by", partition_by), ("keys", keys)):
         if missing := [name for name in named if name.lower() not in columns]:

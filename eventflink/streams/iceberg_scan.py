@@ -142,8 +142,7 @@ def _some(names: Sequence[str]) -> str:
 
 def _plan(table: Table, name: str, declared: SourceTableDocument, parameters: Mapping[str, Any]) -> Scan:
     snapshot_id = _snapshot_of(table, name, declared)
-    is_newest = declared.snapshot is None and declared.as_of is None and declared.ref is None
-    schema = table.schema() if is_newest else table.scan(snapshot_id=snapshot_id).projection()
+    schema = table.schema() if declared.is_newest else table.scan(snapshot_id=snapshot_id).projection()
     columns = _columns_of(schema, name)
     try:
         condition = condition_of(declared.where, schema, parameters) if declared.where is not None else AlwaysTrue()

@@ -1,4 +1,4 @@
-"""The sources of a stream as streaming DataFrames: Kafka topics, directories, made-up rows, or what a function of the user returns.
+"""The sources of a stream as streaming DataFrames: Kafka topics, directories, tables, made-up rows, or what a function of the user returns.
 
 Only reading is here. The rule it keeps: a record that is not what its source declares ends the stream with its place, unless the source
 says otherwise; it never becomes a row of nulls.
@@ -17,6 +17,7 @@ from eventflink.model.statuses import StreamFormat
 from eventflink.model.stream_document import KafkaSourceDocument, StreamSourceDocument, source_document
 from eventflink.streams.avro_records import PROBLEM, ROW, decoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
+from eventflink.streams.delta_source import stream_table
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.json_records import BAD_RECORD, column_of, is_bad, parsed_of
 from eventflink.streams.kafka_options import spark_options
@@ -135,6 +136,8 @@ def read_source(
         )
     elif document.files is not None:
         rows = _read_files(spark, source, document.files.max_files_per_trigger, columns)
+    elif document.table is not None:
+        rows = stream_table(spark, source.name, document.table, has_event_time=document.event_time is not None)
     elif document.rate is not None:
         rows = spark.readStream.format("rate").option("rowsPerSecond", source.location).load()
     else:

@@ -1,7 +1,8 @@
 """The tables that a batch task reads as its sources: planned when the task first asks for their rows, at one version each.
 
-What is read of a table is `streams/iceberg_scan.py`'s. The rule it keeps: an attempt reads a source at one version, which the log of the
-attempt names; where it also replaces rows of that table, it replaces what it has read, or nothing (`iceberg_sink.py`).
+What is read of a table of Iceberg is `streams/iceberg_scan.py`'s, and of Delta `streams/delta_source.py`'s. The rule it keeps: an attempt
+reads a source at one version, which the log of the attempt names; where it also replaces rows of that table of Iceberg, it replaces what
+it has read, or nothing (`iceberg_sink.py`).
 """
 
 import logging
@@ -10,9 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from eventflink.model.attempts import UNKNOWN_COUNT, SourceSnapshot
-from eventflink.model.batch_source_document import source_table_of
+from eventflink.model.batch_source_document import SourceTableDocument, source_table_of
 from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.job_graph import StreamSource
+from eventflink.model.statuses import StreamFormat
+from eventflink.streams.delta_source import read_table
 from eventflink.streams.failures import SinkUnavailable, SourceUnavailable
 from eventflink.streams.iceberg_catalogs import load_named_catalog
 from eventflink.taskexecutor.io_metrics import TableRead
@@ -50,6 +53,20 @@ class BatchSources:
 
         """
         declared = source_table_of(source)
+        if source.stream_format is StreamFormat.DELTA:
+            rows, version = read_table(open_spark(), source.name, declared, parameters)
+            self.read.append(TableRead(UNKNOWN_COUNT, UNKNOWN_COUNT, SourceSnapshot(source.name, version)))
+            logger.info("TableRead source=%s table=%s version=%d", source.name, source.location, version)
+            return rows
+        return self._read_iceberg(source, declared, open_spark, parameters)
+
+    def _read_iceberg(
+        self,
+        source: StreamSource,
+        declared: SourceTableDocument,
+        open_spark: "Callable[[], SparkSession]",
+        parameters: Mapping[str, Any],
+    ) -> "DataFrame":
         try:
             catalog = load_named_catalog(self._catalogs, declared.catalog or "", hide)
             from eventflink.streams.iceberg_rows import read_scan  # noqa: PLC0415 - what it needs is an extra
@@ -59,7 +76,7 @@ class BatchSources:
         except SinkUnavailable as error:
             raise SourceUnavailable(f"source '{source.name}', the table {source.location}, was not read: {error}") from error
         self._note(source, scan)
-        if declared.snapshot is None and declared.as_of is None and declared.ref is None:
+        if declared.is_newest:
             self.newest.setdefault(source.location, scan.snapshot_id)
         return read_scan(open_spark(), scan)
 

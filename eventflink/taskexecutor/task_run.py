@@ -22,7 +22,7 @@ from eventflink.jobs.shipping import HashInput, HashInputs, InputUnusable, Share
 from eventflink.model.attempts import AttemptId, IOMetrics, OutputLocation
 from eventflink.model.closing import sql_arguments
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, StreamSink
-from eventflink.model.job_parameters import Value, values_of
+from eventflink.model.job_parameters import single_values, values_of
 from eventflink.model.places import Place
 from eventflink.model.sql_script import statements_of
 from eventflink.model.statuses import ShipStrategy, StreamFormat, TaskType
@@ -280,7 +280,7 @@ def _run_sql(sql: str, context: TaskContext, hash_inputs: HashInputs | None = No
     """
     for name, rows in context.inputs.items():
         rows.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
-    arguments: dict[str, Any] = {k: v for k, v in context.parameters.items() if v is None or isinstance(v, Value)}
+    arguments = single_values(context.parameters)
     of_task = {"subtask_index": context.subtask_index, "parallelism": context.parallelism}
     if context.row_input is not None:
         columns = bound_columns(context.inputs[context.row_input])

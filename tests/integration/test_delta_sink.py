@@ -457,21 +457,25 @@ def test_subtasks_of_a_batch_job_that_die_after_their_commits_have_appended_once
     assert [subtask.execution.io.write_records for subtask in subtasks if subtask.execution and subtask.execution.io] == [100, 100]
     assert numbers_of(table) == list(range(200))
     stream = {
-        "sources": {"source": {"python": "table_tasks:from_table"}},
+        "sources": {"source": {"table": {"path": str(table)}, "format": "delta"}},
         "sink": {"table": {"path": str(copied)}, "format": "delta"},
-        "settings": {"spark.example.table": str(table)},
         "trigger": {"available_now": True},
     }
     reading = cluster.submit(cluster.graph({"id": "stream", "sql": "SELECT number FROM source", "stream": stream}, code_archives=[archive]))
     cluster.wait_for_status(reading, JobStatus.FINISHED, TIMEOUT_S)
     assert numbers_of(copied) == list(range(200))
-    at = f"SELECT number FROM delta.`{table}` VERSION AS OF 1"
-    older = {"id": "older", "sql": at, "sink": {"table": {"path": str(copied), "mode": "overwrite"}, "format": "delta"}}
+    source = {"table": {"path": str(table), "version": 1, "where": "number <> :left_out"}, "format": "delta"}
+    read = {"sql": "SELECT number FROM numbers", "sources": {"numbers": source}, "parameters": {"left_out": 200}}
+    older = {"id": "older", **read, "sink": {"table": {"path": str(copied), "mode": "overwrite"}, "format": "delta"}}
     count = {"id": "count", "sql": "SELECT count(*) AS rows FROM older"}
     counting = cluster.submit(cluster.graph(older, count, edges=[{"from": "older", "to": "count"}]))
     *_, counted = cluster.wait_for_status(counting, JobStatus.FINISHED, TIMEOUT_S).execution_graph.subtasks()
     assert read_result(counted.outputs, 10).to_pylist() == [{"rows": 100}]
     assert len(numbers_of(copied)) == 100
+    replaced, *_ = cluster.job(counting).execution_graph.subtasks()
+    assert replaced.execution is not None
+    assert replaced.execution.io is not None
+    assert [(each.source, each.snapshot_id) for each in replaced.execution.io.snapshots] == [("numbers", 1)]
 
 
 @pytest.mark.rule("P17")

@@ -60,8 +60,3 @@ def numbers_held(context: Any) -> Any:
 def raised_by_a_hundred(context: Any) -> Any:
     """Return the rows of a source with other numbers, to go where they are from."""
     return context.inputs["sales"].selectExpr("number + 100 AS number", "odd")
-
-
-def from_table(spark: Any) -> Any:
-    """Return the rows of the table that the session's settings name as a stream."""
-    return spark.readStream.format("delta").load(spark.conf.get("spark.example.table"))

@@ -518,6 +518,7 @@ def test_a_sink_of_a_batch_vertex_says_the_same_as_a_document_and_as_a_record(pa
 
 
 ICEBERG = {"catalog": "lake", "name": "shop.sales"}
+DELTA = {"path": "/data/sales"}
 NAMED_TWICE = [
     (columns, f"column '{columns[-1]}' is there twice, and upper and lower case are the same to Spark")
     for columns in (["k", "k"], ["k", "K"], ["k", "day", "K"])
@@ -649,7 +650,10 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
     [
         ({"sources": {}}, f"{STREAM}.sources: the stream needs a source, or an edge from another stream"),
         ({"sources": {"a b": {"rate": {"rows_per_second": 1}}}}, f"{STREAM}.sources.a b: must match"),
-        ({"sources": {"a": {}}}, f"{STREAM}.sources.a: exactly one of 'kafka', 'files', 'rate' and 'python' says what a source is"),
+        (
+            {"sources": {"a": {}}},
+            f"{STREAM}.sources.a: exactly one of 'kafka', 'files', 'table', 'rate' and 'python' says what a source is",
+        ),
         ({"sources": {"a": {"rate": {"rows_per_second": 0}}}}, f"{STREAM}.sources.a.rate.rows_per_second: must be at least"),
         ({"sources": {"a": {"rate": {"rows_per_second": 1}, "format": "json"}}}, f"{STREAM}.sources.a: rate has no 'format'"),
         (
@@ -721,6 +725,22 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             "f: vertices[0]: a statement has one output, 'default', and none called 'a'; a 'python' function",
         ),
         ({"sink": {}}, f"{STREAM}.sink: exactly one of 'kafka', 'files', 'table' and 'python' says what a sink is"),
+        (
+            {"sources": {"a": {"table": ICEBERG, "format": "iceberg"}}},
+            f"{STREAM}.sources.a: table has an unknown format: 'iceberg'; known: delta",
+        ),
+        (
+            {"sources": {"a": {"table": ICEBERG, "format": "delta"}}},
+            f"{STREAM}.sources.a: table.path: it is missing: a table of format delta",
+        ),
+        (
+            {"sources": {"a": {"table": DELTA | {"version": 1}, "format": "delta"}}},
+            f"{STREAM}.sources.a.table.version: unknown key here: another part of a document has it",
+        ),
+        (
+            {"sources": {"a": {"table": DELTA, "format": "delta", "schema": "id BIGINT"}}},
+            f"{STREAM}.sources.a: a table source of format delta has columns of its own, no 'schema'",
+        ),
         ({"sink": {"table": {"path": "/x"}}}, f"{STREAM}.sink: table needs a 'format': delta"),
         ({"sink": {"table": {"path": "/x"}, "format": "iceberg"}}, f"{STREAM}.sink: table has an unknown format: 'iceberg'; known: delta"),
         (
@@ -1176,6 +1196,16 @@ def test_a_source_of_a_batch_vertex_says_the_same_as_a_document_and_as_a_record(
     assert vertex.keeps_parallelism
 
 
+@pytest.mark.parametrize("version", [{}, {"version": 0}, {"as_of": "2026-11-28T00:00:00+00:00"}, {"where": "day = :day"}])
+def test_a_table_of_delta_is_a_source_of_a_batch_vertex(version: dict[str, Any]) -> None:
+    sources = {"sales": {"table": DELTA | version, "format": "delta"}}
+    replacing = {"sink": {"table": DELTA | {"mode": "overwrite"}, "format": "delta"}} if "version" in version else {}
+    graph = parse_job_graph(_graph(vertices=[_vertex(sources=sources) | replacing]), "f")
+    [source] = graph.vertices[0].sources
+    assert to_document(graph)["vertices"][0]["sources"] == sources
+    assert (source.location, source_table_of(source).model_dump(exclude_defaults=True)) == ("/data/sales", DELTA | version)
+
+
 def test_the_time_as_of_which_a_source_is_read_is_in_utc_where_it_says_no_offset() -> None:
     times = ["2026-11-28 01:00:00+01:00", "2026-11-28T00:00:00"]
     sources = {f"s{n}": {"table": ICEBERG | {"as_of": time}, "format": "iceberg"} for n, time in enumerate(times)}
@@ -1188,7 +1218,35 @@ def test_the_time_as_of_which_a_source_is_read_is_in_utc_where_it_says_no_offset
     [
         ({"kafka": {"topic": "t"}, "format": "json"}, {}, ".sources.s: kafka: it is for streams; the source of a batch task is a 'table'"),
         ({"table": ICEBERG}, {}, ".sources.s.format: it is missing"),
-        ({"table": ICEBERG, "format": "hudi"}, {}, ".sources.s.format: must be 'iceberg'"),
+        ({"table": ICEBERG, "format": "hudi"}, {}, ".sources.s.format: must be 'delta' or 'iceberg'"),
+        (
+            {"table": {"name": "shop.sales"}, "format": "delta"},
+            {},
+            ".sources.s: table.path: it is missing: a table of format delta has a 'path'",
+        ),
+        (
+            {"table": ICEBERG | {"version": 1}, "format": "iceberg"},
+            {},
+            ".sources.s: table.version: a table of format iceberg is read at snap",
+        ),
+        (
+            {"table": DELTA | {"snapshot": 1}, "format": "delta"},
+            {},
+            ".sources.s: table.snapshot: a table of format delta is read at version or as",
+        ),
+        (
+            {"table": DELTA | {"version": 1, "as_of": "2026-11-28T00:00:00"}, "format": "delta"},
+            {},
+            ".sources.s.table: 'version' and 'as_of' exclude each other: a table is read at one of its versions",
+        ),
+        *[
+            (
+                {"table": DELTA, "format": "delta"},
+                {"sink": {"table": {"path": "/data/sales/", "partition_by": ["day"], "mode": mode}, "format": "delta"}},
+                ": sources.s: it is the table that the sink replaces, where rows that others append meanwhile would be lost",
+            )
+            for mode in ("overwrite", "overwrite-partitions")
+        ],
         ({"table": {"catalog": "lake"}, "format": "iceberg"}, {}, ".sources.s: table.name: it is missing: a table of format iceberg has a"),
         ({"table": ICEBERG | {"partition_by": ["a"]}, "format": "iceberg"}, {}, ".sources.s.table.partition_by: unknown key"),
         (
