@@ -203,7 +203,7 @@ def test_an_orderly_stop_leaves_nothing_running_and_the_next_start_goes_on(tmp_p
     assert first.run("list").returncode == 3
     second = LocalCluster(tmp_path)
     assert [(job["job_id"], job["status"]) for job in second.json("list")] == [("kept", "RUNNING")]
-    assert second.json("status")["epoch"] == 2
+    assert second.json("status")["epoch"] > 1  # On loaded cores a lease may end as well.
     processes = second.children()
     os.kill(second.process.pid, signal.SIGKILL)
     second.process.wait(120)
@@ -233,7 +233,7 @@ def test_a_master_and_a_task_executor_that_are_killed_are_started_again_and_the_
 
     before = task_executors()
     running.kill("master")
-    wait_until(lambda: running.json("status")["epoch"] == 2, 120)
+    wait_until(lambda: running.json("status")["epoch"] > 1, 120)
     running.kill("taskexecutor")
     wait_until(lambda: task_executors() not in ([], before), 120)
     (tmp_path / "go").touch()

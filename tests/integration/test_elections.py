@@ -222,7 +222,7 @@ def test_a_single_master_waits_for_no_lease(bootstrap: str, cluster_id: str, tmp
     running.start_master("single")
     running.kill("single")
     running.start("single", "master", **{"jobmanager.id": "single"})
-    running.wait_for(lambda fold: fold.acceptance.epoch == 2, "the next epoch")
+    running.wait_for(lambda fold: fold.acceptance.epoch > 1, "the next epoch")
     running.close()
 
 

@@ -121,7 +121,7 @@ def test_stopping_and_starting_the_master_again_and_again_changes_nothing_for_a_
         cluster.start_master()
         cluster.wait_for(lambda fold: any(True for _ in fold.master.resource_manager.task_managers), "still registered")
         assert is_alive(task)
-    assert cluster.state().acceptance.epoch == 3
+    assert cluster.state().acceptance.epoch >= 3
     gate.with_name("gate.go").touch()
     job = cluster.wait_for_status(job_id, JobStatus.FINISHED)
     assert [s.attempt for s in job.execution_graph.subtasks()] == [1]
@@ -137,7 +137,7 @@ def test_a_second_master_waits_and_leads_when_the_first_is_killed(cluster: Runni
     time.sleep(6)  # Longer than a start takes, and several leases.
     assert cluster.state().acceptance.epoch == 1
     cluster.kill("master")
-    cluster.wait_for(lambda fold: fold.acceptance.epoch == 2, "the second leads")
+    cluster.wait_for(lambda fold: fold.acceptance.epoch > 1, "the second leads")
     cluster.wait_for_status(cluster.run_task("noop"), JobStatus.FINISHED)
     gate.with_name("gate.go").touch()
     job = cluster.wait_for_status(job_id, JobStatus.FINISHED)

@@ -221,7 +221,7 @@ def test_a_stream_goes_on_in_other_jobs_from_savepoints_and_is_crashed_in_the_mi
     with cluster.submit(graph, savepoint=path) as job:
         feed(3 * COUNT)
         path = job.stop_with_savepoint(drain=True)
-        records = cluster.collect(target, 4 * COUNT, 1)
+        records = cluster.collect(target, 4 * COUNT, 180)
     assert sorted(record.json["number"] for record in records) == list(range(4 * COUNT))
     renamed = graph | {"vertices": [vertex | {"id": "renamed"}]}
     with pytest.raises(SavepointUnusable, match="has the streams 'copy', which no stream of the job goes on with"):

@@ -87,7 +87,7 @@ def test_a_log_that_loses_its_end_stops_masters_until_an_operator_accepts_what_i
         wait_until(lambda: log_bounds(access_to(bootstrap, name))[1] > end, "a master leads from what is left")
         # Kafka still has the input of which the decision was lost; the new cluster has inbound topics of its own.
         wait_until(lambda: list(read_state(access_to(bootstrap, name)).master.dispatcher.jobs) == ["job"], "the job is accepted again")
-        fold = another.wait_for(lambda fold: fold if fold.acceptance.epoch == 2 else None, "the new cluster is led")
+        fold = another.wait_for(lambda fold: fold if fold.acceptance.epoch > 1 else None, "the new cluster is led")
         assert not fold.master.dispatcher.jobs
         assert cluster.stop("accepting") == another.stop("master") == 0
     finally:
