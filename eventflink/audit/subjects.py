@@ -190,6 +190,8 @@ class SubjectFinder:
         for subject_type in (SubjectType.TASK_MANAGER, SubjectType.INSTANCE, SubjectType.ALLOCATION, SubjectType.REQUEST):
             if subject_type in self._others:
                 return self._others[subject_type]
+        if self._text in master.schedules.schedules:  # Its jobs have ids that begin so.
+            raise NothingKnown(f"'{self._text}' is a schedule: 'eventflink schedule show {self._text}' says what it started, and why")
         found = self._job(self._text)
         if found is not None:
             return self._job_subject(found[0])

@@ -19,6 +19,7 @@ import json
 import re
 import typing
 from collections.abc import Container, Mapping
+from itertools import pairwise
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, ValidationError, model_validator
@@ -488,8 +489,8 @@ def _check_graph(graph: JobGraphDocument) -> None:
     _check_engines(graph)
     _check_closing(graph)
     _check_conditions(graph, vertices)
-    if cycle := _find_cycle(graph):
-        raise ValueError(f"the graph has a cycle: {' -> '.join(cycle)}")
+    if fault := _find_cycle(graph):
+        raise ValueError(fault)
 
 
 def _input_key(reader: VertexDocument, name: str) -> str:
@@ -843,12 +844,13 @@ def _check_bounds(graph: JobGraphDocument) -> None:
         raise ValueError(f"the vertices ask for {len(profiles)} different resources; at most {MAX_PROFILES} may be different in one job")
 
 
-def _find_cycle(graph: JobGraphDocument) -> list[str]:
-    """Return the vertices of one cycle, or nothing."""
+def _find_cycle(graph: JobGraphDocument) -> str:
+    """Return which cycle there is, behind the place of a link of it: a condition where there is one, else its last edge; empty: none."""
     targets: dict[str, list[str]] = {v.id: [] for v in graph.vertices}
     missing = dict.fromkeys(targets, 0)
-    waits = [(edge.source, edge.target) for edge in graph.edges]
-    waits += [(vertex.when.to_record().source, vertex.id) for vertex in graph.vertices if vertex.when is not None]
+    waits = {(edge.source, edge.target): f"edges[{number}]" for number, edge in enumerate(graph.edges)}
+    conditions = [(number, vertex, vertex.when) for number, vertex in enumerate(graph.vertices) if vertex.when is not None]
+    waits |= {(when.to_record().source, vertex.id): f"vertices[{number}].when" for number, vertex, when in conditions}
     for source, target in waits:
         targets[source].append(target)
         missing[target] += 1
@@ -860,13 +862,16 @@ def _find_cycle(graph: JobGraphDocument) -> list[str]:
                 ready.append(target)
     left = {v: None for v, count in missing.items() if count > 0}
     if not left:
-        return []
+        return ""
     # Every vertex that is left waits for one that is left: walking backwards must meet itself.
     sources = {target: source for source, target in waits if source in left and target in left}
     path = [next(iter(left))]
     while path.count(path[-1]) == 1:
         path.append(sources[path[-1]])
-    return path[path.index(path[-1]) :][::-1]
+    cycle = path[path.index(path[-1]) :][::-1]
+    links = set(pairwise(cycle))
+    *_, place = [place for link, place in waits.items() if link in links]
+    return f"{place}: the graph has a cycle: {' -> '.join(cycle)}"
 
 
 def graph_digest(graph: JobGraph) -> str:

@@ -14,7 +14,7 @@ from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
 from tests.support.asked_log import storied_cluster, why
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, sharing, tasks, vertex
-from tests.support.scenarios import busy_cluster, restarting_cluster
+from tests.support.scenarios import busy_cluster, put_schedule, restarting_cluster
 
 
 @pytest.fixture(scope="module")
@@ -256,6 +256,15 @@ def test_the_beginning_of_a_job_id_is_enough_where_it_is_clear(busy: ScriptedClu
     assert why(busy, "wait/a[8]").id == "waiting/a[8]"
     with pytest.raises(NothingKnown, match="'done' is ambiguous: 4 job ids begin with it, such as done0"):
         why(busy, "done")
+
+
+def test_the_id_of_a_schedule_with_which_those_of_its_jobs_begin_is_sent_to_the_schedule() -> None:
+    cluster = ScriptedCluster()
+    put_schedule(cluster, "nightly", cron="* * * * *")
+    for job_id in ("nightly-1", "nightly-2"):
+        cluster.submit(graph(vertex("a")), job_id=job_id)
+    with pytest.raises(NothingKnown, match="'nightly' is a schedule: 'eventflink schedule show nightly' says what it started"):
+        why(cluster, "nightly")
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("submit binary", ExitCode.USAGE, "binary: not UTF-8 text"),
         ("submit broken.json", ExitCode.USAGE, "broken.json: not valid"),
         ("submit list.yaml", ExitCode.USAGE, "list.yaml: a job graph is a mapping"),
-        ("submit cycle.yaml", ExitCode.USAGE, "cycle.yaml: the graph has a cycle"),
+        ("submit cycle.yaml", ExitCode.USAGE, ": the graph has a cycle"),
         ("submit daily.yaml", ExitCode.USAGE, "parameter 'region': it has neither a default nor a value: give it one; the job declares"),
         ("submit daily.yaml --param region", ExitCode.USAGE, "invalid --param 'region': NAME=VALUE is expected, such as day=2026-11-25"),
         ("submit daily.yaml --param =AT", ExitCode.USAGE, "invalid --param '=AT': NAME=VALUE is expected"),
