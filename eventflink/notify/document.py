@@ -213,6 +213,8 @@ class LineageSettings(_Part):
     """Of jobs; default: `eventflink://` and the id of the cluster."""
     vertices: bool = True
     """Whether vertices have runs of their own, whose parent is the run of the job."""
+    running_every: Annotated[int, duration_within(60_000, _MOST_MS)] = 600_000
+    """How often, in milliseconds, a job with streams says how far it has read while it runs."""
 
 
 class NotificationDocument(_Part):

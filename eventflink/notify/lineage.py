@@ -1,8 +1,9 @@
 """The runs of jobs, and of their vertices, as run events of OpenLineage.
 
 A run of a job begins with its submission and ends with its result; that of a vertex begins with its first deployment and is complete when
-all its subtasks have finished. One whose output is lost and written again is complete again, under the same run. The rule: the id of a run
-follows from the ids of cluster, job and vertex, so the same log gives the same events.
+all its subtasks have finished. One whose output is lost and written again is complete again, under the same run. A job with streams says
+from time to time how far these have read. The rule: the id of a run follows from the ids of cluster, job and vertex, and when something is
+said from the times in the log, so the same log gives the same events.
 """
 
 import importlib.metadata
@@ -17,13 +18,14 @@ from eventflink.events import log_events as e
 from eventflink.events.decision import Decision
 from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
+from eventflink.master.checkpoints import Checkpoint
 from eventflink.master.execution_graph import ExecutionVertex
 from eventflink.master.job_master import JobMaster
 from eventflink.model.attempts import FailureCause, OutputLocation
 from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.schedules import ScheduleTiming
 from eventflink.model.secret_values import without_secrets
-from eventflink.model.statuses import ExecutionState, JobStatus, TaskType
+from eventflink.model.statuses import CheckpointStatus, ExecutionState, JobStatus, TaskType
 from eventflink.notify.datasets import Dataset, DatasetNames, shown_place
 from eventflink.notify.document import LineageSettings
 from eventflink.notify.notification import Notification
@@ -84,16 +86,36 @@ class Lineage:
         for event in decision.events:
             if isinstance(event, e.JobSubmitted) and (job := jobs.get(event.job_id)) is not None:
                 yield event.job_id, self._of_job(job, "START", at_ms, _timing_of(job, fold), _claimed(decision, event)), ""
-        if self._settings.vertices:
-            for job_id, vertex_id in _finished(decision, fold):
-                yield job_id, self._of_vertex(jobs[job_id], vertex_id, "COMPLETE", at_ms), vertex_id
-            for job_id, vertex_id in _begun(decision, fold):
-                yield job_id, self._of_vertex(jobs[job_id], vertex_id, "START", at_ms), vertex_id
+        yield from self._of_vertices(decision, fold)
         for event in decision.events:
+            if isinstance(event, e.CheckpointCompleted) and (job := jobs.get(event.job_id)) is not None:
+                yield from self._running(job, at_ms, fold)
             if isinstance(event, e.JobResultStored) and (job := jobs.get(event.job_id)) is not None:
                 if self._settings.vertices:
                     yield from self._ends_of_vertices(job, at_ms)
                 yield event.job_id, self._of_job(job, _ENDS[event.status], at_ms, _timing_of(job, fold), cause=event.cause), ""
+
+    def _of_vertices(self, decision: Decision, fold: Fold) -> Iterator[tuple[str, dict[str, Any], str]]:
+        """Yield events of the vertices that are complete with a decision, then of those that have begun."""
+        for how, runs in (("COMPLETE", _finished(decision, fold)), ("START", _begun(decision, fold))):
+            for job_id, vertex_id in runs if self._settings.vertices else ():
+                yield job_id, self._of_vertex(fold.master.dispatcher.jobs[job_id], vertex_id, how, decision.decided_at_ms), vertex_id
+
+    def _is_due(self, job: JobMaster) -> bool:
+        """Tell whether the checkpoint that has just completed is the first of its job in a span of time; all jobs have the same spans."""
+        checkpoints = job.checkpoints.history if job.checkpoints is not None else []
+        ends_ms = [job.submitted_at_ms, *(_end_of(each) for each in checkpoints if each.status is CheckpointStatus.COMPLETED)]
+        before, newest = (at_ms // self._settings.running_every for at_ms in ends_ms[-2:])
+        return before < newest
+
+    def _running(self, job: JobMaster, at_ms: int, fold: Fold) -> Iterator[tuple[str, dict[str, Any], str]]:
+        """Yield events of a job with streams, and of these, which say how far they have read; nothing as long as none is due."""
+        if not self._is_due(job):
+            return
+        yield job.job_id, self._of_job(job, "RUNNING", at_ms, _timing_of(job, fold)), ""
+        for vertex_id, vertex in job.execution_graph.vertices.items():
+            if self._settings.vertices and vertex.vertex.stream is not None:
+                yield job.job_id, self._of_vertex(job, vertex_id, "RUNNING", at_ms), vertex_id
 
     def _ends_of_vertices(self, job: JobMaster, at_ms: int) -> Iterator[tuple[str, dict[str, Any], str]]:
         """Yield events of the vertices of a job that has ended which have begun, and are not complete."""
@@ -205,6 +227,10 @@ class Lineage:
             "inputs": [{**dataset._asdict(), "inputFacets": facets} for dataset, facets in inputs.items()],
             "outputs": [{**dataset._asdict(), "outputFacets": facets} for dataset, facets in outputs.items()],
         }
+
+
+def _end_of(checkpoint: Checkpoint) -> int:
+    return checkpoint.triggered_at_ms + checkpoint.duration_ms
 
 
 def _facet(kind: str, **fields: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The runs of jobs and vertices as OpenLineage has them: valid, each with one begin and one end, the same from the same log."""
 
+import itertools
 import uuid
 from collections import defaultdict
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from eventflink.events.log_events import JobResultStored
+from eventflink.master.effects import Effect
 from eventflink.master.inputs import RecordsSeen, VersionsSeen
 from eventflink.model.attempts import FailureCause, IOMetrics, SourceSnapshot
 from eventflink.model.job_graph_document import parse_job_graph
@@ -66,7 +68,7 @@ def test_each_run_begins_once_and_before_all_else_and_that_of_an_ended_job_ends(
     for types in runs.values():
         assert types[0] == "START"
         assert types.count("START") == 1
-        assert set(types[1:]) <= TERMINAL
+        assert set(types[1:]) <= {"RUNNING", *TERMINAL}
         assert "COMPLETE" not in types or set(types[1:]) == {"COMPLETE"}  # What is written again is complete again.
     ended = {event.job_id for event in eventful.events(JobResultStored)}
     open_jobs = {
@@ -187,6 +189,30 @@ def test_a_run_that_is_started_for_versions_of_a_table_reads_them(cluster: Scrip
     assert read["inputFacets"]["eventflinkVersions"]["last"] == {"number": 4, "snapshot_id": 0}
 
 
+def acknowledge(cluster: ScriptedCluster, effects: list[Effect], end_offset: int) -> None:
+    """Have each subtask of a stream say up to where it has read its partition of 'orders'."""
+    for partition, order in enumerate(orders(effects)):
+        offsets = f'{{"orders": {{"{partition}": {partition + end_offset}}}}}'
+        cluster.acknowledge(order, sources=(StreamSourceProgress(name="orders", end_offset=offsets, records_behind=0),))
+
+
+def test_a_job_with_streams_says_from_time_to_time_how_far_these_have_read(cluster: ScriptedCluster) -> None:
+    ends = {"sources": {"orders": {"kafka": {"topic": "orders"}, "format": "text"}}, "sink": {"files": {"path": "/out"}, "format": "json"}}
+    document = graph(vertex("s") | {"stream": ends}, checkpointing={"interval_ms": 60_000})
+    for deployment in deployments(cluster.submit(document)):
+        cluster.start_stream(deployment)
+    for minute in range(30):
+        acknowledge(cluster, cluster.pass_time(60_000), minute)
+    told = run_events(cluster, running_every="10m")
+    running = [event for event in told if event["eventType"] == "RUNNING"]
+    assert [event["job"]["name"] for event in running] == ["test job", "test job.s"] * 3
+    for event in running:
+        read_run_event(event)
+    minutes = [event["inputs"][0]["inputFacets"]["eventflinkOffsets"]["partitions"][0]["end_offset"] for event in running[::2]]
+    assert [later - earlier for earlier, later in itertools.pairwise(minutes)] == [10, 10]
+    assert len(run_events(cluster, running_every="31d")) == len(told) - len(running)
+
+
 def test_a_stream_that_ends_says_up_to_where_it_has_read_its_topics(cluster: ScriptedCluster) -> None:
     ends = {
         "sources": {"orders": {"kafka": {"topic": "orders"}, "format": "text"}},
@@ -195,9 +221,7 @@ def test_a_stream_that_ends_says_up_to_where_it_has_read_its_topics(cluster: Scr
     document = graph(vertex("s", 2) | {"stream": ends}, checkpointing={"interval_ms": 100})
     for deployment in deployments(cluster.submit(document)):
         cluster.start_stream(deployment)
-    for partition, order in enumerate(orders(cluster.pass_time(100))):
-        end_offset = f'{{"orders": {{"{partition}": {partition + 7}}}}}'
-        cluster.acknowledge(order, sources=(StreamSourceProgress(name="orders", end_offset=end_offset, records_behind=0),))
+    acknowledge(cluster, cluster.pass_time(100), 7)
     cluster.run(cluster.cancel())
     end = ends_of(run_events(cluster))["test job.s"]
     [read], [written] = end["inputs"], end["outputs"]
