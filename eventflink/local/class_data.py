@@ -27,6 +27,8 @@ from eventflink.processes.file_lock import LockBusy, locked
 _LOGGER = logging.getLogger(__name__)
 
 _KEPT_UNUSED_S: Final = 7 * 24 * 3600.0
+_MOST_ARCHIVES: Final = 16
+"""Each has up to 180 MB, and each directory that pyspark is installed in has its own."""
 _ROOM_BYTES: Final = 1 << 30
 _QUIET_S: Final = 5.0
 """How long no further class may have been loaded before the list of them counts as complete."""
@@ -132,11 +134,18 @@ def _failure_of(archive: Path) -> Path:
 
 
 def _remove_unused(directory: Path) -> None:
-    """Remove what no start has used for a week: archives of other versions, and what an end by force has left."""
+    """Remove what no start has used for a week, and of more archives those that were not used for longest.
+
+    A JVM that has mapped an archive keeps it.
+    """
+    used_at = {}
     for path in directory.iterdir():
         with contextlib.suppress(FileNotFoundError):
-            if time.time() - path.stat().st_mtime > _KEPT_UNUSED_S:
-                path.unlink()
+            used_at[path] = path.stat().st_mtime
+    unused = [path for path, used_at_s in used_at.items() if time.time() - used_at_s > _KEPT_UNUSED_S]
+    archives = sorted((path for path in used_at if path.suffix == ".jsa"), key=used_at.__getitem__, reverse=True)
+    for path in {*unused, *archives[_MOST_ARCHIVES:]}:
+        path.unlink(missing_ok=True)
 
 
 def main() -> int:

@@ -72,6 +72,16 @@ def test_what_no_start_has_used_for_a_week_is_removed_by_any_other(tmp_path: Pat
     assert not left.exists()
 
 
+def test_of_more_archives_than_a_user_can_need_those_that_were_used_last_are_kept(tmp_path: Path) -> None:
+    used = put(tmp_path, "used")
+    others = [used.with_name(f"spark-{number}.jsa") for number in range(19)]
+    for number, archive in enumerate([used, *others]):
+        archive.touch()
+        os.utime(archive, (time.time() - 60 + number,) * 2)
+    start(tmp_path, "used")
+    assert [archive.exists() for archive in (used, *others)] == [True, *[False] * 4, *[True] * 15]
+
+
 def test_where_an_archive_could_not_be_made_it_is_tried_again_after_a_week(tmp_path: Path) -> None:
     failed = put(tmp_path, "refused", suffix=".failed")
     assert not start(tmp_path, "refused").options
