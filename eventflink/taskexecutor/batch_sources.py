@@ -14,12 +14,12 @@ from eventflink.model.attempts import UNKNOWN_COUNT, SourceSnapshot
 from eventflink.model.batch_source_document import SourceTableDocument, source_table_of
 from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.job_graph import StreamSource
+from eventflink.model.secret_masks import hide
 from eventflink.model.statuses import StreamFormat
 from eventflink.streams.delta_source import read_table
 from eventflink.streams.failures import SinkUnavailable, SourceUnavailable
 from eventflink.streams.iceberg_catalogs import load_named_catalog
 from eventflink.taskexecutor.io_metrics import TableRead
-from eventflink.taskexecutor.secret_masks import hide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -19,11 +19,11 @@ from eventflink.jobs.stored_files import StoreFailed, say_refused
 from eventflink.model.attempts import FailureCause
 from eventflink.model.failure_types import DISK_FULL, HOST_TOO_SLOW, SPARK_LOST
 from eventflink.model.places import Place
+from eventflink.model.secret_masks import masked
 from eventflink.model.stack_traces import cut_stack_trace
 from eventflink.processes.disk import FAULTS as DISK_FAULTS
 from eventflink.streams import failures
 from eventflink.streams.failures import SinkFenced, SinkTaken, SinkUnavailable, SourceUnavailable, StreamUnusable
-from eventflink.taskexecutor.secret_masks import masked
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 from eventflink.taskexecutor.task_files import UnusableName
 

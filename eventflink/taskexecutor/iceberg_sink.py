@@ -18,10 +18,10 @@ from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId
 from eventflink.model.batch_sink_document import BatchTableDocument, batch_table_of
 from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.job_graph import StreamSink
+from eventflink.model.secret_masks import hide
 from eventflink.streams.failures import SinkUnavailable
 from eventflink.streams.iceberg_catalogs import load_named_catalog
 from eventflink.taskexecutor.io_metrics import TableCommit
-from eventflink.taskexecutor.secret_masks import hide
 from eventflink.taskexecutor.table_sink import check_earlier
 
 if TYPE_CHECKING:

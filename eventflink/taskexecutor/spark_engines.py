@@ -7,8 +7,8 @@ where it is used, in the process of the task, and is in no address that is logge
 from collections.abc import Iterable
 
 from eventflink.model.references import SecretMissing, reference_of, resolve
+from eventflink.model.secret_masks import hide
 from eventflink.model.spark_engines import LOCAL, SparkEngine, address_of
-from eventflink.taskexecutor.secret_masks import hide
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 
 

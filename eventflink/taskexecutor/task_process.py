@@ -19,6 +19,7 @@ from typing import Final, NoReturn
 
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.failure_types import SPARK_HEAP_FULL, SPARK_LOST
+from eventflink.model.secret_masks import MaskingFormatter
 from eventflink.model.spark_ends import SparkEnd, is_of_full_heap
 from eventflink.model.spark_pools import OF_JOB
 from eventflink.model.statuses import TaskFile
@@ -28,7 +29,6 @@ from eventflink.processes.packages_path import is_begun_with
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings, LineBuffer, decode_line, encode_line
 from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
 from eventflink.taskexecutor.process_events import Failed, LaunchTask, Outcome, TaskEvent, TaskProcessEnded
-from eventflink.taskexecutor.secret_masks import MaskingFormatter
 from eventflink.taskexecutor.spark_client import prepare_tasks
 from eventflink.taskexecutor.spark_engines import find_engine
 from eventflink.taskexecutor.spark_pools import pool_directory, pool_of

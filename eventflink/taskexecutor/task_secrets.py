@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from eventflink.model.secret_files import MAX_SECRET_BYTES, SecretUnreadable, read_secret
+from eventflink.model.secret_masks import hide
 from eventflink.model.secret_providers import ask_provider
 from eventflink.model.secret_references import is_secret_name, with_secrets
 from eventflink.taskexecutor.failure_causes import TaskUnusable
-from eventflink.taskexecutor.secret_masks import hide
 
 if TYPE_CHECKING:
     from eventflink.model.configuration import Configuration

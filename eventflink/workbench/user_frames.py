@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from eventflink.taskexecutor.secret_masks import masked
+from eventflink.model.secret_masks import masked
 
 _FRAME: Final = '  File "'
 _OTHERS: Final = ("eventflink", "pyspark", "grpc", "importlib")

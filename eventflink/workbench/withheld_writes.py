@@ -9,9 +9,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.places import Place
+from eventflink.model.secret_masks import masked
 from eventflink.model.sql_script import LINE_COMMENT, QUOTED
 from eventflink.taskexecutor.failure_causes import TaskUnusable
-from eventflink.taskexecutor.secret_masks import masked
 from eventflink.taskexecutor.sql_arguments import rewrite_commands, statement_of
 
 if TYPE_CHECKING:

@@ -97,6 +97,7 @@ from eventflink.model import conditions, kafka_settings, secret_references
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.places import Place
+from eventflink.model.secret_masks import masked
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FollowUpType, InstantOrigin, JobStatus, Role
 from eventflink.snapshots import snapshot as snapshot_module
 from eventflink.snapshots.snapshot import LogRange, SnapshotUnusable
@@ -111,7 +112,6 @@ from eventflink.taskexecutor.protocol import TaskExecutorProtocol
 from eventflink.taskexecutor.protocol.actions import Action, ProtocolSettings
 from eventflink.taskexecutor.protocol.attempts import AttemptTable, KnownAttempt
 from eventflink.taskexecutor.protocol.forgotten import ForgottenAttempts
-from eventflink.taskexecutor.secret_masks import masked
 from tests.simulation.attempts_check import AttemptsCheck
 from tests.simulation.run import simulate
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from eventflink.model.iceberg_catalogs import IcebergCatalog
+from eventflink.model.secret_masks import hide, masked
 from eventflink.streams.failures import SinkUnavailable, TableUnusable
 from eventflink.streams.iceberg_catalogs import load_named_catalog
-from eventflink.taskexecutor.secret_masks import hide, masked
 
 
 def test_a_catalogue_is_loaded_with_its_secrets_which_nothing_shows(tmp_path: Path) -> None:

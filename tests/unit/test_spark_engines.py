@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from eventflink.model.secret_masks import masked
 from eventflink.model.spark_engines import LOCAL, SparkEngine, address_of, shown
-from eventflink.taskexecutor.secret_masks import masked
 from eventflink.taskexecutor.spark_engines import addresses_at, find_engine, full_address, is_elsewhere, key_of, session_settings
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from eventflink.model import secret_providers
+from eventflink.model import secret_masks, secret_providers
 from eventflink.model.configuration import ConfigurationError, build_configuration
 from eventflink.model.secret_files import MAX_SECRET_BYTES
-from eventflink.taskexecutor import secret_masks
+from eventflink.model.secret_masks import MaskingFormatter, hide, masked
 from eventflink.taskexecutor.failure_causes import cause_of
-from eventflink.taskexecutor.secret_masks import MaskingFormatter, hide, masked
 from eventflink.taskexecutor.task_secrets import SecretSettings, SecretUnavailable, TaskSecrets
 
 VALUE = "hush-hush"

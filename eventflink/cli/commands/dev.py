@@ -28,10 +28,10 @@ from eventflink.jobs.required_packages import Requirements, find_packages
 from eventflink.jobs.result import JobOutput
 from eventflink.model.job_graph import DEFAULT_OUTPUT
 from eventflink.model.job_graph_document import bind_parameters
+from eventflink.model.secret_masks import MaskingFormatter
 from eventflink.processes.ending import raised_on_signals
 from eventflink.processes.packages_path import environment_with
 from eventflink.taskexecutor.failure_causes import UnknownFunction
-from eventflink.taskexecutor.secret_masks import MaskingFormatter
 from eventflink.taskexecutor.task_packages import unpacked
 from eventflink.workbench.graph_run import Ended, GraphRun, VertexFailed, VertexRun, code_beside, run_graph
 
