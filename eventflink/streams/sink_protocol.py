@@ -1,21 +1,45 @@
-"""What the exactly-once sink does with a batch, step by step: the decisions of `kafka_sink.py`, without Kafka and Spark.
+"""What an exactly-once sink does with a batch, step by step: the decisions of `kafka_sink.py` and `iceberg_sink.py`, without their I/O.
 
 Who carries the steps out gives back what each found, or raises, which ends the attempt; the simulation carries them out in virtual time.
 What makes the repetition of a batch harmless:
 
 - In the transaction of a batch goes its mark: the number of the next batch. A batch below the mark was written, and is only computed again,
   for the state that Spark has to have of it (S1).
-- The transactional id is the subtask's, so the first word of a newer attempt to Kafka ends what an older one has begun, and lets it never
-  commit again (KIP-98). An attempt that finds the mark of a newer one ends, and does so before it ends anything of that (S2).
+- A newer attempt ends what an older one has begun, and lets it never commit again. In Kafka its first word does, for the transactional id
+  is the subtask's (KIP-98). An attempt that finds the mark of a newer one ends, and does so before it ends anything of that (S2).
 - Who settles the sink for a savepoint puts its own number into the mark. A query that begins to write after that finds it (S3).
 """
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.streams.failures import CheckpointLost, SinkFenced
+
+
+class SinkSettings(Protocol):
+    """Where batches go, and whose they are, as far as it decides what is done with them."""
+
+    @property
+    def target(self) -> str:
+        """What the sink is called in messages."""
+
+    @property
+    def writer_id(self) -> str:
+        """Of the subtask, the same for all its attempts."""
+
+    @property
+    def attempt(self) -> int:
+        """Its number."""
+
+    @property
+    def query(self) -> int:
+        """Its number within the attempt."""
+
+    @property
+    def first_batch_id(self) -> int:
+        """Batches below it were written before the savepoint from which the stream began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +62,11 @@ class KafkaSinkSettings:
     """Its number within the attempt, which may stop one and start another."""
     fixed_partitions: tuple[tuple[str, int], ...] = ()
     """Topics of which this subtask writes one partition only."""
+
+    @property
+    def target(self) -> str:
+        """What the sink is called in messages."""
+        return f"'{self.topic}'"
 
     @property
     def transactional_id(self) -> str:
@@ -106,7 +135,7 @@ AFTER_FENCING: Final = ReadMark(awaits_transactions=True)
 class SinkProtocol:
     """What one attempt knows of its subtask's sink."""
 
-    def __init__(self, settings: KafkaSinkSettings) -> None:
+    def __init__(self, settings: SinkSettings) -> None:
         """Know nothing yet."""
         self._settings = settings
         self._is_open = False
@@ -168,7 +197,7 @@ class SinkProtocol:
         yield from self.opening()
         self._check_directory(batch_id, offsets, offsets_before)
         if not offsets and batch_id < self._next_batch_id and self._written_offsets:
-            raise CheckpointLost(f"batch {batch_id} was written to '{self._settings.topic}', and the checkpoint directory does not have it")
+            raise CheckpointLost(f"batch {batch_id} was written to {self._settings.target}, and the checkpoint directory does not have it")
         # A query that has written nothing yet is not fenced: it finds this mark when it begins. It would not find one of the next job.
         yield BeginTransaction()
         yield SendMark(self._mark(self._next_batch_id, self._written_offsets))
@@ -187,23 +216,23 @@ class SinkProtocol:
             return
         settings = self._settings
         if (mark.attempt, mark.query) > (settings.attempt, settings.query):
-            raise SinkFenced(f"{_name(mark)} of {settings.writer_id} has written to '{settings.topic}': this is {_name(settings)}")
+            raise SinkFenced(f"{_name(mark)} of {settings.writer_id} has written to {settings.target}: this is {_name(settings)}")
         if mark.next_batch_id >= settings.first_batch_id:
             self._next_batch_id, self._written_offsets = mark.next_batch_id, mark.offsets
 
     def _check_directory(self, batch_id: int, offsets: str, offsets_before: str) -> None:
         """Spark repeats the last batch at the most, with its records: else others would come under numbers that were written."""
-        written, topic, writer = self._next_batch_id - 1, self._settings.topic, self._settings.writer_id
+        written, target, writer = self._next_batch_id - 1, self._settings.target, self._settings.writer_id
         if batch_id < written:
             raise CheckpointLost(
-                f"batch {batch_id} is to be written to '{topic}', and batch {written} was written before: the checkpoint directory was "
+                f"batch {batch_id} is to be written to {target}, and batch {written} was written before: the checkpoint directory was "
                 f"lost, or another job was called {writer}"
             )
         # A directory that lost its newest batch may have got another one of that number, which an older attempt then noted as done.
         noted = {written: offsets, written + 1: offsets_before}.get(batch_id, "")
         if noted and self._written_offsets not in ("", noted):
             raise CheckpointLost(
-                f"batch {written} was written to '{topic}' before, and had read up to other offsets: the checkpoint directory has lost "
+                f"batch {written} was written to {target} before, and had read up to other offsets: the checkpoint directory has lost "
                 f"its newest batch, or another job was called {writer}"
             )
 
@@ -211,7 +240,7 @@ class SinkProtocol:
         return batch_id < self._next_batch_id
 
 
-def _name(writer: KafkaSinkSettings | Mark) -> str:
+def _name(writer: SinkSettings | Mark) -> str:
     return f"query {writer.query} of attempt {writer.attempt}"
 
 
