@@ -341,7 +341,7 @@ class StreamSinkDocument(_Document):
     FORMATS: ClassVar = {
         StreamConnector.KAFKA: ("json", "avro", "text", "bytes"),
         StreamConnector.FILES: ("parquet", "json", "csv"),
-        StreamConnector.TABLE: ("delta",),
+        StreamConnector.TABLE: ("delta", "iceberg"),
         StreamConnector.PYTHON: (),
     }
 

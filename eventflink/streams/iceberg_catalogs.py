@@ -41,6 +41,11 @@ def load_named_catalog(catalogs: Iterable[IcebergCatalog], name: str, hide: Call
         SinkUnavailable: the catalogue does not answer.
 
     """
+    return load_catalog(find_catalog(catalogs, name, who), hide, who)
+
+
+def find_catalog(catalogs: Iterable[IcebergCatalog], name: str, who: str = "TaskExecutor") -> IcebergCatalog:
+    """Return what is known of the catalogue that a job, or a schedule, calls so; raises `TableUnusable` if that is nothing."""
     known = {catalog.name: catalog for catalog in catalogs}
     if name not in known:
         names = ", ".join(known) or "none"
@@ -48,17 +53,23 @@ def load_named_catalog(catalogs: Iterable[IcebergCatalog], name: str, hide: Call
             f"catalogue of Iceberg '{name}' not found: this {who} has {names}; name one of these, or add "
             f"iceberg.catalogs.{name}.uri to the configuration of every {who}"
         )
-    properties = {key: _resolve(name, key, value, hide) for key, value in known[name].properties.items()}
+    return known[name]
+
+
+def load_catalog(catalog: IcebergCatalog, hide: Callable[[str], None], who: str = "TaskExecutor") -> "Catalog":
+    """Return a catalogue; arguments and errors are those of `load_named_catalog`."""
+    name = catalog.name
+    properties = {key: _resolve(name, key, value, hide) for key, value in catalog.properties.items()}
     try:
         with needs("iceberg", "a table of Iceberg"):
-            from pyiceberg.catalog import load_catalog  # noqa: PLC0415 - it takes long, and few tasks need it
+            from pyiceberg import catalog as catalogs  # noqa: PLC0415 - it takes long, and few tasks need it
     except PackageMissing as error:
         raise TableUnusable(f"{error}, where {who}s are installed") from error
     from pyiceberg.exceptions import NotInstalledError  # noqa: PLC0415 - likewise
 
     def load() -> "Catalog":
         try:
-            return load_catalog(name, **properties)
+            return catalogs.load_catalog(name, **properties)
         except (ValueError, KeyError, ImportError, NotInstalledError) as error:
             raise TableUnusable(f"iceberg.catalogs.{name}: pyiceberg makes no catalogue of these keys: {error}") from error
 

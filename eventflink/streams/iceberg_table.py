@@ -291,8 +291,10 @@ class IcebergTable:
                 "rewrite its files first"
             )
 
-    def commit(self, fit: Fit, new: Sequence[DataFile], replaced: Sequence[FileScanTask], writer_id: str, said: Mapping[str, Any]) -> None:
-        """Try once to commit files, beside what was looked at last.
+    def commit(
+        self, fit: Fit | None, new: Sequence[DataFile], replaced: Sequence[FileScanTask], writer_id: str, said: Mapping[str, Any]
+    ) -> None:
+        """Try once to commit files, beside what was looked at last; without a `fit` there are none, and the mark alone is committed.
 
         Raises:
             CommitFailedException: the table was changed since; nothing is there of the commit.
@@ -300,14 +302,14 @@ class IcebergTable:
             Exception: of each catalogue its own; whether the commit is there is not known.
 
         """
-        if (self._table.schema().schema_id, self._table.spec().spec_id) != (fit.schema_id, fit.spec_id):
+        if fit is not None and (fit.schema_id, fit.spec_id) != (self._table.schema().schema_id, self._table.spec().spec_id):
             raise SinkUnavailable(f"nothing was written to the table {self.name}: its columns or partitions were changed meanwhile")
         now_ms = int(time.time() * 1000)
         text = json.dumps({"writer": writer_id, "at_ms": now_ms, **said})
         transaction = _OneTry(self._table)
         transaction.write(new, replaced, {MARK: text})
         properties = {property_of(writer_id): text}
-        if not fit.has_field_ids and self._table.name_mapping() is None:
+        if fit is not None and not fit.has_field_ids and self._table.name_mapping() is None:
             properties[TableProperties.DEFAULT_NAME_MAPPING] = self._table.schema().name_mapping.model_dump_json()
         transaction.set_properties(properties)
         if old := [name for name, mark in self._marks() if mark.get("at_ms", now_ms) < now_ms - _KEPT_MS and name not in properties]:
@@ -387,6 +389,24 @@ def open_table(catalog: Catalog, name: str, rows: "spark_types.StructType", part
     return IcebergTable(ask(catalog.name, load_or_make))
 
 
+def find_table(catalog: Catalog, name: str) -> IcebergTable:
+    """Return a table that was made before.
+
+    Raises:
+        TableUnusable: it is gone.
+        SinkUnavailable: the catalogue does not answer, or refuses.
+
+    """
+
+    def load() -> Table:
+        try:
+            return catalog.load_table(name)
+        except (NoSuchTableError, NoSuchNamespaceError) as error:
+            raise TableUnusable(f"table of Iceberg not found: {catalog.name}.{name} was there when the stream began") from error
+
+    return IcebergTable(ask(catalog.name, load))
+
+
 def _make(catalog: Catalog, name: str, rows: "spark_types.StructType", partition_by: Sequence[str]) -> Table:
     try:
         schema, spec = _schema_of(rows, partition_by)
@@ -414,7 +434,7 @@ def _schema_of(rows: "spark_types.StructType", partition_by: Sequence[str]) -> t
 
 def commit_once(
     table: IcebergTable,
-    fit: Fit,
+    fit: Fit | None,
     new: Sequence[DataFile],
     find_replaced: Callable[[], Sequence[FileScanTask]],
     writer_id: str,
@@ -427,7 +447,7 @@ def commit_once(
 
     Args:
         table: looked at before now.
-        fit: how the rows fit.
+        fit: how the rows fit; None: there are no files.
         new: the files.
         find_replaced: returns which files they replace in the newest snapshot; may raise that they must not.
         writer_id: whose mark it is.

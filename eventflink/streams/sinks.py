@@ -1,8 +1,9 @@
 """The sinks of a stream: what its rows become there, and what Spark's writer is told.
 
 Kafka is written by `kafka_sink.py`, or at least once by Spark's own sink where the graph wants that; directories by Spark's own file sink,
-whose log of batches makes it exactly once for who reads them with Spark; tables of Delta by `delta_sink.py`; a function of the user is
-called with each batch, and has to bear that the last one is repeated, as one made by `database_sink.py` does.
+whose log of batches makes it exactly once for who reads them with Spark; tables of Delta by `delta_sink.py`, those of Iceberg by
+`iceberg_sink.py`; a function of the user is called with each batch, and has to bear that the last one is repeated, as one made by
+`database_sink.py` does.
 """
 
 import functools
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eventflink.jobs.stored_files import names_in
 from eventflink.model.attempts import AttemptId
 from eventflink.model.avro_schema import expand, spark_columns
+from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place, is_url, parse_place
@@ -33,6 +35,8 @@ from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
 from eventflink.streams.delta_table import make_table
 from eventflink.streams.edges import Edge, edges_of, records_of
 from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.iceberg_catalogs import find_catalog
+from eventflink.streams.iceberg_sink import IcebergSink, IcebergSinkSettings
 from eventflink.streams.json_records import finite
 from eventflink.streams.kafka_options import spark_options
 from eventflink.streams.kafka_sink import KEY, TOPIC, VALUE, KafkaSink
@@ -63,6 +67,8 @@ class SinkWriter:
     """The Kafka of the cluster, for a sink that names none."""
     first_batch_id: int = 0
     """Batches below it were written before the savepoint from which the stream began."""
+    catalogs: tuple[IcebergCatalog, ...] = ()
+    """The catalogues of Iceberg that this TaskExecutor has."""
 
     @property
     def writer_id(self) -> str:
@@ -94,6 +100,7 @@ def write_to_sinks(
 
     Raises:
         StreamUnusable: the topic is not there, the directory is another stream's, or the rows lack a column that the sink needs.
+        SinkUnavailable: the catalogue of a table does not answer.
 
     """
     if _is_transactional(sinks):
@@ -110,6 +117,10 @@ def write_to_sinks(
             rows = finite(rows, rows.columns, "the sink")
         to_files = rows.writeStream.format(sink.stream_format.lower()).option("path", str(directory))
         return to_files.partitionBy(*document.files.partition_by) if document.files.partition_by else to_files
+    if sink.stream_format is StreamFormat.ICEBERG:
+        to_iceberg = _iceberg_sink_of(sink, writer)
+        to_iceberg.make_table(rows)
+        return rows.writeStream.foreachBatch(to_iceberg)
     if document.table is not None:
         make_table(rows, document.table.location, document.table.partition_by)
         return rows.writeStream.foreachBatch(_delta_sink_of(sink, writer))
@@ -174,6 +185,14 @@ def _delta_sink_of(sink: StreamSink, writer: SinkWriter) -> DeltaSink:
     return DeltaSink(settings)
 
 
+def _iceberg_sink_of(sink: StreamSink, writer: SinkWriter) -> IcebergSink:
+    table = sink_document(sink).table
+    assert table is not None  # noqa: S101 - no other sink has this format
+    catalog, place = find_catalog(writer.catalogs, table.catalog or ""), str(writer.location)
+    of_writer = (writer.writer_id, writer.attempt, writer.query, place, writer.first_batch_id)
+    return IcebergSink(IcebergSinkSettings(catalog, table.name or "", tuple(table.partition_by), *of_writer))
+
+
 def settle_sinks(
     sinks: Sequence[StreamSink],
     writer: SinkWriter,
@@ -192,9 +211,12 @@ def settle_sinks(
 
     Raises:
         SinkFenced: a newer attempt writes.
-        SinkUnavailable: Kafka does not say so; what the driver of a database raises passes through, and what Spark says of a table.
+        SinkUnavailable: Kafka, or the catalogue of a table, does not say so; what the driver of a database raises passes through, and what
+            Spark says of a table.
 
     """
+    if sinks[0].stream_format is StreamFormat.ICEBERG:
+        return max(_iceberg_sink_of(sinks[0], writer).settle(next_batch_id), next_batch_id)
     if sinks[0].connector is StreamConnector.TABLE:
         return max(_delta_sink_of(sinks[0], writer).settle(spark, next_batch_id), next_batch_id)
     if sinks[0].connector is StreamConnector.PYTHON and isinstance(function := resolve(sinks[0].location), DatabaseSink):

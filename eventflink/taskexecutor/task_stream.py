@@ -340,7 +340,7 @@ class StreamTask:
         """Return who writes from now on, and nobody before it any more."""
         settings = self._settings
         self._writers += 1
-        place = (self._location, settings.kafka, self._first_batch_id)
+        place = (self._location, settings.kafka, self._first_batch_id, settings.catalogs)
         return SinkWriter(settings.cluster_id, self._attempt, self._writers, *place)
 
     def _begin(self) -> None:

@@ -483,14 +483,22 @@ def test_a_stream_says_the_same_as_a_document_and_as_a_record() -> None:
     assert [source.location for source in graph.vertices[0].stream.sources] == ["orders", "3", "m:f", "/x"]
 
 
-@pytest.mark.parametrize("path", ["/data/sales", "s3a://bucket/sales of a day", "file:/data/sales"])
-def test_a_table_that_is_written_says_the_same_as_a_document_and_as_a_record(path: str) -> None:
-    sink = {"table": {"path": path, "partition_by": ["day"]}, "format": "delta"}
+@pytest.mark.parametrize(
+    ("table", "location"),
+    [
+        *[({"path": path}, path) for path in ("/data/sales", "s3a://bucket/sales of a day", "file:/data/sales")],
+        ({"catalog": "lake", "name": "shop.of_europe.sales"}, "lake.shop.of_europe.sales"),
+    ],
+)
+def test_a_table_that_is_written_says_the_same_as_a_document_and_as_a_record(table: dict[str, Any], location: str) -> None:
+    table_format = "iceberg" if "catalog" in table else "delta"
+    sink = {"table": {**table, "partition_by": ["day"]}, "format": table_format}
     graph = parse_job_graph(_graph(vertices=[_stream(sink=sink) | {"parallelism": 2}]), "f")
     assert check_job_graph(to_document(graph)) == graph
     assert graph.vertices[0].stream is not None
     [record] = graph.vertices[0].stream.sinks
-    assert (record.connector, record.location, record.stream_format) == (StreamConnector.TABLE, path, StreamFormat.DELTA)
+    stream_format = StreamFormat(table_format.upper())
+    assert (record.connector, record.location, record.stream_format) == (StreamConnector.TABLE, location, stream_format)
     assert sink_document(record).model_dump(exclude_none=True) == sink
 
 
@@ -741,8 +749,21 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             {"sources": {"a": {"table": DELTA, "format": "delta", "schema": "id BIGINT"}}},
             f"{STREAM}.sources.a: a table source of format delta has columns of its own, no 'schema'",
         ),
-        ({"sink": {"table": {"path": "/x"}}}, f"{STREAM}.sink: table needs a 'format': delta"),
-        ({"sink": {"table": {"path": "/x"}, "format": "iceberg"}}, f"{STREAM}.sink: table has an unknown format: 'iceberg'; known: delta"),
+        ({"sink": {"table": {"path": "/x"}}}, f"{STREAM}.sink: table needs a 'format': delta, iceberg"),
+        ({"sink": {"table": ICEBERG, "format": "hudi"}}, f"{STREAM}.sink: table has an unknown format: 'hudi'; known: delta, iceberg"),
+        (
+            {"sink": {"table": {"path": "/x"}, "format": "iceberg"}},
+            f"{STREAM}.sink: table.catalog: it is missing: a table of format ice",
+        ),
+        (
+            {"sink": {"table": ICEBERG | {"path": "/x"}, "format": "iceberg"}},
+            f"{STREAM}.sink: table.path: a table of format iceberg has",
+        ),
+        ({"sink": {"table": ICEBERG | {"mode": "overwrite"}, "format": "iceberg"}}, f"{STREAM}.sink.table.mode: unknown key"),
+        (
+            {"sink": {"table": ICEBERG, "format": "iceberg"}, "output_mode": "complete"},
+            f"{STREAM}: a table sink can only append, not complete: its rows would be there in each of their versions",
+        ),
         (
             {"sink": {"table": {"path": "/x", "partitioned_by": ["day"]}, "format": "delta"}},
             f"{STREAM}.sink.table.partitioned_by: unknown key (did you mean 'partition_by'?)",

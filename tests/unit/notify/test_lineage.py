@@ -257,6 +257,9 @@ def test_a_table_of_iceberg_is_named_by_its_catalogue_whose_place_only_taskexecu
     sink = {"table": {"catalog": "lake", "name": "shop.sales"}, "format": "iceberg"}
     job_graph = parse_job_graph(graph(vertex("write") | {"sink": sink}), "test")
     assert DatasetNames(CLUSTER, BOOTSTRAP).outer_outputs(job_graph.vertices[0]) == [("iceberg://lake", "shop.sales")]
+    stream = {"sources": {"numbers": {"rate": {"rows_per_second": 10}}}, "sink": sink}
+    job_graph = parse_job_graph(graph(vertex("s") | {"stream": stream}), "test")
+    assert DatasetNames(CLUSTER, BOOTSTRAP).outer_outputs(job_graph.vertices[0]) == [("iceberg://lake", "shop.sales")]
     job_graph = parse_job_graph(graph(vertex("a") | {"sources": {"sales": sink}}), "f")
     assert list(DatasetNames(CLUSTER, BOOTSTRAP).outer_inputs(job_graph.vertices[0])) == [("sales", ("iceberg://lake", "shop.sales"))]
 
