@@ -28,8 +28,14 @@ _SETTINGS: Final = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 _FIELD_IDS: Final = "spark.sql.parquet.fieldId.write.enabled"
 
 
-def write_files(rows: "DataFrame", table: IcebergTable, fit: Fit) -> "list[DataFile]":
+def write_files(rows: "DataFrame", table: IcebergTable, fit: Fit, *, settings_stay: bool = False) -> "list[DataFile]":
     """Have Spark write rows as a table has them, into a new folder, and return what the table is told of the files.
+
+    Args:
+        rows: what is written.
+        table: where.
+        fit: how they fit it.
+        settings_stay: whether the session has the settings of these files from now on, since several may be written there at a time.
 
     Raises:
         TableUnusable: Spark writes no files where those of the table are, or this process does not see them; or there are nulls where the
@@ -44,7 +50,7 @@ def write_files(rows: "DataFrame", table: IcebergTable, fit: Fit) -> "list[DataF
     written = rows.select(*[f.col(_quoted(each.name)).cast(each.dataType).alias(each.name, metadata=each.metadata) for each in fit.columns])
     if fit.partition_by:
         written = written.withColumn(_PARTITION, _partition_key(fit))
-    with _settings(spark, {**_SETTINGS, _FIELD_IDS: str(fit.has_field_ids).lower()}):
+    with _settings(spark, {**_SETTINGS, _FIELD_IDS: str(fit.has_field_ids).lower()}, stay=settings_stay):
         try:
             written_rows = write_parquet(
                 written, place, directories_by=_PARTITION if fit.partition_by else "", compression=table.compression
@@ -94,9 +100,9 @@ def _partition_key(fit: Fit) -> "Column":
 
 
 @contextmanager
-def _settings(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
-    """Have a session these settings for a while."""
-    before = {name: spark.conf.get(name, None) for name in settings}
+def _settings(spark: "SparkSession", settings: Mapping[str, str], *, stay: bool) -> Iterator[None]:
+    """Have a session these settings, for a while unless they `stay`."""
+    before = {} if stay else {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
     try:

@@ -118,9 +118,10 @@ class IcebergSink:
 
         """
         self._watch.check(batch.sparkSession)
+        steps = self._protocol.steps(batch_id, self._offsets_of(batch_id), self._offsets_of(batch_id - 1))
         with _without_secrets():
             self._open("Spark server")
-            self._carry_out_all(self._protocol.steps(batch_id, self._offsets_of(batch_id), self._offsets_of(batch_id - 1)), batch, batch_id)
+            self._carry_out_all(steps, batch, batch_id)
 
     def settle(self, next_batch_id: int) -> int:
         """Let no older query write any more, and return the number of the batch that the table has not got yet.
@@ -215,7 +216,8 @@ class IcebergSink:
 
         self._table.refresh()  # Its columns may be others by now.
         fit = self._table.fit(batch.schema, self._settings.partition_by)
-        return fit, write_files(batch, self._table, fit)
+        # Of a query that was stopped the last batch may still be there, in the session that the next one has.
+        return fit, write_files(batch, self._table, fit, settings_stay=True)
 
     def _commit(self, batch_id: int) -> None:
         """Commit what was written, or the mark alone.

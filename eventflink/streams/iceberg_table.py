@@ -232,10 +232,15 @@ class IcebergTable:
 
     def mark_of(self, writer_id: str) -> dict[str, Any] | None:
         """Return what the table has of a writer, as far as was looked; None: nothing."""
-        texts = [self._table.properties.get(property_of(writer_id))]
+        marks = (_mark_in(text) for text in self._mark_texts(writer_id) if text and writer_id in text)
+        return next((mark for mark in marks if mark.get("writer") == writer_id), None)
+
+    def _mark_texts(self, writer_id: str) -> Iterator[str | None]:
+        yield self._table.properties.get(property_of(writer_id))
         # A property may have been removed by hand; what a snapshot says stays until that is expired.
-        texts += [snapshot.summary[MARK] for snapshot in reversed(self._table.snapshots()) if snapshot.summary is not None]
-        return next((mark for text in texts if text and writer_id in text and (mark := _mark_in(text)).get("writer") == writer_id), None)
+        for snapshot in reversed(self._table.snapshots()):
+            if snapshot.summary is not None:
+                yield snapshot.summary[MARK]
 
     def refresh(self) -> None:
         """Look again.

@@ -492,7 +492,8 @@ def test_rows_that_do_not_fit_the_table_fail_the_stream_before_anything_is_writt
 
     def run(sql: str) -> str:
         stream = {"sources": {"source": source}, "sink": sink}
-        return cluster.submit(cluster.graph({"id": "stream", "sql": sql, "stream": stream}, checkpointing={"interval_ms": 300}))
+        more = {"checkpointing": {"interval_ms": 300}, "restart_strategy": {"type": "none"}}
+        return cluster.submit(cluster.graph({"id": "stream", "sql": sql, "stream": stream}, **more))
 
     job_id = run("SELECT number FROM source")
 
