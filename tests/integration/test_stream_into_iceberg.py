@@ -326,6 +326,23 @@ def test_what_others_append_meanwhile_stays_and_columns_that_they_change_are_tak
     assert subtask.left_over_files() == set()
 
 
+def test_manifests_of_small_batches_are_merged_where_the_table_says_so_also_by_a_commit_that_is_tried_again(
+    subtask: Subtask, before_a_commit: Callable[[Callable[[], Any]], None]
+) -> None:
+    with subtask.table().transaction() as transaction:
+        transaction.set_properties({"commit.manifest-merge.enabled": "true", "commit.manifest.min-count-to-merge": "2"})
+    first, other = subtask.sink(1), subtask.sink(1, writer_id="another")
+    subtask.write(first, 0)
+    subtask.write(first, 1)
+    before_a_commit(lambda: subtask.write(other, 5))
+    subtask.write(first, 2)
+    assert subtask.committed() == [*range(30), *range(50, 60)]
+    table = subtask.table()
+    snapshot = table.current_snapshot()
+    assert snapshot is not None
+    assert len(snapshot.manifests(table.io)) == 1
+
+
 def test_a_table_that_was_made_anew_while_a_batch_was_written_has_none_of_its_files(
     subtask: Subtask, before_a_commit: Callable[[Callable[[], Any]], None]
 ) -> None:
