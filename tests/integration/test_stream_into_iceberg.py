@@ -21,6 +21,7 @@ from eventflink.events.log_events import CheckpointAcknowledged
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.places import Place
+from eventflink.model.references import resolve
 from eventflink.model.statuses import JobStatus
 from eventflink.streams import iceberg_table
 from eventflink.streams.failures import CheckpointLost, SinkFenced, SinkTaken, SinkUnavailable, TableUnusable
@@ -395,7 +396,12 @@ def test_a_spark_without_pyiceberg_says_what_to_install_there(subtask: Subtask, 
 
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> IcebergCatalog:
-    return catalog_in(tmp_path_factory.mktemp("lake"))
+    """A catalogue whose place is a secret."""
+    directory = tmp_path_factory.mktemp("lake")
+    catalog, secret = catalog_in(directory), directory / "uri"
+    secret.write_text(catalog.properties["uri"])
+    secret.chmod(0o600)
+    return IcebergCatalog(catalog.name, catalog.properties | {"uri": f"${{file:{secret}}}"})
 
 
 @pytest.fixture(scope="module")
@@ -529,3 +535,7 @@ def test_rows_that_do_not_fit_the_table_fail_the_stream_before_anything_is_writt
     assert (cause.failure_type, cause.message) == ("TableUnusable", says)
     assert numbers_of(catalog, name) == list(range(30))
     assert len(table_of(catalog, name).snapshots()) == 1
+    secret = resolve("uri", catalog.properties["uri"]).encode()
+    files = [path for path in cluster.directory.rglob("*") if path.is_file()]
+    assert any(path.name == "spark.log" for path in files)
+    assert [path for path in files if secret in path.read_bytes()] == [], "logs, checkpoints and all else that the cluster keeps"
