@@ -15,7 +15,7 @@ from eventflink.model.batch_source_document import BatchSourceDocument
 from eventflink.model.document_fields import DistinctColumns, canonical_json
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.statuses import StreamConnector, StreamFormat
-from eventflink.model.stream_document import TableSinkDocument, end_document
+from eventflink.model.stream_document import MERGE_NEEDS_KEYS, TableSinkDocument, end_document
 
 
 class BatchTableDocument(TableSinkDocument):
@@ -30,7 +30,7 @@ class BatchTableDocument(TableSinkDocument):
     @model_validator(mode="after")
     def _check_mode(self) -> Self:
         if self.mode == "merge" and not self.keys:
-            raise ValueError("mode: merge needs 'keys', the columns by which a row replaces the one that is there")
+            raise ValueError(MERGE_NEEDS_KEYS)
         if self.mode != "merge" and self.keys:
             raise ValueError(f"'keys' go with mode: merge, not with {self.mode}")
         if self.mode == "overwrite-partitions" and not self.partition_by:

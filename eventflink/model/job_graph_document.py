@@ -188,6 +188,11 @@ class VertexDocument(BaseModel):
             check_one_statement(self.sql or "")
             if len({_input_key(self, name) for name in self.stream.sources}) < len(self.stream.sources):
                 raise ValueError("stream.sources: two are views of one name in SQL, where upper and lower case are one")
+            if self.parallelism > 1 and self.stream.sink is not None and self.stream.sink.merges:
+                raise ValueError(
+                    f"stream.sink.table.mode: {self.parallelism} subtasks that merge at the same time let each other fail: give the vertex "
+                    "parallelism 1 (Spark runs its one query on all its cores)"
+                )
             if self.sink is not None:
                 raise ValueError("sink: it is for a batch task, and the vertex is a stream, whose sink stands under 'stream'")
         if self.sink is not None and (fault := self.sink.find_parallelism_fault(self.parallelism)):

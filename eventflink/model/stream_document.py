@@ -66,6 +66,8 @@ _TABLES: Final = {"delta": "a 'path'", "iceberg": "a 'catalog', and a 'name' the
 
 _Callable = Annotated[str, Field(pattern=CALLABLE_PATTERN, max_length=MAX_CALLABLE_LENGTH)]
 
+MERGE_NEEDS_KEYS: Final = "mode: merge needs 'keys', the columns by which a row replaces the one that is there"
+
 OWN_SETTINGS: Final = {
     "spark.sql.streaming.checkpointLocation": "a stream's checkpoints are where execution.checkpointing.dir says",
     "spark.sql.streaming.stopActiveRunOnRestart": "a newer attempt has to stop an older one",
@@ -273,6 +275,27 @@ class TableSinkDocument(TableDocument):
     """The columns by which a table is partitioned that is made; one that is there has these."""
 
 
+class StreamTableSinkDocument(TableSinkDocument):
+    """A table that a stream appends to, or merges into by keys."""
+
+    mode: Literal["append", "merge"] = "append"
+    """What becomes of the rows that are there: all of them stay, or a new row replaces the one that has its keys."""
+    keys: DistinctColumns = Field(default_factory=list)
+    """The columns by which a new row finds the row that it replaces: both have the same values there."""
+    latest_by: Column | None = None
+    """Of rows with the same keys, in a batch or in the table, the one with the greatest value in this column stays."""
+
+    @model_validator(mode="after")
+    def _check_mode(self) -> Self:
+        if self.mode == "merge" and not self.keys:
+            raise ValueError(MERGE_NEEDS_KEYS)
+        if self.mode == "append" and (given := [key for key in ("keys", "latest_by") if getattr(self, key)]):
+            raise ValueError(f"'{given[0]}' goes with mode: merge, not with append")
+        if self.latest_by is not None and self.latest_by.lower() in map(str.lower, self.keys):
+            raise ValueError(f"latest_by: '{self.latest_by}' is one of 'keys', in which rows are the same: name another column")
+        return self
+
+
 class StreamSourceDocument(_Document):
     """One source: exactly one of `kafka`, `files`, `table`, `rate` and `python`."""
 
@@ -347,7 +370,7 @@ class StreamSinkDocument(_Document):
 
     kafka: KafkaSinkDocument | None = None
     files: FilesSinkDocument | None = None
-    table: TableSinkDocument | None = None
+    table: StreamTableSinkDocument | None = None
     python: _Callable | None = None
     format: str | None = None
     schema_: _Schema = Field(None, alias="schema")
@@ -362,7 +385,14 @@ class StreamSinkDocument(_Document):
             raise ValueError("a sink has the columns of its rows; 'schema' goes with format avro")
         if self.table is not None and (fault := self.table.find_format_fault(self.format or "")):
             raise ValueError(fault)
+        if self.table is not None and self.format == "iceberg" and self.table.mode == "merge":
+            raise ValueError("table.mode: a stream appends to a table of format iceberg: leave it out, or take a table of Delta")
         return self
+
+    @property
+    def merges(self) -> bool:
+        """Whether a row replaces another one."""
+        return self.table is not None and self.table.mode == "merge"
 
     def to_record(self, name: str = "") -> StreamSink:
         """Return the core's record."""
@@ -477,8 +507,13 @@ class StreamDocument(_Document):
         if self.sink is not None and self.output_mode != "append":
             if self.sink.files is not None:
                 raise ValueError(f"a files sink can only append, not {self.output_mode}")
-            if self.sink.table is not None:
-                raise ValueError(f"a table sink can only append, not {self.output_mode}: its rows would be there in each of their versions")
+            if self.sink.table is not None and self.sink.table.mode == "append":
+                raise ValueError(
+                    f"a table sink can only append, not {self.output_mode}: its rows would be there in each of their versions, unless it "
+                    "has mode: merge"
+                )
+            if self.sink.table is not None and self.output_mode == "complete":
+                raise ValueError("a table sink that merges can append or update, not complete: it takes what has changed")
         if self.trigger.real_time_ms is not None:
             self._check_real_time()
         return self

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from eventflink.model.places import Place
 from eventflink.streams.client_watch import ClientWatch
-from eventflink.streams.delta_table import TableMark, is_conflict, quoted_table, read_mark
+from eventflink.streams.delta_table import CommitMark, TableMark, is_conflict, merge, one_row_of_each, quoted_table, read_mark
 from eventflink.streams.failures import CheckpointLost, SinkFenced, SinkUnavailable
 from eventflink.streams.progress import offsets_fingerprint
 
@@ -43,6 +43,10 @@ class DeltaSinkSettings:
     """The checkpoint directory of the subtask."""
     first_batch_id: int = 0
     """Batches below it are in the table, written by the job from whose savepoint this one began."""
+    keys: tuple[str, ...] = ()
+    """The columns by which rows are merged; empty: they are appended."""
+    latest_by: str | None = None
+    """The column by which of rows with the same keys one is the latest."""
 
 
 class DeltaSink:
@@ -138,14 +142,18 @@ class DeltaSink:
         return batch_id * _NUMBERS + self._taken_back
 
     def _commit(self, rows: "DataFrame", batch_id: int, *, is_taken_back: bool) -> str:
-        """Append the rows with the mark of a batch, unless Delta has a mark of that number; return what its history says of the commit."""
+        """Write the rows with the mark of a batch, unless Delta has a mark of that number; return what its history says of the commit."""
         settings = self._settings
         offsets = offsets_fingerprint(Place(settings.location), batch_id)
         text = json.dumps(
             {"writer": settings.writer_id, "attempt": settings.attempt, "batch": batch_id, "offsets": offsets, "taken_back": is_taken_back}
         )
-        mark = {"txnAppId": settings.writer_id, "txnVersion": str(self._number(batch_id)), "userMetadata": text}
-        rows.write.format("delta").mode("append").options(**mark).save(settings.path)
+        mark = CommitMark(settings.writer_id, self._number(batch_id), text)
+        if settings.keys and not is_taken_back:
+            one_each = one_row_of_each(rows, settings.keys, settings.latest_by, f"batch {batch_id} of {settings.writer_id}")
+            merge(one_each, settings.path, settings.keys, mark, latest_by=settings.latest_by)
+        else:
+            rows.write.format("delta").mode("append").options(**mark.options).save(settings.path)
         return text
 
     def _find_out(self, mark: TableMark | None, batch_id: int) -> None:

@@ -25,6 +25,17 @@ DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 LOG_STORE_SETTING: Final = f"spark.delta.logStore.{S3}.impl"
 """Of a Spark: by which class Delta writes the logs of tables in S3."""
 
+_MARK_OPTIONS: Final = ("txnAppId", "txnVersion", "userMetadata")
+_MARK_SETTINGS: Final = (
+    "spark.databricks.delta.write.txnAppId",
+    "spark.databricks.delta.write.txnVersion",
+    "spark.databricks.delta.commitInfo.userMetadata",
+)
+_ROWS: Final = "eventflink_rows"
+"""The view of the rows that are merged."""
+_NUMBER: Final = "_eventflink_number"
+"""The column that numbers the rows of the same keys."""
+
 _LOG_FILES: Final = "_delta_log/[0-9]*"
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
 _CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)")
@@ -47,6 +58,26 @@ class TableMark:
     number: int
     said: dict[str, Any] = field(default_factory=dict)
     """What the writer wrote into the history of the table; empty: the table does not have it any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMark:
+    """What a commit makes the mark of its writer."""
+
+    writer_id: str
+    number: int
+    text: str
+    """What the history of the table says of the commit."""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What a writer of Spark is told of it."""
+        return dict(zip(_MARK_OPTIONS, (self.writer_id, str(self.number), self.text), strict=True))
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a session is told of it for a statement, which has no options."""
+        return dict(zip(_MARK_SETTINGS, (self.writer_id, str(self.number), self.text), strict=True))
 
 
 def read_mark(spark: "SparkSession", path: str, writer_id: str) -> TableMark | None:
@@ -110,6 +141,68 @@ def files_to_read(files: Iterable[str]) -> tuple[list[str], list[str], list[str]
 def quoted_table(path: str) -> str:
     """Return a table as SQL names it."""
     return f"delta.`{path}`"
+
+
+def quoted(column: str) -> str:
+    """Return a column as SQL names it."""
+    return "`" + column.replace("`", "``") + "`"
+
+
+def merge(rows: "DataFrame", path: str, keys: Sequence[str], mark: CommitMark, *, latest_by: str | None = None) -> None:
+    """Replace the rows that have the keys of a new one, and insert the others; columns that the rows lack keep what they have.
+
+    Args:
+        rows: the new ones.
+        path: of the table.
+        keys: the columns in which a new row and the one that it replaces are the same.
+        mark: of the commit.
+        latest_by: replace no row that has a greater value in this column.
+
+    """
+    spark, columns = rows.sparkSession, [quoted(name) for name in rows.columns]
+    known, values = {name.lower() for name in keys}, ", ".join(f"new.{name}" for name in columns)
+    same = " AND ".join(f"old.{quoted(name)} <=> new.{quoted(name)}" for name in keys)
+    changed = ", ".join(f"old.{quoted(name)} = new.{quoted(name)}" for name in rows.columns if name.lower() not in known)
+    is_later = ""
+    if latest_by is not None:
+        by = quoted(latest_by)
+        is_later = f" AND (old.{by} IS NULL OR new.{by} >= old.{by})"
+    clauses = [f"MERGE INTO {quoted_table(path)} AS old USING {_ROWS} AS new ON {same}"]
+    clauses += [f"WHEN MATCHED{is_later} THEN UPDATE SET {changed}"] if changed else []
+    clauses += [f"WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) VALUES ({values})"]  # noqa: S608 - names are quoted
+    rows.createOrReplaceTempView(_ROWS)
+    # The session has the mark only as long as the statement runs: every write in it would be left out.
+    for name, value in mark.settings.items():
+        spark.conf.set(name, value)
+    try:
+        spark.sql(" ".join(clauses)).collect()
+    finally:
+        for name in mark.settings:
+            spark.conf.unset(name)
+
+
+def one_row_of_each(rows: "DataFrame", keys: Sequence[str], latest_by: str | None, what: str) -> "DataFrame":
+    """Return one row of those with the same keys, the latest; rows that fail where there are several, and none is the latest.
+
+    Args:
+        rows: those of a batch.
+        keys: the columns in which they may not be the same.
+        latest_by: the column by which one is the latest; of equal ones it is any.
+        what: has them, for the message.
+
+    """
+    from pyspark.sql import Window  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+    from pyspark.sql import functions as f  # noqa: PLC0415 - likewise
+
+    of_keys = Window.partitionBy(*map(quoted, keys))
+    if latest_by is not None:
+        numbered = rows.withColumn(_NUMBER, f.row_number().over(of_keys.orderBy(f.col(quoted(latest_by)).desc_nulls_last())))
+        return numbered.where(f.col(_NUMBER) == 1).drop(_NUMBER)
+    which = f.concat_ws(", ", *[f.concat(f.lit(f"{key}="), f.coalesce(f.col(quoted(key)).cast("string"), f.lit("null"))) for key in keys])
+    message = f.concat(f.lit(f"{what} has several rows with the same keys ("), which, f.lit("): name in 'latest_by' which one counts"))
+    counted = rows.withColumn(_NUMBER, f.count(f.lit(1)).over(of_keys))
+    is_one = f.when(f.col(_NUMBER) > 1, f.raise_error(message).cast("boolean")).otherwise(f.lit(True))  # noqa: FBT003 - a literal of SQL
+    return counted.where(is_one).drop(_NUMBER)
 
 
 def is_conflict(error: Exception) -> bool:

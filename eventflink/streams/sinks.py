@@ -32,7 +32,7 @@ from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.database_sink import DatabaseSink
 from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
-from eventflink.streams.delta_table import make_table
+from eventflink.streams.delta_table import make_table, quoted
 from eventflink.streams.edges import Edge, edges_of, records_of
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.iceberg_catalogs import find_catalog
@@ -122,7 +122,8 @@ def write_to_sinks(
         to_iceberg.make_table(rows)
         return rows.writeStream.foreachBatch(to_iceberg)
     if document.table is not None:
-        make_table(rows, document.table.location, document.table.partition_by)
+        _require(rows, [document.table.latest_by] if document.table.latest_by is not None else [])
+        make_table(rows, document.table.location, document.table.partition_by, document.table.keys)
         return rows.writeStream.foreachBatch(_delta_sink_of(sink, writer))
     function = resolve(sink.location)
     if isinstance(function, DatabaseSink):
@@ -181,8 +182,10 @@ def _database_sink_of(sink: DatabaseSink, writer: SinkWriter) -> DatabaseSink:
 
 
 def _delta_sink_of(sink: StreamSink, writer: SinkWriter) -> DeltaSink:
-    settings = DeltaSinkSettings(sink.location, writer.writer_id, writer.attempt, str(writer.location), writer.first_batch_id)
-    return DeltaSink(settings)
+    table = sink_document(sink).table
+    assert table is not None  # noqa: S101 - no other sink has this format
+    of_writer = (writer.writer_id, writer.attempt, str(writer.location), writer.first_batch_id)
+    return DeltaSink(DeltaSinkSettings(sink.location, *of_writer, tuple(table.keys), table.latest_by))
 
 
 def _iceberg_sink_of(sink: StreamSink, writer: SinkWriter) -> IcebergSink:
@@ -295,15 +298,15 @@ def _records_of(rows: "DataFrame", sink: StreamSink, kafka: KafkaSinkDocument, r
             others = [name for name in rows.columns if name not in kafka.key]
             if len(others) != 1:
                 raise StreamUnusable(f"the sink writes text, so one column besides its key; there are {', '.join(others) or 'none'}")
-            value = f.col(_quoted(others[0])).cast("string")
+            value = f.col(quoted(others[0])).cast("string")
         case _:
             _require(rows, [VALUE])
             return rows.select(*[f.col(name).cast("binary").alias(name) for name in _BYTES_COLUMNS if name in rows.columns])
     columns = [value.cast("binary").alias(VALUE)]
     if len(kafka.key) == 1:
-        columns.append(f.col(_quoted(kafka.key[0])).cast("string").cast("binary").alias(KEY))
+        columns.append(f.col(quoted(kafka.key[0])).cast("string").cast("binary").alias(KEY))
     elif kafka.key:
-        columns.append(f.to_json(f.struct(*map(_quoted, kafka.key)), {"ignoreNullFields": "false"}).cast("binary").alias(KEY))
+        columns.append(f.to_json(f.struct(*map(quoted, kafka.key)), {"ignoreNullFields": "false"}).cast("binary").alias(KEY))
     return rows.select(*columns)
 
 
@@ -333,11 +336,7 @@ def _avro_value(rows: "DataFrame", schema: str, key: list[str], registry: Regist
     if problems:
         raise StreamUnusable(f"the rows do not fit the sink's Avro schema: {'; '.join(problems[:3])}")
     encode = f.arrow_udf(encoder(schema, schema_id), "binary").asNondeterministic()
-    return encode(f.struct(*[_quoted(name) for name in want if name in have]))
-
-
-def _quoted(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
+    return encode(f.struct(*[quoted(name) for name in want if name in have]))
 
 
 def _require(rows: "DataFrame", columns: list[str]) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId
 from eventflink.model.batch_sink_document import BatchTableDocument, batch_table_of
 from eventflink.model.job_graph import StreamSink
-from eventflink.streams.delta_table import is_conflict, make_table, quoted_table, read_mark
+from eventflink.streams.delta_table import CommitMark, is_conflict, make_table, merge, quoted_table, read_mark
 from eventflink.streams.failures import SinkFenced, SinkTaken, SinkUnavailable
 from eventflink.taskexecutor.io_metrics import TableCommit
 
@@ -27,18 +27,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_NUMBER: Final = "1"
+_NUMBER: Final = 1
 """That of the only commit of a writer."""
 _RECENT: Final = 20
 """In so many of the newest commits of a table that of this attempt is looked for, which tells how much it wrote."""
-_MARK_SETTINGS: Final = (
-    "spark.databricks.delta.write.txnAppId",
-    "spark.databricks.delta.write.txnVersion",
-    "spark.databricks.delta.commitInfo.userMetadata",
-)
-"""What a statement is told of the mark by."""
-_ROWS: Final = "eventflink_rows"
-"""The view of the rows that are merged."""
 
 
 def write_to_table(rows: "DataFrame", sink: StreamSink, cluster_id: str, attempt: AttemptId) -> TableCommit:
@@ -58,7 +50,11 @@ def write_to_table(rows: "DataFrame", sink: StreamSink, cluster_id: str, attempt
     said = {"writer": writer_id, "attempt": attempt.attempt, "commit": uuid.uuid4().hex}
     conflict = None
     try:
-        (_merge if table.mode == "merge" else _save)(rows, table, writer_id, json.dumps(said))
+        mark = CommitMark(writer_id, _NUMBER, json.dumps(said))
+        if table.mode == "merge":
+            merge(rows, table.location, table.keys, mark)
+        else:
+            _save(rows, table, mark)
     except PySparkException as error:
         if not is_conflict(error):
             raise
@@ -77,36 +73,10 @@ def write_to_table(rows: "DataFrame", sink: StreamSink, cluster_id: str, attempt
     return commit
 
 
-def _save(rows: "DataFrame", table: BatchTableDocument, writer_id: str, text: str) -> None:
-    mark = {"txnAppId": writer_id, "txnVersion": _NUMBER, "userMetadata": text}
-    writing = rows.write.format("delta").mode("append" if table.mode == "append" else "overwrite").options(**mark)
+def _save(rows: "DataFrame", table: BatchTableDocument, mark: CommitMark) -> None:
+    writing = rows.write.format("delta").mode("append" if table.mode == "append" else "overwrite").options(**mark.options)
     # Said in any case: the session may have another default.
     writing.option("partitionOverwriteMode", "dynamic" if table.mode == "overwrite-partitions" else "static").save(table.location)
-
-
-def _merge(rows: "DataFrame", table: BatchTableDocument, writer_id: str, text: str) -> None:
-    """Replace the rows that have the keys of a new one, and insert the others; columns that the rows lack keep what they have."""
-    spark, columns = rows.sparkSession, [_quoted(name) for name in rows.columns]
-    keys, values = {name.lower() for name in table.keys}, ", ".join(f"new.{name}" for name in columns)
-    same = " AND ".join(f"old.{_quoted(name)} <=> new.{_quoted(name)}" for name in table.keys)
-    changed = ", ".join(f"old.{_quoted(name)} = new.{_quoted(name)}" for name in rows.columns if name.lower() not in keys)
-    clauses = [f"MERGE INTO {quoted_table(table.location)} AS old USING {_ROWS} AS new ON {same}"]
-    clauses += [f"WHEN MATCHED THEN UPDATE SET {changed}"] if changed else []
-    clauses += [f"WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) VALUES ({values})"]  # noqa: S608 - names are quoted
-    rows.createOrReplaceTempView(_ROWS)
-    # A statement has no options, so the session has the mark, and only as long as it runs: every write in it would be left out.
-    settings = dict(zip(_MARK_SETTINGS, (writer_id, _NUMBER, text), strict=True))
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    try:
-        spark.sql(" ".join(clauses)).collect()
-    finally:
-        for name in settings:
-            spark.conf.unset(name)
-
-
-def _quoted(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
 
 
 def _find_commit(spark: "SparkSession", path: str, writer_id: str) -> tuple[Mapping[str, Any] | None, TableCommit]:

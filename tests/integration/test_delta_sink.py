@@ -3,6 +3,7 @@
 The cluster is that of batch jobs into tables as well, of Delta and of Iceberg.
 """
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -331,6 +334,84 @@ def test_a_spark_without_deltas_tables_says_which_setting_brings_them(spark: str
         make_table(session.range(1), str(tmp_path / "table"), [])
 
 
+# -- merging -----------------------------------------------------------------------------------------------------------
+
+
+class Merging(Subtask):
+    """The subtask of a stream whose batches are merged: prices of articles, each with the time of its change."""
+
+    def __init__(self, session: SparkSession, directory: Path, latest_by: str | None = None) -> None:
+        super().__init__(session, directory)
+        self.table = directory / "prices"
+        self.latest_by = latest_by
+        make_table(self.prices(), str(self.table), [], ["article"])
+
+    def sink(self, attempt: int, first_batch_id: int = 0) -> DeltaSink:
+        of_writer = (self.writer_id, attempt, str(self.location), first_batch_id)
+        return DeltaSink(DeltaSinkSettings(str(self.table), *of_writer, ("article",), self.latest_by))
+
+    def prices(self, *rows: tuple[str | None, int, int | None]) -> DataFrame:
+        return self.session.createDataFrame(list(rows), "article STRING, price INT, at INT")
+
+    def there(self) -> set[tuple[str | None, int, int | None]]:
+        return {tuple(row) for row in self.session.read.format("delta").load(str(self.table)).collect()}
+
+    def commits(self) -> list[str]:
+        return [row.operation for row in self.session.sql(f"DESCRIBE HISTORY delta.`{self.table}`").collect()][::-1]
+
+
+@pytest.mark.rule("S1")
+def test_a_row_replaces_the_one_with_its_keys_and_each_batch_is_merged_once(session: SparkSession, tmp_path: Path) -> None:
+    merging = Merging(session, tmp_path)
+    first = merging.sink(1)
+    first(merging.prices(("pen", 1, 1), (None, 7, 1)), 0)
+    first(merging.prices(("pen", 2, 1), ("ink", 5, 1), (None, 8, 1)), 1)
+    assert merging.there() == {("pen", 2, 1), ("ink", 5, 1), (None, 8, 1)}
+    second = merging.sink(2)
+    second(merging.prices(("pen", 99, 1)), 1)  # What another attempt has committed is not merged again, whatever it computes.
+    second(merging.prices(), 2)
+    second(merging.prices(("pen", 3, 1)), 3)
+    assert merging.there() == {("pen", 3, 1), ("ink", 5, 1), (None, 8, 1)}
+    assert merging.commits()[1:] == ["MERGE"] * 4
+    mark = merging.mark()
+    assert mark is not None
+    assert mark.said["batch"] == 3
+
+
+def test_the_latest_row_of_a_batch_counts_and_none_that_is_older_than_that_of_the_table(session: SparkSession, tmp_path: Path) -> None:
+    merging = Merging(session, tmp_path, latest_by="at")
+    sink = merging.sink(1)
+    sink(merging.prices(("pen", 3, 30), ("pen", 1, 10), ("ink", 5, None), ("ink", 6, 1)), 0)
+    assert merging.there() == {("pen", 3, 30), ("ink", 6, 1)}
+    sink(merging.prices(("pen", 2, 20), ("ink", 4, None), ("nib", 9, None)), 1)
+    assert merging.there() == {("pen", 3, 30), ("ink", 6, 1), ("nib", 9, None)}
+    sink(merging.prices(("pen", 4, 30), ("nib", 8, 0)), 2)
+    assert merging.there() == {("pen", 4, 30), ("ink", 6, 1), ("nib", 8, 0)}
+
+
+def test_a_batch_with_two_rows_of_the_same_keys_of_which_none_is_the_latest_is_refused(session: SparkSession, tmp_path: Path) -> None:
+    merging = Merging(session, tmp_path)
+    sink = merging.sink(1)
+    sink(merging.prices(("ink", 5, 1)), 0)
+    with pytest.raises(
+        PySparkException, match=r"has several rows with the same keys \(article=pen\): name in 'latest_by' which one counts"
+    ):
+        sink(merging.prices(("pen", 1, 1), ("pen", 2, 2)), 1)
+    assert merging.there() == {("ink", 5, 1)}
+
+
+@pytest.mark.rule("S3")
+def test_what_a_stopped_query_that_merges_has_begun_is_left_out(session: SparkSession, tmp_path: Path) -> None:
+    merging = Merging(session, tmp_path)
+    old = merging.sink(1)
+    old(merging.prices(("pen", 1, 1)), 0)
+    assert merging.sink(2).settle(session, 1) == 1
+    with pytest.raises(SinkFenced):
+        old(merging.prices(("pen", 99, 1)), 1)
+    merging.sink(2, 1)(merging.prices(("pen", 2, 1)), 1)
+    assert merging.there() == {("pen", 2, 1)}
+
+
 @pytest.fixture(scope="module")
 def catalog(tmp_path_factory: pytest.TempPathFactory) -> IcebergCatalog:
     return iceberg_tables.catalog_in(tmp_path_factory.mktemp("lake"))
@@ -406,6 +487,45 @@ def test_a_table_has_each_record_once_though_the_task_its_sink_and_spark_are_kil
     counting = cluster.submit(cluster.graph({"id": "count", "sql": sql}))
     [counted] = cluster.wait_for_status(counting, JobStatus.FINISHED, TIMEOUT_S).execution_graph.subtasks()
     assert read_result(counted.outputs, 10).to_pylist() == [{"rows": fed, "numbers": fed}]
+
+
+@pytest.mark.rule("S1")
+def test_a_table_has_the_newest_total_of_each_key_though_the_task_and_spark_are_killed(cluster: RunningCluster, tmp_path: Path) -> None:
+    topic, table, fed = create_topic(cluster.bootstrap), tmp_path / "totals", 0
+
+    def feed_on() -> None:
+        nonlocal fed
+        feed(cluster.bootstrap, topic, records(fed, fed + 300))
+        fed += 300
+
+    def totals() -> list[dict[str, Any]]:
+        expected = [(f"k{key}", numbers) for key in range(3) if (numbers := [n for n in range(fed) if n % 3 == key])]
+        return [{"key": key, "rows": len(numbers), "total": sum(numbers)} for key, numbers in expected]
+
+    def there() -> list[dict[str, Any]]:
+        with contextlib.suppress(TableNotFoundError):
+            return sorted(DeltaTable(str(table)).to_pyarrow_table().to_pylist(), key=lambda row: str(row["key"]))
+        return []
+
+    feed_on()
+    stream = {
+        "sources": {"source": {"kafka": {"topic": topic}, "format": "json", "schema": "key STRING, number BIGINT"}},
+        "sink": {"table": {"path": str(table), "mode": "merge", "keys": ["key"]}, "format": "delta"},
+        "output_mode": "update",
+        "settings": {"spark.sql.shuffle.partitions": 2},
+    }
+    sql = "SELECT key, count(*) AS rows, sum(number) AS total FROM source GROUP BY key"
+    strategy = {"type": "fixed-delay", "attempts": 50, "delay_ms": 100}
+    job_id = cluster.submit(cluster.graph({"id": "stream", "sql": sql, "stream": stream}, restart_strategy=strategy))
+    wait_until(lambda: there() == totals(), "the first totals", TIMEOUT_S, interval_s=0.5)
+    for victim in ("task", "spark"):
+        feed_on()
+        time.sleep(0.5)
+        for process in [cluster.wait_for_task_process(job_id)] if victim == "task" else cluster.spark_processes("SparkConnectServer"):
+            process.kill()
+        feed_on()
+        wait_until(lambda: there() == totals(), f"all totals after the {victim} was killed", TIMEOUT_S, interval_s=0.5)
+    cancel(cluster, job_id)
 
 
 @pytest.mark.rule("S3")

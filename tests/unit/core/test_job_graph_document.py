@@ -475,6 +475,16 @@ def _stream(**more: Any) -> dict[str, Any]:
     return _vertex(stream=stream | more)
 
 
+@pytest.mark.parametrize("mode", ["append", "update"])
+def test_a_stream_merges_into_a_table_of_delta_by_one_subtask(mode: str) -> None:
+    sink = {"table": MERGED | {"latest_by": "at"}, "format": "delta"}
+    vertex = _stream(sink=sink, sources={"ticks": {"rate": {"rows_per_second": 3}}}, output_mode=mode)
+    graph = parse_job_graph(_graph(vertices=[vertex]), "f")
+    assert to_document(graph)["vertices"][0]["stream"]["sink"] == sink
+    with pytest.raises(InvalidJobGraph, match=re.escape("stream.sink.table.mode: 2 subtasks that merge at the same time let each other")):
+        parse_job_graph(_graph(vertices=[vertex | {"parallelism": 2}]), "f")
+
+
 def test_a_stream_says_the_same_as_a_document_and_as_a_record() -> None:
     checkpointing = {"interval_ms": 500, "retention": "retain-on-cancellation"}
     graph = parse_job_graph(_graph(vertices=[_stream(settings={"spark.a": True})], checkpointing=checkpointing), "f")
@@ -499,7 +509,7 @@ def test_a_table_that_is_written_says_the_same_as_a_document_and_as_a_record(tab
     [record] = graph.vertices[0].stream.sinks
     stream_format = StreamFormat(table_format.upper())
     assert (record.connector, record.location, record.stream_format) == (StreamConnector.TABLE, location, stream_format)
-    assert sink_document(record).model_dump(exclude_none=True) == sink
+    assert sink_document(record).model_dump(exclude_defaults=True) == sink
 
 
 @pytest.mark.parametrize(
@@ -527,6 +537,7 @@ def test_a_sink_of_a_batch_vertex_says_the_same_as_a_document_and_as_a_record(pa
 
 ICEBERG = {"catalog": "lake", "name": "shop.sales"}
 DELTA = {"path": "/data/sales"}
+MERGED = DELTA | {"mode": "merge", "keys": ["id"]}
 NAMED_TWICE = [
     (columns, f"column '{columns[-1]}' is there twice, and upper and lower case are the same to Spark")
     for columns in (["k", "k"], ["k", "K"], ["k", "day", "K"])
@@ -759,7 +770,33 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             {"sink": {"table": ICEBERG | {"path": "/x"}, "format": "iceberg"}},
             f"{STREAM}.sink: table.path: a table of format iceberg has",
         ),
-        ({"sink": {"table": ICEBERG | {"mode": "overwrite"}, "format": "iceberg"}}, f"{STREAM}.sink.table.mode: unknown key"),
+        (
+            {"sink": {"table": ICEBERG | {"mode": "overwrite"}, "format": "iceberg"}},
+            f"{STREAM}.sink.table.mode: must be 'append' or 'merge'",
+        ),
+        (
+            {"sink": {"table": ICEBERG | {"mode": "merge", "keys": ["id"]}, "format": "iceberg"}},
+            f"{STREAM}.sink: table.mode: a stream appends to a table of format iceberg",
+        ),
+        (
+            {"sink": {"table": DELTA | {"mode": "merge"}, "format": "delta"}},
+            f"{STREAM}.sink.table: mode: merge needs 'keys', the columns by which a row replaces the one that is there",
+        ),
+        *[
+            (
+                {"sink": {"table": DELTA | {key: value}, "format": "delta"}},
+                f"{STREAM}.sink.table: '{key}' goes with mode: merge, not with append",
+            )
+            for key, value in (("keys", ["id"]), ("latest_by", "at"))
+        ],
+        (
+            {"sink": {"table": MERGED | {"latest_by": "ID"}, "format": "delta"}},
+            f"{STREAM}.sink.table: latest_by: 'ID' is one of 'keys', in which rows are the same",
+        ),
+        (
+            {"sink": {"table": MERGED, "format": "delta"}, "output_mode": "complete"},
+            f"{STREAM}: a table sink that merges can append or update, not complete: it takes what has changed",
+        ),
         (
             {"sink": {"table": ICEBERG, "format": "iceberg"}, "output_mode": "complete"},
             f"{STREAM}: a table sink can only append, not complete: its rows would be there in each of their versions",
