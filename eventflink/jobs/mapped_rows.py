@@ -12,6 +12,7 @@ from eventflink.jobs.published import published_files
 from eventflink.jobs.shipping import InputUnusable, read_parquet
 from eventflink.jobs.stored_files import count_rows
 from eventflink.model.attempts import OutputLocation
+from eventflink.model.sql_script import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -68,7 +69,7 @@ def bound_columns(row: "DataFrame") -> dict[str, Any]:
     texts, times = (types.StringType, types.BinaryType), (types.DateType, types.TimestampType, types.TimestampNTZType, types.TimeType)
     bound = (types.NumericType, types.BooleanType, types.NullType, types.DayTimeIntervalType, *texts, *times)
     fields = [each for each in row.schema.fields if isinstance(each.dataType, bound)]
-    values = row.select(*(functions.col("`" + each.name.replace("`", "``") + "`") for each in fields)).toArrow()
+    values = row.select(*(functions.col(quoted(each.name)) for each in fields)).toArrow()
     if values.num_rows != 1:
         raise InputUnusable(f"the input of this subtask has {values.num_rows} rows, and a row of its own is one")
     return {each.name: Column(LiteralExpression(values.column(i)[0].as_py(), each.dataType)) for i, each in enumerate(fields)}

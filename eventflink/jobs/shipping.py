@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from eventflink.jobs.hash_keys import common_type, is_brought_by_zone
+from eventflink.model.sql_script import quoted
 from eventflink.model.statuses import ShipStrategy
 
 if TYPE_CHECKING:
@@ -279,7 +280,7 @@ def _rebalance_share(rows: "DataFrame", share: Share) -> "DataFrame":
 def _column(name: str) -> "Column":
     from pyspark.sql import functions  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    return functions.col("`" + name.replace("`", "``") + "`")
+    return functions.col(quoted(name))
 
 
 def _is_hashable(data_type: "DataType") -> bool:

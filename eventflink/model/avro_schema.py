@@ -10,6 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from fastavro.schema import SchemaParseException, expand_schema, parse_schema
 
+from eventflink.model.sql_script import quoted
+
 CONFLUENT_MAGIC: Final = 0
 CONFLUENT_HEADER_LENGTH: Final = 5
 """The magic byte, and the id of the schema as four bytes, the highest first."""
@@ -55,7 +57,7 @@ def spark_columns(schema: str) -> str:
     record = _parsed(schema, named)
     if not isinstance(record, dict) or record["type"] not in ("record", "error"):
         raise ValueError("an Avro record is expected, whose fields are the columns")
-    return ", ".join(f"{_quoted(name)} {column.written}" for name, column in _Columns(named).fields_of(record, "", 0))
+    return ", ".join(f"{quoted(name)} {column.written}" for name, column in _Columns(named).fields_of(record, "", 0))
 
 
 def expand(schema: str) -> Any:
@@ -189,7 +191,7 @@ class _Columns:
         name = record["name"]
         if (known := self._written.get(name)) is None:
             fields = self.fields_of(record, place, depth)
-            written = f"STRUCT<{', '.join(f'{_quoted(name)}: {column.written}' for name, column in fields)}>"
+            written = f"STRUCT<{', '.join(f'{quoted(name)}: {column.written}' for name, column in fields)}>"
             self._written[name] = known = _Column(written, 1 + max(column.height for _, column in fields))
         if depth + known.height > _MAX_DEPTH:
             raise ValueError(f"field '{place}': types nest more than {_MAX_DEPTH} deep")
@@ -201,10 +203,6 @@ def _decimal_type(schema: dict[str, Any], place: str) -> str:
     if not (isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision <= _MAX_PRECISION and precision > 0):
         raise ValueError(f"field '{place}': a decimal has a precision of 1 to {_MAX_PRECISION}, and a scale up to that")
     return f"DECIMAL({precision}, {scale})"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 # -- schemas in files -------------------------------------------------------------------------------------------------

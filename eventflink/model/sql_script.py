@@ -30,6 +30,11 @@ class Statement(NamedTuple):
     line: int
 
 
+def quoted(name: str) -> str:
+    """Return the name of a column, a view or a field as SQL has it whatever its characters are."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def statements_of(sql: str) -> list[Statement]:
     """Return the statements between the semicolons of a text; comments alone are none. What is one statement stays as it is.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.backoff import Backoff
 from eventflink.model.places import S3
+from eventflink.model.sql_script import quoted
 from eventflink.streams.failures import TableUnusable
 
 if TYPE_CHECKING:
@@ -141,11 +142,6 @@ def files_to_read(files: Iterable[str]) -> tuple[list[str], list[str], list[str]
 def quoted_table(path: str) -> str:
     """Return a table as SQL names it."""
     return f"delta.`{path}`"
-
-
-def quoted(column: str) -> str:
-    """Return a column as SQL names it."""
-    return "`" + column.replace("`", "``") + "`"
 
 
 def merge(rows: "DataFrame", path: str, keys: Sequence[str], mark: CommitMark, *, latest_by: str | None = None) -> None:

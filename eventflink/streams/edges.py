@@ -27,6 +27,7 @@ from eventflink.model.job_graph import LateRows, StreamSink, StreamSource
 from eventflink.model.kafka_settings import KafkaAccess, client_settings
 from eventflink.model.pipelined_edges import edge_topic
 from eventflink.model.places import Place
+from eventflink.model.sql_script import quoted
 from eventflink.model.statuses import ShipStrategy, StreamConnector
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.kafka_options import spark_options
@@ -224,7 +225,7 @@ def read_edge(spark: "SparkSession", edge: Edge, share: list[int], kafka: KafkaA
 def _quoted(column: str) -> "Column":
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    return f.col("`" + column.replace("`", "``") + "`")
+    return f.col(quoted(column))
 
 
 # -- where the ends stand ---------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from eventflink.jobs.parquet_writing import write_parquet
 from eventflink.jobs.published import OutputNotWhole
 from eventflink.model.places import Place, parse_place
+from eventflink.model.sql_script import quoted
 from eventflink.streams.failures import TableUnusable
 from eventflink.streams.iceberg_table import Fit, IcebergTable
 
@@ -47,7 +48,7 @@ def write_files(rows: "DataFrame", table: IcebergTable, fit: Fit, *, settings_st
     spark, folder = rows.sparkSession, f"{table.data_location}/eventflink-{uuid.uuid4().hex}"
     place = _place_of(folder)
     # Not by `to`: where that changes nothing but the ids of columns, Spark leaves it out.
-    written = rows.select(*[f.col(_quoted(each.name)).cast(each.dataType).alias(each.name, metadata=each.metadata) for each in fit.columns])
+    written = rows.select(*[f.col(quoted(each.name)).cast(each.dataType).alias(each.name, metadata=each.metadata) for each in fit.columns])
     if fit.partition_by:
         written = written.withColumn(_PARTITION, _partition_key(fit))
     with _settings(spark, {**_SETTINGS, _FIELD_IDS: str(fit.has_field_ids).lower()}, stay=settings_stay):
@@ -77,17 +78,13 @@ def _place_of(folder: str) -> Place:
         raise TableUnusable(f"the files of the table are where Spark writes none: {error}") from error
 
 
-def _quoted(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
-
-
 def _partition_key(fit: Fit) -> "Column":
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
     from pyspark.sql import types  # noqa: PLC0415 - likewise
 
     kinds, values = {field.name: field.dataType for field in fit.columns.fields}, []
     for number, name in enumerate(fit.partition_by):
-        value = f.col(_quoted(name))
+        value = f.col(quoted(name))
         match kinds[name]:  # JSON has neither all of a time, nor each date.
             case types.TimestampType():
                 value = f.unix_micros(value)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.packages import needs
+from eventflink.model.sql_script import quoted
 from eventflink.streams.iceberg_scan import Scan, ScannedFile, place_key, spark_path
 
 with needs("iceberg", "a table of Iceberg"):
@@ -60,7 +61,7 @@ def read_scan(spark: "SparkSession", scan: Scan) -> "DataFrame":
     raw = functools.reduce(lambda one, other: one.union(other), parts) if parts else spark.createDataFrame([], scan.columns)
     if scan.has_condition:
         raw = raw.where(visit(scan.condition, _OnColumns(scan.schema)))
-    return raw.select(*[_shown(f.col(_quoted(each.name)), each.field_type).alias(each.name, metadata={}) for each in scan.schema.fields])
+    return raw.select(*[_shown(f.col(quoted(each.name)), each.field_type).alias(each.name, metadata={}) for each in scan.schema.fields])
 
 
 def _read_group(spark: "SparkSession", scan: Scan, files: Sequence[ScannedFile]) -> "DataFrame":
@@ -81,7 +82,7 @@ def _read_group(spark: "SparkSession", scan: Scan, files: Sequence[ScannedFile])
         rows = rows.join(spark.createDataFrame(deleted), [_FILE, _POSITION], "left_anti")
     selected = []
     for number, (there, wanted, field) in enumerate(zip(first.columns.fields, scan.columns.fields, fields, strict=True)):
-        column = _value_of(f.col(f"{_FILLED}{number}"), field.field_type) if number in first.filled else f.col(_quoted(there.name))
+        column = _value_of(f.col(f"{_FILLED}{number}"), field.field_type) if number in first.filled else f.col(quoted(there.name))
         selected.append(column.cast(wanted.dataType).alias(wanted.name))
     return rows.select(*selected)
 
@@ -101,10 +102,6 @@ def _with_files(spark: "SparkSession", rows: "DataFrame", files: Sequence[Scanne
     rows = rows.join(f.broadcast(spark.createDataFrame(pa.table(told))), _KEY, "left")
     unknown = f.concat(f.lit(f"the table {scan.table} has no file that Spark calls "), f.col(_KEY))
     return rows.withColumn(_FILE, f.coalesce(f.col(_FILE), f.raise_error(unknown).cast("int")))
-
-
-def _quoted(column: str) -> str:
-    return "`" + column.replace("`", "``") + "`"
 
 
 def _told_type(kind: IcebergType) -> Any:
@@ -227,9 +224,9 @@ class _OnColumns(BoundBooleanExpressionVisitor["Column"]):  # type: ignore[misc]
         field = term.ref().field
         name = self._schema.find_column_name(field.field_id) or field.name
         if any(name == each.name for each in self._schema.fields):
-            return self._f.col(_quoted(name))
+            return self._f.col(quoted(name))
         first, *parts = name.split(".")
-        return functools.reduce(lambda column, part: column.getField(part), parts, self._f.col(_quoted(first)))
+        return functools.reduce(lambda column, part: column.getField(part), parts, self._f.col(quoted(first)))
 
     def _value(self, term: BoundTerm, literal: Any) -> "Column":
         kind = term.ref().field.field_type

@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from eventflink.model.sql_script import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructField
@@ -86,7 +88,7 @@ def finite(rows: "DataFrame", names: Sequence[str], what: str) -> "DataFrame":
     wanted, found = set(names), []
     for each in rows.schema.fields:
         if each.name in wanted:
-            has_one = _any(f.col("`" + each.name.replace("`", "``") + "`"), each.dataType, _is_not_finite)
+            has_one = _any(f.col(quoted(each.name)), each.dataType, _is_not_finite)
             found += [f.when(has_one, f.lit(each.name))] if has_one is not None else []
     if not found:
         return rows

@@ -18,6 +18,7 @@ from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place, is_url, parse_place
+from eventflink.model.sql_script import quoted
 from eventflink.model.statuses import ShipStrategy, StreamConnector, StreamFormat
 from eventflink.model.stream_document import (
     DEFAULT_TRANSACTION_TIMEOUT_MS,
@@ -32,7 +33,7 @@ from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.database_sink import DatabaseSink
 from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
-from eventflink.streams.delta_table import make_table, quoted
+from eventflink.streams.delta_table import make_table
 from eventflink.streams.edges import Edge, edges_of, records_of
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.iceberg_catalogs import find_catalog

@@ -24,7 +24,7 @@ from eventflink.model.closing import sql_arguments
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, StreamSink
 from eventflink.model.job_parameters import single_values, values_of
 from eventflink.model.places import Place
-from eventflink.model.sql_script import statements_of
+from eventflink.model.sql_script import quoted, statements_of
 from eventflink.model.statuses import ShipStrategy, StreamFormat, TaskType
 from eventflink.taskexecutor.batch_sources import BatchSources
 from eventflink.taskexecutor.failure_causes import OutputUnusable, ParametersUnusable, refusals_told
@@ -279,7 +279,7 @@ def _run_sql(sql: str, context: TaskContext, hash_inputs: HashInputs | None = No
     The rows are those of the last one; what is before it has been done when that is begun.
     """
     for name, rows in context.inputs.items():
-        rows.createOrReplaceTempView("`" + name.replace("`", "``") + "`")
+        rows.createOrReplaceTempView(quoted(name))
     arguments = single_values(context.parameters)
     of_task = {"subtask_index": context.subtask_index, "parallelism": context.parallelism}
     if context.row_input is not None:
