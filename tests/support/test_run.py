@@ -1,9 +1,10 @@
 """A run of the tests as a whole, as a plugin of pytest: what it leaves to `make soak`, which processes it started, and what they used.
 
-Three things, each said at the end of a run:
+Four things, each said at the end of a run:
 
 - tests marked `soak` are left out unless `--soak` asks for them, or for a sample of them, and what is left out is said;
 - each file of tests on processes has a budget of process starts (`tests/process_budget.toml`); a file beyond it fails the run;
+- what has failed, also while the run goes on;
 - the processor time of the run by kind of process, and by the file of tests for which processes ran (`--costs=N` names more).
 
 With pytest-xdist each worker counts, and the process that started them adds up. A process belongs to the run if it has
@@ -27,6 +28,8 @@ import pytest
 from tests.support.zygote import STARTED
 
 T = TypeVar("T")
+
+_LONGEST_REASON: Final = 300
 
 RUN_VARIABLE: Final = "EVENTFLINK_TEST_RUN"
 BUDGET: Final = Path(__file__).parents[1] / "process_budget.toml"
@@ -161,9 +164,20 @@ class _Run:
         """Charge a test of a worker for what has run there since the one before it ended."""
         if not hasattr(report, "node"):
             return
+        if report.failed:
+            self._tell_failure(report)
         self._sampler.name_worker(vars(report)["process_id"], report.node.gateway.id)
         if report.when == "teardown":
             self._sampler.charge(report.node.gateway.id, report.nodeid)
+
+    def _tell_failure(self, report: pytest.TestReport) -> None:
+        """Say at once what failed: a run takes long, and one that is stopped says nothing at its end."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        assert isinstance(reporter, pytest.TerminalReporter)
+        crash = getattr(report.longrepr, "reprcrash", None)
+        reason = (crash.message if crash is not None else report.longreprtext).partition("\n")[0]
+        reporter.ensure_newline()
+        reporter.write_line(f"FAILED {report.nodeid}: {reason[:_LONGEST_REASON]}", red=True)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
