@@ -267,6 +267,11 @@ class StreamTableDocument(TableDocument):
     """What a version does whose rows were there before, changed or deleted: it ends the stream, or is left out."""
     max_files_per_trigger: Whole | None = Field(None, ge=1)
 
+    @property
+    def divides_what_is_there(self) -> bool:
+        """Whether the rows that are there come in several batches."""
+        return self.max_files_per_trigger is not None and self.starting_version is None
+
 
 class TableSinkDocument(TableDocument):
     """A table that is appended to, exactly once: a batch and its mark are one commit of the table. One that is not there is made."""
@@ -337,6 +342,11 @@ class StreamSourceDocument(_Document):
             raise ValueError(EVENT_TIME_WITH_DELAY)
         if self.late_rows is not None and self.event_time is None:
             raise ValueError(LATE_ROWS_NEED_TIME)
+        if self.table is not None and self.event_time is not None and self.table.divides_what_is_there:
+            raise ValueError(
+                "table.max_files_per_trigger: with 'event_time' the rows that are there are one batch, since those of a later one would be "
+                "late: leave it out, or name a 'starting_version'"
+            )
         return self
 
     def to_record(self, name: str) -> StreamSource:

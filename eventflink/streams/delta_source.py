@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _NO_TABLE: Final = ("DELTA_TABLE_ONLY_OPERATION", "DELTA_TABLE_NOT_FOUND", "DELTA_SCHEMA_NOT_SET", "PATH_NOT_FOUND")
+_ALL_FILES: Final = 2**31 - 1
+"""Of a batch: as many as Delta can be told."""
 _NO_LOG: Final = re.compile(r"FileNotFoundException.*_delta_log does not exist")
 """What a store says where a version is looked for in a table that is none."""
 _NO_VERSION: Final = ("DELTA_VERSION_NOT_FOUND", "DELTA_NO_RECREATABLE_HISTORY_FOUND")
@@ -94,8 +96,8 @@ def stream_table(spark: "SparkSession", name: str, declared: StreamTableDocument
         spark: the session of the task.
         name: of the source, for messages.
         declared: which table, and from where on.
-        has_event_time: whether the rows have a watermark. Those that are there come by their time then, else by their files, where
-            some would be late.
+        has_event_time: whether the rows have a watermark. Those that are there are one batch then: they come by their files, and
+            those of a later batch would be late.
 
     Raises:
         TableUnusable: there is no such table, or this Spark has no tables of Delta.
@@ -104,9 +106,12 @@ def stream_table(spark: "SparkSession", name: str, declared: StreamTableDocument
     from pyspark.errors import PySparkException  # noqa: PLC0415 - likewise
 
     check_extension(spark, declared.location)
-    options: dict[str, Any] = {"startingVersion": declared.starting_version, "maxFilesPerTrigger": declared.max_files_per_trigger}
-    options["skipChangeCommits"] = "true" if declared.changed_rows == "skip" else None
-    options["withEventTimeOrder"] = "true" if has_event_time and declared.starting_version is None else None
+    all_at_once = _ALL_FILES if has_event_time and declared.starting_version is None else None
+    options: dict[str, Any] = {
+        "startingVersion": declared.starting_version,
+        "maxFilesPerTrigger": declared.max_files_per_trigger or all_at_once,
+        "skipChangeCommits": "true" if declared.changed_rows == "skip" else None,
+    }
     rows = spark.readStream.format("delta").options(**{key: value for key, value in options.items() if value is not None})
     rows = rows.load(declared.location)
     try:

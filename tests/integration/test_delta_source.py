@@ -16,6 +16,7 @@ from eventflink.model.batch_source_document import BatchSourceDocument
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.model.stream_document import StreamSourceDocument
+from eventflink.streams import delta_source
 from eventflink.streams.failures import TableUnusable
 from eventflink.streams.sources import SubtaskShare, read_source
 from eventflink.taskexecutor.batch_sources import BatchSources
@@ -163,24 +164,26 @@ def test_a_version_that_changes_rows_ends_a_stream_or_is_left_out(shop: Shop, tm
     assert shop.stream(tmp_path / "skip", table={"changed_rows": "skip"}) == [0, 1, 2, 4]
 
 
-def test_rows_that_are_there_when_a_stream_begins_come_by_their_time_so_that_none_is_late(session: SparkSession, tmp_path: Path) -> None:
-    """A file for each row, the newest day first: by files, all but one would be late."""
-    shop = Shop(session, tmp_path / "sales")
-    for number in (30, 20, 10):
-        shop.sell(number)
-    time = {"event_time": "at", "watermark_delay_ms": 1_000}
-    session.sql(f"ALTER TABLE delta.`{shop.path}` ADD COLUMN at TIMESTAMP").collect()
-    session.sql(f"UPDATE delta.`{shop.path}` SET at = day").collect()
-    document = {"table": {"path": str(shop.path), "max_files_per_trigger": 1}, "format": "delta", **time}
-    of, checkpoint = StreamSourceDocument.model_validate(document).to_record("sales"), Place(str(tmp_path / "checkpoint"))
+@pytest.mark.parametrize("is_one_batch", [True, False])
+def test_of_the_rows_that_are_there_when_a_stream_begins_none_is_late_since_they_are_one_batch(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_one_batch: bool
+) -> None:
+    """A file for each row, which Delta gives in any order: of eight batches some would have late rows (but for one time in 40,320)."""
+    if not is_one_batch:
+        monkeypatch.setattr(delta_source, "_ALL_FILES", 1)
+    shop, count, checkpoint = Shop(session, tmp_path / "sales"), 8, Place(str(tmp_path / "checkpoint"))
+    at = f.timestamp_seconds((f.col("id") + 1) * 86_400).alias("at")
+    session.range(0, count, 1, count).select(f.col("id").alias("number"), at).write.format("delta").save(str(shop.path))
+    document = {"table": {"path": str(shop.path)}, "format": "delta", "event_time": "at", "watermark_delay_ms": 1_000}
+    of = StreamSourceDocument.model_validate(document).to_record("sales")
     rows = read_source(session, of, SubtaskShare(0, 1), KafkaAccess(""), lambda _: lambda: None, checkpoint).rows
     once = rows.dropDuplicatesWithinWatermark(["number"]).writeStream.format("delta").option("checkpointLocation", str(checkpoint))
     query = once.trigger(availableNow=True).start(str(tmp_path / "read"))
     try:
-        assert query.awaitTermination(240)
+        assert query.awaitTermination(360)
     finally:
         query.stop()
-    assert numbers_of(tmp_path / "read") == [10, 20, 30]
+    assert (numbers_of(tmp_path / "read") == list(range(count))) is is_one_batch
 
 
 def test_a_stream_of_a_table_that_is_not_there_is_refused(shop: Shop, tmp_path: Path) -> None:

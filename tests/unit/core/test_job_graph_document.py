@@ -757,6 +757,14 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             f"{STREAM}.sources.a.table.version: unknown key here: another part of a document has it",
         ),
         (
+            {
+                "sources": {
+                    "a": {"table": DELTA | {"max_files_per_trigger": 1}, "format": "delta", "event_time": "t", "watermark_delay_ms": 1}
+                }
+            },
+            f"{STREAM}.sources.a: table.max_files_per_trigger: with 'event_time' the rows that are there are one batch",
+        ),
+        (
             {"sources": {"a": {"table": DELTA, "format": "delta", "schema": "id BIGINT"}}},
             f"{STREAM}.sources.a: a table source of format delta has columns of its own, no 'schema'",
         ),
