@@ -69,7 +69,7 @@ class Shop:
         writing = rows.writeStream.format("delta").option("checkpointLocation", str(directory / "checkpoint"))
         query = writing.trigger(availableNow=True).start(str(read))
         try:
-            assert query.awaitTermination(120)
+            assert query.awaitTermination(360)
         finally:
             query.stop()
         return numbers_of(read)
