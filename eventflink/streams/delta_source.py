@@ -3,7 +3,7 @@
 Spark reads the rows, by Delta's own reader. The rules kept here:
 
 - A batch task reads one version, whatever is committed while it reads: which one is found out first, and named in the statement.
-- What others say of a version, or of the rows that it has, is said by the log of the table alone.
+- An error that says nothing of what is declared passes through: a store that does not answer is no invalid condition.
 """
 
 import datetime as dt
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 _NO_TABLE: Final = ("DELTA_TABLE_ONLY_OPERATION", "DELTA_TABLE_NOT_FOUND", "DELTA_SCHEMA_NOT_SET", "PATH_NOT_FOUND")
 _ALL_FILES: Final = 2**31 - 1
-"""Of a batch: as many as Delta can be told."""
+"""The largest number of files for a batch that Delta takes."""
 _NO_LOG: Final = re.compile(r"FileNotFoundException.*_delta_log does not exist")
-"""What a store says where a version is looked for in a table that is none."""
+"""The error of a store when Delta looks for a version in a directory without a log."""
 _NO_VERSION: Final = ("DELTA_VERSION_NOT_FOUND", "DELTA_NO_RECREATABLE_HISTORY_FOUND")
 """What Delta says of a version that the table's log does not have, or not any more."""
 
@@ -79,12 +79,14 @@ def _find_version(spark: "SparkSession", name: str, declared: SourceTableDocumen
 
 def _explained(error: "PySparkException", name: str, declared: SourceTableDocument) -> TableUnusable | None:
     """Return what an error says of what is declared; None: it is another one."""
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - likewise
+
     condition, text = error.getCondition() or "", str(error).strip().partition("\n")[0]
     if condition in _NO_TABLE or _NO_LOG.search(text):
         return TableUnusable(f"table of Delta not found: '{declared.location}' of source '{name}'")
     if condition in _NO_VERSION:
         return TableUnusable(f"version not found: in the table {declared.location} of source '{name}': {text}")
-    if declared.where is not None and not condition.startswith("DELTA_"):
+    if declared.where is not None and isinstance(error, AnalysisException) and not condition.startswith("DELTA_"):
         return TableUnusable(f"invalid where of source '{name}', the table {declared.location}: {text}")
     return None
 
