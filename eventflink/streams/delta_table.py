@@ -8,6 +8,7 @@ The rule kept here: what a table has of a writer is read from the table's own lo
 import json
 import re
 import time
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -33,7 +34,7 @@ _MARK_SETTINGS: Final = (
     "spark.databricks.delta.commitInfo.userMetadata",
 )
 _ROWS: Final = "eventflink_rows"
-"""The view of the rows that are merged."""
+"""How the names of views begin whose rows are merged."""
 _NUMBER: Final = "_eventflink_number"
 """The column that numbers the rows of the same keys."""
 
@@ -163,18 +164,22 @@ def merge(rows: "DataFrame", path: str, keys: Sequence[str], mark: CommitMark, *
     if latest_by is not None:
         by = quoted(latest_by)
         is_later = f" AND (old.{by} IS NULL OR new.{by} >= old.{by})"
-    clauses = [f"MERGE INTO {quoted_table(path)} AS old USING {_ROWS} AS new ON {same}"]
+    view = f"{_ROWS}_{uuid.uuid4().hex}"
+    clauses = [f"MERGE INTO {quoted_table(path)} AS old USING {view} AS new ON {same}"]
     clauses += [f"WHEN MATCHED{is_later} THEN UPDATE SET {changed}"] if changed else []
     clauses += [f"WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) VALUES ({values})"]  # noqa: S608 - names are quoted
-    rows.createOrReplaceTempView(_ROWS)
-    # The session has the mark only as long as the statement runs: every write in it would be left out.
-    for name, value in mark.settings.items():
-        spark.conf.set(name, value)
+    rows.createOrReplaceTempView(view)
+    # A statement is told of its mark by the session. The task's own one may have a batch of a stopped query in it, whose merge would be
+    # done under the mark of this one, or under none: so each has a session of its own.
+    apart = spark.cloneSession()
     try:
-        spark.sql(" ".join(clauses)).collect()
+        for name, value in mark.settings.items():
+            apart.conf.set(name, value)
+        apart.sql(" ".join(clauses)).collect()
     finally:
-        for name in mark.settings:
-            spark.conf.unset(name)
+        apart.client.release_session()
+        apart.client.close()
+        spark.catalog.dropTempView(view)
 
 
 def one_row_of_each(rows: "DataFrame", keys: Sequence[str], latest_by: str | None, what: str) -> "DataFrame":

@@ -353,6 +353,18 @@ class Merging(Subtask):
     def prices(self, *rows: tuple[str | None, int, int | None]) -> DataFrame:
         return self.session.createDataFrame(list(rows), "article STRING, price INT, at INT")
 
+    def slow_rows(self, batch_id: int, begun: Path, go_on: Path) -> DataFrame:
+        """Return a price that comes when a file is there."""
+
+        def wait(price: int) -> int:
+            begun.touch()
+            deadline_s = time.monotonic() + 120
+            while not go_on.exists() and time.monotonic() < deadline_s:
+                time.sleep(0.02)
+            return price
+
+        return self.prices(("pen", 99, batch_id)).withColumn("price", f.udf(wait, "int", useArrow=False)("price"))
+
     def there(self) -> set[tuple[str | None, int, int | None]]:
         return {tuple(row) for row in self.session.read.format("delta").load(str(self.table)).collect()}
 
@@ -410,6 +422,26 @@ def test_what_a_stopped_query_that_merges_has_begun_is_left_out(session: SparkSe
         old(merging.prices(("pen", 99, 1)), 1)
     merging.sink(2, 1)(merging.prices(("pen", 2, 1)), 1)
     assert merging.there() == {("pen", 2, 1)}
+
+
+@pytest.mark.rule("S3")
+def test_a_merge_that_is_late_is_done_under_no_other_mark_though_the_next_query_merges_in_its_session(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    merging = Merging(session, tmp_path)
+    first = merging.sink(1)
+    first(merging.prices(("pen", 1, 0)), 0)
+    thread, ended = write_slowly(merging, first, 1, tmp_path)
+    assert merging.sink(1).settle(session, 1) == 1
+    following = merging.sink(1, 1)
+    following(merging.prices(("pen", 2, 1)), 1)
+    following(merging.prices(("pen", 3, 2)), 2)
+    (tmp_path / "go-on").touch()
+    thread.join(TIMEOUT_S)
+    assert ended != ["written"]
+    assert merging.there() == {("pen", 3, 2)}
+    following(merging.prices(("ink", 5, 3)), 3)
+    assert merging.there() == {("pen", 3, 2), ("ink", 5, 3)}
 
 
 @pytest.fixture(scope="module")
