@@ -11,7 +11,7 @@ import os
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -25,10 +25,15 @@ from eventflink.testing.plugin import _bootstrap_of
 if TYPE_CHECKING:
     from tests.support.browser import Chromium, Tabs
 
-os.environ.setdefault("JDK_JAVA_OPTIONS", f"{JAVA_OPTIONS} -Dspark.sql.streaming.pollingDelay=100ms")
-"""A stream whose source has nothing new asks Kafka for more every 10 ms otherwise. That costs a third of a core, of Spark and of the
-broker, for each stream that waits for its test; and batches that have records follow one another as before.
-"""
+_SPARK_OPTIONS: Final = (
+    # A stream whose source has nothing new asks Kafka for more every 10 ms otherwise. That costs a third of a core, of Spark and of the
+    # broker, for each stream that waits for its test; and batches that have records follow one another as before.
+    "-Dspark.sql.streaming.pollingDelay=100ms",
+    # Java that is generated, compiled and loaded for each query costs more than the few rows of a test that it reads: a quarter of Spark.
+    "-Dspark.sql.codegen.wholeStage=false",
+    "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",
+)
+os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join((JAVA_OPTIONS, *_SPARK_OPTIONS)))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
