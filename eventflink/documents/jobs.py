@@ -37,6 +37,8 @@ class JobRow:
     """For which instant of the schedule it runs."""
     after_job_id: str | None = None
     """The run whose end is this instant; null: no run made it."""
+    queue: str = "default"
+    """The queue that it names; where that is not configured it counts in the queue `default`."""
     failure_is_dismissed: bool = False
     """Whether somebody has dismissed the failure of this job."""
 

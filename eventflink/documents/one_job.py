@@ -283,8 +283,6 @@ class JobHead(JobRow):
     """How long after its submission it fails that has not ended, without the time in which it is suspended; null: never."""
     fails_at: str | None = None
     """When it fails that has not ended; null: never, or its time stands still, since it is suspended or ends."""
-    queue: str = "default"
-    """The queue that it names; where that is not configured it counts in the queue `default`."""
     priority: int = 0
     """Within its queue jobs of a higher priority get slots first."""
     suspended_because: str | None = None

@@ -160,6 +160,8 @@ def test_queues_of_jobs_are_shown_with_what_they_may_hold_and_hold(tmp_path: Pat
         rows = json.loads(capsys.readouterr().out)["queues"]
         assert ask(tmp_path, "status", "flood") == ExitCode.OK
         told = " ".join(capsys.readouterr().out.split())
+        assert list_jobs(tmp_path) == ExitCode.OK
+        heading, row = (line.split() for line in capsys.readouterr().out.splitlines()[:2])
     assert [line.split() for line in table.splitlines()[1:]] == [
         ["adhoc", "1", "1", "1", "2", "1", "3", "1"],
         ["default", "0", "all", "1", "0", "0", "0", "0"],
@@ -168,6 +170,13 @@ def test_queues_of_jobs_are_shown_with_what_they_may_hold_and_hold(tmp_path: Pat
     assert rows == plain(queue_rows(cluster.master.slot_manager))
     assert "queue: adhoc, priority 7" in told
     assert "queue 'adhoc' holds 2 slots, as many as it may: its quota is 1, and it may borrow 1" in told
+    assert ("queue" in heading, "adhoc" in row) == (True, True)
+
+
+def test_the_list_has_no_column_of_queues_where_no_job_names_one(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
+        assert list_jobs(tmp_path) == ExitCode.OK
+    assert "queue" not in capsys.readouterr().out.splitlines()[0]
 
 
 def test_a_cluster_without_queues_says_so(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from eventflink.cli.drawing import seconds_until_now, styled
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_jobs
+from eventflink.model.job_queues import DEFAULT_QUEUE
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
 
 _SCHEDULED = (JobStatus.INITIALIZING, JobStatus.CREATED)
@@ -50,13 +51,16 @@ def list_jobs(
         return ExitCode.OK
     table = Table()
     has_owners = any(row.owner for row in rows)
-    for heading in ("job id", "name", *(["owner"] if has_owners else []), "status", "tasks", "restarts", "submitted", "seconds"):
+    has_queues = any(row.queue != DEFAULT_QUEUE for row in rows)
+    said = [*(["owner"] if has_owners else []), *(["queue"] if has_queues else [])]
+    for heading in ("job id", "name", *said, "status", "tasks", "restarts", "submitted", "seconds"):
         table.add_column(heading, justify="right" if heading in ("tasks", "restarts", "seconds") else "left", no_wrap=heading == "job id")
     for row in rows:
         table.add_row(
             Text(row.job_id),
             Text(row.name),
             *([Text(row.owner)] if has_owners else []),
+            *([Text(row.queue)] if has_queues else []),
             styled(row.status),
             f"{row.tasks_finished}/{row.tasks}",
             str(row.restarts or ""),
