@@ -8,10 +8,16 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 LINE_COMMENT: Final = r"--(?>\\\n|[^\r\n])*"
-QUOTED: Final = r"""(?<!\w)r(?:'[^']*'|"[^"]*")|'(?>[^'\\]|\\.)*'|"(?>[^"\\]|\\.)*"|`[^`]*`"""
-"""Texts and names in quotes; a text after `r` has no escapes. Without regard to case, and with a dot for every character."""
+QUOTED: Final = (
+    r"""(?<!\w)r(?:'[^']*(?:'|\Z)|"[^"]*(?:"|\Z))"""
+    r"""|'(?>[^'\\]|\\.)*(?:'|\\?\Z)|"(?>[^"\\]|\\.)*(?:"|\\?\Z)|`[^`]*(?:`|\Z)"""
+)
+"""Texts and names in quotes; a text after `r` has no escapes. Without regard to case, and with a dot for every character.
+
+One that is not closed goes to the end: Spark refuses it, and to begin again behind each of many such quotes would take quadratic time.
+"""
 _TOKEN: Final = re.compile(
-    rf"(?P<space>\s+|{LINE_COMMENT})|(?P<comment>/\*(?!\+))|(?P<end>;)|{QUOTED}|(?<!\w)(?P<dollars>\$\w*\$).*?(?P=dollars)|\w+|.",
+    rf"(?P<space>\s+|{LINE_COMMENT})|(?P<comment>/\*(?!\+))|(?P<end>;)|{QUOTED}|(?<!\w)(?P<dollars>\$\w*\$).*?(?:(?P=dollars)|\Z)|\w+|.",
     re.IGNORECASE | re.DOTALL,
 )
 _EDGE_OF_COMMENT: Final = re.compile(r"/\*|\*/")
@@ -44,6 +50,11 @@ def statements_of(sql: str) -> list[Statement]:
     """
     found = [Statement(sql[start:end], sql.count("\n", 0, start) + 1) for start, end in _places_of(sql)]
     return found if len(found) > 1 else [Statement(sql, 1)]
+
+
+def has_statement(sql: str) -> bool:
+    """Tell whether a text is more than spaces, comments and semicolons."""
+    return next(_places_of(sql), None) is not None
 
 
 def _places_of(sql: str) -> Iterator[tuple[int, int]]:

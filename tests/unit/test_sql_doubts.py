@@ -26,7 +26,6 @@ OF_SPARK = (
     "MERGE INTO a USING b ON a.k = b.k WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
     "SET TIME ZONE 'Europe/Berlin'; CACHE TABLE x; SELECT 1",
     "BEGIN DECLARE x INT; SET x = 1; SELECT x; END",
-    "-- nothing but a comment",
     "WITH orders AS (SELECT 1) SELECT * FROM orders",
     "CREATE TEMPORARY VIEW orders AS SELECT 1; SELECT * FROM orders",
     "INSERT INTO orders SELECT 1",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eventflink.model.sql_script import Statement, statements_of
+from eventflink.model.sql_script import Statement, has_statement, statements_of
 
 SIMPLE = [
     "SELECT 1",
@@ -53,3 +53,17 @@ def test_names_that_look_like_words_of_a_script_are_names() -> None:
 
 def test_what_has_many_semicolons_is_read_in_one_pass() -> None:
     assert len(statements_of("SELECT 1;" * 7_000)) == 7_000
+
+
+@pytest.mark.parametrize("opens", ["'", '"', "`", "r'", 'r"', "$$", "$tag$", "/*", "/* /*"])
+@pytest.mark.parametrize("rest", ["2; SELECT 3", "2; SELECT 3 \\", "", "\\"])
+def test_what_is_not_closed_goes_to_the_end(opens: str, rest: str) -> None:
+    """A leader reads the statement of a stream when it is submitted: to begin again behind each such quote would take it its lease."""
+    last = f"SELECT {opens}{rest}"
+    assert [each.text for each in statements_of(f"SELECT 1; {last}")] == ["SELECT 1", last]
+
+
+@pytest.mark.parametrize("sql", ["", " ", ";", "-- nothing", "/* nothing */ ;\n;", "/* never; closed"])
+def test_a_text_may_have_no_statement(sql: str) -> None:
+    assert not has_statement(sql)
+    assert has_statement(f"SELECT 1; {sql}")
