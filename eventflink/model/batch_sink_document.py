@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from eventflink.model.batch_source_document import BatchSourceDocument
 from eventflink.model.document_fields import DistinctColumns, canonical_json
 from eventflink.model.job_graph import StreamSink
+from eventflink.model.places import in_one_spelling
 from eventflink.model.statuses import StreamConnector, StreamFormat
 from eventflink.model.stream_document import MERGE_NEEDS_KEYS, TableSinkDocument, end_document
 
@@ -72,7 +73,7 @@ class BatchSinkDocument(BaseModel):
 
     def replaces_newest(self, source: BatchSourceDocument) -> bool:
         """Tell whether rows go that a source reads at no version of its own, where the table's format does not tell what came since."""
-        is_same = "delta" == self.format == source.format and self.table.location.rstrip("/") == source.table.location.rstrip("/")
+        is_same = "delta" == self.format == source.format and in_one_spelling(self.table.location) == in_one_spelling(source.table.location)
         return is_same and source.table.is_newest and self.table.mode in ("overwrite", "overwrite-partitions")
 
     def to_record(self) -> StreamSink:

@@ -9,7 +9,7 @@ import os
 import re
 import socket
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, get_args
 
@@ -40,7 +40,7 @@ from eventflink.model.job_graph import (
 from eventflink.model.kafka_settings import KafkaAccess, KafkaRole, settings_of_role
 from eventflink.model.loopback import LOOPBACK
 from eventflink.model.metric_settings import MetricScope, scope_labels
-from eventflink.model.places import Place, is_url, parse_place
+from eventflink.model.places import NO_HOME, Place, is_url, parse_place
 from eventflink.model.resources import ResourceProfile, parse_extended_resources, profile_of
 from eventflink.model.statuses import JobStoreType, RestartStrategyType
 
@@ -69,6 +69,11 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
         """Refuse URLs where a path of this host is meant: as a path, `s3a://bucket` is a folder `s3a:` of the current directory."""
         if not isinstance(value, str | Path) or info.field_name is None:
             return value
+        if (cls.model_fields[info.field_name].alias or info.field_name) in PATH_KEYS:
+            try:
+                Path(value).expanduser()
+            except RuntimeError as error:  # Of a `~` for whom there is no directory.
+                raise ValueError(f"'{value}': {NO_HOME}") from error
         if cls.model_fields[info.field_name].annotation in _PATHS and is_url(str(value)):
             raise ValueError(f"'{value}' is a URL, and this is a path: name one that the host sees, such as where the storage is mounted")
         return value
@@ -267,15 +272,21 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
         )
 
 
-def _flatten(document: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flatten(document: Mapping[str, Any], source: str) -> dict[str, Any]:
     flat: dict[str, Any] = {}
-    for key, value in document.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, Mapping):
-            flat.update(_flatten(value, f"{name}."))
-        else:
-            flat[name] = value
+    for name, value in _leaves(document, ""):
+        if name in flat:
+            raise ConfigurationError(f"{source}: '{name}' stands there twice, in one name and as a key below others: leave one out")
+        flat[name] = value
     return flat
+
+
+def _leaves(document: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 KEYS: dict[str, str] = {field.alias or name: name for name, field in Configuration.model_fields.items()}
@@ -314,7 +325,7 @@ def build_configuration(values: Mapping[str, Any], source: str) -> Configuration
         ConfigurationError: names the key, the source and what is wrong.
 
     """
-    flat = _flatten(values)
+    flat = _flatten(values, source)
     for key in flat:
         if not is_key(key):
             raise ConfigurationError(f"{source}: {explain_unknown(key)}")
@@ -343,7 +354,7 @@ def read_values(path: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{path}: cannot be read: {error}") from error
     if document is not None and not isinstance(document, Mapping):
         raise ConfigurationError(f"{path}: the document must be a mapping of keys to values, not {type(document).__name__}")
-    return _flatten(document or {})
+    return _flatten(document or {}, str(path))
 
 
 def load_configuration(path: Path | None, overrides: Mapping[str, str]) -> Configuration:

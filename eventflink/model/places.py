@@ -4,6 +4,7 @@ Only names are made here; `jobs/stored_files.py` reads and writes what they name
 host, on which it would be a folder called `s3a:`.
 """
 
+import posixpath
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,8 @@ S3: Final = "s3a"
 
 SCHEMES: Final = {scheme: scheme for scheme in (S3, "gs", "abfs", "abfss", "hdfs")} | {"s3": S3}
 """Of stores that Spark's Hadoop and fsspec both know, each with Hadoop's name for it."""
+
+NO_HOME: Final = "nobody here is called so, and '~' stands for the directory of a user; give an absolute path"
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):[/:]")
 """With one slash: a `Path` has no more of them. With another colon it is a chain of file systems."""
@@ -63,6 +66,13 @@ def is_url(text: str) -> bool:
     return _URL.match(text) is not None
 
 
+def in_one_spelling(location: str) -> str:
+    """Return a path or URL as all that Hadoop takes for the same are written, such as `file:/a//b/`, `file:///a/./b` and `/a/b`."""
+    scheme, colon, rest = location.rpartition(":/") if location[:1] != "/" else ("", "", location)
+    path = posixpath.normpath(f"/{rest.lstrip('/')}")
+    return f"{SCHEMES.get(scheme, scheme)}:/{path}" if colon and scheme != "file" else path
+
+
 def parse_place(text: str) -> Place:
     """Return the place that a person has named.
 
@@ -74,7 +84,10 @@ def parse_place(text: str) -> Place:
         raise ValueError(f"invalid place: {text!r} has a character that no file system allows")
     found = _URL.match(text)
     if found is None:
-        return Place(str(Path(text).expanduser().absolute()))
+        try:
+            return Place(str(Path(text).expanduser().absolute()))
+        except RuntimeError as error:  # Of a `~` for whom there is no directory.
+            raise ValueError(f"invalid place: '{text}': {NO_HOME}") from error
     scheme, rest = found[1].lower(), text[found.end() - 1 :]
     if scheme == "file":
         return Place(str(Path(unquote("/" + rest.lstrip("/")))))

@@ -23,7 +23,7 @@ from cronsim import CronSim, CronSimError
 
 from eventflink.model.job_graph import JobGraph, ParameterValue
 from eventflink.model.job_graph_document import bind_parameters
-from eventflink.model.places import parse_place
+from eventflink.model.places import is_url, parse_place
 from eventflink.model.statuses import CatchUp, InstantValue, JobStatus, OverlapPolicy, RunOutcome, TopicBegin
 
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -424,7 +424,10 @@ def file_for(condition: FileCondition, graph: JobGraph) -> str:
 
     """
     values = {each.name: each.value or "" for each in graph.parameters}
-    return str(parse_place(_PLACEHOLDER.sub(lambda found: values[found[1]], condition.file)))
+    file = _PLACEHOLDER.sub(lambda found: values[found[1]], condition.file)
+    if not file.startswith("/") and not is_url(file):  # What it is would be another file for each master.
+        raise ValueError(f"invalid file: '{file}', of {condition.file}; give an absolute path, or a URL")
+    return str(parse_place(file))
 
 
 def _told_of(timing: ScheduleTiming, records: list[OffsetRange]) -> dict[InstantValue, str]:

@@ -140,6 +140,13 @@ def test_a_path_that_is_a_url_is_refused_by_its_key(key: str, url: str | Path) -
     assert str(caught.value).startswith(f"f: {key}: '{url}' is a URL, and this is a path: ")
 
 
+@pytest.mark.parametrize("key", [*PATH_KEYS, "execution.working-directory", "jobmanager.archive.fs.dir"])
+def test_a_path_below_the_directory_of_nobody_is_refused_by_its_key(key: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        build_configuration({key: "~nobody-is-called-so/jobs"}, "f")
+    assert str(caught.value).startswith(f"f: {key}: '~nobody-is-called-so/jobs': nobody here is called so")
+
+
 @pytest.mark.parametrize("path", ["/with:colon/jobs", "relative/s3a:/jobs", "~/jobs", "c:/jobs", "a b"])
 def test_what_is_no_url_is_a_path(path: str) -> None:
     assert build_configuration({"execution.working-directory": path}, "f").working_place.path == Path(path).expanduser().absolute()
@@ -253,6 +260,8 @@ LAUGHS = b"a0: &a0 [x]\n" + b"".join(b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*
         (b"[" * 900, "cannot be read: nested more than 100 levels deep"),  # Newer versions of libyaml themselves refuse a thousand.
         (LAUGHS, "cannot be read: its aliases stand for more than 1048576 characters"),
         (b"a: 1\nb: [", "(line 3, column 1)"),
+        (b"heartbeat.interval: 1\nheartbeat: {interval: 2}", "'heartbeat.interval' stands there twice, in one name and as a key below"),
+        (b"queues: {etl: {nominal-quota: 16}}\nqueues.etl.nominal-quota: 2", "'queues.etl.nominal-quota' stands there twice"),
         (b"nonsense: 1", "unknown configuration key 'nonsense'"),
     ],
 )

@@ -282,6 +282,14 @@ def test_a_value_that_makes_no_place_refuses_the_instant(cluster: ScriptedCluste
     assert "wait_for.file: invalid place" in refused.message
 
 
+@pytest.mark.parametrize("directory", ["raw", "~nobody-is-called-so/raw", "~", "./raw"])
+def test_a_value_that_makes_no_absolute_path_refuses_the_instant(cluster: ScriptedCluster, directory: str) -> None:
+    """What it is would hang on the working directory and the users of the host whose master decides."""
+    put(cluster, wait_for={"file": "{region}/{at}", "within": "60s"}, parameters={"region": directory})
+    [refused] = cluster.events(RequestRejected)
+    assert f"wait_for.file: invalid file: '{directory}/" in refused.message
+
+
 INVALID = [
     ({"wait_for": "/raw"}, "wait_for: "),
     ({"wait_for": {"file": "/raw/{at}"}}, "wait_for.within: it is missing"),
