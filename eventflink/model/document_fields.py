@@ -31,6 +31,8 @@ def _numbers_alone(fault: Literal["int_type", "float_type"]) -> BeforeValidator:
 Name = Annotated[str, Field(pattern=f"^{NAME_PART}$")]
 Whole = Annotated[int, _numbers_alone("int_type")]
 Number = Annotated[float, _numbers_alone("float_type")]
+Flag = Annotated[bool, Field(strict=True)]
+"""True or false; pydantic would take `"no"`, `"on"` and 0 as well, which are texts and numbers in all other places of a document."""
 Column = Annotated[str, Field(min_length=1, max_length=256)]
 
 

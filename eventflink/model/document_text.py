@@ -132,7 +132,7 @@ def _finite(text: str) -> float:
 
 
 def _short(text: str) -> int:
-    if len(text) > MAX_DIGITS:
+    if len(text.lstrip("-")) > MAX_DIGITS:
         raise _Unusual("a number has too many digits")
     return int(text)
 
@@ -318,7 +318,7 @@ class _CoreLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
         if node.tag == _TAG + "bool" and (_TRUE.fullmatch(text) or _FALSE.fullmatch(text)):
             return _TRUE.fullmatch(text) is not None
         if node.tag == _TAG + "int" and _INTEGER.fullmatch(text):
-            if len(text) > MAX_DIGITS:
+            if len(text.lstrip("+-")) > MAX_DIGITS:
                 raise yaml.constructor.ConstructorError(None, None, f"a number of more than {MAX_DIGITS} digits", node.start_mark)
             return int(text, 16 if text.startswith("0x") else 8) if text.startswith(("0x", "0o")) else int(text)
         if node.tag == _TAG + "float" and _FLOAT.fullmatch(text):

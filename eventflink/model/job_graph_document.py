@@ -39,6 +39,7 @@ from eventflink.model.document_fields import (
     MAX_JOB_NAME_LENGTH,
     MAX_NAME_LENGTH,
     Column,
+    Flag,
     Name,
     Number,
     Whole,
@@ -80,6 +81,7 @@ from eventflink.model.retry_document import Retries, retry_document
 from eventflink.model.slot_sharing import GroupMember, profiles_of_groups
 from eventflink.model.spark_engines import LOCAL
 from eventflink.model.spark_pools import MAX_CORES, MEMORY_PATTERN, POOL_PATTERN, SHARED, SparkPool
+from eventflink.model.sql_script import has_statement
 from eventflink.model.statuses import CheckpointRetention, RestartStrategyType, SchedulerType, ShipStrategy, TaskType, VertexRuns
 from eventflink.model.stream_document import (
     EVENT_TIME_WITH_DELAY,
@@ -179,7 +181,7 @@ class VertexDocument(BaseModel):
             raise ValueError("exactly one of 'python' and 'sql' says what the vertex runs")
         if self.python is not None and not _CALLABLE.fullmatch(self.python):
             raise ValueError(f"python: '{self.python}' is not of the form module:function")
-        if self.sql is not None and not self.sql.strip():
+        if self.sql is not None and not has_statement(self.sql):
             raise ValueError("sql: the query is empty")
         if self.parallelism > self.max_parallelism:
             raise ValueError(f"parallelism {self.parallelism} is above max_parallelism {self.max_parallelism}")
@@ -255,7 +257,7 @@ class EdgeDocument(BaseModel):
     watermark_delay_ms: Annotated[Whole | None, Field(ge=0, le=MAX_WATERMARK_DELAY_MS)] = None
     late_rows: LateRowsField = None
     """To which output of its reader the rows behind the watermark go."""
-    chain: bool | None = None
+    chain: Flag | None = None
     """Whether its ends become one query; default: where that is safe."""
 
     @model_validator(mode="after")
@@ -363,7 +365,7 @@ class RestoreDocument(BaseModel):
 
     savepoint: Annotated[str, Field(min_length=1, max_length=4_096, pattern=r"^(/|[a-zA-Z][a-zA-Z0-9+.-]*://)[^\x00-\x1f]*$")]
     """Its directory: an absolute path, or a URL that fsspec knows."""
-    allow_non_restored_state: bool = False
+    allow_non_restored_state: Flag = False
 
     def to_record(self) -> SavepointRestore:
         """Return the core's record."""
@@ -442,7 +444,7 @@ class JobGraphDocument(BaseModel):
     """The Spark that runs the tasks of vertices that name none; default: as the TaskExecutor has it."""
     queue: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     """The queue whose quota its slots count against; default: `default`."""
-    priority: int = Field(0, ge=-MAX_PRIORITY, le=MAX_PRIORITY)
+    priority: Whole = Field(0, ge=-MAX_PRIORITY, le=MAX_PRIORITY)
     """Within the queue jobs of a higher priority get slots first."""
     parameters: Declared = Field(default_factory=dict)
     keep: Annotated[int | None, BeforeValidator(_parse_keep)] = None
@@ -802,6 +804,8 @@ def _find_edge_fault(edge: EdgeDocument, writer: VertexDocument, reader: VertexD
         return _find_pipeline_fault(edge, writer.stream, reader.stream) or _find_partitions_fault(edge, reader)
     if writer.stream is not None:
         return f": '{edge.source}' is a stream and '{edge.target}' is not: only another stream can read its rows"
+    if writer.sql is not None and edge.output != DEFAULT_OUTPUT:
+        return f".output: a statement has one output, '{DEFAULT_OUTPUT}', and '{edge.source}' none called '{edge.output}'"
     of_streams = [key for name, key in _PIPELINED.items() if getattr(edge, name) is not None and (key != "schema" or not is_from_mapped)]
     return f".{of_streams[0]}: it is for edges from a stream to a stream; this one is blocking" if of_streams else ""
 

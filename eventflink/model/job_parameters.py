@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from eventflink.model.document_faults import describe_value
-from eventflink.model.document_fields import MAX_NAME_LENGTH, Name
+from eventflink.model.document_fields import MAX_NAME_LENGTH, Flag, Name
 from eventflink.model.job_graph import JobParameter, ParameterValue
 from eventflink.model.secret_values import holds_secret, without_secrets
 from eventflink.model.statuses import ParameterType
@@ -197,7 +197,7 @@ class ParameterDocument(BaseModel):
     value: Any = None
     """What it is in this run, as in a document that comes as a record."""
     description: str = Field("", max_length=1_024)
-    affects_results: bool = True
+    affects_results: Flag = True
     """Whether tasks may compute something else with another value."""
 
     @model_validator(mode="after")

@@ -20,8 +20,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
 from eventflink.model.document_faults import describe_fault, describe_value
-from eventflink.model.document_fields import CALLABLE_PATTERN, MAX_CALLABLE_LENGTH, Column, DistinctColumns, Name, Whole, canonical_json
+from eventflink.model.document_fields import (
+    CALLABLE_PATTERN,
+    MAX_CALLABLE_LENGTH,
+    Column,
+    DistinctColumns,
+    Flag,
+    Name,
+    Whole,
+    canonical_json,
+)
 from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, LateRows, StreamDefinition, StreamSink, StreamSource
+from eventflink.model.job_parameters import RESERVED_NAMES
 from eventflink.model.named_keys import NAME_PATTERN
 from eventflink.model.secret_references import check_references, reference_name
 from eventflink.model.sql_script import statements_of
@@ -90,14 +100,23 @@ def check_one_statement(sql: str) -> None:
 
 
 def check_parameters(parameters: Mapping[str, Any], *, is_sql: bool) -> None:
-    """Check the secrets that the parameters of a vertex name.
+    """Check the parameters of a vertex: the secrets that they name, and for a statement what it can be given.
 
     Raises:
-        ValueError: one cannot be named so, or the vertex is a statement, which cannot have any.
+        ValueError: a secret cannot be named so, or the vertex is a statement, which can have no secret, no number beyond Spark's, and no
+            name that stands for something else there.
 
     """
-    if check_references(parameters, "parameters") and is_sql:
+    has_secrets = check_references(parameters, "parameters")
+    if not is_sql:
+        return
+    if has_secrets:
         raise ValueError("parameters: Spark shows a statement with its arguments on its pages, so a secret is for a 'python' function only")
+    for name, value in parameters.items():
+        if name in RESERVED_NAMES:
+            raise ValueError(f"parameters.{name}: the name is taken, since a statement has :{name} from where it runs; give it another one")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise ValueError(f"parameters.{name}: {value} is beyond the 64 bits of a BIGINT; give it as a text, and CAST it to a DECIMAL")
 
 
 class _Document(BaseModel):
@@ -120,11 +139,11 @@ class KafkaSourceDocument(_Document):
     starting_offsets: Literal["earliest", "latest"] = "earliest"
     max_offsets_per_trigger: Whole = Field(1_000_000, ge=1)
     """How many records one batch reads at the most: it is one transaction of the sink, which Kafka aborts when it takes too long."""
-    fail_on_data_loss: bool = True
+    fail_on_data_loss: Flag = True
     """Whether the stream fails when records that it has not read are gone."""
     bad_records: Literal["fail", "skip", "column"] = "fail"
     """What becomes of a record that the schema does not fit: it fails the stream, is left out, or stands as text in `_bad_record`."""
-    metadata: bool = False
+    metadata: Flag = False
     """Whether the rows have `key`, `topic`, `partition`, `offset` and `timestamp` of their records as well."""
 
 

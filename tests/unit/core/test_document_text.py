@@ -48,6 +48,7 @@ NOT_SAID = [
     ("Infinity", r"vertices\[0\].parameters.v: Infinity is not a number of JSON"),
     ("1e400", r"vertices\[0\].parameters.v: 1e400 is too large for a number"),
     ("-1e400", r"vertices\[0\].parameters.v: -1e400 is too large for a number"),
+    ("-" + "9" * 4_301, r"vertices\[0\].parameters.v: a number of more than 4300 digits"),
     ("9" * 4_301, r"vertices\[0\].parameters.v: a number of more than 4300 digits"),
     (r'["\ud83d"]', r"vertices\[0\].parameters.v\[0\]: \\ud83d is half of a surrogate pair"),
     (r'{"\ude80": 1}', r"vertices\[0\].parameters.v.\\ude80: \\ude80 is half of a surrogate pair"),
@@ -90,6 +91,11 @@ def test_what_json_cannot_say_is_refused_with_its_place_in_a_file_and_in_a_recor
     assert isinstance(refusal, UnreadableInput)
     assert str(caught.value).removeprefix("job.json: ") in refusal.message
     refusal.message.encode()
+
+
+@pytest.mark.parametrize("number", [10**4_300 - 1, 1 - 10**4_300], ids=["above zero", "below zero"])
+def test_a_number_has_all_of_its_digits(number: int) -> None:
+    assert read_document(f'{{"x": {number}}}') == read_document(f"x: {number}") == {"x": number}
 
 
 def test_who_sends_a_key_twice_is_answered_by_the_keys_that_stand_once() -> None:

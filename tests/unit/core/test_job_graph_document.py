@@ -81,7 +81,30 @@ WRONG: list[tuple[Any, str]] = [
         "f: vertices[0].python: must have at most 512 characters, not 513",
     ),
     (_graph(vertices=[_vertex("a\n")]), "f: vertices[0].id: must match"),
-    (_graph(vertices=[_vertex(sql="  ")]), "f: vertices[0]: sql: the query is empty"),
+    *[(_graph(vertices=[_vertex(sql=sql)]), "f: vertices[0]: sql: the query is empty") for sql in ("  ", ";", "-- nothing", "/* x */ ;")],
+    *[
+        (_graph(vertices=[_vertex(parameters={name: 7})]), f"f: vertices[0]: parameters.{name}: the name is taken, since")
+        for name in ("subtask_index", "parallelism")
+    ],
+    *[
+        (
+            _graph(vertices=[_vertex(parameters={"x": x})]),
+            f"f: vertices[0]: parameters.x: {x} is beyond the 64 bits of a BIGINT; give it as",
+        )
+        for x in (2**63, -(2**63) - 1)
+    ],
+    (
+        _graph(vertices=[_vertex("a"), _vertex("b")], edges=_edges(("a", "b"), output="large")),
+        "f: edges[0].output: a statement has one output, 'default', and 'a' none called 'large'",
+    ),
+    *[(_graph(priority=value), "f: priority: must be a whole number") for value in ("1_0", "1", True)],
+    *[
+        (
+            _graph(restore={"savepoint": "/s", "allow_non_restored_state": flag}),
+            "f: restore.allow_non_restored_state: must be true or false",
+        )
+        for flag in ("on", "no", 0, 1.0)
+    ],
     (_graph(vertices=[_vertex(sql="x" * 65_537)]), "f: vertices[0].sql: must have at most 65536 characters"),
     (_graph(vertices=[_vertex(parallelism=0)]), "f: vertices[0].parallelism: must be at least 1"),
     (_graph(vertices=[_vertex(parallelism=4097)]), "f: vertices[0].parallelism: must be at most 4096"),
@@ -1311,10 +1334,11 @@ def test_the_time_as_of_which_a_source_is_read_is_in_utc_where_it_says_no_offset
         *[
             (
                 {"table": DELTA, "format": "delta"},
-                {"sink": {"table": {"path": "/data/sales/", "partition_by": ["day"], "mode": mode}, "format": "delta"}},
+                {"sink": {"table": {"path": path, "partition_by": ["day"], "mode": mode}, "format": "delta"}},
                 ": sources.s: it is the table that the sink replaces, where rows that others append meanwhile would be lost",
             )
             for mode in ("overwrite", "overwrite-partitions")
+            for path in ("/data/sales/", "/data//sales", "/data/./sales", "/data/x/../sales", "file:/data/sales", "file:///data/sales/")
         ],
         ({"table": {"catalog": "lake"}, "format": "iceberg"}, {}, ".sources.s: table.name: it is missing: a table of format iceberg has a"),
         ({"table": ICEBERG | {"partition_by": ["a"]}, "format": "iceberg"}, {}, ".sources.s.table.partition_by: unknown key"),
