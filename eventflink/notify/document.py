@@ -11,16 +11,18 @@ Secrets are references, as in the configuration (`model/references.py`). The rul
 refused here, with its place.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from string import Formatter
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from eventflink.model.document_faults import describe_fault, describe_value, written_place
-from eventflink.model.document_fields import Whole, duration_within
+from eventflink.model.document_fields import Flag, Whole, duration_within
 from eventflink.model.document_text import InvalidText, find_place, read_document
 from eventflink.model.job_graph import JobAbout
 from eventflink.model.references import check_reference
@@ -75,13 +77,18 @@ class HappeningType(StrEnum):
     INPUT_PARKED = "input-parked"
 
 
+_OF_NO_JOB: Final = frozenset({HappeningType.TASK_MANAGER_LOST, HappeningType.LEADER_CHANGED, HappeningType.INPUT_PARKED})
+
+
 def _check_text(text: str) -> str:
     try:
         fields = [(name, form, conversion) for _, name, form, conversion in Formatter().parse(text) if name is not None]
     except ValueError as error:
         raise ValueError(f"not a template: {error}; write {{{{ for a brace") from error
     for name, form, conversion in fields:
-        if name not in TEXT_FIELDS or form or conversion:
+        if form or conversion:
+            raise ValueError(f"field {describe_value(name)} has more than its name: write {{{name}}}")
+        if name not in TEXT_FIELDS:
             raise ValueError(f"unknown field {describe_value(name)}{did_you_mean(name, TEXT_FIELDS)}; there are {', '.join(TEXT_FIELDS)}")
     return text
 
@@ -90,18 +97,52 @@ def _check_url(url: str) -> str:
     check_reference("url", url, is_needed=False)
     if not url.startswith(("http://", "https://", "${")):
         raise ValueError("must begin with http:// or https://, or refer to a secret such as ${file:/path/of/it}")
+    if url.startswith("http") and (fault := _find_url_fault(url)):
+        raise ValueError(f"{fault}; give an address such as https://host:8443/path")
     return url
+
+
+def _find_url_fault(url: str) -> str:
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return "it has a character that is written with % in a URL, such as %20 for a space"
+    try:
+        host, port = (parts := urlsplit(url)).hostname, parts.port
+    except ValueError as error:
+        return str(error)
+    return "" if host and port != 0 else "it names no host, or no port that there is"
 
 
 def _check_headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name):
+            raise ValueError(f"invalid header: {describe_value(name)}; a name has letters, digits and '-'")
+        if not set(map(ord, value)).issubset(range(256)):
+            raise ValueError(f"invalid header: {name} has a character that HTTP cannot carry; there are those of Latin-1")
         check_reference(name, value, is_needed=name.lower() == "authorization" or holds_secret(name))
     return headers
 
 
+def _check_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError(
+            f"{describe_value(text)} has a line break or another character that is not printed; in YAML a text behind '>' or '|' ends with "
+            "a line break, and behind '>-' with none"
+        )
+    return text
+
+
+def _check_host(host: str) -> str:
+    try:
+        host.encode("idna")
+    except UnicodeError as error:
+        raise ValueError(f"{describe_value(host)} is no name of a host: {error}") from error
+    return host
+
+
+_HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
 _Url = Annotated[str, Field(min_length=1, max_length=2_048), AfterValidator(_check_url)]
-_Text = Annotated[str, Field(min_length=1, max_length=1_024)]
+_Text = Annotated[str, Field(min_length=1, max_length=1_024), AfterValidator(_check_line)]
 
 
 class _Part(BaseModel):
@@ -143,7 +184,7 @@ class MailReceiver(_Part):
     """Takes the text of each notification as a mail."""
 
     type: Literal["mail"]
-    host: _Text
+    host: Annotated[_Text, AfterValidator(_check_host)]
     port: Whole = Field(587, ge=1, le=65_535)
     security: Literal["starttls", "tls", "none"] = "starttls"
     sender: _Text
@@ -196,8 +237,14 @@ class AlertRule(_Part):
     """within this time."""
     repeat_after: Annotated[int, duration_within(0, _MOST_MS)] = _DAY_MS
     """The same of the same run, instant, schedule or TaskManager is said again after this time at the earliest."""
-    resolved: bool = False
+    resolved: Flag = False
     """Whether it is also said when it is over."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.jobs is not None and _OF_NO_JOB.issuperset(self.events):
+            raise ValueError(f"jobs: {', '.join(self.events)}: that is of no job, so nothing would ever be sent; leave 'jobs' out")
+        return self
 
     @property
     def memory_ms(self) -> int:
@@ -211,7 +258,7 @@ class LineageSettings(_Part):
     receivers: list[str] = Field(min_length=1)
     namespace: _Text | None = None
     """Of jobs; default: `eventflink://` and the id of the cluster."""
-    vertices: bool = True
+    vertices: Flag = True
     """Whether vertices have runs of their own, whose parent is the run of the job."""
     running_every: Annotated[int, duration_within(60_000, _MOST_MS)] = 600_000
     """How often, in milliseconds, a job with streams says how far it has read while it runs."""

@@ -142,5 +142,5 @@ def _mail(receiver: MailReceiver, notification: Notification) -> None:
     except smtplib.SMTPRecipientsRefused as error:
         is_refused = all(code // 100 == 5 for code, _ in error.recipients.values())  # noqa: PLR2004 - SMTP's class of lasting errors
         raise DeliveryFailed("the mail server takes no recipient", is_refused=is_refused) from None
-    except (OSError, smtplib.SMTPException) as error:
+    except (OSError, smtplib.SMTPException, ValueError) as error:  # A password that is not ASCII is a `ValueError`.
         raise DeliveryFailed(f"the mail server does not take it: {type(error).__name__}") from None

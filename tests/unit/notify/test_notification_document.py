@@ -49,6 +49,23 @@ def test_a_document_says_who_is_told_of_what() -> None:
         ("lineage: {receivers: [topic]}", "lineage: {receivers: [chat]}", "'chat' takes texts for people"),
         ("lineage:", "linage:", "linage (line 14, column 1): unknown key (did you mean 'lineage'?)"),
         ("[b@example.org]", "b@example.org", "receivers.mail.to (line 5, column"),
+        ("[b@example.org]", r'["b@example.org\n"]', "receivers.mail.to[0] (line 5, column 74): 'b@example.org"),
+        ("a@example.org", r'"a\nb"', "receivers.mail.sender (line 5, column"),
+        ("mail.example.org", r'"xn--é.."', "receivers.mail.host (line 5, column"),
+        ("{type: kafka, topic: alerts}", r'{type: file, path: "a\0b"}', "has a line break or another character that is not printed"),
+        ('"${env:OPS}"', r'"${env:OPS}", x: "a\nb"', "has a line break or another character that is not printed"),
+        ('"${env:OPS}"', '"${env:OPS}", x: "✓"', "invalid header: x has a character that HTTP cannot carry"),
+        ('"${env:OPS}"', '"${env:OPS}", "x y": "z"', "invalid header: 'x y'; a name has letters"),
+        ("https://ops.example.org/", "https://", "receivers.ops.url (line 4, column"),
+        ("https://ops.example.org/", "https://[::1", "Invalid IPv6 URL; give an address such as"),
+        ("https://ops.example.org/", "https://ops:77777", "Port out of range"),
+        ("https://ops.example.org/", "https://ops/a b", "it has a character that is written with %"),
+        (
+            "[job-failed, run-skipped]",
+            "[leader-changed, input-parked]",
+            "rules.nightly (line 8, column 3): jobs: leader-changed",
+        ),
+        ("{job_name} failed", "{job_name!r}", "field 'job_name' has more than its name: write {job_name}"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_file_and_the_place(before: str, after: str, said: str) -> None:
