@@ -51,17 +51,17 @@ def decide_reclaim_slots(state: ClusterState, _value: ReclaimSlots, context: Con
 
 
 def _starving(slots: SlotManager, since_ms: int) -> Iterator[tuple[Line, int]]:
-    """Yield where requests wait of queues below their quota, and for how many of them slots are to be taken back."""
-    shares, missing = slots.shares, dict[str, int]()
+    """Yield where requests wait of queues below their quota, and how many slots are to be taken back for them."""
+    shares, missing, needed = slots.shares, dict[str, int](), slots.slots_of_lines()
     for name, queue in shares.defined.items():
-        wanted = min(queue.nominal_quota - shares.held_by(name), slots.queues.count_of(name))
+        wanted = min(queue.nominal_quota - shares.held_by(name), sum(count for line, count in needed.items() if line.queue == name))
         missing[name] = wanted - shares.awaited.get(name, 0)
     for line in sorted(slots.queues.queues, key=lambda each: (each.queue, -each.priority, sort_key_of(each.profile))):
         if missing.get(line.queue, 0) <= 0 or slots.has_free_slot_for(line.profile):
             continue
         requests = slots.queues.queues[line]
         if slots.pending[next(requests.in_turn())].requested_at_ms <= since_ms:
-            count = min(requests.count, missing[line.queue])
+            count = min(needed[line], missing[line.queue])
             missing[line.queue] -= count
             yield line, count
 

@@ -125,10 +125,13 @@ class SlotManager:
         return held
 
     def slots_wanted(self) -> dict[Asked, int]:
-        """Return how many slots would serve all requests that wait, by what they ask for.
+        """Return how many slots would serve all requests that wait, by what they ask for; of a named queue no more than it may hold."""
+        return self._within_limits(self.slots_of_lines())
 
-        Attempts of a slot sharing group go into one slot, one of each vertex: as many are wanted as its widest vertex waits for. Of a
-        named queue no more are wanted than it may hold.
+    def slots_of_lines(self) -> dict[Line, int]:
+        """Return how many slots would serve the requests of each line.
+
+        Attempts of a slot sharing group go into one slot, one of each vertex: it takes as many as its widest vertex waits for.
         """
         wanted = {line: queue.count for line, queue in self.queues.queues.items()}
         for group in self.sharing.groups.values():
@@ -139,7 +142,7 @@ class SlotManager:
                 widest[line] = max(widest.get(line, 0), len(requests))
             for line, count in widest.items():
                 wanted[line] += count
-        return self._within_limits(wanted)
+        return wanted
 
     def _within_limits(self, wanted: Mapping[Line, int]) -> dict[Asked, int]:
         """Return by profile how many slots are wanted that the queues may hold: those of the highest priority first, then the smallest."""

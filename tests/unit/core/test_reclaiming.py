@@ -49,6 +49,16 @@ def _reclaimed(cluster: ScriptedCluster) -> list[tuple[str, int]]:
     return [(event.job_id, event.subtask_index) for event in cluster.events(SlotReclaimed)]
 
 
+def test_a_queue_takes_back_as_many_slots_as_its_requests_share() -> None:
+    cluster = _cluster(FLOOD, JobQueue("streams", 9))
+    cluster.register("tm", 6)
+    _start(cluster, _submit(cluster, "flood", "flood", 6))
+    wide = [sharing("a", 2), sharing("b"), sharing("c", 2), sharing("alone", group="another"), vertex("d")]
+    cluster.submit(graph(*wide, queue="streams"), job_id="wanted")
+    cluster.pass_time(AFTER_MS)
+    assert len(_reclaimed(cluster)) == cluster.master.slot_manager.slots_wanted()[None] == 4
+
+
 def test_closing_vertices_keep_their_slots_whatever_end_they_follow() -> None:
     for end in (ExecutionState.FINISHED, ExecutionState.FAILED):
         cluster = _cluster(FLOOD, STREAMS)
