@@ -27,7 +27,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.inputs import FileMissed, FileSeen, FireSchedules, RecordsSeen, TableNotSeen, VersionsSeen
 from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
-from eventflink.master.schedules import MAX_AWAITING, MAX_RUNNING, OF_ITSELF, Schedule, next_of_backfill
+from eventflink.master.schedules import MAX_AWAITING, OF_ITSELF, Schedule, next_of_backfill
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.model.durations import duration_text
@@ -83,6 +83,8 @@ def decide_fire_schedules(state: ClusterState, _value: FireSchedules, context: C
 
 def _decide_one(state: ClusterState, schedule_id: str, schedule: Schedule, context: Context) -> list[LogEvent]:
     if schedule.pause is None:
+        if schedule.queue and schedule.may_run_beside:  # Those that waited before jobs were allowed beside each other are the oldest.
+            return _start(state, schedule_id, schedule, schedule.queue[0], schedule.next_ms, InstantOrigin.QUEUED, context)
         if schedule.next_ms is not None and due_at(schedule_id, schedule.definition.timing, schedule.next_ms) <= context.now_ms:
             return _outdated(schedule_id, schedule, schedule.next_ms) or _decide_due(
                 state, schedule_id, schedule, schedule.next_ms, context
@@ -318,7 +320,7 @@ def _decide_overlap(
     """Start the job of an instant, or do what the schedule says while another one runs."""
     definition = schedule.definition
     running = next(iter(schedule.running), None)
-    if (running is None and not schedule.queue) or (definition.overlap is OverlapPolicy.ALLOW and len(schedule.running) < MAX_RUNNING):
+    if (running is None and not schedule.queue) or schedule.may_run_beside:
         return _start(state, schedule_id, schedule, instant_ms, following_ms, origin, context)
     if definition.overlap in (OverlapPolicy.SKIP, OverlapPolicy.ALLOW):
         message = f"job '{running}' still ran" if running is not None else f"{len(schedule.queue)} instants waited"
@@ -328,9 +330,10 @@ def _decide_overlap(
             message = f"{MAX_QUEUE} instants wait already"
             return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.QUEUE_FULL, message)]
         return [InstantQueued(schedule_id, instant_ms, following_ms, origin)]
-    replaced = [
-        InstantsSkipped(schedule_id, each, instant_ms, InstantOrigin.QUEUED, each, SkipReason.REPLACED) for each in schedule.queue[:1]
-    ]
+    newest_ms = max([*schedule.running.values(), *schedule.queue])
+    if newest_ms > instant_ms:  # Its file came late.
+        return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.REPLACED)]
+    replaced = [InstantsSkipped(schedule_id, each, instant_ms, InstantOrigin.QUEUED, each, SkipReason.REPLACED) for each in schedule.queue]
     stopped = state.schedules.decide_cancellation(schedule.running, schedule.actor)
     return [*replaced, InstantQueued(schedule_id, instant_ms, following_ms, origin), *stopped]
 
@@ -351,14 +354,19 @@ def _decide_backfill(state: ClusterState, schedule_id: str, schedule: Schedule, 
     backfill = schedule.backfill
     if backfill is None:
         return []
-    # Two jobs for one instant never run beside each other: how the one ends decides whether there is to be another.
+    # Two jobs for one instant never run beside each other: how the one ends decides whether there is to be another. One that has come and
+    # is not decided is decided first.
+    undecided_ms = schedule.next_ms if schedule.pause is None else None
     if (
-        instant_ms in schedule.queue
+        (undecided_ms is not None and instant_ms >= undecided_ms)
+        or instant_ms in schedule.queue
         or instant_ms in schedule.awaiting
         or _job_for(state, schedule_id, instant_ms, is_finished=False) is not None
     ):
         return []
     following_ms, origin = next_of_backfill(schedule.definition, backfill, instant_ms), InstantOrigin.BACKFILL
+    if schedule.instant_after(instant_ms - 1) != instant_ms:
+        return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.CHANGED)]
     if not backfill.repeats_finished and (finished := _job_for(state, schedule_id, instant_ms, is_finished=True)) is not None:
         message = f"job '{finished}' had finished"
         return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.FINISHED_BEFORE, message)]

@@ -237,8 +237,19 @@ class Schedule:
 
     def awaits_batch(self) -> bool:
         """Tell whether records of its topic, or versions of its table, would start a job."""
-        may_run = not self.running or (self.definition.overlap is OverlapPolicy.ALLOW and len(self.running) < MAX_RUNNING)
+        may_run = not self.running or self.may_run_beside
         return self.definition.timing.has_cursor and self.pause is None and may_run and not self.queue and self.next_ms is None
+
+    @property
+    def may_run_beside(self) -> bool:
+        """Whether a job may start whatever else of the schedule runs."""
+        return self.definition.overlap is OverlapPolicy.ALLOW and len(self.running) < MAX_RUNNING
+
+    def overdue(self, now_ms: int) -> int | None:
+        """Return the next instant of a cron expression or interval if it has come, before a pause at the latest, and is not decided."""
+        until_ms = now_ms if self.pause is None else min(now_ms, self.pause.since_ms)
+        has_come = self.next_ms is not None and not self.definition.timing.is_noted and self.next_ms <= until_ms
+        return self.next_ms if has_come else None
 
     def newest_ms(self) -> int:
         """Return the newest instant that is decided, or is that of an ended run: a new one is later."""
@@ -254,7 +265,7 @@ class Schedule:
         if self.pause is None:
             if self.next_ms is not None:
                 times.append(due_at(schedule_id, self.definition.timing, self.next_ms))
-            if self.queue and not self.running:
+            if self.queue and (not self.running or self.may_run_beside):
                 times.append(at_ms)
         backfill = self.backfill
         if backfill is not None and backfill.next_ms is not None and len(backfill.running) + self.backfill_waits() < backfill.concurrency:
@@ -300,6 +311,7 @@ class Schedules:
         undecided = known.undecided() if known is not None else []
         try:
             next_ms = _next_of_version(definition.timing, known, undecided, context.now_ms)
+            dropped = _dropped(command.schedule_id, known, next_ms, SkipReason.CHANGED, context.now_ms) if known is not None else []
         except InstantUnknown as error:
             return [_not_computable(command, error)]
         if _is_over(definition.timing, next_ms, context.now_ms):
@@ -309,6 +321,7 @@ class Schedules:
         if undecided and definition.timing.after is None:
             first_ms, last_ms = undecided[0], undecided[-1]
             events.append(InstantsSkipped(command.schedule_id, first_ms, None, InstantOrigin.DUE, last_ms, SkipReason.CHANGED))
+        events += dropped
         version = known.version + 1 if known is not None else 1
         return [*events, ScheduleStored(command.schedule_id, version, command.actor, definition, next_ms)]
 
@@ -380,9 +393,10 @@ class Schedules:
         try:
             timing = known.definition.timing
             next_ms = known.first_undecided() if timing.is_noted else known.next_in(timing, context.now_ms)
+            dropped = _dropped(command.schedule_id, known, next_ms, SkipReason.LATE, context.now_ms)
         except InstantUnknown as error:
             return [_not_computable(command, error)]
-        return [accepted(command), ScheduleResumed(command.schedule_id, command.actor, next_ms)]
+        return [accepted(command), *dropped, ScheduleResumed(command.schedule_id, command.actor, next_ms)]
 
     def decide_start_backfill(self, command: StartBackfill, context: Context) -> list[LogEvent]:
         """Begin with the instants of a range that have passed: those that come fire by themselves."""
@@ -759,10 +773,19 @@ def _next_of_version(timing: ScheduleTiming, known: Schedule | None, undecided: 
         return next(iter(undecided), None) if timing.after is not None else None
     if known is None:
         return instant_after(timing, now_ms - 1)
-    from_ms = now_ms
-    if known.next_ms is not None and known.pause is None:
-        from_ms = min(from_ms, known.next_ms)  # An instant that had come, and was not decided yet, is not lost by the change.
-    return known.next_in(timing, from_ms)
+    overdue_ms = known.overdue(now_ms)  # An instant that had come, and was not decided yet, is not lost by the change.
+    return known.next_in(timing, now_ms if overdue_ms is None else overdue_ms)
+
+
+def _dropped(schedule_id: str, known: Schedule, next_ms: int | None, reason: SkipReason, now_ms: int) -> list[LogEvent]:
+    """Skip the instants that had come and are passed over, undecided, since the schedule goes on with another. Raises `InstantUnknown`."""
+    first_ms = known.overdue(now_ms)
+    if first_ms is None or (next_ms is not None and next_ms <= first_ms):
+        return []
+    came_ms = now_ms if known.pause is None else min(now_ms, known.pause.since_ms)
+    last_ms = known.instant_before(came_ms + 1 if next_ms is None else min(came_ms + 1, next_ms))
+    message = "the schedule was paused before it was decided" if reason is SkipReason.LATE else ""
+    return [InstantsSkipped(schedule_id, first_ms, next_ms, InstantOrigin.DUE, max(first_ms, last_ms or 0), reason, message)]
 
 
 def _is_over(timing: ScheduleTiming, next_ms: int | None, now_ms: int) -> bool:

@@ -465,9 +465,11 @@ def local_time(timing: ScheduleTiming, instant_ms: int) -> str:
 
 
 def _value_of(timing: ScheduleTiming, value: InstantValue, instant_ms: int) -> str:
-    if value in (InstantValue.PREVIOUS_DATE, InstantValue.PREVIOUS_TIMESTAMP):
-        before_ms = _previous_or_same(timing, instant_ms)
-        return local_day(timing, before_ms) if value is InstantValue.PREVIOUS_DATE else _time_of(before_ms).isoformat()
+    if value is InstantValue.PREVIOUS_DATE:
+        return local_day(timing, _previous_or_same(timing, instant_ms))
+    if value is InstantValue.PREVIOUS_TIMESTAMP:  # What came on days without an instant is for the next one.
+        before_ms = instant_before(timing, instant_ms)
+        return _time_of(_previous_or_same(timing, instant_ms) if before_ms is None else before_ms).isoformat()
     return local_day(timing, instant_ms) if value is InstantValue.DATE else _time_of(instant_ms).isoformat()
 
 

@@ -256,6 +256,59 @@ def test_a_change_of_a_schedule_loses_no_instant_that_had_come(cluster: Scripted
     assert cluster.master.schedules.schedules["s"].version == 2
 
 
+def let_instants_come(cluster: ScriptedCluster) -> None:
+    """Let three instants come of which no leader decides."""
+    cluster.wall_ms, cluster.monotonic_ms = FIRST_MS + 2 * MINUTE_MS + 1, cluster.monotonic_ms + 3 * MINUTE_MS
+
+
+@pytest.mark.rule("P21")
+@pytest.mark.parametrize("between", [{}, {"description": "changed"}])
+def test_instants_that_had_come_before_a_pause_have_a_reason_for_no_job(cluster: ScriptedCluster, between: dict[str, str]) -> None:
+    put(cluster, catch_up="all")
+    let_instants_come(cluster)
+    say(cluster, "PauseSchedule")
+    put(cluster, catch_up="all", **between)
+    cluster.pass_time(2 * MINUTE_MS)
+    assert told(cluster) == []
+    say(cluster, "ResumeSchedule")
+    cluster.pass_time(MINUTE_MS)
+    assert told(cluster) == ["0-2 LATE", "5 fired"]
+
+
+@pytest.mark.rule("P21")
+def test_instants_that_had_come_and_that_a_change_leaves_out_have_a_reason_for_no_job(cluster: ScriptedCluster) -> None:
+    put(cluster, catch_up="all")
+    let_instants_come(cluster)
+    put(cluster, interval="120s", catch_up="all")
+    assert told(cluster) == ["0 CHANGED"]
+    cluster.pass_time(0)
+    assert told(cluster) == ["0 CHANGED", "1 fired"]
+
+
+def queue_two(cluster: ScriptedCluster) -> None:
+    """Let two instants come while the job of the first one runs."""
+    to_first(cluster)
+    cluster.pass_time(MINUTE_MS)
+    cluster.pass_time(MINUTE_MS)
+    assert told(cluster) == ["0 fired", "1 queued", "2 queued"]
+
+
+def test_instants_that_wait_when_jobs_are_allowed_beside_each_other_start_first(cluster: ScriptedCluster) -> None:
+    put(cluster, overlap="queue")
+    queue_two(cluster)
+    put(cluster, overlap="allow")
+    cluster.pass_time(MINUTE_MS)
+    assert told(cluster)[3:] == ["1 fired", "2 fired", "3 fired"]
+
+
+def test_a_new_instant_replaces_all_that_wait_where_the_old_job_is_cancelled(cluster: ScriptedCluster) -> None:
+    put(cluster, overlap="queue")
+    queue_two(cluster)
+    put(cluster, overlap="cancel")
+    cluster.pass_time(MINUTE_MS)
+    assert told(cluster)[3:] == ["1 REPLACED", "2 REPLACED", "3 queued"]
+
+
 def test_a_deleted_schedule_leaves_its_jobs_alone(cluster: ScriptedCluster) -> None:
     put(cluster)
     effects = to_first(cluster)
@@ -398,6 +451,39 @@ def test_a_backfill_waits_for_the_job_of_an_instant_that_runs(
     cluster.report(running, state)
     cluster.pass_time(0)
     assert len(cluster.events(ScheduleFired)) == 1 + (starts_another or repeats)
+
+
+@pytest.mark.rule("P21")
+def test_a_backfill_waits_for_an_instant_that_has_come_and_whose_job_starts_later(cluster: ScriptedCluster) -> None:
+    put(cluster, jitter="50s")
+    timing = cluster.master.schedules.schedules["s"].definition.timing
+    assert due_at("s", timing, FIRST_MS) > FIRST_MS + 1
+    to_first(cluster)
+    cluster.pass_time(1)
+    say(cluster, "StartBackfill", first_ms=FIRST_MS, end_ms=FIRST_MS + 1, newest_first=True)
+    cluster.pass_time(0)
+    assert told(cluster) == []
+    cluster.pass_time(50_000)
+    assert [(event.instant_ms, event.origin) for event in cluster.events(ScheduleFired)] == [(FIRST_MS, InstantOrigin.DUE)]
+
+
+def nightly(cluster: ScriptedCluster, hour: int) -> None:
+    cluster.command(type="PutSchedule", schedule_id="s", definition={"cron": f"0 {hour} * * *", "job": job()})
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+def test_a_backfill_leaves_out_what_a_change_of_the_schedule_has_made_no_instant(cluster: ScriptedCluster, *, newest_first: bool) -> None:
+    nightly(cluster, 2)
+    say(cluster, "StartBackfill", first_ms=START_MS - 4 * DAY_MS, end_ms=START_MS, newest_first=newest_first)
+    [first] = deployments(cluster.pass_time(0))
+    nightly(cluster, 3)
+    cluster.run(cluster.report(first, ExecutionState.FINISHED))
+    cluster.run(cluster.pass_time(0))
+    fired = [event.instant_ms // 3_600_000 % 24 for event in cluster.events(ScheduleFired)]
+    assert fired[0] == 2
+    assert set(fired[1:]) == {3}
+    [left_out] = cluster.events(InstantsSkipped)
+    assert (left_out.origin, left_out.reason, left_out.instant_ms // 3_600_000 % 24) == (InstantOrigin.BACKFILL, SkipReason.CHANGED, 2)
 
 
 def test_a_backfill_has_no_instants_that_have_not_come(cluster: ScriptedCluster) -> None:
@@ -585,6 +671,23 @@ def test_what_cannot_fire_is_refused_with_its_place(document: dict[str, Any], sa
 def test_a_wrong_document_says_its_line() -> None:
     with pytest.raises(InvalidSchedule, match=r"nightly.yaml: .*cron: invalid minute"):
         parse_schedule("time_zone: UTC\ncron: '61 * * * *'\njob: {}\n", "nightly.yaml", lambda _: pytest.fail("it names no file"))
+
+
+def test_what_came_on_days_without_an_instant_is_of_the_next_one() -> None:
+    """One that reads from `previous-timestamp` to `timestamp` would leave it out; the day that has just passed is another thing."""
+    told_of_instants = {"since": "previous-timestamp", "until": "timestamp", "day": "previous-date"}
+    kinds = {name: {"type": "date" if name == "day" else "timestamp"} for name in told_of_instants}
+    nightly = check_schedule(
+        {"cron": "0 2 * * *", "except": ["2026-12-25", "2026-12-26"], "instant_parameters": told_of_instants, "job": job(parameters=kinds)}
+    )
+    values = [
+        {each.name: (each.value or "")[:10] for each in graph_for(nightly, instant_ms, {}).parameters}
+        for instant_ms in instants(nightly.timing, ms("2026-12-24T00:00"), ms("2026-12-28T00:00"))
+    ]
+    assert values == [
+        {"since": "2026-12-23", "until": "2026-12-24", "day": "2026-12-23"},
+        {"since": "2026-12-24", "until": "2026-12-27", "day": "2026-12-26"},
+    ]
 
 
 def test_a_time_is_read_in_its_zone_or_refused() -> None:

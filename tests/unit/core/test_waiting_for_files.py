@@ -290,6 +290,21 @@ def test_a_value_that_makes_no_absolute_path_refuses_the_instant(cluster: Script
     assert f"wait_for.file: invalid file: '{directory}/" in refused.message
 
 
+@pytest.mark.rule("P21")
+def test_an_instant_whose_file_is_late_cancels_no_later_one(cluster: ScriptedCluster) -> None:
+    put(cluster, overlap="cancel", wait_for={**WAIT, "within": "1h"})
+    for _ in range(3):
+        cluster.pass_time(60_000)
+    see(cluster, 1)
+    see(cluster, 1)
+    see(cluster, 0)
+    assert [event.reason for event in cluster.events(InstantsSkipped)] == [SkipReason.REPLACED]
+    first, second, third = (event.instant_ms for event in cluster.events(FileAwaited))
+    assert [event.instant_ms for event in cluster.events(ScheduleFired)] == [second]
+    schedule = cluster.master.schedules.schedules["s"]
+    assert (schedule.queue, [event.instant_ms for event in cluster.events(InstantsSkipped)]) == ([third], [first])
+
+
 INVALID = [
     ({"wait_for": "/raw"}, "wait_for: "),
     ({"wait_for": {"file": "/raw/{at}"}}, "wait_for.within: it is missing"),
