@@ -330,8 +330,7 @@ def _decide_overlap(
             message = f"{MAX_QUEUE} instants wait already"
             return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.QUEUE_FULL, message)]
         return [InstantQueued(schedule_id, instant_ms, following_ms, origin)]
-    newest_ms = max([*schedule.running.values(), *schedule.queue])
-    if newest_ms > instant_ms:  # Its file came late.
+    if origin is InstantOrigin.FILE and max([*schedule.running.values(), *schedule.queue]) > instant_ms:  # Its file came late.
         return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.REPLACED)]
     replaced = [InstantsSkipped(schedule_id, each, instant_ms, InstantOrigin.QUEUED, each, SkipReason.REPLACED) for each in schedule.queue]
     stopped = state.schedules.decide_cancellation(schedule.running, schedule.actor)

@@ -309,6 +309,14 @@ def test_a_new_instant_replaces_all_that_wait_where_the_old_job_is_cancelled(clu
     assert told(cluster)[3:] == ["1 REPLACED", "2 REPLACED", "3 queued"]
 
 
+def test_a_new_instant_replaces_a_job_that_somebody_has_started_for_a_later_time(cluster: ScriptedCluster) -> None:
+    put(cluster, overlap="cancel")
+    say(cluster, "FireSchedule", job_id="by-hand", instant_ms=FIRST_MS + 9 * DAY_MS)
+    cluster.run(to_first(cluster))
+    assert cluster.job("by-hand").status is JobStatus.CANCELED
+    assert told(cluster)[1:] == ["0 queued"]
+
+
 def test_a_deleted_schedule_leaves_its_jobs_alone(cluster: ScriptedCluster) -> None:
     put(cluster)
     effects = to_first(cluster)
