@@ -17,7 +17,7 @@ HOSTILE += ["🦆", "a b", "\u202egnp", "x" * 129]
 
 @pytest.mark.parametrize("name", ["a", "_", "_a", "__init__", "A1", "x" * 64])
 def test_every_name_that_a_graph_may_have_is_the_name_of_a_directory(name: str) -> None:
-    vertices = [{"id": name, "sql": "SELECT 1"}, {"id": "reader", "sql": "SELECT 1"}]
+    vertices = [{"id": name, "python": "m:f"}, {"id": "reader", "sql": "SELECT 1"}]
     graph = parse_job_graph({"name": "g", "vertices": vertices, "edges": [{"from": name, "to": "reader", "output": name}]}, "f")
     attempt = AttemptId("job", graph.vertices[0].vertex_id, 0, 1)
     path = output_place(Place(str(WORKING)), attempt, graph.edges[0].output)
