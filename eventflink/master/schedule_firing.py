@@ -83,7 +83,7 @@ def decide_fire_schedules(state: ClusterState, _value: FireSchedules, context: C
 
 def _decide_one(state: ClusterState, schedule_id: str, schedule: Schedule, context: Context) -> list[LogEvent]:
     if schedule.pause is None:
-        if schedule.queue and schedule.may_run_beside:  # Those that waited before jobs were allowed beside each other are the oldest.
+        if schedule.queue and schedule.may_run_beside:  # What waits since another policy held is older than the next instant.
             return _start(state, schedule_id, schedule, schedule.queue[0], schedule.next_ms, InstantOrigin.QUEUED, context)
         if schedule.next_ms is not None and due_at(schedule_id, schedule.definition.timing, schedule.next_ms) <= context.now_ms:
             return _outdated(schedule_id, schedule, schedule.next_ms) or _decide_due(
@@ -332,7 +332,9 @@ def _decide_overlap(
         return [InstantQueued(schedule_id, instant_ms, following_ms, origin)]
     if origin is InstantOrigin.FILE and max([*schedule.running.values(), *schedule.queue]) > instant_ms:  # Its file came late.
         return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.REPLACED)]
-    replaced = [InstantsSkipped(schedule_id, each, instant_ms, InstantOrigin.QUEUED, each, SkipReason.REPLACED) for each in schedule.queue]
+    replaced, queue = list[LogEvent](), schedule.queue
+    if queue:
+        replaced.append(InstantsSkipped(schedule_id, queue[0], instant_ms, InstantOrigin.QUEUED, queue[-1], SkipReason.REPLACED))
     stopped = state.schedules.decide_cancellation(schedule.running, schedule.actor)
     return [*replaced, InstantQueued(schedule_id, instant_ms, following_ms, origin), *stopped]
 
@@ -353,8 +355,8 @@ def _decide_backfill(state: ClusterState, schedule_id: str, schedule: Schedule, 
     backfill = schedule.backfill
     if backfill is None:
         return []
-    # Two jobs for one instant never run beside each other: how the one ends decides whether there is to be another. One that has come and
-    # is not decided is decided first.
+    # Two jobs for one instant never run beside each other: how the one ends decides whether there is to be another. An instant that has
+    # come, and waits for its jitter, is decided first.
     undecided_ms = schedule.next_ms if schedule.pause is None else None
     if (
         (undecided_ms is not None and instant_ms >= undecided_ms)

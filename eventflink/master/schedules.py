@@ -246,7 +246,7 @@ class Schedule:
         return self.definition.overlap is OverlapPolicy.ALLOW and len(self.running) < MAX_RUNNING
 
     def overdue(self, now_ms: int) -> int | None:
-        """Return the next instant of a cron expression or interval if it has come, before a pause at the latest, and is not decided."""
+        """Return the next instant of a cron expression or interval if it has come, before a pause if there is one; None: it has not."""
         until_ms = now_ms if self.pause is None else min(now_ms, self.pause.since_ms)
         has_come = self.next_ms is not None and not self.definition.timing.is_noted and self.next_ms <= until_ms
         return self.next_ms if has_come else None
@@ -311,7 +311,7 @@ class Schedules:
         undecided = known.undecided() if known is not None else []
         try:
             next_ms = _next_of_version(definition.timing, known, undecided, context.now_ms)
-            dropped = _dropped(command.schedule_id, known, next_ms, SkipReason.CHANGED, context.now_ms) if known is not None else []
+            dropped = _dropped(command.schedule_id, known, next_ms, context.now_ms, SkipReason.CHANGED) if known is not None else []
         except InstantUnknown as error:
             return [_not_computable(command, error)]
         if _is_over(definition.timing, next_ms, context.now_ms):
@@ -393,7 +393,8 @@ class Schedules:
         try:
             timing = known.definition.timing
             next_ms = known.first_undecided() if timing.is_noted else known.next_in(timing, context.now_ms)
-            dropped = _dropped(command.schedule_id, known, next_ms, SkipReason.LATE, context.now_ms)
+            because = "the schedule was paused before it was decided"
+            dropped = _dropped(command.schedule_id, known, next_ms, context.now_ms, SkipReason.LATE, because)
         except InstantUnknown as error:
             return [_not_computable(command, error)]
         return [accepted(command), *dropped, ScheduleResumed(command.schedule_id, command.actor, next_ms)]
@@ -709,7 +710,8 @@ class Schedules:
         elif origin is InstantOrigin.QUEUED:
             if known.queue[:1] != [event.instant_ms]:
                 raise IllegalTransition(f"{event.instant_ms} is not the first instant that waits of '{event.schedule_id}'")
-            del known.queue[0]
+            last_ms = event.last_ms if isinstance(event, InstantsSkipped) else event.instant_ms
+            known.queue = [each for each in known.queue if each > last_ms]
         elif origin is InstantOrigin.DUE:
             if known.next_ms != event.instant_ms or (event.next_ms is not None and event.next_ms <= event.instant_ms):
                 raise IllegalTransition(
@@ -777,14 +779,13 @@ def _next_of_version(timing: ScheduleTiming, known: Schedule | None, undecided: 
     return known.next_in(timing, now_ms if overdue_ms is None else overdue_ms)
 
 
-def _dropped(schedule_id: str, known: Schedule, next_ms: int | None, reason: SkipReason, now_ms: int) -> list[LogEvent]:
-    """Skip the instants that had come and are passed over, undecided, since the schedule goes on with another. Raises `InstantUnknown`."""
+def _dropped(schedule_id: str, known: Schedule, next_ms: int | None, now_ms: int, reason: SkipReason, message: str = "") -> list[LogEvent]:
+    """Skip the undecided instants that had come before `next_ms`, with which the schedule goes on. Raises `InstantUnknown`."""
     first_ms = known.overdue(now_ms)
     if first_ms is None or (next_ms is not None and next_ms <= first_ms):
         return []
     came_ms = now_ms if known.pause is None else min(now_ms, known.pause.since_ms)
     last_ms = known.instant_before(came_ms + 1 if next_ms is None else min(came_ms + 1, next_ms))
-    message = "the schedule was paused before it was decided" if reason is SkipReason.LATE else ""
     return [InstantsSkipped(schedule_id, first_ms, next_ms, InstantOrigin.DUE, max(first_ms, last_ms or 0), reason, message)]
 
 

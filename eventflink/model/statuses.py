@@ -392,7 +392,7 @@ class SkipReason(UpperStrEnum):
     REPLACED = auto()
     """A later instant came while it waited."""
     LATE = auto()
-    """It could not be decided in time, and late instants are not caught up with."""
+    """It could not be decided in time, or before a pause, and late instants are not caught up with."""
     FINISHED_BEFORE = auto()
     """A back-fill came to it, and the job of the instant had finished."""
     REFUSED = auto()

@@ -257,7 +257,7 @@ def test_a_change_of_a_schedule_loses_no_instant_that_had_come(cluster: Scripted
 
 
 def let_instants_come(cluster: ScriptedCluster) -> None:
-    """Let three instants come of which no leader decides."""
+    """Let three instants come while no leader decides."""
     cluster.wall_ms, cluster.monotonic_ms = FIRST_MS + 2 * MINUTE_MS + 1, cluster.monotonic_ms + 3 * MINUTE_MS
 
 
@@ -285,28 +285,21 @@ def test_instants_that_had_come_and_that_a_change_leaves_out_have_a_reason_for_n
     assert told(cluster) == ["0 CHANGED", "1 fired"]
 
 
-def queue_two(cluster: ScriptedCluster) -> None:
-    """Let two instants come while the job of the first one runs."""
+@pytest.mark.parametrize(
+    ("overlap", "became"),
+    [("allow", ["1 fired", "2 fired", "3 fired"]), ("cancel", ["1-2 REPLACED", "3 queued"]), ("skip", ["3 OVERLAP"])],
+)
+def test_instants_that_wait_when_the_policy_changes_become_what_the_new_one_says(
+    cluster: ScriptedCluster, overlap: str, became: list[str]
+) -> None:
+    put(cluster, overlap="queue")
     to_first(cluster)
     cluster.pass_time(MINUTE_MS)
     cluster.pass_time(MINUTE_MS)
     assert told(cluster) == ["0 fired", "1 queued", "2 queued"]
-
-
-def test_instants_that_wait_when_jobs_are_allowed_beside_each_other_start_first(cluster: ScriptedCluster) -> None:
-    put(cluster, overlap="queue")
-    queue_two(cluster)
-    put(cluster, overlap="allow")
+    put(cluster, overlap=overlap)
     cluster.pass_time(MINUTE_MS)
-    assert told(cluster)[3:] == ["1 fired", "2 fired", "3 fired"]
-
-
-def test_a_new_instant_replaces_all_that_wait_where_the_old_job_is_cancelled(cluster: ScriptedCluster) -> None:
-    put(cluster, overlap="queue")
-    queue_two(cluster)
-    put(cluster, overlap="cancel")
-    cluster.pass_time(MINUTE_MS)
-    assert told(cluster)[3:] == ["1 REPLACED", "2 REPLACED", "3 queued"]
+    assert told(cluster)[3:] == became
 
 
 def test_a_new_instant_replaces_a_job_that_somebody_has_started_for_a_later_time(cluster: ScriptedCluster) -> None:
