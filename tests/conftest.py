@@ -29,7 +29,8 @@ _SPARK_OPTIONS: Final = (
     # A stream whose source has nothing new asks Kafka for more every 10 ms otherwise. That costs a third of a core, of Spark and of the
     # broker, for each stream that waits for its test; and batches that have records follow one another as before.
     "-Dspark.sql.streaming.pollingDelay=100ms",
-    # Java that is generated, compiled and loaded for each query costs more than the few rows of a test that it reads: a quarter of Spark.
+    # To generate, compile and load Java for each query costs more than to interpret a query over the few rows of a test. The demo's test
+    # runs with generated Java, as users do.
     "-Dspark.sql.codegen.wholeStage=false",
     "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",
 )

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from eventflink.cli.demo_stream import FLIGHTS
+from eventflink.testing.fast_java import JAVA_OPTIONS
 
 pytestmark = pytest.mark.slow
 
@@ -55,8 +56,8 @@ def test_the_demo_finds_what_is_in_the_data_and_leaves_nothing_running(tmp_path:
 
 
 def _environment(directory: Path) -> dict[str, str]:
-    """Let the demo make its directory below ours, so that what it leaves can be told from everything else on this machine."""
-    return {**psutil.Process().environ(), "TMPDIR": str(directory)}
+    """Let the demo make its directory below ours, to tell what it leaves, and let Spark generate its Java, as it does for users."""
+    return {**psutil.Process().environ(), "TMPDIR": str(directory), "JDK_JAVA_OPTIONS": JAVA_OPTIONS}
 
 
 def _processes_of(directory: Path) -> list[str]:
