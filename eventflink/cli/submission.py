@@ -70,7 +70,7 @@ def read_document(file: Path) -> str:
             data: bytes = stream.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
         raise CommandFailed(ExitCode.USAGE, f"{file}: {error.strerror or error}") from error
-    except ValueError as error:  # Of a name that no file can have.
+    except ValueError as error:  # The path has a NUL.
         raise CommandFailed(ExitCode.USAGE, f"invalid path: {str(file)!r}: {error}") from error
     if len(data) > MAX_DOCUMENT_BYTES:
         raise CommandFailed(ExitCode.USAGE, f"{file}: longer than {MAX_DOCUMENT_BYTES} bytes; a job graph is not")

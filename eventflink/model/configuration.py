@@ -71,9 +71,10 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
             return value
         if (cls.model_fields[info.field_name].alias or info.field_name) in PATH_KEYS:
             try:
-                Path(value).expanduser()
-            except RuntimeError as error:  # Of a `~` for whom there is no directory.
-                raise ValueError(f"'{value}': {NO_HOME}") from error
+                for each in str(value).split(",") if info.field_name == "history_archive_directories" else [value]:
+                    Path(each).expanduser()
+            except RuntimeError as error:  # The user after `~` does not exist.
+                raise ValueError(f"invalid path: '{value}': {NO_HOME}") from error
         if cls.model_fields[info.field_name].annotation in _PATHS and is_url(str(value)):
             raise ValueError(f"'{value}' is a URL, and this is a path: name one that the host sees, such as where the storage is mounted")
         return value

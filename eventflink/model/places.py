@@ -17,7 +17,7 @@ S3: Final = "s3a"
 SCHEMES: Final = {scheme: scheme for scheme in (S3, "gs", "abfs", "abfss", "hdfs")} | {"s3": S3}
 """Of stores that Spark's Hadoop and fsspec both know, each with Hadoop's name for it."""
 
-NO_HOME: Final = "nobody here is called so, and '~' stands for the directory of a user; give an absolute path"
+NO_HOME: Final = "user not found; '~' stands for the directory of a user, so give an absolute path"
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):[/:]")
 """With one slash: a `Path` has no more of them. With another colon it is a chain of file systems."""
@@ -67,8 +67,8 @@ def is_url(text: str) -> bool:
 
 
 def in_one_spelling(location: str) -> str:
-    """Return a path or URL as all that Hadoop takes for the same are written, such as `file:/a//b/`, `file:///a/./b` and `/a/b`."""
-    scheme, colon, rest = location.rpartition(":/") if location[:1] != "/" else ("", "", location)
+    """Return one spelling for all paths and URLs that Hadoop takes for the same: `/a/b` for `file:/a//b/`, `file:///a/./b` and `/a/b`."""
+    scheme, colon, rest = location.partition(":/") if location[:1] != "/" else ("", "", location)
     path = posixpath.normpath(f"/{rest.lstrip('/')}")
     return f"{SCHEMES.get(scheme, scheme)}:/{path}" if colon and scheme != "file" else path
 
@@ -86,7 +86,7 @@ def parse_place(text: str) -> Place:
     if found is None:
         try:
             return Place(str(Path(text).expanduser().absolute()))
-        except RuntimeError as error:  # Of a `~` for whom there is no directory.
+        except RuntimeError as error:  # The user after `~` does not exist.
             raise ValueError(f"invalid place: '{text}': {NO_HOME}") from error
     scheme, rest = found[1].lower(), text[found.end() - 1 :]
     if scheme == "file":

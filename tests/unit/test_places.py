@@ -24,7 +24,7 @@ from eventflink.jobs.stored_files import (
 )
 from eventflink.model.attempts import AttemptId, OutputLocation
 from eventflink.model.configuration import ConfigurationError, build_configuration
-from eventflink.model.places import Place, is_url, parse_place
+from eventflink.model.places import Place, in_one_spelling, is_url, parse_place
 from eventflink.streams.failures import WorkingDirectoryUnfit
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs, failure_of
 from eventflink.taskexecutor.task_files import checkpoint_place
@@ -205,3 +205,22 @@ def test_a_driver_that_does_not_load_is_told_with_what_it_says_itself(tmp_path: 
     assert "StoreFailed: s3://b" in done.stderr
     assert "cannot be loaded: ImportError: of another version: install it here" in done.stderr
     assert "credentials" not in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        ["/a/b", "/a//b/", "/a/./b", "/a/x/../b", "file:/a/b", "file:///a/b", "file:///a//b/"],
+        ["s3a://bucket/a", "s3://bucket/a/", "s3://bucket//a"],
+        ["hdfs://name:9000/a:/b", "hdfs://name:9000//a:/b"],
+        ["/a:/b", "file:///a:/b"],
+    ],
+    ids=lambda same: str(same[0]),
+)
+def test_what_names_the_same_has_one_spelling(same: list[str]) -> None:
+    assert len({in_one_spelling(each) for each in same}) == 1
+
+
+def test_what_names_something_else_has_another_spelling() -> None:
+    others = ["/a/b", "/a/B", "s3a://a/b", "gs://a/b", "hdfs://a/b", "s3a://a/c"]
+    assert len({in_one_spelling(each) for each in others}) == len(others)

@@ -144,7 +144,12 @@ def test_a_path_that_is_a_url_is_refused_by_its_key(key: str, url: str | Path) -
 def test_a_path_below_the_directory_of_nobody_is_refused_by_its_key(key: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         build_configuration({key: "~nobody-is-called-so/jobs"}, "f")
-    assert str(caught.value).startswith(f"f: {key}: '~nobody-is-called-so/jobs': nobody here is called so")
+    assert str(caught.value).startswith(f"f: {key}: invalid path: '~nobody-is-called-so/jobs': user not found")
+
+
+def test_each_directory_of_several_is_looked_at() -> None:
+    with pytest.raises(ConfigurationError, match="invalid path: '/here,~nobody-is-called-so/jobs': user not found"):
+        build_configuration({"historyserver.archive.fs.dir": "/here,~nobody-is-called-so/jobs"}, "f")
 
 
 @pytest.mark.parametrize("path", ["/with:colon/jobs", "relative/s3a:/jobs", "~/jobs", "c:/jobs", "a b"])
