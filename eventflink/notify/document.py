@@ -104,29 +104,32 @@ def _check_url(url: str) -> str:
 
 def _find_url_fault(url: str) -> str:
     if not url.isascii() or not url.isprintable() or " " in url:
-        return "it has a character that is written with % in a URL, such as %20 for a space"
+        return "invalid url: it has a space or another character that a URL writes with %, such as %20"
     try:
-        host, port = (parts := urlsplit(url)).hostname, parts.port
+        parts = urlsplit(url)
+        port = parts.port
     except ValueError as error:
-        return str(error)
-    return "" if host and port != 0 else "it names no host, or no port that there is"
+        return f"invalid url: {error}"
+    if not parts.hostname:
+        return "invalid url: it names no host"
+    return "invalid url: port 0 cannot be reached" if port == 0 else ""
 
 
 def _check_headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name):
             raise ValueError(f"invalid header: {describe_value(name)}; a name has letters, digits and '-'")
-        if not set(map(ord, value)).issubset(range(256)):
-            raise ValueError(f"invalid header: {name} has a character that HTTP cannot carry; there are those of Latin-1")
+        if max(value) > "\xff":
+            raise ValueError(f"invalid header: {name} has a character that HTTP cannot carry; write it in Latin-1")
         check_reference(name, value, is_needed=name.lower() == "authorization" or holds_secret(name))
     return headers
 
 
 def _check_line(text: str) -> str:
-    if not text.isprintable():
+    if _CONTROL.search(text):
         raise ValueError(
-            f"{describe_value(text)} has a line break or another character that is not printed; in YAML a text behind '>' or '|' ends with "
-            "a line break, and behind '>-' with none"
+            f"invalid text: {describe_value(text)} has a line break or another control character; in YAML a text behind '>' or '|' ends "
+            "with a line break, and behind '>-' with none"
         )
     return text
 
@@ -135,10 +138,11 @@ def _check_host(host: str) -> str:
     try:
         host.encode("idna")
     except UnicodeError as error:
-        raise ValueError(f"{describe_value(host)} is no name of a host: {error}") from error
+        raise ValueError(f"invalid host: {describe_value(host)}: {error}") from error
     return host
 
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$")]
 _Url = Annotated[str, Field(min_length=1, max_length=2_048), AfterValidator(_check_url)]
@@ -243,7 +247,7 @@ class AlertRule(_Part):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.jobs is not None and _OF_NO_JOB.issuperset(self.events):
-            raise ValueError(f"jobs: {', '.join(self.events)}: that is of no job, so nothing would ever be sent; leave 'jobs' out")
+            raise ValueError(f"jobs: {', '.join(self.events)}: they concern no job, so nothing would be sent; leave 'jobs' out")
         return self
 
     @property

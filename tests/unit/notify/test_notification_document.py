@@ -6,7 +6,7 @@ import pytest
 
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
-from eventflink.notify.document import TEXT_FIELDS, HappeningType, InvalidNotifications, parse_notifications
+from eventflink.notify.document import TEXT_FIELDS, HappeningType, InvalidNotifications, JobChoice, parse_notifications
 
 GOOD = """
 receivers:
@@ -23,6 +23,11 @@ rules:
     repeat_after: 4h
 lineage: {receivers: [topic]}
 """
+
+
+def test_names_may_have_any_space_that_breaks_no_line() -> None:
+    document = parse_notifications(GOOD.replace("nightly*", "夜間\u3000バッチ\u00a0*"), "notify.yaml")
+    assert document.rules["nightly"].jobs == JobChoice(names=["夜間\u3000バッチ\u00a0*"], labels={"tier": "1"})
 
 
 def test_a_document_says_who_is_told_of_what() -> None:
@@ -49,17 +54,17 @@ def test_a_document_says_who_is_told_of_what() -> None:
         ("lineage: {receivers: [topic]}", "lineage: {receivers: [chat]}", "'chat' takes texts for people"),
         ("lineage:", "linage:", "linage (line 14, column 1): unknown key (did you mean 'lineage'?)"),
         ("[b@example.org]", "b@example.org", "receivers.mail.to (line 5, column"),
-        ("[b@example.org]", r'["b@example.org\n"]', "receivers.mail.to[0] (line 5, column 74): 'b@example.org"),
+        ("[b@example.org]", r'["b@example.org\n"]', "receivers.mail.to[0] (line 5, column 74): invalid text: 'b@example.org"),
         ("a@example.org", r'"a\nb"', "receivers.mail.sender (line 5, column"),
         ("mail.example.org", r'"xn--é.."', "receivers.mail.host (line 5, column"),
-        ("{type: kafka, topic: alerts}", r'{type: file, path: "a\0b"}', "has a line break or another character that is not printed"),
-        ('"${env:OPS}"', r'"${env:OPS}", x: "a\nb"', "has a line break or another character that is not printed"),
+        ("{type: kafka, topic: alerts}", r'{type: file, path: "a\0b"}', "has a line break or another control character"),
+        ('"${env:OPS}"', r'"${env:OPS}", x: "a\nb"', "has a line break or another control character"),
         ('"${env:OPS}"', '"${env:OPS}", x: "✓"', "invalid header: x has a character that HTTP cannot carry"),
         ('"${env:OPS}"', '"${env:OPS}", "x y": "z"', "invalid header: 'x y'; a name has letters"),
         ("https://ops.example.org/", "https://", "receivers.ops.url (line 4, column"),
-        ("https://ops.example.org/", "https://[::1", "Invalid IPv6 URL; give an address such as"),
+        ("https://ops.example.org/", "https://[::1", "invalid url: Invalid IPv6 URL; give an address such as"),
         ("https://ops.example.org/", "https://ops:77777", "Port out of range"),
-        ("https://ops.example.org/", "https://ops/a b", "it has a character that is written with %"),
+        ("https://ops.example.org/", "https://ops/a b", "invalid url: it has a space or another"),
         (
             "[job-failed, run-skipped]",
             "[leader-changed, input-parked]",
