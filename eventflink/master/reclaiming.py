@@ -51,7 +51,7 @@ def decide_reclaim_slots(state: ClusterState, _value: ReclaimSlots, context: Con
 
 
 def _starving(slots: SlotManager, since_ms: int) -> Iterator[tuple[Line, int]]:
-    """Yield where requests wait of queues below their quota, and how many slots are to be taken back for them."""
+    """Yield each line that waits in a queue below its quota, with the number of slots to take back for it."""
     shares, missing, needed = slots.shares, dict[str, int](), slots.slots_of_lines()
     for name, queue in shares.defined.items():
         wanted = min(queue.nominal_quota - shares.held_by(name), sum(count for line, count in needed.items() if line.queue == name))

@@ -425,8 +425,8 @@ def file_for(condition: FileCondition, graph: JobGraph) -> str:
     """
     values = {each.name: each.value or "" for each in graph.parameters}
     file = _PLACEHOLDER.sub(lambda found: values[found[1]], condition.file)
-    if not file.startswith("/") and not is_url(file):  # What it is would be another file for each master.
-        raise ValueError(f"invalid file: '{file}', of {condition.file}; give an absolute path, or a URL")
+    if not file.startswith("/") and not is_url(file):  # A relative path names another file on each master.
+        raise ValueError(f"invalid file: '{file}', made of '{condition.file}'; give an absolute path, or a URL")
     return str(parse_place(file))
 
 
@@ -467,7 +467,7 @@ def local_time(timing: ScheduleTiming, instant_ms: int) -> str:
 def _value_of(timing: ScheduleTiming, value: InstantValue, instant_ms: int) -> str:
     if value is InstantValue.PREVIOUS_DATE:
         return local_day(timing, _previous_or_same(timing, instant_ms))
-    if value is InstantValue.PREVIOUS_TIMESTAMP:  # What came on days without an instant is for the next one.
+    if value is InstantValue.PREVIOUS_TIMESTAMP:  # The first run after excluded days reads what came on them.
         before_ms = instant_before(timing, instant_ms)
         return _time_of(_previous_or_same(timing, instant_ms) if before_ms is None else before_ms).isoformat()
     return local_day(timing, instant_ms) if value is InstantValue.DATE else _time_of(instant_ms).isoformat()

@@ -13,7 +13,7 @@ refused here, with its place.
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -103,8 +103,8 @@ def check_parameters(parameters: Mapping[str, Any], *, is_sql: bool) -> None:
     """Check the parameters of a vertex: the secrets that they name, and for a statement what it can be given.
 
     Raises:
-        ValueError: a secret cannot be named so, or the vertex is a statement, which can have no secret, no number beyond Spark's, and no
-            name that stands for something else there.
+        ValueError: a secret cannot be named so; or the vertex is a statement, and a parameter is a secret, has a number beyond 64 bits, or
+            has the name of a parameter that each subtask has.
 
     """
     has_secrets = check_references(parameters, "parameters")
@@ -114,9 +114,17 @@ def check_parameters(parameters: Mapping[str, Any], *, is_sql: bool) -> None:
         raise ValueError("parameters: Spark shows a statement with its arguments on its pages, so a secret is for a 'python' function only")
     for name, value in parameters.items():
         if name in RESERVED_NAMES:
-            raise ValueError(f"parameters.{name}: the name is taken, since a statement has :{name} from where it runs; give it another one")
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            raise ValueError(f"parameters.{name}: {value} is beyond the 64 bits of a BIGINT; give it as a text, and CAST it to a DECIMAL")
+            raise ValueError(f"parameters.{name}: the name is taken: :{name} is that of the subtask; choose another name")
+        if any(not -(2**63) <= number < 2**63 for number in _whole_numbers_of(value)):
+            raise ValueError(f"parameters.{name}: a number is beyond the 64 bits of a BIGINT; give it as a text, and CAST it to a DECIMAL")
+
+
+def _whole_numbers_of(value: object) -> Iterator[int]:
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _whole_numbers_of(each)
 
 
 class _Document(BaseModel):

@@ -52,8 +52,8 @@ def list_jobs(
     table = Table()
     has_owners = any(row.owner for row in rows)
     has_queues = any(row.queue != DEFAULT_QUEUE for row in rows)
-    said = [*(["owner"] if has_owners else []), *(["queue"] if has_queues else [])]
-    for heading in ("job id", "name", *said, "status", "tasks", "restarts", "submitted", "seconds"):
+    optional = [*(["owner"] if has_owners else []), *(["queue"] if has_queues else [])]
+    for heading in ("job id", "name", *optional, "status", "tasks", "restarts", "submitted", "seconds"):
         table.add_column(heading, justify="right" if heading in ("tasks", "restarts", "seconds") else "left", no_wrap=heading == "job id")
     for row in rows:
         table.add_row(

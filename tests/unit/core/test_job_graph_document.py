@@ -83,15 +83,15 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(vertices=[_vertex("a\n")]), "f: vertices[0].id: must match"),
     *[(_graph(vertices=[_vertex(sql=sql)]), "f: vertices[0]: sql: the query is empty") for sql in ("  ", ";", "-- nothing", "/* x */ ;")],
     *[
-        (_graph(vertices=[_vertex(parameters={name: 7})]), f"f: vertices[0]: parameters.{name}: the name is taken, since")
+        (_graph(vertices=[_vertex(parameters={name: 7})]), f"f: vertices[0]: parameters.{name}: the name is taken: :{name} is that")
         for name in ("subtask_index", "parallelism")
     ],
     *[
         (
             _graph(vertices=[_vertex(parameters={"x": x})]),
-            f"f: vertices[0]: parameters.x: {x} is beyond the 64 bits of a BIGINT; give it as",
+            "f: vertices[0]: parameters.x: a number is beyond the 64 bits of a BIGINT; give it as",
         )
-        for x in (2**63, -(2**63) - 1)
+        for x in (2**63, -(2**63) - 1, [1, 2**63], {"y": [{"z": 2**63}]})
     ],
     (
         _graph(vertices=[_vertex("a"), _vertex("b")], edges=_edges(("a", "b"), output="large")),
