@@ -23,7 +23,7 @@ from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
-from eventflink.jobs.job_files import MAX_DOCUMENT_BYTES, DescribedJob, describe_document, is_python, read_job
+from eventflink.jobs.job_files import MAX_DOCUMENT_BYTES, DescribedJob, describe_document, is_python, read_job, with_archives
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import TaskType
 
@@ -122,9 +122,8 @@ def with_code(
     gateway: DispatcherGateway, graph: JobGraph, archives: Sequence[bytes], owner: str, tls: TlsFiles | None, deadline: Deadline
 ) -> JobGraph:
     """Return the graph with archives of code that were uploaded for a job, or a schedule, of this id."""
-    leader = gateway.find_leader(deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S))
-    keys = [put_blob(leader.blob_address, each, job_id=owner, tls=tls, within_s=deadline.left_s()) for each in archives]
-    return dataclasses.replace(graph, code_archives=(*graph.code_archives, *keys))
+    address = gateway.find_leader(deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S)).blob_address
+    return with_archives(graph, archives, lambda each: put_blob(address, each, job_id=owner, tls=tls, within_s=deadline.left_s()))
 
 
 def follow(

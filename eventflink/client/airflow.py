@@ -15,7 +15,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
-from eventflink.client.cluster import Cluster, Job
+from eventflink.client.cluster import Cluster
 from eventflink.client.connecting import connect, connect_async
 from eventflink.client.tries import DEFAULT_UNREACHABLE_TIMEOUT_S, Tries, wait_for_end, why_it_ended
 from eventflink.gateways.errors import ClusterUnreachable, UnknownJob
@@ -120,12 +120,9 @@ class EventflinkOperator(BaseOperator):  # type: ignore[misc]  # likewise
         task = context["ti"]
         tries = Tries("airflow", (task.dag_id, task.task_id, task.run_id, str(getattr(task, "map_index", -1))))
         with self._connect() as cluster:
-
-            def submit(job_id: str) -> Job:
-                return cluster.submit(self.document, job_id=job_id, parameters=self.parameters, code=self.code)
-
             # Of a try before somebody cleared the task, and which succeeded, a new job is wanted.
-            job = tries.job_of(cluster, task.try_number, task.max_tries - self.retries + 1, self.parameters, submit)
+            first = task.max_tries - self.retries + 1
+            job = tries.job_of(cluster, task.try_number, first, self.document, parameters=self.parameters, code=self.code)
             self._job_id = job.job_id
             self.log.info("job '%s' runs for try %s", job.job_id, task.try_number)
         trigger = EventflinkTrigger(self._job_id, self.bootstrap, self.cluster_id, self.configuration, self.unreachable_timeout_s)

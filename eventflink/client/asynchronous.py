@@ -1,12 +1,12 @@
 """A cluster and its jobs for an event loop: the methods are those of `cluster.py`, to be awaited by any number of tasks."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Unpack
 
 from eventflink.blob.tls import TlsFiles
 from eventflink.client.methods import ClusterMethods, JobMethods
-from eventflink.client.options import EventOptions, SubmitOptions
+from eventflink.client.options import EventOptions, RerunOptions, SubmitOptions
 from eventflink.gateways.async_gateways import AsyncConnection, AsyncGateway
 from eventflink.gateways.state_reads import NO_SOURCES, Sources
 from eventflink.gateways.steps import work
@@ -20,22 +20,13 @@ if TYPE_CHECKING:
 class AsyncJob(JobMethods, AsyncGateway):
     """One job; a notebook shows what `await job.view()` gives."""
 
-    def __init__(self, connection: AsyncConnection, job_id: str, actor: str) -> None:
+    def __init__(self, connection: AsyncConnection, job_id: str, actor: str, tls: TlsFiles | None) -> None:
         super().__init__(connection.access, connection=connection)
-        self.job_id = job_id
-        self.actor = actor
+        self.job_id, self.actor, self.tls = job_id, actor, tls
 
-    async def rerun(
-        self,
-        job_id: str | None = None,
-        *,
-        parameters: Mapping[str, object] | None = None,
-        failed: bool = False,
-        from_vertices: Sequence[str] = (),
-    ) -> "AsyncJob":
+    async def rerun(self, job_id: str | None = None, **options: Unpack[RerunOptions]) -> "AsyncJob":
         """Run the job again as `Job.rerun` does."""
-        steps = self._rerun(job_id, parameters, from_vertices, failed=failed)
-        return AsyncJob(self._connection, await self.run(steps), self.actor)
+        return AsyncJob(self._connection, await self.run(self._rerun(job_id, options)), self.actor, self.tls)
 
 
 class AsyncCluster(ClusterMethods, AsyncGateway):
@@ -55,7 +46,7 @@ class AsyncCluster(ClusterMethods, AsyncGateway):
 
     def job(self, job_id: str) -> AsyncJob:
         """Return a job over this connection; nothing is asked yet. Not to be awaited."""
-        return AsyncJob(self._connection, job_id, self.actor)
+        return AsyncJob(self._connection, job_id, self.actor, self.tls)
 
     async def submit(self, document: Document, **options: Unpack[SubmitOptions]) -> AsyncJob:
         """Submit a job as `Cluster.submit` does."""

@@ -1,12 +1,12 @@
 """A cluster and its jobs for programs and notebooks that wait. For one thread; nothing is connected before the first call."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Unpack
 
 from eventflink.blob.tls import TlsFiles
 from eventflink.client.methods import ClusterMethods, JobMethods
-from eventflink.client.options import EventOptions, SubmitOptions
+from eventflink.client.options import EventOptions, RerunOptions, SubmitOptions
 from eventflink.client.pictures import unanswered
 from eventflink.gateways.blocking import BlockingConnection, BlockingGateway
 from eventflink.gateways.errors import GatewayError
@@ -35,39 +35,28 @@ class Job(JobMethods, BlockingGateway):
 
     """
 
-    def __init__(self, connection: BlockingConnection, job_id: str, actor: str) -> None:
+    def __init__(self, connection: BlockingConnection, job_id: str, actor: str, tls: TlsFiles | None) -> None:
         super().__init__(connection.access, connection=connection)
-        self.job_id = job_id
-        self.actor = actor
+        self.job_id, self.actor, self.tls = job_id, actor, tls
 
-    def rerun(
-        self,
-        job_id: str | None = None,
-        *,
-        parameters: Mapping[str, object] | None = None,
-        failed: bool = False,
-        from_vertices: Sequence[str] = (),
-    ) -> "Job":
-        """Run the ended job again, and return the new job once it is in the log.
-
-        Args:
-            job_id: the id of the new job; None: a fresh one.
-            parameters: values by name; a parameter that is not named has the value of the ended job.
-            failed: whether what the ended job has finished is reused where it can be; else everything runs.
-            from_vertices: these and all that reads them run, and the rest is reused where it can be.
+    def rerun(self, job_id: str | None = None, **options: Unpack[RerunOptions]) -> "Job":
+        """Run the ended job again, and return the new job once it is in the log; `job_id`: its id, or None for a fresh one.
 
         Raises:
+            InvalidJobGraph: the document is no job graph.
+            ArchiveError: the code cannot be packed.
             InvalidParameters: the job has no such parameter, or a value is none of its type.
             JobNotEnded: it runs.
-            NothingFailed: it has finished, and no vertices are named from which it is to run again.
-            RequestRefused: with the code `UnknownVertex`: it has no such vertex.
+            NothingFailed: it has finished, and neither vertices from which it is to run again are named, nor another document.
+            RequestRefused: with the code `UnknownVertex`: it has no such vertex; `InvalidJobGraph`: the document has another name.
             UnknownJob: it is not in the memory of the masters any more.
 
-        Example:
-            `again = cluster.job("orders-7").rerun(failed=True)`
+        Examples:
+            `again = cluster.job("orders-7").rerun(failed=True)`, or after a mistake in its code was mended
+            `again = cluster.job("orders-7").rerun(failed=True, document="orders.yaml", code=["orders.py"])`
 
         """
-        return Job(self._connection, self.run(self._rerun(job_id, parameters, from_vertices, failed=failed)), self.actor)
+        return Job(self._connection, self.run(self._rerun(job_id, options)), self.actor, self.tls)
 
     def _repr_html_(self) -> str:
         try:
@@ -100,7 +89,7 @@ class Cluster(ClusterMethods, BlockingGateway):
 
     def job(self, job_id: str) -> Job:
         """Return a job over this connection; nothing is asked yet."""
-        return Job(self._connection, job_id, self.actor)
+        return Job(self._connection, job_id, self.actor, self.tls)
 
     def submit(self, document: Document, **options: Unpack[SubmitOptions]) -> Job:
         """Submit a job, its document or the path of that; return it once it is in the log.

@@ -127,12 +127,8 @@ class PipesEventflinkClient(ConfigurableResource, PipesClient):  # type: ignore[
             if any(_has_succeeded(context, each.run_id, step) for each in runs if each.run_id != run.run_id):
                 first = number + 1  # It has taken what had finished: who executes the step again wants a new job.
             number += 1
-
-        def submit(job_id: str) -> Job:
-            return cluster.submit(document, job_id=job_id, parameters=parameters, code=code)
-
         context.instance.add_run_tags(run.run_id, {_tag_of(tries.job_id(number)): step})
-        return tries.job_of(cluster, number, first, parameters, submit)
+        return tries.job_of(cluster, number, first, document, parameters=parameters, code=code)
 
     def _end_of(self, context: OpExecutionContext | AssetExecutionContext, job_id: str) -> JobResult:
         found_by = {"bootstrap": self.bootstrap, "cluster_id": self.cluster_id, "configuration": self.configuration}

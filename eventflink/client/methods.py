@@ -4,7 +4,7 @@ Names are short here, and arguments what people have at hand; what goes over the
 """
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.blob.tls import TlsFiles
 from eventflink.client.live import Live
-from eventflink.client.options import EventOptions, SubmitOptions
+from eventflink.client.options import EventOptions, RerunOptions, SubmitOptions
 from eventflink.client.pictures import ClusterView, JobView
 from eventflink.documents.checkpoints import CheckpointsAsOf, CompletedCheckpoint
 from eventflink.documents.cluster import ClusterOverview
@@ -132,18 +132,8 @@ class ClusterMethods(ScheduleMethods):
 
         """
         checked = check_schedule(definition)
-        graph = yield from self._with_code(checked.job_graph, DescribedJob(checked.job_graph), code)
+        graph = yield from _with_code(self, checked.job_graph, DescribedJob(checked.job_graph), code)
         return (yield from self._put_schedule(schedule_id, dataclasses.replace(checked, job_graph=graph), {}))
-
-    def _with_code(self, graph: JobGraph, job: DescribedJob, code: Iterable[str | Path]) -> Steps[JobGraph]:
-        """Return the graph with the archives of these files, or else of the job's own, and of its packages, in the blob store."""
-        paths = tuple([Path(each) for each in code])
-        if not paths and not job.has_code:
-            return graph
-        reads = self._reads
-        leader = yield from finding_leader(reads.access, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, fraction=reads.fraction)
-        keys = yield from work(partial(ship_code, leader.blob_address, job, paths, self.tls))
-        return dataclasses.replace(graph, code_archives=(*graph.code_archives, *keys))
 
     def _submission(self, document: Document, options: SubmitOptions) -> Steps[str]:
         """Have a job submitted; return its id once that is in the log."""
@@ -155,7 +145,7 @@ class ClusterMethods(ScheduleMethods):
 
             allowed = options.get("allow_non_restored_state", False)
             graph = yield from work(partial(begin_in_savepoint, graph, savepoint, allow_non_restored_state=allowed))
-        graph = yield from self._with_code(graph, job, options.get("code", ()))
+        graph = yield from _with_code(self, graph, job, options.get("code", ()))
         return (yield from ask(JobSubmission(job_id=options.get("job_id") or new_job_id(), job_graph=graph, actor=self.actor))).job_id
 
     def _event_pages(self, options: EventOptions) -> "EventPages":
@@ -164,11 +154,22 @@ class ClusterMethods(ScheduleMethods):
         return EventPages(self.access, **options)
 
 
+def _with_code(gateway: "ClusterMethods | JobMethods", graph: JobGraph, job: DescribedJob, code: Iterable[str | Path]) -> Steps[JobGraph]:
+    """Return the graph with the archives of these files, or else of the job's own, and of its packages, in the blob store."""
+    paths = tuple([Path(each) for each in code])
+    if not paths and not job.has_code:
+        return graph
+    reads = gateway._reads  # noqa: SLF001 - these two are what it is of
+    leader = yield from finding_leader(reads.access, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, fraction=reads.fraction)
+    return (yield from work(partial(ship_code, graph, leader.blob_address, job, paths, gateway.tls)))
+
+
 class JobMethods(Gateway):
     """One job of a cluster. Every method raises `UnknownJob` where there is none."""
 
     job_id: str
     actor: str
+    tls: TlsFiles | None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.job_id!r})"
@@ -256,16 +257,21 @@ class JobMethods(Gateway):
         """Remove the failed job from the problems of the cluster, and wait until that is in the log. Raises `JobNotFailed`."""
         return ask(DismissJobFailure(job_id=self.job_id, reason=reason, **header(actor=self.actor)))
 
-    def _rerun(
-        self, job_id: str | None, parameters: Mapping[str, object] | None, from_vertices: Sequence[str], *, failed: bool
-    ) -> Steps[str]:
+    def _rerun(self, job_id: str | None, options: RerunOptions) -> Steps[str]:
         """Have the job run again, as another one; return the id of that once it is in the log."""
+        document, code, graph = options.get("document"), list(options.get("code", ())), None
+        if document is not None:
+            job = described(document)
+            graph = yield from _with_code(self, job.graph, job, code)
+        elif code:
+            raise ValueError("invalid rerun: code goes with the document of the job that it is the code of")
         command = RerunJob(
             job_id=job_id or new_job_id(),
             rerun_of=self.job_id,
-            parameters=parameters_of(parameters or {}),
-            failed=failed,
-            from_vertices=tuple(from_vertices),
+            parameters=parameters_of(options.get("parameters") or {}),
+            failed=options.get("failed", False),
+            from_vertices=tuple(options.get("from_vertices", ())),
+            job_graph=graph,
             **header(actor=self.actor),
         )
         return (yield from ask(command)).job_id

@@ -1,8 +1,10 @@
-"""What may be said of a submission, and of which events are wanted: the keyword arguments of methods in both clients."""
+"""What may be said of a submission, of a rerun, and of which events are wanted: the keyword arguments of methods in both clients."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
+
+from eventflink.jobs.job_files import Document
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -18,6 +20,21 @@ class SubmitOptions(TypedDict, total=False):
     """In which its streams begin."""
     allow_non_restored_state: bool
     """Whether the savepoint may have streams that the job does not have: they are left behind."""
+
+
+class RerunOptions(TypedDict, total=False):
+    """How an ended job may be run again; from the beginning, with its own graph, if nothing is said."""
+
+    parameters: Mapping[str, object] | None
+    """Values by name; a parameter that is not named has the value of the ended job."""
+    failed: bool
+    """Whether what the ended job has finished is reused where it can be; else everything runs."""
+    from_vertices: Sequence[str]
+    """These and all that reads them run, and the rest is reused where it can be."""
+    document: Document | None
+    """What runs in place of its graph, under the same name: of a mended job. What it has finished and nothing has changed of is reused."""
+    code: Iterable[Path | str]
+    """Files and directories with the Python code of that document; none: that of the ended job, or what a job in Python finds."""
 
 
 class EventOptions(TypedDict, total=False):

@@ -9,19 +9,32 @@ import asyncio
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from eventflink.client.cluster import Cluster, Job
 from eventflink.client.connecting import connect_async
 from eventflink.documents.one_job import JobResult
-from eventflink.gateways.errors import ClusterUnreachable, DuplicateJobSubmission, JobNotTerminated, NoLeader, RequestTimedOut, UnknownJob
+from eventflink.gateways.errors import (
+    ClusterUnreachable,
+    DuplicateJobSubmission,
+    JobNotTerminated,
+    NoLeader,
+    RequestRefused,
+    RequestTimedOut,
+    UnknownJob,
+)
+from eventflink.jobs.job_files import Document
 from eventflink.model.backoff import Backoff
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
 
 DEFAULT_UNREACHABLE_TIMEOUT_S: Final = 900.0
 _AWAY: Final = (ClusterUnreachable, NoLeader, RequestTimedOut)
+_NO_RERUN: Final = ("InvalidJobGraph", "UnknownJob")
+"""The document has another name by now, or the masters have forgotten the job: a new one is no run of it."""
+
 _ANSWER_S: Final = 60.0
 """So long does one request wait for the end of a job; then the next one does."""
 _FIRST_PAUSE_S: Final = 1.0
@@ -47,15 +60,25 @@ class Tries:
         digest = hashlib.sha256("\0".join(self.names).encode()).hexdigest()
         return f"{self.scheduler}-{readable}-{digest[:16]}-{number}"
 
-    def job_of(self, cluster: Cluster, number: int, first: int, parameters: Mapping[str, object], submit: Callable[[str], Job]) -> Job:
+    def job_of(
+        self,
+        cluster: Cluster,
+        number: int,
+        first: int,
+        document: Document,
+        *,
+        parameters: Mapping[str, object],
+        code: Sequence[str | Path],
+    ) -> Job:
         """Return the job of a try: its own, that of one before it, where that has not ended for nothing, or a new one.
 
         Args:
             cluster: where the jobs are.
             number: which try this is.
             first: the first try that a job may be of that has finished: what those before it have, somebody has taken already.
-            parameters: what a job is given that runs again from what failed.
-            submit: submits a new job with this id.
+            document: what a new job is, also one that runs again from what failed: somebody may have mended it since.
+            parameters: what a new job is given.
+            code: files and directories with its code.
 
         """
         own = self.job_id(number)
@@ -66,12 +89,15 @@ class Tries:
                 return earlier
             if status is not JobStatus.FAILED:
                 earlier = None
-        try:
+        with contextlib.suppress(DuplicateJobSubmission):  # It came through, and its answer was lost.
             if earlier is not None:
-                return earlier.rerun(own, parameters=parameters, failed=True)
-            return submit(own)
-        except DuplicateJobSubmission:  # It came through, and its answer was lost.
-            return cluster.job(own)
+                try:
+                    return earlier.rerun(own, parameters=parameters, failed=True, document=document, code=code)
+                except RequestRefused as error:
+                    if error.code not in _NO_RERUN:
+                        raise
+            return cluster.submit(document, job_id=own, parameters=parameters, code=code)
+        return cluster.job(own)
 
     def _newest(self, cluster: Cluster, number: int) -> tuple[Job | None, int]:
         """Return the job of the newest try that has one, and which try that is; None: none has, or the masters have forgotten it."""

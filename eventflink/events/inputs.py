@@ -237,7 +237,7 @@ class ResumeJob(FencedCommand):
 
 @dataclass(slots=True, kw_only=True)
 class RerunJob(FencedCommand):
-    """Run an ended job again, as another job: with its graph and its code, from the beginning, or from where it failed."""
+    """Run an ended job again, as another job: with its graph and its code or with others, from the beginning, or from where it failed."""
 
     refused_while_shutting_down: ClassVar = True
 
@@ -251,6 +251,10 @@ class RerunJob(FencedCommand):
     """Whether what that job has finished is reused where it can be; else everything runs, unless `from_vertices` says where to begin."""
     from_vertices: Annotated[tuple[VertexName, ...], at.MaxLen(MAX_VERTICES_NAMED)] = ()
     """These vertices and all that reads them run; what else that job has finished is reused where it can be."""
+    job_graph: JobGraph | None = None
+    """What runs in place of that job's graph, under its name; null: its graph. Parameters have the values that were given to that job, and
+    a graph without code archives has those of that job.
+    """
 
 
 @dataclass(slots=True, kw_only=True)

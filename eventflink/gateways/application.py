@@ -6,7 +6,6 @@ running them a second time; Flink's application mode fixes job ids for the same 
 order each time.
 """
 
-import dataclasses
 import math
 import uuid
 from collections.abc import Iterable, Mapping
@@ -64,8 +63,7 @@ class ApplicationGateway:
         job = DescribedJob(graph) if isinstance(graph, JobGraph) else describe_document(dict(graph), source, None)
         made, paths = bind_parameters(job.graph, parameters or {}), list(code)
         if paths or job.has_code:
-            keys = ship_code(self.dispatcher.find_leader().blob_address, job, paths, self._tls)
-            made = dataclasses.replace(made, code_archives=(*made.code_archives, *keys))
+            made = ship_code(made, self.dispatcher.find_leader().blob_address, job, paths, self._tls)
         wanted = job_id or application_job_id(self.cluster_id, self.application_id, number)
         accepted = self.dispatcher.submit_job(made, wanted, actor=self.application_id, request_id=f"{wanted}-submission")
         self.job_ids.append(accepted.job_id)

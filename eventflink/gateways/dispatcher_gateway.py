@@ -95,18 +95,30 @@ class DispatcherMethods(ScheduleMethods):
         *,
         failed: bool = False,
         from_vertices: Sequence[str] = (),
+        job_graph: JobGraph | None = None,
         **options: Unpack[CommandOptions],
     ) -> Steps[Accepted]:
-        """Run an ended job again, as another job, with its graph and code; wait until that is in the log.
+        """Run an ended job again, as another job, with its graph and code or with another graph of its name; wait until it is in the log.
 
-        Parameters that are not named have the values of that job. With `failed`, what it has finished is reused where it can be; with
-        `from_vertices`, these and all that reads them run, and the rest is reused. Raises `UnknownJob` for a job that is not in the memory
-        of the masters, `JobNotEnded`, `NothingFailed`, `InvalidParameters`, and `RequestRefused` with the code `UnknownVertex`.
+        Parameters that are not named have the values of that job. A graph without code archives has those of that job. With `failed`,
+        what it has finished is reused where it can be; with `from_vertices`, these and all that reads them run, and the rest is reused.
+        Raises `UnknownJob` for a job that is not in the memory of the masters, `JobNotEnded`, `NothingFailed`, `InvalidParameters`, and
+        `RequestRefused` with the code `UnknownVertex`.
         """
         given = parameters_of(parameters or {})
         named = tuple(from_vertices)
         new_id = job_id or new_job_id()
-        return ask(RerunJob(job_id=new_id, rerun_of=rerun_of, parameters=given, failed=failed, from_vertices=named, **header(**options)))
+        return ask(
+            RerunJob(
+                job_id=new_id,
+                rerun_of=rerun_of,
+                parameters=given,
+                failed=failed,
+                from_vertices=named,
+                job_graph=job_graph,
+                **header(**options),
+            )
+        )
 
     @method
     def put_schedule(self, schedule_id: str, definition: ScheduleDefinition, **options: Unpack[CommandOptions]) -> Steps[Accepted]:

@@ -117,7 +117,7 @@ def interpreter() -> dict[str, str]:
     return {"python": str(sys.implementation.cache_tag), "platform": f"{machine.sysname}-{machine.machine}".lower()}
 
 
-def holds_packages(archive: Path) -> bool:
+def holds_packages(archive: Path | IO[bytes]) -> bool:
     """Tell whether an archive holds packages, and not a job's own code.
 
     Raises:

@@ -4,21 +4,24 @@ The rule it keeps: what is wrong with a file is an `InvalidJobGraph` that names 
 """
 
 import importlib
+import io
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from eventflink.jobs.archive import ArchiveError, build_archive
+from eventflink.jobs.archive import ArchiveError, build_archive, holds_packages
+from eventflink.jobs.code_digest import function_digests
 from eventflink.jobs.local_modules import NEVER_LOCAL
 from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import REQUIREMENTS, InvalidJobGraph, load_document, parse_job_graph
+from eventflink.model.statuses import TaskType
 
 if TYPE_CHECKING:
     from eventflink.jobs.required_packages import Requirements
@@ -56,6 +59,48 @@ class DescribedJob:
 
             archives.append(find_packages(self.requirements).read_bytes())
         return archives
+
+
+def with_archives(graph: JobGraph, archives: Sequence[bytes], store: Callable[[bytes], str], packages: Sequence[str] = ()) -> JobGraph:
+    """Return a graph with archives of code that a store takes, and with what of them each function is made of.
+
+    Args:
+        graph: the job's; archives that it names already come before these, and what is made of those nobody knows.
+        archives: what `DescribedJob.archives` returns; none: the graph stays as it is.
+        store: takes an archive, and returns its key in the blob store.
+        packages: the keys of archives that hold the packages that it requires; more than those among `archives`.
+
+    Raises:
+        Exception: what the store raises.
+
+    """
+    if not archives:
+        return graph
+    keys = {store(each): each for each in archives}
+    code = {key: each for key, each in keys.items() if not holds_packages(io.BytesIO(each))}
+    vertices = graph.vertices
+    if not graph.code_archives:
+        functions = {vertex.task for vertex in vertices if vertex.task_type is TaskType.PYTHON and vertex.stream is None}
+        digests = function_digests(code.values(), functions, [*packages, *(key for key in keys if key not in code)])
+        vertices = tuple([replace(each, code_digest=digests.get(each.task, "")) for each in vertices])
+    return replace(graph, vertices=vertices, code_archives=(*graph.code_archives, *keys, *packages))
+
+
+def with_newer_code(graph: JobGraph, archives: Sequence[bytes], store: Callable[[bytes], str], fetch: Callable[[str], bytes]) -> JobGraph:
+    """Return a graph with these archives in place of its code; the packages that it requires stay.
+
+    Args:
+        graph: a job's, as it was submitted.
+        archives: of the newer code.
+        store: takes an archive, and returns its key in the blob store.
+        fetch: returns the archive of a key.
+
+    Raises:
+        Exception: what `store` and `fetch` raise.
+
+    """
+    packages = [key for key in graph.code_archives if holds_packages(io.BytesIO(fetch(key)))]
+    return with_archives(replace(graph, code_archives=()), archives, store, packages)
 
 
 Document = JobGraph | PythonJob | Mapping[str, Any] | Path | str

@@ -203,9 +203,21 @@ def read_command(value: bytes, request_id: str) -> Request:
 def _read_job_graph(value: object) -> JobGraph:
     """Check a graph, in JSON its document, in Avro the record: once, and by the same rules. Each of its parameters has a value."""
     try:
-        return bind_parameters(check_job_graph(to_document(value) if isinstance(value, JobGraph) else value), {})
+        return bind_parameters(_checked_graph(value), {})
     except InvalidJobGraph as error:
         raise ValueError(str(error)) from error
+
+
+def _read_next_graph(value: object) -> JobGraph | None:
+    """Check what runs in place of the graph of an ended job, whose values its parameters may have."""
+    try:
+        return _checked_graph(value) if value is not None else None
+    except InvalidJobGraph as error:
+        raise ValueError(str(error)) from error
+
+
+def _checked_graph(value: object) -> JobGraph:
+    return check_job_graph(to_document(value) if isinstance(value, JobGraph) else value)
 
 
 def _read_schedule(value: object) -> ScheduleDefinition:
@@ -223,6 +235,8 @@ def _written_type(annotation: Any) -> Any:
     """
     if annotation is JobGraph:
         return Annotated[Any, PlainValidator(_read_job_graph)]
+    if annotation == JobGraph | None:
+        return Annotated[Any, PlainValidator(_read_next_graph)]
     if annotation is ScheduleDefinition:
         return Annotated[Any, PlainValidator(_read_schedule)]
     if annotation == tuple[ParameterValue, ...]:

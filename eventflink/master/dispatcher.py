@@ -41,7 +41,7 @@ from eventflink.master.settings import Context
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.attempts import FailureCause
 from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, graph_digest
+from eventflink.model.job_graph_document import InvalidJobGraph, bind_again, graph_digest
 from eventflink.model.reuse import VertexReuse
 from eventflink.model.schedules import ScheduledInstant
 from eventflink.model.statuses import (
@@ -149,7 +149,7 @@ class Dispatcher:
         return self._decide_new_job(submission, submission.job_id, submission.job_graph, context)
 
     def decide_rerun_job(self, command: RerunJob, context: Context) -> list[LogEvent]:
-        """Run the graph of an ended job, known while that is in memory, as a new job; parameters that are given have these values.
+        """Run an ended job, known while it is in memory, as a new job: its graph, or another one of its name.
 
         Where the command says so, vertices that the ended job has finished are reused.
         """
@@ -161,17 +161,16 @@ class Dispatcher:
             return [self.unknown_job(command, command.rerun_of, "; submit its document again, with its code")]
         if known is before and known.status not in TERMINAL_JOB_STATUSES:
             return [rejected(command, "JobNotEnded", f"job '{known.job_id}' is {known.status}: only a job that has ended is run again")]
-        try:
-            graph = bind_parameters(known.execution_graph.graph, {each.name: each.value for each in command.parameters})
-        except InvalidJobGraph as error:
-            return [rejected(command, "InvalidParameters", f"job '{command.rerun_of}' cannot be run again with these values: {error}")]
+        graph = _graph_again(known.execution_graph.graph, command)
+        if not isinstance(graph, JobGraph):
+            return [graph]
         if again is not None and again.graph_digest == graph_digest(graph) and again.was_asked_for_by(command):
             return [accepted(command)]
         reuse: tuple[VertexReuse, ...] = ()
         if again is None and (command.failed or command.from_vertices):
-            if (refusal := refuse_reuse(known, command)) is not None:
-                return [refusal]
             reuse = decide_reuse(known, graph, command.from_vertices, is_kept=known.job_id in self.kept)
+            if (refusal := refuse_reuse(known, graph, command, reuse)) is not None:
+                return [refusal]
         return self._decide_new_job(command, command.job_id, graph, context, command.rerun_of, reuse)
 
     def _decide_new_job(
@@ -192,7 +191,7 @@ class Dispatcher:
             if known is not None and known.graph_digest != digest:
                 what = f"with another graph; {what}"
             return [rejected(request, "DuplicateJobSubmission", f"job '{job_id}' was submitted before: {what}")]
-        if isinstance(request, JobSubmission) and (fault := find_fault_of_queue(graph, context.settings.queues)):
+        if request.job_graph is not None and (fault := find_fault_of_queue(graph, context.settings.queues)):
             return [rejected(request, "UnknownQueue", fault)]
         scheduled = self.jobs[rerun_of].scheduled if rerun_of in self.jobs else None
         started = self.start_of(job_id, digest, request.actor, graph, context, rerun_of=rerun_of, reuse=reuse, scheduled=scheduled)
@@ -480,3 +479,14 @@ class Dispatcher:
         require(not any(map(self.is_clean, self.holds)), "a clean job holds outputs")
         require(set(self.holds) <= set(self.jobs) and self.held() <= set(self.kept), "outputs are held that are not kept, or by nobody")
         require(not set(self.forgotten) & set(self.jobs), "a forgotten job is in memory")
+
+
+def _graph_again(before: JobGraph, command: RerunJob) -> JobGraph | RequestRejected:
+    """Return the graph of a job that runs an ended one again, or why there is none."""
+    if command.job_graph is not None and command.job_graph.name != before.name:
+        message = f"job '{command.rerun_of}' is a run of '{before.name}', and the graph is called '{command.job_graph.name}'"
+        return rejected(command, "InvalidJobGraph", f"{message}: submit a job of another name instead of a rerun")
+    try:
+        return bind_again(before, command.job_graph, {each.name: each.value for each in command.parameters})
+    except InvalidJobGraph as error:
+        return rejected(command, "InvalidParameters", f"job '{command.rerun_of}' cannot be run again with these values: {error}")

@@ -225,6 +225,8 @@ class JobVertex:
     """Whether it runs, or is skipped; null: it runs."""
     sources: tuple[StreamSource, ...] = ()
     """The tables whose rows its batch task reads; those of a stream are in `stream`."""
+    code_digest: str = ""
+    """PYTHON: a SHA-256 of what of the job's code its function is made of, in hexadecimal; empty: nobody has looked, and it may be all."""
 
     @property
     def is_closing(self) -> bool:

@@ -174,6 +174,8 @@ class VertexDocument(BaseModel):
     """After which ends of all others it runs, as a closing vertex; default: it runs in its turn."""
     when: ConditionDocument | None = None
     """Whether it runs, or is skipped; default: it runs."""
+    code_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """What of the job's code its function is made of, as eventflink's client has found; default: it may be all."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -202,7 +204,9 @@ class VertexDocument(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _check_sources(self) -> Self:
+    def _check_what_it_has(self) -> Self:
+        if self.sql is not None and self.code_digest is not None:
+            raise ValueError("code_digest: it is of a function, and the vertex runs a statement")
         if self.sources and self.stream is not None:
             raise ValueError("sources: they are of a batch task, and the vertex is a stream, whose sources stand under 'stream'")
         if len({_input_key(self, name) for name in self.sources}) < len(self.sources):
@@ -233,6 +237,7 @@ class VertexDocument(BaseModel):
             runs=VertexRuns(self.runs.upper().replace("-", "_")) if self.runs is not None else VertexRuns.IN_TURN,
             condition=self.when.to_record() if self.when is not None else None,
             sources=tuple([source.to_record(name) for name, source in self.sources.items()]),
+            code_digest=self.code_digest or "",
         )
 
 
@@ -894,10 +899,11 @@ def graph_digest(graph: JobGraph) -> str:
 def definition_of(graph: JobGraph) -> JobGraph:
     """Return a graph without what each run is given anew: the values of parameters, and the savepoint in which its streams begin.
 
-    Two graphs have the same definition if the same graph and code were submitted.
+    Two graphs have the same definition if the same graph and code were submitted, whoever has looked what functions are made of.
     """
     parameters = tuple([dataclasses.replace(each, value=None) for each in graph.parameters])
-    return dataclasses.replace(graph, parameters=parameters, restore=None)
+    vertices = tuple([dataclasses.replace(each, code_digest="") if each.code_digest else each for each in graph.vertices])
+    return dataclasses.replace(graph, vertices=vertices, parameters=parameters, restore=None)
 
 
 def _without_defaults(value: Any) -> Any:
@@ -1033,6 +1039,37 @@ def bind_parameters(graph: JobGraph, values: Mapping[str, object]) -> JobGraph:
     return dataclasses.replace(graph, parameters=tuple(bound))
 
 
+def bind_again(before: JobGraph, graph: JobGraph | None, values: Mapping[str, object]) -> JobGraph:
+    """Return what a run of a graph is when it runs again, or when another graph does in its place, with these values of parameters.
+
+    A parameter that is not named has what the other graph says besides a default; or the value of before, where that was not the default
+    and the type is the same; or the other graph's default. A graph that names no code has that of before.
+
+    Raises:
+        InvalidJobGraph: as `bind_parameters` does.
+
+    """
+    if graph is None:
+        return bind_parameters(before, values)
+    declared = {each.name: each for each in graph.parameters}
+    given = {
+        each.name: each.value
+        for each in before.parameters
+        if (now := declared.get(each.name)) is not None
+        and now.parameter_type is each.parameter_type
+        and (now.value is None or (now.value == now.default and each.value != each.default))
+    }
+    return bind_parameters(_with_code_of(before, graph), {**given, **values})
+
+
+def _with_code_of(before: JobGraph, graph: JobGraph) -> JobGraph:
+    if graph.code_archives or not before.code_archives:
+        return graph
+    digests = {vertex.task: vertex.code_digest for vertex in before.vertices if vertex.code_digest}
+    vertices = tuple([dataclasses.replace(each, code_digest=digests.get(each.task, each.code_digest)) for each in graph.vertices])
+    return dataclasses.replace(graph, vertices=vertices, code_archives=before.code_archives)
+
+
 def _chained(graph: JobGraph, document: JobGraphDocument) -> JobGraph:
     try:
         return chain_streams(graph, [edge.chain for edge in document.edges])
@@ -1130,6 +1167,8 @@ def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
         written["time_limit"] = duration_text(vertex.time_limit_ms)
     if vertex.retries:
         written["retries"] = [retry_document(rule) for rule in vertex.retries]
+    if vertex.code_digest:
+        written["code_digest"] = vertex.code_digest
     return written | _ends_document(vertex)
 
 

@@ -10,6 +10,10 @@ _WORDS: Final[Mapping[ReuseReason, str]] = {
     ReuseReason.UNCHANGED: "it finished in '{job}', and nothing that it depends on has changed",
     ReuseReason.REQUESTED: "the request names it",
     ReuseReason.STREAM: "it is a stream",
+    ReuseReason.ADDED: "'{job}' has no such vertex",
+    ReuseReason.CHANGED: "its {detail} changed since '{job}'",
+    ReuseReason.CODE_CHANGED: "its code changed since '{job}'",
+    ReuseReason.READERS_CHANGED: "its outputs are read otherwise than in '{job}'",
     ReuseReason.PARAMETER_CHANGED: "the parameter '{detail}' has another value",
     ReuseReason.INPUT_RUNS: "its input '{detail}' runs",
     ReuseReason.NOT_FINISHED: "it was {detail} when '{job}' ended",
@@ -28,7 +32,7 @@ class VertexReuse:
     reason: ReuseReason
     """UNCHANGED: it is reused; any other: it runs."""
     detail: str = ""
-    """The parameter that changed, the input that runs, or where the vertex stood; empty for other reasons."""
+    """What changed of it, the parameter that changed, the input that runs, or where the vertex stood; empty for other reasons."""
 
     @property
     def is_reused(self) -> bool:

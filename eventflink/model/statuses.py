@@ -270,6 +270,13 @@ class ReuseReason(UpperStrEnum):
     """It is reused."""
     REQUESTED = auto()
     STREAM = auto()
+    ADDED = auto()
+    """The job that runs again has no such vertex."""
+    CHANGED = auto()
+    """Its document says something else of it."""
+    CODE_CHANGED = auto()
+    READERS_CHANGED = auto()
+    """Other outputs of it are read, or an edge reads one that a condition named."""
     PARAMETER_CHANGED = auto()
     INPUT_RUNS = auto()
     NOT_FINISHED = auto()

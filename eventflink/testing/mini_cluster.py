@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from eventflink.blob.client import put_blob
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.state_reads import sources_of
-from eventflink.jobs.job_files import Document, described
+from eventflink.jobs.job_files import Document, described, with_archives
 from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.log.administration import AdministrationError, delete_topics, ensure_topics
 from eventflink.model.job_graph_document import bind_parameters
@@ -144,8 +145,7 @@ class MiniCluster:
             parsed = begin_in_savepoint(parsed, savepoint, allow_non_restored_state=allow_non_restored_state)
         if archives := asked.archives([_path_of(part) for part in code]):
             address = self.gateway.find_leader().blob_address
-            keys = [put_blob(address, each) for each in archives]
-            parsed = dataclasses.replace(parsed, code_archives=(*parsed.code_archives, *keys))
+            parsed = with_archives(parsed, archives, partial(put_blob, address))
         job = JobHandle(self, self.gateway.submit_job(parsed, job_id, actor="eventflink.testing").job_id)
         self._jobs.append(job)
         return job

@@ -1,4 +1,4 @@
-"""The job's own test: it is scheduled, back-filled while the leader dies, fails, of which a webhook is told, and runs again from there."""
+"""The job's own test: it is back-filled while the leader dies, fails by a mistake, and runs again from there with mended code."""
 
 import json
 import threading
@@ -42,11 +42,13 @@ def test_every_day_is_published_once_and_a_failed_one_after_it_was_mended(eventf
         assert {cluster.job(str(each.job_id)).status() for each in past} == {"FINISHED"}
         assert published(tmp_path) == ["day=2026-11-01", "day=2026-11-02"]
 
-        (tmp_path / "rates.csv").rename(tmp_path / "lost.csv")
+        mistaken = tmp_path / "nightly.py"
+        mistaken.write_text((HERE / "nightly.py").read_text().replace("amount * rate", "amount * rates"))
+        cluster.put_schedule("nightly", schedule, code=[mistaken])
         cluster.fire_schedule("nightly", "third", FIRST_MS + 3 * DAY_MS)
         assert cluster.job("third").wait(TIMEOUT_S).status == "FAILED"
-        (tmp_path / "lost.csv").rename(tmp_path / "rates.csv")
-        again = cluster.job("third").rerun("third-again", failed=True)
+        cluster.put_schedule("nightly", schedule, code=[HERE / "nightly.py"])
+        again = cluster.job("third").rerun("third-again", failed=True, document=schedule["job"], code=[HERE / "nightly.py"])
         assert again.wait(TIMEOUT_S).status == "FINISHED"
         assert [vertex.vertex_id for vertex in again.details().vertices if vertex.reuse is None or not vertex.reuse.is_reused] == [
             "published"

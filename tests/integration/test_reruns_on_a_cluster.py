@@ -1,4 +1,4 @@
-"""A chain of tasks on a real Spark fails at a later one; its cause is mended, and it runs again from there, while leaders are killed."""
+"""A chain of tasks on a real Spark fails at a later one; its code is mended, and it runs again from there, while leaders are killed."""
 
 import json
 from collections.abc import Iterator
@@ -10,6 +10,7 @@ import pytest
 from eventflink import connect
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
+from eventflink.client.tries import Tries
 from eventflink.events.log_events import TaskDeployed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import NothingFailed
@@ -34,14 +35,14 @@ def numbers(context):
 
 def scaled(context):
     rows = context.inputs["doubled"]
-    factor = int((HERE / "factor").read_text())
+    factor = {factor}
     (HERE / "waits").touch()
     while not (HERE / "gate").exists():
         time.sleep(0.05)
     return rows.selectExpr(f"id * {{factor}} AS id")
 """
 
-GRAPH = {
+GRAPH: dict[str, Any] = {
     "name": "chain",
     "vertices": [
         {"id": "numbers", "python": "job:numbers"},
@@ -51,7 +52,10 @@ GRAPH = {
     ],
     "edges": [{"from": "numbers", "to": "doubled"}, {"from": "doubled", "to": "scaled"}, {"from": "scaled", "to": "total"}],
     "restart_strategy": {"type": "none"},
+    "keep": "1h",
 }
+
+COUNTED = GRAPH | {"vertices": [*GRAPH["vertices"][:-1], {"id": "total", "sql": "SELECT sum(id) AS total, count(*) AS rows FROM scaled"}]}
 
 
 @pytest.fixture
@@ -77,14 +81,14 @@ def _deployed(cluster: RunningCluster, job_id: str) -> list[str]:
 def test_a_chain_runs_again_from_its_failure_and_gives_the_result_of_a_full_run(
     cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (tmp_path / "job.py").write_text(CODE.format(here=str(tmp_path)))
-    (tmp_path / "job.json").write_text(json.dumps(GRAPH))
+    code, document = tmp_path / "job.py", tmp_path / "job.json"
+    code.write_text(CODE.format(here=str(tmp_path), factor="1 / 0"))
+    document.write_text(json.dumps(GRAPH))
     options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id]
-    submit = ["submit", str(tmp_path / "job.json"), "--code", str(tmp_path / "job.py"), "--job-id", "chain-1"]
-    assert run([*options, *submit]) == ExitCode.NEGATIVE
+    assert run([*options, "submit", str(document), "--code", str(code), "--job-id", "chain-1"]) == ExitCode.NEGATIVE
     _kill_the_leader(cluster, "third")  # The next one decides what is reused, by the log alone.
-    (tmp_path / "factor").write_text("3")
-    assert run([*options, "rerun", "chain-1", "--failed", "--job-id", "chain-2", "--detach"]) == ExitCode.OK
+    code.write_text(CODE.format(here=str(tmp_path), factor="3"))
+    assert run([*options, "rerun", "chain-1", "--failed", "--code", str(code), "--job-id", "chain-2", "--detach"]) == ExitCode.OK
     wait_until((tmp_path / "waits").exists, "the mended task runs", JOB_TIMEOUT_S)
     _kill_the_leader(cluster, "fourth")
     (tmp_path / "gate").touch()
@@ -93,18 +97,31 @@ def test_a_chain_runs_again_from_its_failure_and_gives_the_result_of_a_full_run(
     capsys.readouterr()
     assert run([*options, "status", "chain-2"]) == ExitCode.OK
     shown = capsys.readouterr().out
-    assert "doubled is reused: it finished in 'chain-1', and nothing that it depends on has changed" in shown
-    assert "scaled runs: it was FAILED when 'chain-1' ended" in shown
+    assert "numbers is reused: it finished in 'chain-1', and nothing that it depends on has changed" in shown
+    assert "scaled runs: its code changed since 'chain-1'" in shown
     assert run([*options, "why", "chain-2"]) == ExitCode.OK
     assert "its input 'scaled' runs" in capsys.readouterr().out.replace("\n", " ")
     with connect(cluster.bootstrap, cluster.cluster_id) as client:
-        full = client.job("chain-1").rerun("chain-3")
+        full = client.job("chain-2").rerun("chain-3")
         assert full.wait(timeout_s=JOB_TIMEOUT_S).status is JobStatus.FINISHED
         rows: list[Any] = [client.job(job_id).result().to_arrow().to_pylist() for job_id in ("chain-2", "chain-3")]
         assert rows == [[{"total": 270}]] * 2
         assert (tmp_path / "ran").read_text().split() == ["numbers"] * 2, "once in the first job, and once in the full run"
         with pytest.raises(NothingFailed):
             full.rerun(failed=True)
-        last = client.job("chain-1").rerun("chain-4", from_vertices=["total"])
+        counted = full.rerun("chain-4", failed=True, document=COUNTED)
+        assert counted.wait(timeout_s=JOB_TIMEOUT_S).status is JobStatus.FINISHED
+        assert counted.result().to_arrow().to_pylist() == [{"total": 270, "rows": 10}]
+        last = client.job("chain-1").rerun("chain-5", from_vertices=["total"], document=document, code=[code])
         assert last.wait(timeout_s=JOB_TIMEOUT_S).status is JobStatus.FINISHED
-    assert _deployed(cluster, "chain-4") == ["scaled", "total"], "what had not finished runs as well"
+        tries = Tries("airflow", ("nightly", "chain", "run"))
+        for number, factor, status in ((1, "1 / 0", JobStatus.FAILED), (2, "3", JobStatus.FINISHED)):
+            code.write_text(CODE.format(here=str(tmp_path), factor=factor))
+            job = tries.job_of(client, number, 1, document, parameters={}, code=[code])
+            assert job.wait(timeout_s=JOB_TIMEOUT_S).status is status, "another scheduler tries again, with code that was mended meanwhile"
+    assert _deployed(cluster, "chain-4") == ["total"], "the statement is another one, and the code is that of the job before"
+    assert _deployed(cluster, "chain-5") == ["scaled", "total"], "what had not finished, and has other code, runs as well"
+    assert _deployed(cluster, tries.job_id(2)) == ["scaled", "total"]
+    assert run([*options, "rerun", "chain-4", "--failed", "--code", str(code)]) == ExitCode.NEGATIVE
+    assert run([*options, "rerun", "chain-4", str(document), "--failed", "--job-id", "chain-6"]) == ExitCode.OK
+    assert _deployed(cluster, "chain-6") == ["total"]

@@ -1,6 +1,5 @@
 """`eventflink plan`: what the submission of a document would change of the job of its name; nothing is submitted, and nothing uploaded."""
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ from eventflink.cli.state import ask_document, ask_runs
 from eventflink.cli.submission import name_of_source, packed, param_option, read_job_of
 from eventflink.documents.plain import plain
 from eventflink.documents.plan import ChangedKey, JobPlan, PlannedChange
+from eventflink.jobs.job_files import with_archives
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters
 from eventflink.model.plain_values import json_text
@@ -64,8 +64,7 @@ def _graph(session: Session, file: Path, code: tuple[Path, ...], parameters: dic
     """Return the graph as it would be submitted: its archive of code has the key that an upload would give it."""
     job = read_job_of(file, session)
     graph = bind_parameters(job.graph, parameters) if parameters else job.graph
-    keys = [blob_key(each) for each in packed(session, job, code)]
-    return dataclasses.replace(graph, code_archives=(*graph.code_archives, *keys))
+    return with_archives(graph, packed(session, job, code), blob_key)
 
 
 def _lines(found: JobPlan) -> Iterator[Text]:

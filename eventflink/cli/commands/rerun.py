@@ -1,20 +1,32 @@
-"""`eventflink rerun`: a job that has ended runs again, as another job."""
+"""`eventflink rerun`: a job that has ended runs again, as another job, also with mended code."""
 
 import time
+from functools import partial
+from pathlib import Path
 
 import click
 
+from eventflink.blob import BlobError
+from eventflink.blob.client import get_blob, put_blob
+from eventflink.blob.tls import tls_files
 from eventflink.cli.completion import complete_jobs, complete_vertices
+from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
-from eventflink.cli.submission import follow, param_option
+from eventflink.cli.state import ask_document
+from eventflink.cli.submission import follow, packed, param_option, read_job_of, with_code
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
-from eventflink.gateways.dispatcher_gateway import DispatcherGateway
+from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
+from eventflink.jobs.archive import build_archive
+from eventflink.jobs.job_files import with_newer_code
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest, parse_job_graph
 from eventflink.session.cluster_session import actor_name
 
 
 @click.command()
 @click.argument("rerun_of", metavar="JOB_ID", shell_complete=complete_jobs)
+@click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
 @click.option("--failed", is_flag=True, help="Run what had not finished; take the outputs of what had, where nothing of it has changed.")
 @click.option(
     "--from",
@@ -23,6 +35,13 @@ from eventflink.session.cluster_session import actor_name
     metavar="VERTEX",
     shell_complete=complete_vertices,
     help="Run VERTEX and all that reads it, and take the rest; repeatable.",
+)
+@click.option(
+    "--code",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True),
+    metavar="PATH",
+    help="A file or directory with Python code that the job has from now on; repeatable.",
 )
 @param_option
 @click.option("--job-id", metavar="NEW_ID", help="The id of the job that runs. Default: a new one.")
@@ -35,7 +54,9 @@ from eventflink.session.cluster_session import actor_name
 def rerun(
     session: Session,
     rerun_of: str,
+    file: Path | None,
     from_vertices: tuple[str, ...],
+    code: tuple[Path, ...],
     parameters: dict[str, str],
     job_id: str | None,
     timeout_s: float | None,
@@ -44,16 +65,52 @@ def rerun(
     detach: bool,
     as_json: bool,
 ) -> int:
-    """Run the ended job JOB_ID again, with its graph and its code, and wait for the end.
+    """Run the ended job JOB_ID again and wait for the end: with its graph and its code, or with those of FILE and --code.
 
-    It is a job of its own, under a new id; the ended job stays as it is. Parameters that no --param names have the values of that job. It
-    runs from the beginning, unless --failed or --from says otherwise; 'eventflink status' tells what was taken, and why.
+    It is a job of its own, under a new id; the ended job stays as it is. FILE is the job's document (JSON, YAML or Python) after it was
+    mended; without --code it has the code that the job had. Parameters that no --param names have the values of that job. It runs from the
+    beginning, unless --failed or --from says otherwise; 'eventflink status' tells what was taken, and why.
     """
     if failed and from_vertices:
         raise click.UsageError("--failed and --from are two ways to say where to begin; give one of them")
+    job = read_job_of(file, session) if file is not None else None
+    archives = packed(session, job, code) if job is not None else [build_archive(code)] if code else []
     began_s = time.monotonic()
-    options = done_by(Deadline.after(timeout_s, began_s), timeout_s)
-    with session.working("submitting"), DispatcherGateway(session.access, **options) as gateway:
-        accepted = gateway.rerun_job(rerun_of, job_id, parameters, failed=failed, from_vertices=from_vertices, actor=actor_name())
+    deadline, job_id = Deadline.after(timeout_s, began_s), job_id or new_job_id()
+    with session.working("submitting"), DispatcherGateway(session.access, **done_by(deadline, timeout_s)) as gateway:
+        graph = job.graph if job is not None else None
+        if graph is not None and archives:
+            graph = with_code(gateway, graph, archives, job_id, tls_files(session.configuration), deadline)
+        elif archives:
+            graph = _with_newer_code(session, gateway, rerun_of, archives, job_id, deadline)
+        accepted = gateway.rerun_job(
+            rerun_of, job_id, parameters, failed=failed, from_vertices=from_vertices, job_graph=graph, actor=actor_name()
+        )
     report = {"job_id": accepted.job_id, "rerun_of": rerun_of, "request_id": accepted.request_id, "log_offset": accepted.log_offset}
     return follow(session, accepted, report, timeout_s, began_s, detach=detach, as_json=as_json)
+
+
+def _with_newer_code(
+    session: Session, gateway: DispatcherGateway, rerun_of: str, archives: list[bytes], job_id: str, deadline: Deadline
+) -> JobGraph:
+    """Return the graph of an ended job with newer code.
+
+    Raises:
+        CommandFailed: what is shown of its document is not all of it, or the code that it had is gone.
+
+    """
+    page, tls = ask_document(session, rerun_of), tls_files(session.configuration)
+    advice = f"name its document: eventflink rerun {rerun_of} FILE --code PATH"
+    hidden = CommandFailed(ExitCode.USAGE, f"the document of {rerun_of} has secrets, which are not shown; {advice}")
+    try:
+        graph = parse_job_graph(page.document, f"the document of {rerun_of}", None)
+    except InvalidJobGraph as error:
+        raise hidden from error
+    if graph_digest(graph) != page.graph_digest:
+        raise hidden
+    address = gateway.find_leader(deadline.left_s()).blob_address
+    store = partial(put_blob, address, job_id=job_id, tls=tls)
+    try:
+        return with_newer_code(graph, archives, store, partial(get_blob, address, tls=tls))
+    except BlobError as error:
+        raise CommandFailed(ExitCode.NEGATIVE, f"the packages of {rerun_of} cannot be told from its code: {error}; {advice}") from error

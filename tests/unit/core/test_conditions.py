@@ -14,7 +14,7 @@ from eventflink.master.settings import AdaptiveSettings, MasterSettings
 from eventflink.model.attempts import LostInput
 from eventflink.model.conditions import VertexSkip
 from eventflink.model.job_graph import RowCondition
-from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, SchedulerType, VertexSkipReason
+from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus, ReuseReason, SchedulerType, VertexSkipReason
 from eventflink.views.jobs_and_cluster import job_view
 from eventflink.views.runs import known_runs, runs_page
 from eventflink.views.waits import Waits
@@ -379,6 +379,19 @@ def test_a_rerun_reuses_what_has_run_without_what_is_skipped_again(cluster: Scri
     assert cluster.job("again").status is JobStatus.FINISHED
     for name, begins in (("a", ["a#1"]), ("b", ["c#1"])):
         assert begun(cluster.command(type="RerunJob", rerun_of="again", job_id=f"from-{name}", from_vertices=[name])) == begins
+
+
+def test_a_value_that_only_a_skipped_vertex_could_use_has_nothing_run_again(cluster: ScriptedCluster) -> None:
+    source, reader = ({"id": name, "sql": text} for name, text in (("a", "SELECT 1"), ("c", "SELECT * FROM b")))
+    parameters = {"least": {"type": "integer", "value": 1}}
+    document = graph(source, on_rows("b"), reader, vertex("d"), edges=[("b", "c", "hash"), ("c", "d", "hash")], parameters=parameters)
+    document["edges"][0]["if_skipped"] = "n BIGINT"
+    effects = finish(cluster, of(cluster.submit(document), "a"), 0)
+    effects = finish(cluster, of(effects, "c"), 1)
+    cluster.report(of(effects, "d"), ExecutionState.FAILED)
+    cluster.command(type="RerunJob", rerun_of="job", job_id="again", failed=True, parameters={"least": 2})
+    reasons = {name: each.reason for name, each in cluster.job("again").reuse.items()}
+    assert (reasons["b"], reasons["c"]) == (ReuseReason.SKIPPED, ReuseReason.UNCHANGED)
 
 
 @pytest.mark.rule("P26")

@@ -385,3 +385,209 @@ def test_the_log_tells_it_and_a_leader_that_comes_then_goes_on(cluster: Scripted
     assert finished == deployed == ["c", "d"]
     facts = standing_of(Subject(SubjectType.JOB, "again", "again"), cluster.master).facts
     assert facts["vertices"]["d"] == "runs: its input 'c' runs"
+
+
+def sql(name: str, text: str, **more: Any) -> dict[str, Any]:
+    return {"id": name, "sql": text, **more}
+
+
+def digest(letter: str) -> str:
+    return letter * 64
+
+
+NIGHTLY: dict[str, Any] = graph(
+    vertex("a", 2) | {"code_digest": digest("a")},
+    sql("b", "SELECT 1 AS one FROM a"),
+    vertex("c") | {"code_digest": digest("c")},
+    vertex("d"),
+    edges=[("a", "b", "hash"), ("b", "c", "hash"), ("c", "d", "hash")],
+    code_archives=[digest("1")],
+    name="nightly",
+)
+
+
+def changed(**vertices: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the nightly graph with newer code, and with other keys of some vertices, or without these."""
+    known = {each["id"]: each for each in NIGHTLY["vertices"]}
+    now = [each | (vertices.get(name) or {}) for name, each in known.items() if vertices.get(name, {}) is not None]
+    names = {each["id"] for each in now}
+    edges = [edge for edge in NIGHTLY["edges"] if {edge["from"], edge["to"]} <= names]
+    return NIGHTLY | {"vertices": now, "edges": edges, "code_archives": [digest("2")]}
+
+
+def reasons(cluster: ScriptedCluster, job_id: str = "again") -> dict[str, str]:
+    return {name: f"{each.reason} {each.detail}".strip() for name, each in cluster.job(job_id).reuse.items()}
+
+
+@pytest.fixture
+def nightly() -> Iterator[ScriptedCluster]:
+    """A cluster with the job 'job', of which the last vertex failed; the log is replayed at the end."""
+    scripted = ScriptedCluster()
+    scripted.register(slots=9)
+    run(scripted, scripted.submit(NIGHTLY), failing={"d"})
+    yield scripted
+    scripted.check()
+
+
+def test_a_function_that_was_mended_runs_with_all_that_reads_it(nightly: ScriptedCluster) -> None:
+    effects = rerun(nightly, failed=True, job_graph=changed(c={"code_digest": digest("d")}))
+    assert run(nightly, effects) == ["c[0]", "d[0]"]
+    assert reasons(nightly) == {"a": "UNCHANGED", "b": "UNCHANGED", "c": "CODE_CHANGED", "d": "CODE_CHANGED"}
+    assert why(nightly)["c"] == "runs: its code changed since 'job'"
+    assert nightly.job("again").execution_graph.graph.code_archives == (digest("2"),)
+    assert nightly.job("again").status is JobStatus.FINISHED
+
+
+def test_where_nobody_knows_what_a_function_is_made_of_all_code_counts(nightly: ScriptedCluster) -> None:
+    rerun(nightly, failed=True, job_graph=changed(a={"code_digest": None}))
+    assert reasons(nightly) == {"a": "CODE_CHANGED", "b": "INPUT_RUNS a", "c": "INPUT_RUNS b", "d": "CODE_CHANGED"}
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [
+        ({"parameters": {"least": 3}}, "CHANGED parameters"),
+        ({"sql": "SELECT 2 AS one FROM a"}, "CHANGED statement"),
+        ({"engine": "lake"}, "CHANGED engine"),
+        ({"when": {"rows_of": "a"}}, "CHANGED condition ('when')"),
+        ({"max_parallelism": 64}, "CHANGED max_parallelism"),
+        ({"parallelism": 3, "time_limit": "1h", "retries": [{"attempts": 2}], "slot_sharing_group": "g"}, "UNCHANGED"),
+    ],
+)
+def test_what_a_document_says_otherwise_of_a_statement_has_it_run_unless_its_result_is_the_same(
+    nightly: ScriptedCluster, key: dict[str, Any], reason: str
+) -> None:
+    rerun(nightly, failed=True, job_graph=changed(b=key))
+    assert reasons(nightly)["b"] == reason
+    assert reasons(nightly)["c"] == ("UNCHANGED" if reason == "UNCHANGED" else "INPUT_RUNS b")
+
+
+def test_the_engine_of_the_job_counts_for_vertices_that_name_none(nightly: ScriptedCluster) -> None:
+    rerun(nightly, failed=True, job_graph=changed(b={"engine": "lake"}) | {"engine": "lake"})
+    assert reasons(nightly)["a"] == reasons(nightly)["b"] == "CHANGED engine"
+
+
+def test_a_vertex_that_is_added_reads_what_is_reused(nightly: ScriptedCluster) -> None:
+    document = changed()
+    document["vertices"] = [sql("new", "SELECT * FROM b"), *document["vertices"]]
+    document["edges"] = [*document["edges"], {"from": "b", "to": "new", "ship": "broadcast"}]
+    effects = rerun(nightly, failed=True, job_graph=document)
+    assert run(nightly, effects) == ["new[0]", "d[0]"]
+    assert reasons(nightly) == {"new": "ADDED", "a": "UNCHANGED", "b": "UNCHANGED", "c": "UNCHANGED", "d": "CODE_CHANGED"}
+
+
+def test_an_output_that_edges_read_now_and_did_not_is_made_again(nightly: ScriptedCluster) -> None:
+    """What no edge reads is a result and stays; what edges read is removed some time: neither can take the place of the other."""
+    document = changed(d=None)
+    rerun(nightly, failed=True, job_graph=document)
+    assert reasons(nightly) == {"a": "UNCHANGED", "b": "UNCHANGED", "c": "READERS_CHANGED"}
+    assert why(nightly)["c"] == "runs: its outputs are read otherwise than in 'job'"
+
+
+def test_other_keys_of_an_edge_are_other_inputs(nightly: ScriptedCluster) -> None:
+    document = changed()
+    document["edges"] = [edge | ({"ship": "broadcast", "keys": []} if edge["to"] == "b" else {}) for edge in document["edges"]]
+    rerun(nightly, failed=True, job_graph=document)
+    assert reasons(nightly)["b"] == "CHANGED inputs"
+
+
+def test_a_finished_job_runs_again_with_another_graph_where_that_differs() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    run(cluster, cluster.submit(NIGHTLY | {"keep": "7d"}))
+    known = {"d": {"code_digest": digest("d")}}
+    assert run(cluster, rerun(cluster, failed=True, job_graph=changed(**known) | {"keep": "7d"})) == ["d[0]"]
+    told = refusal(rerun(cluster, "again", "third", failed=True, job_graph=changed(**known)))
+    assert told.startswith("NothingFailed: job 'again' is FINISHED, and its new graph changes nothing of it; name the vertices")
+    cluster.check()
+
+
+def test_a_graph_of_another_name_or_with_an_unknown_queue_is_refused(nightly: ScriptedCluster) -> None:
+    told = refusal(rerun(nightly, job_graph=NIGHTLY | {"name": "other"}))
+    assert told == (
+        "InvalidJobGraph: job 'job' is a run of 'nightly', and the graph is called 'other': submit a job of another name instead of a rerun"
+    )
+    told = refusal(rerun(nightly, from_vertices=["z"], job_graph=NIGHTLY))
+    assert told == "UnknownVertex: vertex not found: 'z' in the job's new graph; it has a, b, c, d"
+    assert "job_graph: vertices: it is missing" in refusal(rerun(nightly, job_graph={"name": "nightly"}))
+
+
+def test_the_values_that_the_run_was_given_hold_in_another_graph() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    declared: dict[str, dict[str, Any]] = {
+        "day": {"type": "date"},
+        "least": {"type": "integer", "default": 1},
+        "most": {"type": "integer", "default": 9},
+        "kind": {"type": "string", "default": "x"},
+        "said": {"type": "string", "default": "x"},
+    }
+    given = {"day": "2026-11-25", "least": 7, "kind": "5", "said": "old"}
+    first = {key: said | ({"value": given[key]} if key in given else {}) for key, said in declared.items()}
+    run(cluster, cluster.submit(graph(vertex("a"), parameters=first)), failing={"a"})
+    now = declared | {
+        "least": {"type": "integer", "default": 2},
+        "most": {"type": "integer", "default": 99},
+        "kind": {"type": "integer", "default": 3},
+        "new": {"type": "boolean", "default": True},
+        "said": {"type": "string", "default": "x", "value": "new"},
+    }
+    rerun(cluster, job_graph=graph(vertex("a"), parameters=now))
+    values = {each.name: each.value for each in cluster.job("again").execution_graph.graph.parameters}
+    assert values == {"day": "2026-11-25", "least": "7", "most": "99", "kind": "3", "new": "true", "said": "new"}
+    told = refusal(rerun(cluster, job_id="third", job_graph=graph(vertex("a"), parameters={"other": {"type": "date"}})))
+    assert told.startswith("InvalidParameters: job 'job' cannot be run again with these values: parameter 'other': it has neither")
+    cluster.check()
+
+
+def test_a_vertex_that_forward_edges_bind_is_reused_with_the_parallelism_of_the_document_alone() -> None:
+    """Otherwise those that it is bound to would run with its parallelism, whatever their document says: a count twice, in two parts."""
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    before = [vertex("a", 2), vertex("x", 3), vertex("z")]
+    run(cluster, cluster.submit(graph(*before, edges=[("a", "z", "hash"), ("x", "z", "hash")])), failing={"z"})
+    after = graph(vertex("a", 2), vertex("x", 2), vertex("z", 2), edges=[("a", "z", "forward"), ("x", "z", "forward")])
+    effects = rerun(cluster, failed=True, job_graph=after)
+    assert reasons(cluster)["a"] == "UNCHANGED"
+    assert why(cluster)["x"] == "runs: its parallelism, which a forward edge hands on, changed since 'job'"
+    assert run(cluster, effects) == ["x[0]", "x[1]", "z[0]", "z[1]"]
+    cluster.check()
+
+
+def test_an_output_that_a_condition_names_in_place_of_an_edge_is_made_again() -> None:
+    """What an edge read is removed with the ended job, and what none reads is a result of the new one."""
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    run(cluster, cluster.submit(graph(vertex("a"), vertex("b"), edges=[("a", "b", "hash")])), failing={"b"})
+    rerun(cluster, failed=True, job_graph=graph(vertex("a"), vertex("b") | {"when": {"rows_of": "a"}}))
+    assert reasons(cluster)["a"] == "READERS_CHANGED"
+    cluster.check()
+
+
+def test_a_parameter_of_another_type_has_changed_though_its_text_has_not() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    statement = sql("s", "SELECT * FROM t WHERE least = :least")
+    declared = [{"least": {"type": kind, "default": default}} for kind, default in (("string", "5"), ("integer", 5))]
+    first, second = (graph(statement, vertex("z"), edges=[("s", "z", "hash")], parameters=each) for each in declared)
+    run(cluster, cluster.submit(first), failing={"z"})
+    rerun(cluster, failed=True, job_graph=second)
+    assert reasons(cluster)["s"] == "PARAMETER_CHANGED least"
+    cluster.check()
+
+
+def test_a_document_without_code_has_that_of_the_ended_job(nightly: ScriptedCluster) -> None:
+    document = {key: value for key, value in changed(b={"sql": "SELECT 2 AS one FROM a"}).items() if key != "code_archives"}
+    document["vertices"] = [{key: value for key, value in each.items() if key != "code_digest"} for each in document["vertices"]]
+    rerun(nightly, failed=True, job_graph=document)
+    assert reasons(nightly)["a"] == "UNCHANGED"
+    assert nightly.job("again").execution_graph.graph.code_archives == (digest("1"),)
+    assert nightly.job("again").execution_graph.graph.vertices[0].code_digest == digest("a")
+
+
+def test_a_repeated_rerun_with_another_graph_is_the_same_job(nightly: ScriptedCluster) -> None:
+    document = changed(c={"code_digest": digest("d")})
+    first = rerun(nightly, failed=True, job_graph=document)
+    assert deployments(first)
+    assert not deployments(rerun(nightly, failed=True, job_graph=document))
+    assert refusal(rerun(nightly, failed=True, job_graph=changed())).startswith("DuplicateJobSubmission")
