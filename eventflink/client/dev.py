@@ -63,6 +63,7 @@ def dev(
             graph,
             paths,
             load_configuration(None, configuration or {}),
+            jars=job.jars,
             vertices=vertices,
             parallelism=parallelism,
             sinks=sinks,

@@ -11,6 +11,7 @@ import stat
 import sys
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
@@ -42,6 +43,21 @@ PACKAGES_MARKER: Final = "eventflink-packages.json"
 """The member of an archive that holds packages in place of a job's own code: it says which, and for which interpreter."""
 
 
+JARS_MARKER: Final = "eventflink-jars.json"
+"""The member of an archive that holds jars for Spark in place of a job's own code: it names them."""
+
+
+class ArchiveKind(Enum):
+    """What an archive holds."""
+
+    CODE = None
+    """Modules of the job's own."""
+    PACKAGES = PACKAGES_MARKER
+    """Packages that it requires."""
+    JARS = JARS_MARKER
+    """Jars for the Spark sessions of its tasks."""
+
+
 class ArchiveError(Exception):
     """The code cannot be packed; the message names the path and says why."""
 
@@ -62,7 +78,7 @@ def build_archive(paths: Iterable[Path], *, max_bytes: int = MAX_ARCHIVE_BYTES) 
     """
     members = find_members(paths)
     stream = io.BytesIO()
-    write_archive(stream, {name: functools.partial(_open, file) for name, file in members.items()}, max_bytes=max_bytes)
+    write_archive(stream, {name: functools.partial(open_file, file) for name, file in members.items()}, max_bytes=max_bytes)
     return stream.getvalue()
 
 
@@ -117,15 +133,15 @@ def interpreter() -> dict[str, str]:
     return {"python": str(sys.implementation.cache_tag), "platform": f"{machine.sysname}-{machine.machine}".lower()}
 
 
-def holds_packages(archive: Path | IO[bytes]) -> bool:
-    """Tell whether an archive holds packages, and not a job's own code.
+def kind_of(archive: Path | IO[bytes]) -> ArchiveKind:
+    """Return what an archive holds.
 
     Raises:
         OSError, zipfile.BadZipFile: it cannot be read.
 
     """
     with zipfile.ZipFile(archive) as opened:
-        return PACKAGES_MARKER in opened.NameToInfo
+        return next((kind for kind in ArchiveKind if kind.value in opened.NameToInfo), ArchiveKind.CODE)
 
 
 def is_safe_name(name: str) -> bool:
@@ -184,7 +200,8 @@ def _add(archive: zipfile.ZipFile, name: str, opened: Opened, room_bytes: int, m
     return size
 
 
-def _open(path: Path) -> IO[bytes]:
+def open_file(path: Path) -> IO[bytes]:
+    """Open a file that an archive gets."""
     return path.open("rb")
 
 

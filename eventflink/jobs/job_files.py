@@ -3,6 +3,7 @@
 The rule it keeps: what is wrong with a file is an `InvalidJobGraph` that names the place in it, whatever its code raises.
 """
 
+import hashlib
 import importlib
 import io
 import re
@@ -12,20 +13,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from eventflink.jobs.archive import ArchiveError, build_archive, holds_packages
+from eventflink.jobs.archive import ArchiveError, ArchiveKind, build_archive, kind_of
 from eventflink.jobs.code_digest import function_digests
+from eventflink.jobs.jars import pack_jars, parse_jars
 from eventflink.jobs.local_modules import NEVER_LOCAL
 from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob
-from eventflink.model.job_graph import JobGraph
-from eventflink.model.job_graph_document import REQUIREMENTS, InvalidJobGraph, load_document, parse_job_graph
+from eventflink.model.job_graph import JobGraph, JobVertex
+from eventflink.model.job_graph_document import JARS, REQUIREMENTS, InvalidJobGraph, load_document, parse_job_graph
 from eventflink.model.statuses import TaskType
 
 if TYPE_CHECKING:
     from eventflink.jobs.required_packages import Requirements
 
+_NONE: Final[Mapping[str, ArchiveKind]] = MappingProxyType({})
 MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
 _PYTHON: Final = re.compile(r"(?P<file>.*\.py)(?::(?P<name>\w+))?", re.DOTALL)
 
@@ -39,21 +42,25 @@ class DescribedJob:
     """Modules and packages; of a document none."""
     requirements: "Requirements | None" = None
     """The packages that its code needs, which are to travel with it."""
+    jars: tuple[Path, ...] = ()
+    """Those of its Spark sessions, which are as well."""
 
     @property
     def has_code(self) -> bool:
         """Whether anything travels with the job."""
-        return bool(self.code) or self.requirements is not None
+        return bool(self.code) or self.requirements is not None or bool(self.jars)
 
     def archives(self, code: Sequence[Path] = ()) -> list[bytes]:
-        """Return the archives that travel with the job: its code, or `code` in place of it, and the packages that it requires.
+        """Return the archives that travel with the job: its code, or `code` in place of it, its jars, and the packages that it requires.
 
         Raises:
-            ArchiveError: the code cannot be packed, or the packages cannot be installed.
+            ArchiveError: the code or a jar cannot be packed, or the packages cannot be installed.
 
         """
         chosen = code or self.code
         archives = [build_archive(chosen)] if chosen else []
+        if self.jars:
+            archives.append(pack_jars(self.jars))
         if self.requirements is not None:
             from eventflink.jobs.required_packages import find_packages  # noqa: PLC0415 - most jobs require none
 
@@ -61,14 +68,16 @@ class DescribedJob:
         return archives
 
 
-def with_archives(graph: JobGraph, archives: Sequence[bytes], store: Callable[[bytes], str], packages: Sequence[str] = ()) -> JobGraph:
-    """Return a graph with archives of code that a store takes, and with what of them each function is made of.
+def with_archives(
+    graph: JobGraph, archives: Sequence[bytes], store: Callable[[bytes], str], kept: Mapping[str, ArchiveKind] = _NONE
+) -> JobGraph:
+    """Return a graph with archives of code that a store takes, and with what of them each vertex is made of.
 
     Args:
         graph: the job's; archives that it names already come before these, and what is made of those nobody knows.
         archives: what `DescribedJob.archives` returns; none: the graph stays as it is.
         store: takes an archive, and returns its key in the blob store.
-        packages: the keys of archives that hold the packages that it requires; more than those among `archives`.
+        kept: the keys of archives of packages and jars that the job has as well.
 
     Raises:
         Exception: what the store raises.
@@ -77,17 +86,27 @@ def with_archives(graph: JobGraph, archives: Sequence[bytes], store: Callable[[b
     if not archives:
         return graph
     keys = {store(each): each for each in archives}
-    code = {key: each for key, each in keys.items() if not holds_packages(io.BytesIO(each))}
+    kinds = {key: kind_of(io.BytesIO(each)) for key, each in keys.items()} | dict(kept)
     vertices = graph.vertices
     if not graph.code_archives:
-        functions = {vertex.task for vertex in vertices if vertex.task_type is TaskType.PYTHON and vertex.stream is None}
-        digests = function_digests(code.values(), functions, [*packages, *(key for key in keys if key not in code)])
-        vertices = tuple([replace(each, code_digest=digests.get(each.task, "")) for each in vertices])
-    return replace(graph, vertices=vertices, code_archives=(*graph.code_archives, *keys, *packages))
+        vertices = _with_digests(vertices, [each for key, each in keys.items() if kinds[key] is ArchiveKind.CODE], kinds)
+    return replace(graph, vertices=vertices, code_archives=(*graph.code_archives, *kinds))
+
+
+def _with_digests(vertices: Sequence[JobVertex], code: Sequence[bytes], kinds: Mapping[str, ArchiveKind]) -> tuple[JobVertex, ...]:
+    """Return the vertices with what each is made of: a function of code, packages and jars, a statement of jars."""
+    beside = sorted(key for key, kind in kinds.items() if kind is not ArchiveKind.CODE)
+    jars = "".join(sorted(key for key, kind in kinds.items() if kind is ArchiveKind.JARS))
+    functions = {vertex.task for vertex in vertices if vertex.task_type is TaskType.PYTHON and vertex.stream is None}
+    digests = function_digests(code, functions, beside)
+    if jars:
+        digest = hashlib.sha256(jars.encode()).hexdigest()
+        digests |= {vertex.task: digest for vertex in vertices if vertex.task_type is TaskType.SQL and vertex.stream is None}
+    return tuple([replace(each, code_digest=digests.get(each.task, "")) for each in vertices])
 
 
 def with_newer_code(graph: JobGraph, archives: Sequence[bytes], store: Callable[[bytes], str], fetch: Callable[[str], bytes]) -> JobGraph:
-    """Return a graph with these archives in place of its code; the packages that it requires stay.
+    """Return a graph with these archives in place of its code; the packages that it requires and its jars stay.
 
     Args:
         graph: a job's, as it was submitted.
@@ -99,8 +118,9 @@ def with_newer_code(graph: JobGraph, archives: Sequence[bytes], store: Callable[
         Exception: what `store` and `fetch` raise.
 
     """
-    packages = [key for key in graph.code_archives if holds_packages(io.BytesIO(fetch(key)))]
-    return with_archives(replace(graph, code_archives=()), archives, store, packages)
+    kinds = {key: kind_of(io.BytesIO(fetch(key))) for key in graph.code_archives}
+    kept = {key: kind for key, kind in kinds.items() if kind is not ArchiveKind.CODE}
+    return with_archives(replace(graph, code_archives=()), archives, store, kept)
 
 
 Document = JobGraph | PythonJob | Mapping[str, Any] | Path | str
@@ -145,7 +165,7 @@ def read_job(path: Path) -> DescribedJob:
 
 
 def describe_document(document: str | Mapping[str, Any], source: str, directory: Path | None) -> DescribedJob:
-    """Return the job of a document, given as text or as a mapping, with the packages that it requires.
+    """Return the job of a document, given as text or as a mapping, with the packages that it requires and its jars.
 
     Args:
         document: what describes the job.
@@ -157,17 +177,21 @@ def describe_document(document: str | Mapping[str, Any], source: str, directory:
 
     """
     parsed = load_document(document, source) if isinstance(document, str) else document
-    if not isinstance(parsed, Mapping) or REQUIREMENTS not in parsed:
+    if not isinstance(parsed, Mapping) or parsed.keys().isdisjoint((REQUIREMENTS, JARS)):
         return DescribedJob(parse_job_graph(document, source, directory))
-    from eventflink.jobs.required_packages import parse_requirements  # noqa: PLC0415 - most jobs require none
-
+    requirements, jars, key = None, tuple[Path, ...](), JARS
     try:
-        requirements = parse_requirements(parsed[REQUIREMENTS], directory)
+        if JARS in parsed:
+            jars = parse_jars(parsed[JARS], directory)
+        if (key := REQUIREMENTS) in parsed:
+            from eventflink.jobs.required_packages import parse_requirements  # noqa: PLC0415 - most jobs require none
+
+            requirements = parse_requirements(parsed[REQUIREMENTS], directory)
     except ValueError as error:
-        raise InvalidJobGraph(f"{source}: {REQUIREMENTS}: {error}") from error
-    rest = {key: value for key, value in parsed.items() if key != REQUIREMENTS}
+        raise InvalidJobGraph(f"{source}: {key}: {error}") from error
+    rest = {key: value for key, value in parsed.items() if key not in (REQUIREMENTS, JARS)}
     graph = parse_job_graph(rest, source, directory, document if isinstance(document, str) else None)
-    return DescribedJob(graph, requirements=requirements)
+    return DescribedJob(graph, requirements=requirements, jars=jars)
 
 
 def is_python(path: Path) -> bool:

@@ -129,15 +129,18 @@ class _Comparison:
         if changed:
             words = _WORDS | {"task": "statement" if vertex.task_type is TaskType.SQL else "function"}
             return VertexReuse(name, ReuseReason.CHANGED, ", ".join(words.get(field, field) for field in changed))
-        if vertex.task_type is not TaskType.SQL and self._code_changed(known, vertex):
+        if self._code_changed(known, vertex):
             return VertexReuse(name, ReuseReason.CODE_CHANGED)
         if self._read[0].get(name) != self._read[1].get(name):
             return VertexReuse(name, ReuseReason.READERS_CHANGED)
         return None
 
     def _code_changed(self, known: JobVertex, vertex: JobVertex) -> bool:
-        """Tell whether a function may have changed: by what it is made of where that is known of both, else by all the code of the job."""
-        if known.code_digest and vertex.code_digest:
+        """Tell whether a function may have changed: by what it is made of where that is known of both, else by all the code of the job.
+
+        Of a statement it is the jars that it runs with.
+        """
+        if vertex.task_type is TaskType.SQL or (known.code_digest and vertex.code_digest):
             return known.code_digest != vertex.code_digest
         return self._before.code_archives != self._after.code_archives
 

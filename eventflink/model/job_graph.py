@@ -226,7 +226,9 @@ class JobVertex:
     sources: tuple[StreamSource, ...] = ()
     """The tables whose rows its batch task reads; those of a stream are in `stream`."""
     code_digest: str = ""
-    """PYTHON: a SHA-256 of what of the job's code its function is made of, in hexadecimal; empty: nobody has looked, and it may be all."""
+    """A SHA-256, in hexadecimal, of what of the job's code its function is made of, or of the jars with which its statement runs; empty:
+    nobody has looked, and a function may be made of all, or there are no jars.
+    """
 
     @property
     def is_closing(self) -> bool:

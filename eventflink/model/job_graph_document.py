@@ -175,7 +175,9 @@ class VertexDocument(BaseModel):
     when: ConditionDocument | None = None
     """Whether it runs, or is skipped; default: it runs."""
     code_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """What of the job's code its function is made of, as eventflink's client has found; default: it may be all."""
+    """What of the job's code its function is made of, or by which jars its statement runs, as eventflink's client has found; default: that
+    may be all code, and no jars.
+    """
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -204,9 +206,7 @@ class VertexDocument(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _check_what_it_has(self) -> Self:
-        if self.sql is not None and self.code_digest is not None:
-            raise ValueError("code_digest: it is of a function, and the vertex runs a statement")
+    def _check_sources(self) -> Self:
         if self.sources and self.stream is not None:
             raise ValueError("sources: they are of a batch task, and the vertex is a stream, whose sources stand under 'stream'")
         if len({_input_key(self, name) for name in self.sources}) < len(self.sources):
@@ -421,10 +421,14 @@ REQUIREMENTS: Final = "requirements"
 """The key of a document for the packages of a job, which are an archive of its code by the time that it is submitted."""
 
 
-def _refuse_requirements(_: object) -> object:
+JARS: Final = "jars"
+"""The key of a document for the jars of a job's Spark sessions, which are one by then as well."""
+
+
+def _refuse_what_is_packed(_: object) -> object:
     raise ValueError(
-        "packages are installed by eventflink's client where it submits a job (eventflink submit, Cluster.submit; of a schedule, where "
-        "its document names that of the job by a path); what is sent otherwise has their archive in code_archives"
+        "it is packed by eventflink's client where it submits a job (eventflink submit, Cluster.submit; of a schedule, where its document "
+        "names that of the job by a path); what is sent otherwise has the archive in code_archives"
     )
 
 
@@ -439,8 +443,9 @@ class JobGraphDocument(BaseModel):
     edges: list[EdgeDocument] = Field(default_factory=list, max_length=10 * MAX_VERTICES)
     restart_strategy: RestartStrategyDocument | None = None
     code_archives: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=list, max_length=64)
-    requirements: Annotated[None, BeforeValidator(_refuse_requirements)] = None
-    """Never here: who submits the job has made an archive of them."""
+    requirements: Annotated[None, BeforeValidator(_refuse_what_is_packed)] = None
+    """Never here, as `jars`: who submits the job has made an archive of them."""
+    jars: Annotated[None, BeforeValidator(_refuse_what_is_packed)] = None
     scheduler: Literal["cluster-default", "default", "adaptive"] = "cluster-default"
     checkpointing: CheckpointingDocument | None = None
     restore: RestoreDocument | None = None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from eventflink.blob.keys import check_key
-from eventflink.jobs.archive import holds_packages
+from eventflink.jobs.archive import ArchiveKind, kind_of
 from eventflink.processes.file_lock import LockBusy
 from eventflink.taskexecutor.archive_cache import DIRECTORY, hold_archive, release_unused
 from eventflink.taskexecutor.blob_access import fetch_blob
@@ -28,24 +28,23 @@ _held: Final[dict[Path, int]] = {}
 
 
 def load_archives(digests: Iterable[str], blob_address: str, settings: ForkServerSettings) -> list[Path]:
-    """Put the archives of code first on the module path, in their order, and return where they are; those of packages are not among them.
+    """Put the archives of code first on the module path, in their order, and return where they are; of packages and jars none are.
 
     Raises:
         BlobError: an archive is not there, came damaged, or the blob server did not answer.
         CodeUnusable: an archive is not a zip file, or cannot be stored here.
 
     """
-    paths, _ = fetch_archives(digests, blob_address, settings)
+    paths = fetch_archives(ArchiveKind.CODE, digests, blob_address, settings)
     if paths:
         sys.path[:0] = [str(path) for path in paths]
         importlib.invalidate_caches()
     return paths
 
 
-def fetch_archives(digests: Iterable[str], blob_address: str, settings: ForkServerSettings) -> tuple[list[Path], list[Path]]:
-    """Return where the archives of code are on this host, and those of packages; raises as `fetch_archive` does."""
-    fetched = [fetch_archive(digest, blob_address, settings) for digest in digests]
-    return [path for path in fetched if not _holds_packages(path)], [path for path in fetched if _holds_packages(path)]
+def fetch_archives(kind: ArchiveKind, digests: Iterable[str], blob_address: str, settings: ForkServerSettings) -> list[Path]:
+    """Return where the archives of one kind are on this host; raises as `fetch_archive` does."""
+    return [path for digest in digests if _kind_of(path := fetch_archive(digest, blob_address, settings)) is kind]
 
 
 def fetch_archive(digest: str, blob_address: str, settings: ForkServerSettings) -> Path:
@@ -73,8 +72,8 @@ def fetch_archive(digest: str, blob_address: str, settings: ForkServerSettings) 
 
 
 @functools.cache
-def _holds_packages(path: Path) -> bool:
-    return holds_packages(path)
+def _kind_of(path: Path) -> ArchiveKind:
+    return kind_of(path)
 
 
 def resolve_task(task: str) -> Callable[[Any], Any]:

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
-from eventflink.jobs.archive import PACKAGES_MARKER, interpreter, is_safe_name
+from eventflink.jobs.archive import PACKAGES_MARKER, ArchiveKind, interpreter, is_safe_name
 from eventflink.model.statuses import TaskType
 from eventflink.processes.file_lock import FileLock, LockBusy
 from eventflink.processes.packages_path import PACKAGES_VARIABLE, environment_with
@@ -42,14 +42,14 @@ def packages_of(order: LaunchTask, settings: ForkServerSettings) -> Path | None:
     deployment = order.deployment
     if deployment.task_type is TaskType.SQL and (deployment.stream is None or not deployment.stream.chained):
         return None
-    _, found = fetch_archives(deployment.code_archives, order.blob_address, settings)
+    found = fetch_archives(ArchiveKind.PACKAGES, deployment.code_archives, order.blob_address, settings)
     if len(found) > 1:
         raise CodeUnusable("invalid code archives: several of them hold packages, and which version of each is meant nobody knows")
     return unpacked(found[0]) if found else None
 
 
 def unpacked(archive: Path) -> Path:
-    """Return the directory with what an archive of packages holds, unpacked by the first process that asks.
+    """Return the directory with what an archive of packages, or of jars, holds, unpacked by the first process that asks.
 
     Raises:
         CodeUnusable: it is for another interpreter, or cannot be unpacked here.
@@ -63,13 +63,14 @@ def unpacked(archive: Path) -> Path:
             if not directory.is_dir():
                 _unpack(archive, directory)
     except (LockBusy, OSError, zipfile.BadZipFile) as error:
-        raise CodeUnusable(f"packages {archive.stem} cannot be unpacked: {error}") from error
+        raise CodeUnusable(f"archive {archive.stem} cannot be unpacked: {error}") from error
     return directory
 
 
 def _unpack(archive: Path, directory: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
-        _check_interpreter(json.loads(opened.read(PACKAGES_MARKER)))
+        if PACKAGES_MARKER in opened.NameToInfo:
+            _check_interpreter(json.loads(opened.read(PACKAGES_MARKER)))
         part = Path(tempfile.mkdtemp(dir=archive.parent, suffix=".unpacking"))
         try:
             for member in _checked(opened):
@@ -86,7 +87,7 @@ def _unpack(archive: Path, directory: Path) -> None:
 def _checked(opened: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
     members = opened.infolist()
     if unsafe := [each.filename for each in members if not is_safe_name(each.filename)]:
-        raise CodeUnusable(f"invalid packages: '{unsafe[0][:128]}' is not the path of a file below the top")
+        raise CodeUnusable(f"invalid archive: '{unsafe[0][:128]}' is not the path of a file below the top")
     return members
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.events.effects import TaskDeployment, TaskInput
 from eventflink.jobs.accumulators import TaskAccumulators
+from eventflink.jobs.archive import ArchiveKind
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.mapped_rows import bound_columns, find_location, read_row
 from eventflink.jobs.parquet_writing import write_parquet
@@ -36,7 +37,7 @@ from eventflink.taskexecutor.seen_by_spark import check_seen_by_spark
 from eventflink.taskexecutor.spark_engines import find_engine
 from eventflink.taskexecutor.spark_pools import pool_of
 from eventflink.taskexecutor.sql_faults import explain
-from eventflink.taskexecutor.task_code import load_archives, resolve_task
+from eventflink.taskexecutor.task_code import fetch_archives, load_archives, resolve_task
 from eventflink.taskexecutor.task_files import output_place
 from eventflink.taskexecutor.task_packages import packages_of
 from eventflink.taskexecutor.task_secrets import TaskSecrets
@@ -96,7 +97,8 @@ def run_task(
         for each in deployment.earlier_attempts
     ]
     place = SparkPlace(engine, pool_of(deployment, settings.spark_pool))
-    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, packages, tell, place, earlier, on_session)
+    jars = fetch_archives(ArchiveKind.JARS, deployment.code_archives, order.blob_address, settings)
+    spark = TaskSpark(settings, attempt, order.spark_session_id, archives, packages, jars, tell, place, earlier, on_session)
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
     hash_inputs = _hash_inputs_of(deployment)

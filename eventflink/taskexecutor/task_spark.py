@@ -31,7 +31,7 @@ from eventflink.taskexecutor.spark_release import SPARK_USER_ID, ReleaseFailed, 
 from eventflink.taskexecutor.spark_server import SparkLease, SparkUnavailable, ensure_server, find_server, is_server_alive
 from eventflink.taskexecutor.spark_worker import PYTHON_SETTING
 from eventflink.taskexecutor.sql_arguments import keep_arguments
-from eventflink.taskexecutor.task_packages import find_conflicts, refuse_foreign_processes
+from eventflink.taskexecutor.task_packages import find_conflicts, refuse_foreign_processes, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,6 +81,7 @@ class TaskSpark:
         session_id: str,
         archives: Sequence[Path],
         packages: Path | None,
+        jars: Sequence[Path],
         tell: Callable[[SparkOpened], None],
         place: SparkPlace,
         earlier: Sequence[EarlierSession] = (),
@@ -94,6 +95,7 @@ class TaskSpark:
             session_id: its id.
             archives: for the Python functions that Spark runs.
             packages: where those are on this host that the job requires, also for these functions; None: it requires none.
+            jars: archives of jars that the session has.
             tell: takes what the TaskExecutor has to hear first.
             place: which Spark it is to be.
             earlier: the sessions of earlier attempts that nobody may have released.
@@ -104,7 +106,7 @@ class TaskSpark:
         self._attempt = attempt
         self._session_id = session_id
         self._archives = archives
-        self._packages = packages
+        self._packages, self._jars = packages, jars
         self._tell = tell
         self._remote: str | None = None
         self._engine, self._pool = place.engine, place.pool
@@ -149,6 +151,8 @@ class TaskSpark:
             self._on_session(session)
         if self._archives:
             session.addArtifacts(*[str(path) for path in self._archives], pyfile=True)
+        if jars := [str(jar) for archive in self._jars for jar in sorted(unpacked(archive).glob("*.jar"))]:
+            session.addArtifacts(*jars)
         if self._packages is not None:
             session.conf.set(PYTHON_SETTING, self._python_of(session, self._packages))
             if conflicts := find_conflicts(self._packages, is_elsewhere=self.is_elsewhere):

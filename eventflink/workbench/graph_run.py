@@ -13,14 +13,16 @@ import tempfile
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from eventflink.gateways.errors import ResultNotNamed, ResultNotThere
 from eventflink.jobs.archive import build_archive, find_members
+from eventflink.jobs.jars import pack_jars
 from eventflink.jobs.result import JobOutput
 from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
 from eventflink.model.closing import GraphOutcome, runs_after
@@ -181,6 +183,7 @@ def run_graph(
     code: Iterable[Path],
     configuration: "Configuration",
     *,
+    jars: Sequence[Path] = (),
     vertices: Collection[str] = (),
     parallelism: int | None = None,
     sinks: bool = False,
@@ -196,6 +199,7 @@ def run_graph(
         graph: what is run.
         code: files and directories of its Python code.
         configuration: of the TaskExecutors that it is to run on: how Spark is started, and where secrets are.
+        jars: what its Spark sessions have besides Spark's own.
         vertices: run these and what they need; none: all.
         parallelism: run at most so many subtasks of each vertex; None: as many as the graph says.
         sinks: let Spark write elsewhere than to the outputs.
@@ -207,7 +211,7 @@ def run_graph(
 
     Raises:
         InvalidJobGraph: no such vertices can be run here.
-        ArchiveError: the code cannot be packed.
+        ArchiveError: the code or a jar cannot be packed.
         VertexFailed: a task failed.
         SparkUnavailable: no Spark could be started here.
 
@@ -217,7 +221,7 @@ def run_graph(
     chosen = select_vertices(graph, vertices)
     code = tuple(code)
     members = find_members(code) if code else {}
-    archive = build_archive(code) if code else b""
+    archives = [*([build_archive(code)] if code else []), *([pack_jars(jars)] if jars else [])]
     root = Path(tempfile.mkdtemp(prefix="eventflink-dev-run-")) if keep is None else keep.absolute()
     job_id = f"dev-{uuid.uuid4().hex[:8]}"
     run = GraphRun(job_id, root / job_id)
@@ -228,7 +232,7 @@ def run_graph(
     read |= {condition.source for vertex_id, condition in conditions_of(graph) if vertex_id in run_here}
     run.results = tuple(each.vertex_id for each in chosen if each.vertex_id not in read and not each.is_closing)
     spark = own_spark(SparkServerSettings.of(configuration), spark_stays_ms)
-    bench = _Bench(graph, run, archive, members, configuration, spark, sinks=sinks)
+    bench = _Bench(graph, run, archives, members, configuration, spark, sinks=sinks)
     if bench.uses_spark(chosen) and not spark.is_alive():
         on_spark_start()
         spark.start()
@@ -243,7 +247,7 @@ class _Bench:
         self,
         graph: JobGraph,
         run: GraphRun,
-        archive: bytes,
+        archives: Iterable[bytes],
         members: Mapping[str, Path],
         configuration: "Configuration",
         spark: OwnSpark,
@@ -254,10 +258,10 @@ class _Bench:
         self._run = run
         self._spark = spark
         self._members = members
-        self._archives: tuple[str, ...] = ()
-        if archive:
-            self._archives = (hashlib.sha256(archive).hexdigest(),)
-            hold_archive(self._spark.directory / DIRECTORY, self._archives[0], lambda: archive)
+        held = {hashlib.sha256(archive).hexdigest(): archive for archive in archives}
+        for key in held:
+            hold_archive(self._spark.directory / DIRECTORY, key, partial(held.__getitem__, key))
+        self._archives = tuple(held)
         self._settings = ForkServerSettings(
             cluster_id=configuration.cluster_id,
             kafka=KafkaAccess(""),
@@ -385,7 +389,7 @@ class _Bench:
         said = cause.message.removeprefix(f"vertex '{vertex.vertex_id}': ")
         told = f"{which} failed: {cause.failure_type}: {said}"
         if cause.stack_trace and vertex.task_type is TaskType.PYTHON:
-            told += describe_raised(error, "".join(self._archives), self._members)
+            told += describe_raised(error, self._archives[0] if self._members else "", self._members)
         return VertexFailed(vertex.vertex_id, index, cause, told, self._take_withheld())
 
 

@@ -20,6 +20,7 @@ from eventflink.cli.main import run
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.workbench.graph_run import GraphRun, VertexFailed
 from tests.support.iceberg_tables import CATALOG, TABLE, catalog_in, configured, loaded
+from tests.support.rate_jar import write_rate_jar
 from tests.support.reference import NEED_SPARK, run_example
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -203,6 +204,13 @@ def test_what_a_job_publishes_elsewhere_is_written_when_it_is_asked_for(tmp_path
     assert not (tmp_path / "revenue").exists()
     assert eventflink.dev(document, parameters=parameters, sinks=True).withheld == ()
     assert (tmp_path / "revenue" / "day=2026-11-03" / "_SUCCESS").exists()
+
+
+def test_a_statement_calls_what_a_jar_of_the_job_has(tmp_path: Path) -> None:
+    write_rate_jar(tmp_path / "lib" / "rates.jar", 5)
+    document = {"name": "rated", "jars": ["lib/rates.jar"], "vertices": [{"id": "v", "sql": "SELECT java_method('Rate', 'rate') AS rate"}]}
+    (tmp_path / "rated.json").write_text(json.dumps(document))
+    assert eventflink.dev(tmp_path / "rated.json").result().to_arrow().to_pylist() == [{"rate": "5"}]
 
 
 def test_of_a_job_with_a_stream_its_batch_vertices_run(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Packages that a job requires, on a real cluster: each job has its own, in its tasks, in their Python functions, and in no other job."""
+"""Packages and jars that a job requires, on a real cluster: each job has its own, in its tasks and in what Spark runs for them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +10,7 @@ import pytest
 import eventflink
 from eventflink.client.cluster import Cluster
 from eventflink.model.statuses import JobStatus
+from tests.support.rate_jar import write_rate_jar
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.topics import CommittedReader, create_topic, feed
 
@@ -69,6 +70,11 @@ def registers(context):
 
 def processes(context):
     context.spark.range(1).groupBy("id").transformWithStateInPandas(None, "id LONG", "append", "none")
+
+
+def rated(context):
+    context.spark.udf.registerJavaFunction("rated", "Rate", "bigint")
+    return context.spark.sql("SELECT rated(id) AS amount FROM range(1, 4)")
 
 
 def parent(context):
@@ -140,6 +146,25 @@ def test_a_stream_has_them_in_its_functions_and_writes_each_row_once(cluster: Ru
     rows = reader.read_until(lambda rows: len(rows) >= 20)
     reader.close()
     assert sorted((row["number"], row["spark"]) for row in rows) == [(number, "2.2.6") for number in range(20)]
+
+
+def test_jobs_have_a_class_of_one_name_in_jars_of_their_own(
+    cluster: RunningCluster, connected: Cluster, code: Path, tmp_path: Path
+) -> None:
+    def job(rate: int, **more: Any) -> dict[str, Any]:
+        statement = {"id": "said", "sql": "SELECT java_method('Rate', 'rate') AS rate"}
+        rows = {"id": "rows", "python": "needs_packages:rated"}
+        jar = write_rate_jar(tmp_path / str(rate) / "rates.jar", rate)
+        return {"name": "rated", "vertices": [statement, rows], "jars": [str(jar)], "keep": "1h", **more}
+
+    jobs = {rate: connected.submit(job(rate), code=[code]) for rate in (2, 3)}
+    for rate, submitted in jobs.items():
+        cluster.wait_for_status(submitted.job_id, JobStatus.FINISHED, SPARK_TIMEOUT_S)
+        assert submitted.result("said").to_arrow().to_pylist() == [{"rate": str(rate)}]
+        assert sorted(row["amount"] for row in submitted.result("rows").to_arrow().to_pylist()) == [rate, 2 * rate, 3 * rate]
+    again = jobs[2].rerun(failed=True, document=job(4), code=[code])
+    cluster.wait_for_status(again.job_id, JobStatus.FINISHED, SPARK_TIMEOUT_S)
+    assert again.result("said").to_arrow().to_pylist() == [{"rate": "4"}], "with another jar the statement is another one"
 
 
 @pytest.mark.parametrize("function", ["registers", "processes"])

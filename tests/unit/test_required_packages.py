@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from eventflink.jobs import required_packages
-from eventflink.jobs.archive import PACKAGES_MARKER, ArchiveError, holds_packages, interpreter
+from eventflink.jobs.archive import PACKAGES_MARKER, ArchiveError, ArchiveKind, interpreter, kind_of
 from eventflink.jobs.job_files import described
 from eventflink.jobs.required_packages import (
     PackagesUnusable,
@@ -152,7 +152,7 @@ class TestWhatADocumentSays:
             described(tmp_path / "job.yaml")
 
     def test_who_cannot_install_them_says_who_can(self) -> None:
-        with pytest.raises(InvalidJobGraph, match=r"requirements: packages are installed by eventflink's client .*code_archives"):
+        with pytest.raises(InvalidJobGraph, match=r"requirements: it is packed by eventflink's client .*code_archives"):
             parse_job_graph(document(["a"]), "request")
 
     def test_a_file_that_is_not_there_or_no_text_is_named(self, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ class TestPacking:
             assert json.loads(opened.read(PACKAGES_MARKER)) == interpreter() | {"packages": ["drawing==1.0", "shapes==1.0"]}
             assert not [name for name in opened.namelist() if name.endswith((".pyc", "RECORD", "INSTALLER", ".lock"))]
             assert "drawing-1.0.dist-info/METADATA" in opened.namelist(), "importlib.metadata finds the package"
-        assert holds_packages(archives[0])
+        assert kind_of(archives[0]) is ArchiveKind.PACKAGES
 
     def test_what_was_packed_once_is_taken_again_and_a_lock_asks_nobody(self, wheels: Path, cache: Path, tmp_path: Path) -> None:
         [wheel] = wheels.glob("shapes-1.0*")

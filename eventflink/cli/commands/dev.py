@@ -116,6 +116,7 @@ def dev(
                 graph,
                 code,
                 session.configuration,
+                jars=job.jars,
                 vertices=vertices,
                 parallelism=parallelism,
                 sinks=sinks,
