@@ -147,7 +147,7 @@ def is_adjustable(job: JobMaster, vertex_id: str) -> bool:
     """
     graph = job.execution_graph
     vertex = graph.vertices[vertex_id]
-    finished = any(s.state is ExecutionState.FINISHED and not s.revoked for s in vertex.subtasks)
+    finished = vertex.has_outputs
     is_held = vertex.vertex.slot_sharing_group is not None or vertex_id in graph.mapping_edges
     return not finished and not is_held and not graph.others_have_begun(vertex_id)
 

@@ -170,7 +170,7 @@ class Checkpoints:
         attempts: dict[SubtaskKey, int] = {}
         for vertex in streams_of(graph):
             for subtask in vertex.subtasks:
-                if subtask.state is ExecutionState.FINISHED and not subtask.revoked:
+                if subtask.has_result:
                     continue
                 start = self.starts.get(subtask.key)
                 if subtask.state is not ExecutionState.RUNNING or start is None or start.attempt != subtask.attempt:

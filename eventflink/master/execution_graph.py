@@ -5,7 +5,7 @@ newest attempts, changes only along the table of ExecutionState, and knows nothi
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final, TypeVar
@@ -103,6 +103,11 @@ class Subtask:
         return self.executions[-1] if self.state is not ExecutionState.CREATED else None
 
     @property
+    def has_result(self) -> bool:
+        """Whether it finished, and its result counts."""
+        return self.state is ExecutionState.FINISHED and not self.revoked
+
+    @property
     def exceeds_time_limit(self) -> bool:
         """Whether the current attempt was told to end because it had run for the time limit of its vertex."""
         return self.state is ExecutionState.CANCELING and self.executions[-1].exceeded_at_ms > 0
@@ -133,6 +138,17 @@ class ExecutionVertex:
     def parallelism(self) -> int:
         """How many subtasks it has now."""
         return len(self.subtasks)
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether one of its subtasks has a result."""
+        return any(s.has_result for s in self.subtasks)
+
+    def has_finished(self, indices: Collection[int] = ()) -> bool:
+        """Tell whether these subtasks have a result; none: all of them."""
+        if not indices:
+            return not self.unfinished_subtasks
+        return all(0 <= index < self.parallelism and self.subtasks[index].has_result for index in indices)
 
     @property
     def has_begun(self) -> bool:
@@ -452,8 +468,10 @@ class ExecutionGraph:
         self._note_ready(vertex)
         self._note_complete(vertex_id)
 
-    def take_outputs(self, taken: ExecutionVertex, job_id: str, at_ms: int) -> None:
-        """Let the vertex of that id begin finished, with as many subtasks and with the outputs of a finished one of another job.
+    def take_outputs(self, taken: ExecutionVertex, indices: Collection[int], job_id: str, at_ms: int) -> None:
+        """Let these subtasks of the vertex of that id begin finished, with the outputs of those of another job; none: all of them.
+
+        The vertex has as many subtasks as that one has.
 
         Raises:
             IllegalTransition: it has begun, or the other one has not finished; nothing was changed.
@@ -461,11 +479,12 @@ class ExecutionGraph:
         """
         vertex_id = taken.vertex.vertex_id
         vertex = self.vertices.get(vertex_id)
-        if vertex is None or vertex.has_begun or taken.unfinished_subtasks:
+        if vertex is None or vertex.has_begun or not taken.has_finished(indices):
             raise IllegalTransition(f"{vertex_id} of '{job_id}' has no outputs that could be taken, or takes none")
         if vertex.parallelism != taken.parallelism:
             self.resize(vertex_id, taken.parallelism)
-        for subtask, finished in zip(vertex.subtasks, taken.subtasks, strict=True):
+        for index in indices or range(vertex.parallelism):
+            subtask, finished = vertex.subtasks[index], taken.subtasks[index]
             source = finished.executions[-1]
             self.ready.pop(subtask.key, None)
             self.live_attempts -= 1
@@ -490,7 +509,7 @@ class ExecutionGraph:
             IllegalTransition: it has not finished, or its result was taken back before.
 
         """
-        if subtask.state is not ExecutionState.FINISHED or subtask.revoked:
+        if not subtask.has_result:
             raise IllegalTransition(f"{subtask.vertex_id}[{subtask.subtask_index}]#{subtask.attempt} is {subtask.state}: it has no result")
         subtask.revoked = True
         subtask.outputs = ()
@@ -696,7 +715,7 @@ class ExecutionGraph:
             require(bounds, f"{job_id}/{vertex_id} has {vertex.parallelism} subtasks; at most {vertex.vertex.max_parallelism} may be")
             retired = all(index >= vertex.parallelism for index in vertex.retired_executions)
             require(retired, f"{job_id}/{vertex_id} remembers a subtask twice")
-            unfinished = sum(s.state is not ExecutionState.FINISHED or s.revoked for s in vertex.subtasks)
+            unfinished = sum(not s.has_result for s in vertex.subtasks)
             require(unfinished == vertex.unfinished_subtasks, f"{job_id}/{vertex_id}: unfinished subtasks are miscounted")
             begun = begun_subtasks_of(vertex.subtasks)
             require(begun == vertex.begun_subtasks, f"{job_id}/{vertex_id}: subtasks that have begun are miscounted")

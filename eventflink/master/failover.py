@@ -158,7 +158,7 @@ def _lost_outputs(graph: ExecutionGraph, reader: Subtask, lost_inputs: Sequence[
     found: dict[SubtaskKey, None] = {}
     for lost in lost_inputs[:MAX_LOST_INPUTS]:
         writer = graph.subtask(sources.get(lost.input_name, ""), lost.subtask_index)
-        if writer is not None and writer.state is ExecutionState.FINISHED and not writer.revoked:
+        if writer is not None and writer.has_result:
             found[writer.key] = None
     return tuple([SubtaskReference(vertex_id, index) for vertex_id, index in found])
 

@@ -234,7 +234,7 @@ class JobMaster:
     def without_result(self) -> list[Subtask]:
         """Return the subtasks that run again when a suspended job is resumed, in the order of the graph."""
         subtasks = (s for vertex in self.execution_graph.counted_vertices() for s in vertex.subtasks)
-        return [s for s in subtasks if s.state is not ExecutionState.FINISHED or s.revoked]
+        return [s for s in subtasks if not s.has_result]
 
     def was_asked_for_by(self, command: RerunJob) -> bool:
         """Tell whether a request to run `rerun_of` again wants the same vertices reused as the request that has led to this job."""
@@ -247,7 +247,7 @@ class JobMaster:
         Those of a job with streams are not: its edges are topics, and its streams go on from savepoints.
         """
         graph = self.execution_graph
-        if self.checkpoints is not None or all(graph.vertices[vertex_id].unfinished_subtasks for vertex_id in graph.edges_from):
+        if self.checkpoints is not None or not any(graph.vertices[vertex_id].has_outputs for vertex_id in graph.edges_from):
             return 0
         if graph.graph.keep_outputs_ms is not None:
             return graph.graph.keep_outputs_ms
@@ -438,15 +438,15 @@ class JobMaster:
 
         """
         graph, others = self.execution_graph, before.execution_graph.vertices
-        taken = [reuse.vertex_id for reuse in event.vertices if reuse.is_reused]
+        taken = [reuse for reuse in event.vertices if reuse.is_reused or reuse.subtasks]
         named = [reuse.vertex_id for reuse in event.vertices]
-        finished = all(vertex_id in others and not others[vertex_id].unfinished_subtasks for vertex_id in taken)
+        finished = all(reuse.vertex_id in others and others[reuse.vertex_id].has_finished(reuse.subtasks) for reuse in taken)
         if self.status is not JobStatus.INITIALIZING or self.reuse or named != list(graph.vertices) or not finished:
             raise IllegalTransition(f"{event} does not fit: the job is {self.status}, or '{before.job_id}' has not finished these vertices")
         self.reuse = {reuse.vertex_id: reuse for reuse in event.vertices}
-        for vertex_id in taken:
-            graph.take_outputs(others[vertex_id], before.job_id, at_ms)
-        return {s.executions[-1].reused_from for vertex_id in taken for s in graph.vertices[vertex_id].subtasks}
+        for reuse in taken:
+            graph.take_outputs(others[reuse.vertex_id], reuse.subtasks, before.job_id, at_ms)
+        return {s.executions[-1].reused_from for reuse in taken for s in graph.vertices[reuse.vertex_id].subtasks if s.executions}
 
     def apply_job_failure_dismissed(self, event: JobFailureDismissed) -> None:
         """Remember that the failure is dismissed."""

@@ -132,7 +132,7 @@ class Restarts:
             subtask = graph.vertices[vertex_id].subtasks[index]
             place = f"{job_id}/{vertex_id}[{index}] waits to restart but"
             require(subtask.state is not ExecutionState.CREATED, f"{place} has not begun")
-            require(subtask.state is not ExecutionState.FINISHED or subtask.revoked, f"{place} its result counts")
+            require(not subtask.has_result, f"{place} its result counts")
             lives = subtask.state not in TERMINAL_EXECUTION_STATES and subtask.state is not ExecutionState.CANCELING
             require(not lives or (vertex_id, index) in to_cancel, f"{place} is {subtask.state}, and nobody ends it")
         restarting = status in (JobStatus.RESTARTING, JobStatus.RECONCILING)
@@ -152,7 +152,7 @@ def subtasks_to_restart(
     lost: set[SubtaskKey] = set()
     for reference in lost_outputs:
         subtask = graph.subtask(reference.vertex_id, reference.subtask_index)
-        if subtask is None or subtask.state is not ExecutionState.FINISHED or subtask.revoked:
+        if subtask is None or not subtask.has_result:
             raise IllegalTransition(f"{reference.vertex_id}[{reference.subtask_index}] has no output that could be lost")
         lost.add(subtask.key)
     if failover_strategy is FailoverStrategy.FULL:

@@ -1,8 +1,8 @@
 """Which vertices of an ended job are reused by one that runs it again: they begin finished, and their outputs stay where they are.
 
 A vertex is reused that finished, whose outputs are still there, of which nothing has changed, and all of whose inputs are reused as well,
-as is what its condition names. Where the job runs another graph, each vertex is compared with the one of its id. One that was skipped
-counts as reused for its readers, where the same holds: it is skipped again.
+as is what its condition names. Of one that had not finished, those subtasks are reused that had. Where the job runs another graph, each
+vertex is compared with the one of its id. One that was skipped counts as reused for its readers, where the same holds: it is skipped again.
 
 Nothing here looks at files: what the log says is there counts as there, and whose reader finds it gone runs again (`failover.py`).
 """
@@ -82,7 +82,8 @@ def decide_reuse(before: JobMaster, graph: JobGraph, from_vertices: Collection[s
             reuse = VertexReuse(vertex_id, ReuseReason.INPUT_RUNS, running)
         else:
             parallelism = vertex.parallelism if vertex_id in forward and not comparison.is_equal else None
-            reuse = _by_outputs(finished[vertex_id], parallelism, is_there=is_kept or vertex_id not in read)
+            may_be_part = comparison.has_the_same_parallelism(vertex) and vertex.sink is None
+            reuse = _by_outputs(finished[vertex_id], parallelism, is_there=is_kept or vertex_id not in read, may_be_part=may_be_part)
         found[vertex_id] = reuse
     return tuple([found[vertex.vertex_id] for vertex in graph.vertices])
 
@@ -113,6 +114,11 @@ class _Comparison:
         known = self._known.get(vertex.vertex_id)
         same_inputs = self._inputs[0].get(vertex.vertex_id) == self._inputs[1].get(vertex.vertex_id)
         return known is not None and known.condition == vertex.condition and same_inputs
+
+    def has_the_same_parallelism(self, vertex: JobVertex) -> bool:
+        """Tell whether both documents have as many subtasks of a vertex."""
+        known = self._known.get(vertex.vertex_id)
+        return known is not None and known.parallelism == vertex.parallelism
 
     def find_change(self, vertex: JobVertex) -> VertexReuse | None:
         """Return what has changed of a vertex itself since the earlier graph; None: nothing that could give another result."""
@@ -181,17 +187,19 @@ def _may_use(vertex: JobVertex, parameter: str) -> bool:
     return vertex.task_type is not TaskType.SQL or any(re.search(rf"\b{re.escape(parameter)}\b", text) for text in said)
 
 
-def _by_outputs(vertex: ExecutionVertex, parallelism: int | None, *, is_there: bool) -> VertexReuse:
-    """Return whether a vertex of which nothing has changed has outputs.
+def _by_outputs(vertex: ExecutionVertex, parallelism: int | None, *, is_there: bool, may_be_part: bool) -> VertexReuse:
+    """Return whether a vertex of which nothing has changed has outputs, or some of its subtasks have.
 
-    `is_there` tells whether they were not removed. `parallelism` is what it has to have finished with, where forward edges bind it to
-    vertices that may run; None: any.
+    `is_there` tells whether they were not removed, `may_be_part` whether those of some subtasks are of use: each has its own share of the
+    same inputs. `parallelism` is what it has to have finished with, where forward edges bind it to vertices that may run; None: any.
     """
     vertex_id = vertex.vertex.vertex_id
-    unfinished = [s for s in vertex.subtasks if s.state is not ExecutionState.FINISHED or s.revoked]
-    if unfinished:
-        told = next((s for s in unfinished if s.state is ExecutionState.FAILED), unfinished[0])
-        return VertexReuse(vertex_id, ReuseReason.NOT_FINISHED, str(told.state) if not told.revoked else "to run again")
     if parallelism not in (None, vertex.parallelism):
         return VertexReuse(vertex_id, ReuseReason.CHANGED, "parallelism, which a forward edge hands on,")
-    return VertexReuse(vertex_id, ReuseReason.UNCHANGED if is_there else ReuseReason.OUTPUTS_REMOVED)
+    unfinished = [s for s in vertex.subtasks if not s.has_result]
+    if not unfinished:
+        return VertexReuse(vertex_id, ReuseReason.UNCHANGED if is_there else ReuseReason.OUTPUTS_REMOVED)
+    told = next((s for s in unfinished if s.state is ExecutionState.FAILED), unfinished[0])
+    has_some = is_there and may_be_part and len(unfinished) < vertex.parallelism
+    subtasks = tuple([s.subtask_index for s in vertex.subtasks if s.has_result]) if has_some else ()
+    return VertexReuse(vertex_id, ReuseReason.NOT_FINISHED, str(told.state) if not told.revoked else "to run again", subtasks)

@@ -34,11 +34,16 @@ class VertexReuse:
     detail: str = ""
     """What changed of it, the parameter that changed, the input that runs, or where the vertex stood; empty for other reasons."""
 
+    subtasks: tuple[int, ...] = ()
+    """Of a vertex that had not finished, those of its subtasks that had and are reused."""
+
     @property
     def is_reused(self) -> bool:
-        """Whether it does not run: its outputs are those of the job that runs again."""
+        """Whether nothing of it runs: its outputs are those of the job that runs again."""
         return self.reason is ReuseReason.UNCHANGED
 
     def in_words(self, job_id: str) -> str:
         """Return why, as a clause; `job_id` is the job that runs again."""
-        return _WORDS[self.reason].format(job=job_id, detail=self.detail)
+        reused = len(self.subtasks)
+        more = f"; {reused} of its subtasks had finished, and {'are' if reused > 1 else 'is'} reused" if reused else ""
+        return _WORDS[self.reason].format(job=job_id, detail=self.detail) + more

@@ -591,3 +591,69 @@ def test_a_repeated_rerun_with_another_graph_is_the_same_job(nightly: ScriptedCl
     assert deployments(first)
     assert not deployments(rerun(nightly, failed=True, job_graph=document))
     assert refusal(rerun(nightly, failed=True, job_graph=changed())).startswith("DuplicateJobSubmission")
+
+
+def partly(cluster: ScriptedCluster, *vertices: dict[str, Any], **more: Any) -> None:
+    """Run a job of which 'b' has four subtasks: two finish, then the others fail, without another attempt."""
+    document = graph(*vertices, edges=[("a", "b", "rebalance"), ("b", "c", "hash")], restart_strategy={"type": "none"}, **more)
+    ends = {2: ExecutionState.FAILED, 3: ExecutionState.FAILED}
+    cluster.run(cluster.submit(document), lambda task: ends.get(task.subtask_index, ExecutionState.FINISHED))
+    assert cluster.job("job").status is JobStatus.FAILED
+
+
+def test_of_a_vertex_that_had_not_finished_the_subtasks_are_reused_that_had() -> None:
+    """Of a thousand rows that were each a subtask's, the three run again that failed."""
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    partly(cluster, vertex("a"), vertex("b", 4), vertex("c"))
+    effects = rerun(cluster, failed=True)
+    assert why(cluster)["b"] == "runs: it was FAILED when 'job' ended; 2 of its subtasks had finished, and are reused"
+    assert run(cluster, effects) == ["b[2]", "b[3]", "c[0]"]
+    places = locations(cluster, "again", "b")
+    assert places[:2] == locations(cluster, "job", "b")
+    assert all(place.startswith("/outputs/again/b/") for place in places[2:])
+    assert cluster.job("again").status is JobStatus.FINISHED
+    cluster.pass_time(2 * DAY_MS)
+    cluster.check()
+
+
+@pytest.mark.parametrize(
+    ("changed", "more"),
+    [({"parallelism": 8}, {}), ({"parameters": {"x": 1}}, {}), ({"code_digest": digest("b")}, {"code_archives": [digest("2")]})],
+)
+def test_none_of_its_subtasks_is_reused_where_the_vertex_is_another_one(changed: dict[str, Any], more: dict[str, Any]) -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=20)
+    partly(cluster, vertex("a") | {"code_digest": digest("a")}, vertex("b", 4) | {"code_digest": digest("a")}, vertex("c"))
+    vertices = [vertex("a") | {"code_digest": digest("a")}, vertex("b", 4) | {"code_digest": digest("a")} | changed, vertex("c")]
+    document = graph(*vertices, edges=[("a", "b", "rebalance"), ("b", "c", "hash")], **more)
+    rerun(cluster, failed=True, job_graph=document)
+    assert cluster.job("again").reuse["a"].is_reused
+    assert cluster.job("again").reuse["b"].subtasks == ()
+    cluster.check()
+
+
+def test_a_vertex_with_a_sink_runs_whole_again() -> None:
+    """What its subtasks have written is one commit of the job."""
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    sink = {"sink": {"table": {"catalog": "lake", "name": "shop.sales"}, "format": "iceberg"}}
+    document = graph(vertex("a"), vertex("b", 4) | sink, edges=[("a", "b", "rebalance")], restart_strategy={"type": "none"})
+    ends = {2: ExecutionState.FAILED, 3: ExecutionState.FAILED}
+    cluster.run(cluster.submit(document), lambda task: ends.get(task.subtask_index, ExecutionState.FINISHED))
+    rerun(cluster, failed=True)
+    assert cluster.job("again").reuse["b"].subtasks == ()
+    cluster.check()
+
+
+def test_what_a_rerun_had_reused_in_part_is_reused_by_the_next_one() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=9)
+    partly(cluster, vertex("a"), vertex("b", 4), vertex("c"))
+    ends = {3: ExecutionState.FAILED}
+    cluster.run(rerun(cluster, failed=True), lambda task: ends.get(task.subtask_index, ExecutionState.FINISHED))
+    assert cluster.job("again").status is JobStatus.FAILED
+    assert run(cluster, rerun(cluster, "again", "third", failed=True)) == ["b[3]", "c[0]"]
+    assert locations(cluster, "third", "b")[:2] == locations(cluster, "job", "b")
+    cluster.pass_time(3 * DAY_MS)
+    cluster.check()
