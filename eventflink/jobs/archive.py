@@ -39,6 +39,7 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The first date that a zip can hold."""
 
 
+PACKAGE_FILE: Final = "__init__.py"
 PACKAGES_MARKER: Final = "eventflink-packages.json"
 """The member of an archive that holds packages in place of a job's own code: it says which, and for which interpreter."""
 
@@ -70,7 +71,8 @@ def build_archive(paths: Iterable[Path], *, max_bytes: int = MAX_ARCHIVE_BYTES) 
     """Pack files and directories into one zip and return its bytes.
 
     A file comes in under its own name, a directory that is a package (it has an `__init__.py`) under its own name, and of any
-    other directory the contents: so that `import` finds what lies in it.
+    other directory the contents: so that `import` finds what lies in it. The path of an `__init__.py`, there or not, is its directory
+    under its own name: so a package is named that has none.
 
     Raises:
         ArchiveError: a path is missing, unreadable or empty, two files would have the same name, or it is all too large.
@@ -158,6 +160,8 @@ def is_left_behind(name: str) -> bool:
 
 def _members(path: Path) -> Iterator[tuple[str, Path]]:
     """Yield the name in the archive and the place of every file that `path` stands for."""
+    is_package = path.name == PACKAGE_FILE
+    path = path.parent if is_package else path
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -168,7 +172,7 @@ def _members(path: Path) -> Iterator[tuple[str, Path]]:
     if not stat.S_ISDIR(mode):
         raise ArchiveError(f"{path}: neither a file nor a directory")
     top = path.resolve()
-    base = top.parent if (top / "__init__.py").is_file() else top
+    base = top.parent if is_package or (top / PACKAGE_FILE).is_file() else top
     for folder, directories, files in os.walk(top, onerror=_raise):
         # In place, which is how os.walk is told where not to go. A virtual environment may have any name.
         directories[:] = sorted(d for d in directories if d not in SKIPPED_DIRECTORIES and not (Path(folder) / d / "pyvenv.cfg").exists())

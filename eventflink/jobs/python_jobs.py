@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn, overload
 
 from eventflink.jobs.context import TaskContext
-from eventflink.jobs.local_modules import local_modules
+from eventflink.jobs.local_modules import NEVER_LOCAL, is_installed, local_modules
 
 NOTEBOOK_MODULE: Final = "notebook_tasks"
 """The module that is made of the tasks of a notebook."""
@@ -319,7 +319,7 @@ class PythonJob:
 
         Raises:
             ArchiveError: one cannot be read.
-            InvalidPythonJob: it stands in a notebook, and a function of its tasks cannot travel.
+            InvalidPythonJob: its module is not where its name says; or it stands in a notebook, and a function of its tasks cannot travel.
 
         """
         if _is_in_notebook(self.function):
@@ -327,7 +327,11 @@ class PythonJob:
         top = _module_of(self.function).partition(".")[0]
         file = _file_of(self.function)
         depth = len(_module_of(self.function).split(".")) - (file.name != "__init__.py")
-        return local_modules([top], file.absolute().parents[depth])
+        directory = file.absolute().parents[depth]
+        found = local_modules([top], directory)
+        if not found and top not in NEVER_LOCAL and not is_installed(directory):
+            raise InvalidPythonJob(f"job '{self.name}': module not found: '{top}' is not in {directory}, so that its code cannot travel")
+        return found
 
     def _code_of_notebook(self) -> list[Path]:
         from eventflink.jobs import notebook_tasks  # noqa: PLC0415 - most jobs are in modules

@@ -41,6 +41,13 @@ def test_a_package_keeps_its_name_and_a_plain_folder_is_a_root(tmp_path: Path) -
     assert names(archive) == ["pkg/__init__.py", "pkg/sub/module.py", "single.py", "tool.py"]
 
 
+def test_a_package_without_that_file_is_named_by_it(tmp_path: Path) -> None:
+    write(tmp_path / "pkg" / "sub" / "module.py")
+    assert names(build_archive([tmp_path / "pkg" / "__init__.py"])) == ["pkg/sub/module.py"]
+    write(tmp_path / "pkg" / "__init__.py")
+    assert names(build_archive([tmp_path / "pkg" / "__init__.py"])) == ["pkg/__init__.py", "pkg/sub/module.py"]
+
+
 def test_a_relative_path_means_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "pkg" / "__init__.py")
     monkeypatch.chdir(tmp_path / "pkg")

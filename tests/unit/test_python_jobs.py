@@ -1,11 +1,14 @@
 """Jobs written in Python: what is compiled is the document that somebody would write, and mistakes are named with job, vertex and line."""
 
 import importlib
+import importlib.util
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -18,7 +21,7 @@ import eventflink
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.jobs.accumulators import TaskAccumulators
-from eventflink.jobs.archive import ArchiveError
+from eventflink.jobs.archive import ArchiveError, build_archive
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.job_files import Document, _modules_below, described, read_job
 from eventflink.jobs.local_modules import local_modules
@@ -415,6 +418,33 @@ def test_a_program_is_found_by_the_name_of_its_file_or_that_it_was_started_by(di
         environment = os.environ | {"PYTHONPATH": f"{directory}{os.pathsep}{Path(eventflink.__file__).parents[1]}"}
         done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True, timeout=120, check=False)
         assert done.stdout.strip() == said, done.stderr
+
+
+def test_packages_without_an_init_file_travel_under_their_names(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (directory / "parts" / "__init__.py").unlink()
+    (directory / "click").mkdir()  # Python takes the installed one, which has that file.
+    (directory / "click" / "own.py").write_text("")
+    (directory / "parts" / "night.py").write_text(JOB.replace("import helpers", "import parts.middle, click"))
+    monkeypatch.syspath_prepend(directory)
+    job = importlib.import_module("parts.night").nightly
+    assert job.document()["vertices"][0]["python"] == "parts.night:read"
+    archive = zipfile.ZipFile(io.BytesIO(build_archive(job.code())))
+    assert archive.namelist() == ["beside_parts.py", "parts/middle.py", "parts/night.py", "parts/other.py"]
+    assert read_job(Path("parts/night.py")).code == (directory / "parts" / "night.py",)
+    monkeypatch.delitem(sys.modules, "parts")
+    assert local_modules(["parts"], directory) == []  # A notebook may have that name for something else.
+
+
+def test_a_job_whose_module_is_not_where_its_name_says_is_refused(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = importlib.util.spec_from_file_location("another_name", directory / "night_job.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.syspath_prepend(directory)
+    monkeypatch.setitem(sys.modules, "another_name", module)
+    spec.loader.exec_module(module)
+    with pytest.raises(InvalidJobGraph, match=r"job 'nightly': module not found: 'another_name' is not in .*, so that its code cannot"):
+        described(module.nightly)
 
 
 @pytest.mark.parametrize(
