@@ -125,7 +125,8 @@ class _ParameterOfJob:
     def __getattr__(self, _: str) -> NoReturn:
         self._has_no_value()
 
-    __str__ = __format__ = __bool__ = __int__ = __float__ = __index__ = __iter__ = __len__ = __getitem__ = __contains__ = _has_no_value
+    __str__ = __repr__ = __format__ = _has_no_value
+    __bool__ = __int__ = __float__ = __index__ = __iter__ = __len__ = __getitem__ = __contains__ = _has_no_value
     __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _has_no_value
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = _has_no_value
     __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = __round__ = _has_no_value
