@@ -179,21 +179,25 @@ class SimulatedCluster:
             subtask: its index.
 
         """
-        if what in ("leader", "standby"):
-            leader = self._leader()
-            seats = [
-                s for s in self._cluster.seats if s.host is not None and s.host.process.is_running and (s is leader) is (what == "leader")
-            ]
-            if not seats:
-                raise CannotCrash(f"no {what} runs now")
-            self._cluster.kill(seats[0], _RESTART_MS)
-            return seats[0].master_id
-        if job is not None:
-            name, attempt = job.running_attempt(vertex, subtask)
-            return self._end_task(name, attempt, Killed(_SIGKILL)) if what == "task" else self._crash_task_executor(name)
-        if what == "task":
-            raise ValueError("crash('task') needs a job and a vertex: crash('task', job=…, vertex=…)")
-        return self._crash_task_executor("")
+        match what:
+            case "leader" | "standby":
+                return self._crash_master(is_leader=what == "leader")
+            case "taskexecutor":
+                return self._crash_task_executor(job.running_attempt(vertex, subtask)[0] if job is not None else "")
+            case "task" if job is None:
+                raise ValueError("crash('task') needs a job and a vertex: crash('task', job=…, vertex=…)")
+            case "task":
+                return self._end_task(*job.running_attempt(vertex, subtask), Killed(_SIGKILL))
+            case _:
+                raise ValueError(f"unknown process to crash: '{what}'; known: leader, standby, taskexecutor, task")
+
+    def _crash_master(self, *, is_leader: bool) -> str:
+        leader = self._leader()
+        seats = [s for s in self._cluster.seats if s.host is not None and s.host.process.is_running and (s is leader) is is_leader]
+        if not seats:
+            raise CannotCrash(f"no {'leader' if is_leader else 'standby'} runs now")
+        self._cluster.kill(seats[0], _RESTART_MS)
+        return seats[0].master_id
 
     def _crash_task_executor(self, name: str) -> str:
         hosts = [host for host in self._cluster.task_executors if host.is_up and name in ("", host.name)]
@@ -283,6 +287,6 @@ class SimulatedJob:
 
     def _subtask(self, vertex: str, subtask: int) -> SubtaskInfo:
         for info in self.details().vertices:
-            if info.vertex_id == vertex and subtask < len(info.subtasks):
+            if info.vertex_id == vertex and 0 <= subtask < len(info.subtasks):
                 return info.subtasks[subtask]
         raise ValueError(f"job {self.job_id} has no {vertex}[{subtask}]")

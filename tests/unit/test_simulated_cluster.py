@@ -85,6 +85,17 @@ def test_a_job_is_cancelled_or_refused_as_on_a_real_cluster(eventflink_simulated
         cluster.submit({**graph(), "edges": [{"from": "nothing", "to": "totals"}]})
 
 
+def test_what_there_is_not_is_named(eventflink_simulated_cluster: SimulatedCluster) -> None:
+    cluster = eventflink_simulated_cluster
+    job = cluster.submit(graph()).wait_until_running("orders", 1)
+    for what in ("broker", "spark", ""):
+        with pytest.raises(ValueError, match=f"unknown process to crash: '{what}'; known: leader, standby, taskexecutor, task$"):
+            cluster.crash(what)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"has no orders\[-1\]"):
+        cluster.fail_task(job, "orders", -1)
+    assert job.wait().attempts() == {"orders": [1, 1], "totals": [1]}
+
+
 def test_a_run_depends_on_its_seed_alone() -> None:
     def ended_at_ms(seed: int) -> int:
         cluster = SimulatedCluster(seed=seed)
