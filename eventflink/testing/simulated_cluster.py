@@ -124,7 +124,8 @@ class SimulatedCluster:
         if any(vertex.stream is not None for vertex in parsed.vertices):
             raise ValueError("a stream is not simulated: test it on a MiniCluster")
         number = next(self._numbers)
-        job_id = job_id or f"job-{number}"
+        known = self.fold.master.dispatcher.is_known
+        job_id = job_id or next(name for name in (f"job-{each}" for each in itertools.count(number)) if not known(name))
         submission = JobSubmission(job_id=job_id, job_graph=parsed, request_id=f"request-{number}", actor="eventflink.testing")
         self._request(Topic.SUBMISSIONS, submission.request_id, _SUBMISSIONS.encode(submission, sent_at_ms=0))
         return SimulatedJob(self, job_id)

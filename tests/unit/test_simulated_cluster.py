@@ -96,6 +96,11 @@ def test_what_there_is_not_is_named(eventflink_simulated_cluster: SimulatedClust
     assert job.wait().attempts() == {"orders": [1, 1], "totals": [1]}
 
 
+def test_a_job_without_an_id_gets_one_that_is_free(eventflink_simulated_cluster: SimulatedCluster) -> None:
+    cluster = eventflink_simulated_cluster
+    assert [cluster.submit(graph(), job_id).job_id for job_id in ("job-2", None, None)] == ["job-2", "job-3", "job-4"]
+
+
 def test_a_run_depends_on_its_seed_alone() -> None:
     def ended_at_ms(seed: int) -> int:
         cluster = SimulatedCluster(seed=seed)
