@@ -3,6 +3,7 @@
 How long a body may be is the guard's business; what the files are is the business of whoever reads the form.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from http import HTTPStatus
@@ -55,7 +56,27 @@ TurnsOfRequest = Annotated[Turns, Depends(_turns_of)]
 
 
 class _Parser(MultiPartParser):
+    """Reads the texts of a form as UTF-8, where Starlette would guess, and refuses what is none."""
+
     spool_max_size = 64 * 1024
+
+    def on_headers_finished(self) -> None:
+        if self._charset != "utf-8":
+            raise MultiPartException("its charset is not UTF-8")
+        _check_text("a name", self._current_part.content_disposition or b"")
+        super().on_headers_finished()
+
+    def on_part_end(self) -> None:
+        if self._current_part.file is None:
+            _check_text(self._current_part.field_name[:128], self._current_part.data)
+        super().on_part_end()
+
+
+def _check_text(name: str, data: bytes | bytearray) -> None:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise MultiPartException(f"{name}: not UTF-8: {error.reason} at byte {error.start}") from error
 
 
 @asynccontextmanager
@@ -63,7 +84,7 @@ async def form_of(request: Request, *, max_files: int) -> AsyncIterator[FormData
     """Give the form that a request is; its files are gone behind the context.
 
     Raises:
-        RestError: 400, it is none, or has more parts or longer fields than are taken.
+        RestError: 400, it is none, has more parts or longer fields than are taken, a text that is not UTF-8, or a field twice.
 
     """
     if not is_form(request.headers):
@@ -76,6 +97,9 @@ async def form_of(request: Request, *, max_files: int) -> AsyncIterator[FormData
     except ClientDisconnect as error:
         raise RestError(HTTPStatus.BAD_REQUEST, "the body broke off") from error
     try:
+        counts = Counter(name for name, value in form.multi_items() if isinstance(value, str))
+        if twice := [name for name, count in counts.items() if count > 1]:
+            raise RestError(HTTPStatus.BAD_REQUEST, f"body.{twice[0][:128]}: the field stands twice in the form")
         yield form
     finally:
         await form.close()

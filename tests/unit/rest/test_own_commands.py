@@ -187,11 +187,26 @@ def test_a_form_submits_as_well_and_with_code_that_cannot_be_it_names_the_file()
             ([file("a.py", "kode")], "body.kode"),
             ([file(f"{number}.py") for number in range(101)], "Too many files"),
             ([(f"field{number}", (None, b"")) for number in range(21)], "Too many fields"),
-            ([("document", (None, b"#" * 1_100_000))], "maximum size"),
+            ([("job_id", (None, b"#" * 1_100_000))], "maximum size"),
+            ([("job_id", (None, "café".encode("latin-1")))], "the form cannot be read: job_id: not UTF-8: unexpected end"),
+            ([("document", (None, b"{}"))], "body.document: the field stands twice in the form"),
         ):
             answer = client.post(JOBS, data={"document": DOCUMENT}, files=files)
             assert (answer.status_code, says in answer.json()["errors"][0]) == (400, True), answer.text
     assert [event.job_id for event in cluster.events(JobSubmitted)] == ["job", "mine"]
+
+
+@pytest.mark.parametrize("path", [JOBS, "/jars/upload"])
+@pytest.mark.parametrize("charset", ["undefined", "punycode", "utf-16", "latin-1", "no-such"])
+def test_a_form_is_utf_8(path: str, charset: str) -> None:
+    def form(name: bytes) -> bytes:
+        return b'--X\r\nContent-Disposition: form-data; name="' + name + b'"; filename="a.py"\r\n\r\nx\r\n--X--\r\n'
+
+    with commanding_client(cluster_with_a_job()) as client:
+        for name, said, says in ((b"code", charset, "its charset is not UTF-8"), (b"caf\xe9", "utf-8", "a name: not UTF-8: invalid")):
+            answer = client.post(path, content=form(name), headers={"Content-Type": f"multipart/form-data; boundary=X; charset={said}"})
+            assert answer.status_code == 400
+            assert answer.json()["errors"][0].startswith(f"the form cannot be read: {says}")
 
 
 def test_so_many_uploads_are_under_way_and_no_more() -> None:
