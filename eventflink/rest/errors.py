@@ -71,9 +71,10 @@ def answer_errors(application: FastAPI) -> None:
 
 
 def error_response(status: int, *messages: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Return an error."""
+    """Return an error; half of a surrogate pair, which no answer can hold, is written as JSON escapes it."""
+    written = [message.encode("utf-8", "backslashreplace").decode() for message in messages]
     retry = {"Retry-After": "1"} if status == HTTPStatus.SERVICE_UNAVAILABLE else {}
-    return JSONResponse(Errors(errors=list(messages)).model_dump(), status, {**retry, **(headers or {})})
+    return JSONResponse(Errors(errors=written).model_dump(), status, {**retry, **(headers or {})})
 
 
 def answer_to(error: RestError) -> JSONResponse:

@@ -1,5 +1,6 @@
 """An answer about the present is computed once for each state, and nobody gets one that is not his to read, or of another state."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from fastapi.testclient import TestClient
 from eventflink.reader import state_cache
 from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.application import build_application
+from eventflink.rest.errors import error_response
 from eventflink.rest.flink import job_lists
 from tests.support.cluster import ScriptedCluster, graph, vertex
 from tests.support.rest_client import ScriptedDispatcher, commanding_client, dispatcher_of, services_with
@@ -113,3 +115,7 @@ def test_who_may_not_ask_gets_no_answer_that_is_known(dispatcher: ScriptedDispat
     assert client.get("/jobmanager/config", headers=tokens.headers(AccessRole.ADMIN)).status_code == 200
     assert client.get("/jobs/one/jobmanager/config", headers=tokens.headers(AccessRole.ADMIN)).status_code == 200
     assert client.get("/jobs/one/jobmanager/config", headers=tokens.headers(AccessRole.VIEWER)).status_code == 403
+
+
+def test_an_error_says_also_what_is_no_character() -> None:
+    assert json.loads(bytes(error_response(400, "key not found: '\ud800'").body)) == {"errors": ["key not found: '\\ud800'"]}
