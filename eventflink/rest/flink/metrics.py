@@ -7,7 +7,7 @@ values as text, and what it makes of several as numbers. Routes need `response_m
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
 from http import HTTPStatus
-from statistics import fmean
+from statistics import mean
 from typing import Annotated, Final
 
 from fastapi import Query
@@ -87,14 +87,14 @@ def _aggregated(name: str, values: Sequence[float], modes: Collection[Aggregatio
 
 def _skew(values: Sequence[float]) -> float:
     """Return the average distance from the average, in percent of it, at most 100."""
-    average = fmean(values)
-    return min(100.0, 100.0 * fmean(abs(average - value) for value in values) / average) if average else 0.0
+    average = mean(values)
+    return min(100.0, 100.0 * (mean(abs(average - value) for value in values) / average)) if average else 0.0
 
 
 _AGGREGATIONS: Final[dict[AggregationMode, Callable[[Sequence[float]], float]]] = {
     AggregationMode.MIN: min,
     AggregationMode.MAX: max,
-    AggregationMode.AVG: fmean,
+    AggregationMode.AVG: mean,
     AggregationMode.SUM: sum,
     AggregationMode.SKEW: _skew,
 }

@@ -141,6 +141,13 @@ def test_values_that_are_all_nothing_are_not_skewed() -> None:
     assert metric.skew == 0.0
 
 
+def test_values_as_large_as_numbers_get_are_aggregated() -> None:
+    [metric] = aggregate([{"a": 1e308}, {"a": 1e308}], "a", aggregation_modes("AVG,SKEW,MAX"))
+    assert (metric.avg, metric.skew, metric.max) == (1e308, 0.0, 1e308)
+    [metric] = aggregate([{"a": 1.5e308}, {"a": 0.5e308}], "a", aggregation_modes("AVG,SKEW"))
+    assert (metric.avg, metric.skew) == (1e308, 50.0)
+
+
 def test_the_configuration_is_shown_without_secrets(cluster: ScriptedCluster) -> None:
     secret = {
         "blob.storage.directory": "s3://me:hush@h/blobs",
