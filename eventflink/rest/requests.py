@@ -4,9 +4,13 @@ What a client may ask is a part of that: what masters tell themselves is nobody 
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any, Final
+
+import fastapi
+from fastapi.routing import APIRoute
+from starlette.datastructures import MutableHeaders
 
 from eventflink.events.codec import UndecodableRecord
 from eventflink.events.inputs import JobSubmission, Request
@@ -48,6 +52,32 @@ def json_of(body: bytes) -> Any:
         raise RestError(HTTPStatus.BAD_REQUEST, f"body: not UTF-8: {error.reason} at byte {error.start}") from error
     except InvalidText as error:
         raise RestError(HTTPStatus.BAD_REQUEST, f"body: {error}") from error
+
+
+class BodyRoute(APIRoute):
+    """A route whose body is JSON, and read as all documents are, whatever its Content-Type says: `curl -d` calls each body a form."""
+
+    def get_route_handler(self) -> Callable[[fastapi.Request], Coroutine[Any, Any, fastapi.Response]]:
+        """Return what answers a request; a body that is no JSON is a RestError of it."""
+        answer = super().get_route_handler()
+
+        async def read(request: fastapi.Request) -> fastapi.Response:
+            asked = _ReadRequest(request.scope, request.receive)
+            if self.body_field is not None and (body := await asked.body()):
+                asked.document = json_of(body)
+                MutableHeaders(scope=asked.scope)["content-type"] = "application/json"
+            return await answer(asked)
+
+        return read
+
+
+class _ReadRequest(fastapi.Request):
+    """A request whose body has been read."""
+
+    document: Any
+
+    async def json(self) -> Any:
+        return self.document
 
 
 def command_of(body: bytes, actor: str) -> Request:

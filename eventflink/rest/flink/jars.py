@@ -29,7 +29,7 @@ from eventflink.rest.flink.plans import JobPlanInfo, plan_of_graph
 from eventflink.rest.flink.shapes import Empty, Shape
 from eventflink.rest.jar_store import JarsFull, JarStore, NoSuchJar
 from eventflink.rest.reading import ServicesOfRequest
-from eventflink.rest.requests import submission_of_graph
+from eventflink.rest.requests import BodyRoute, submission_of_graph
 from eventflink.rest.submitting import Submitting, SubmittingOfRequest
 from eventflink.rest.uploads import TurnsOfRequest, files_of, form_of
 
@@ -49,7 +49,7 @@ async def _offered(services: ServicesOfRequest) -> JarStore:
 
 
 JarsOfRequest = Annotated[JarStore, Depends(_offered)]
-router = APIRouter()
+router = APIRouter(route_class=BodyRoute)
 
 
 class JarEntryInfo(Shape):

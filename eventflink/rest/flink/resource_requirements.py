@@ -17,8 +17,9 @@ from eventflink.rest.errors import RestError
 from eventflink.rest.flink.asynchronous import Body
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Empty, Shape
+from eventflink.rest.requests import BodyRoute
 
-router = APIRouter(prefix=ONE_JOB)
+router = APIRouter(prefix=ONE_JOB, route_class=BodyRoute)
 
 
 class Parallelism(Shape):

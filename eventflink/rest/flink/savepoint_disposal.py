@@ -21,8 +21,9 @@ from eventflink.rest.flink.asynchronous import (
 from eventflink.rest.flink.shapes import Shape
 from eventflink.rest.operations import TooManyOperations
 from eventflink.rest.reading import ServicesOfRequest
+from eventflink.rest.requests import BodyRoute
 
-router = APIRouter()
+router = APIRouter(route_class=BodyRoute)
 
 
 class SavepointDisposalRequest(Body):

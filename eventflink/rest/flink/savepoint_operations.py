@@ -31,8 +31,9 @@ from eventflink.rest.flink.asynchronous import (
 )
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReads, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Shape
+from eventflink.rest.requests import BodyRoute
 
-router = APIRouter(prefix=ONE_JOB)
+router = APIRouter(prefix=ONE_JOB, route_class=BodyRoute)
 
 
 class SavepointFormatType(StrEnum):

@@ -9,10 +9,11 @@ from eventflink.rest.access.authentication import Authentication, cookie_name
 from eventflink.rest.access.identity import AccessRole, Identity
 from eventflink.rest.access.roles import ROLES, IdentityOfRequest
 from eventflink.rest.own.moments import OwnShape
+from eventflink.rest.requests import BodyRoute
 
 _MAX_TOKEN_LENGTH: Final = 4096
 
-router = APIRouter()
+router = APIRouter(route_class=BodyRoute)
 
 
 class Login(BaseModel):

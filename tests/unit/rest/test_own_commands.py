@@ -1,6 +1,7 @@
 """A command by HTTP is the document of Kafka's topic: the same checks, the same refusals, decided once, by nobody else's name."""
 
 import json
+import re
 from contextlib import ExitStack
 from typing import Any
 
@@ -194,6 +195,19 @@ def test_a_form_submits_as_well_and_with_code_that_cannot_be_it_names_the_file()
             answer = client.post(JOBS, data={"document": DOCUMENT}, files=files)
             assert (answer.status_code, says in answer.json()["errors"][0]) == (400, True), answer.text
     assert [event.job_id for event in cluster.events(JobSubmitted)] == ["job", "mine"]
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "application/x-www-form-urlencoded", "text/plain", None])
+def test_every_body_is_json_whatever_it_is_called_and_says_nothing_twice(content_type: str | None) -> None:
+    headers = {"Content-Type": content_type} if content_type else {}
+    with commanding_client(cluster_with_a_job()) as client:
+        paths = client.get("/eventflink/v1/openapi.json").json()["paths"]
+        operations = [(path, method) for path, methods in paths.items() for method, each in methods.items() if "requestBody" in each]
+        assert len(operations) > 12
+        for path, method in operations:
+            answer = client.request(method, re.sub("{.*?}", "job", path), content=b'{"type": "x", "type": "y"}', headers=headers)
+            says = "send a form" if path.endswith("/jars/upload") else "type: the key stands twice in its mapping (line 1, column 15)"
+            assert (answer.status_code, says in answer.json()["errors"][0]) == (400, True), (method, path, answer.text)
 
 
 @pytest.mark.parametrize("path", [JOBS, "/jars/upload"])
