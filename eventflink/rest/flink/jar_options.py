@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 from fastapi import Query
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
+from eventflink.model.document_text import InvalidText, read_json
 from eventflink.model.job_parameters import json_value
 from eventflink.model.statuses import ParameterType
 from eventflink.model.texts import did_you_mean
@@ -198,15 +199,15 @@ def _value_of(name: str, text: str, before: object) -> object:
     """Return a value of the same kind as the one that the document has."""
     if before is None or isinstance(before, str):
         return text
+    value: object
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = text
+        value, why = read_json(text), ""
+    except InvalidText as error:
+        value, why = text, f": {error}"
     kinds = int | float if isinstance(before, int | float) and not isinstance(before, bool) else type(before)
     if not isinstance(value, kinds) or isinstance(value, bool) != isinstance(before, bool):
-        raise _refused(
-            f"programArgs: {name}: '{text}' is not of the kind of {json.dumps(before, default=str)[:_MAX_TEXT]}, as the document has it"
-        )
+        known = json.dumps(before, default=str)[:_MAX_TEXT]
+        raise _refused(f"programArgs: {name}: '{text}' is not of the kind of {known}, as the document has it{why}")
     return value
 
 

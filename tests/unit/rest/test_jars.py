@@ -131,6 +131,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"programArgsList": ["--limits", "5"]}, "neither the job nor a vertex has the parameter 'limits' (did you mean 'limit'"),
     ({"programArgsList": ["--limit", "five"]}, "limit: 'five' is not of the kind of 10"),
     ({"programArgsList": ["--limit", "true"]}, "limit: 'true' is not of the kind of 10"),
+    ({"programArgsList": ["--tags", '[{"a": 1, "a": 2}]']}, "[0].a: the key stands twice in its mapping (line 1, column 11)"),
     ({"programArgsList": ["--exact", "1"]}, "exact: '1' is not of the kind of false"),
     ({"programArgsList": ["input.csv"]}, "'input.csv': an argument is --NAME VALUE"),
     ({"programArgsList": ["--limit"]}, "'--limit' has no value"),
