@@ -5,7 +5,8 @@ import re
 from enum import StrEnum
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, computed_field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, computed_field
+from pydantic_core import PydanticKnownError
 
 from eventflink.rest.flink.java_throwables import serialized_throwable
 from eventflink.rest.flink.shapes import Shape
@@ -21,6 +22,16 @@ class Body(BaseModel):
 
 TriggerId = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{32}$"), AfterValidator(str.lower)]
 """As Flink writes them; here it is the request id of the command."""
+
+
+def _refuse_boolean(value: object) -> object:
+    if isinstance(value, bool):
+        raise PydanticKnownError("int_type")
+    return value
+
+
+Count = Annotated[int, Field(ge=1, le=2**31 - 1), BeforeValidator(_refuse_boolean)]
+"""How many subtasks are wanted; pydantic would take true for 1."""
 
 Place = Annotated[str, Field(max_length=4_096), AfterValidator(lambda place: _LOCAL.sub("file:///", place))]
 """A directory or a URL; Java writes `file:/directory` for one."""

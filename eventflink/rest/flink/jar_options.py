@@ -18,10 +18,10 @@ from eventflink.model.job_parameters import json_value
 from eventflink.model.statuses import ParameterType
 from eventflink.model.texts import did_you_mean
 from eventflink.rest.errors import RestError
+from eventflink.rest.flink.asynchronous import Count
 
 MAX_ARGUMENTS: Final = 200
 _MAX_TEXT: Final = 4_096
-_MAX_INT: Final = 2**31 - 1
 _NO_CLAIM: Final = "NO_CLAIM"
 
 
@@ -30,7 +30,7 @@ def _none_if_empty(value: object) -> object:
 
 
 Text = Annotated[Annotated[str, Field(max_length=_MAX_TEXT)] | None, BeforeValidator(_none_if_empty)]
-Number = Annotated[Annotated[int, Field(ge=1, le=_MAX_INT)] | None, BeforeValidator(_none_if_empty)]
+Number = Annotated[Count | None, BeforeValidator(_none_if_empty)]
 
 
 class JarPlanRequestBody(BaseModel):
@@ -72,7 +72,7 @@ class QueryOptions(BaseModel):
     program_args: str = Field(default="", alias="program-args", max_length=_MAX_TEXT)
     program_arg: str = Field(default="", alias="programArg", max_length=_MAX_TEXT)
     """With commas between the arguments."""
-    parallelism: int | None = Field(default=None, ge=1, le=_MAX_INT)
+    parallelism: Count | None = None
     savepoint_path: str = Field(default="", alias="savepointPath", max_length=_MAX_TEXT)
     allow_non_restored_state: bool = Field(default=False, alias="allowNonRestoredState")
 

@@ -14,7 +14,7 @@ from eventflink.documents.one_job import JobInfo
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, SchedulerType
 from eventflink.rest.commanding import CommandsOfRequest
 from eventflink.rest.errors import RestError
-from eventflink.rest.flink.asynchronous import Body
+from eventflink.rest.flink.asynchronous import Body, Count
 from eventflink.rest.flink.job_reads import ONE_JOB, JobReadsOfRequest
 from eventflink.rest.flink.shapes import Empty, Shape
 from eventflink.rest.requests import BodyRoute
@@ -38,8 +38,8 @@ class JobVertexResourceRequirements(Shape):
 class ParallelismBounds(Body):
     """How many subtasks a vertex may have."""
 
-    lower_bound: int = Field(alias="lowerBound", ge=1, le=2**31 - 1)
-    upper_bound: int = Field(alias="upperBound", ge=1, le=2**31 - 1)
+    lower_bound: Count = Field(alias="lowerBound")
+    upper_bound: Count = Field(alias="upperBound")
 
 
 class VertexRequirements(Body):

@@ -128,6 +128,7 @@ REFUSED: tuple[tuple[dict[str, Any], str], ...] = (
     ({"entryClass": "org.example.Main"}, "document not found in the bundle: 'org.example.Main'; its jobs are job.yaml"),
     ({"parallelism": 0}, "parallelism"),
     ({"parallelism": "many"}, "parallelism"),
+    ({"parallelism": True}, "body.parallelism: must be a whole number"),
     ({"programArgsList": ["--limits", "5"]}, "neither the job nor a vertex has the parameter 'limits' (did you mean 'limit'"),
     ({"programArgsList": ["--limit", "five"]}, "limit: 'five' is not of the kind of 10"),
     ({"programArgsList": ["--limit", "true"]}, "limit: 'true' is not of the kind of 10"),

@@ -109,6 +109,7 @@ def test_the_vertices_of_a_job_get_their_upper_bounds() -> None:
         ({"a": parallelism(3, 2), "b": parallelism(1, 2)}, "not 1 <= lowerBound 3 <= upperBound 2"),
         ({"a": parallelism(1, 5000), "b": parallelism(1, 2)}, "<= maximum parallelism 4096"),
         ({"a": parallelism(1, 0), "b": parallelism(1, 2)}, "body.a.parallelism.upperBound"),
+        ({"a": {"parallelism": {"lowerBound": True, "upperBound": 2}}, "b": parallelism(1, 2)}, "body.a.parallelism.lowerBound: must be"),
         ({"a": {"parallel": 2}, "b": parallelism(1, 2)}, "body.a.parallelism: it is missing"),
     ],
 )
