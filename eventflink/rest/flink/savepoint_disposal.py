@@ -52,7 +52,7 @@ async def dispose_savepoint(body: SavepointDisposalRequest, services: ServicesOf
 @router.get("/savepoint-disposal/{triggerid}")
 async def disposal_status(triggerid: str, services: ServicesOfRequest) -> DisposalStatus:
     """Return what became of a removal that this process was asked for."""
-    task = services.operations.tasks.get(triggerid)
+    task = services.operations.tasks.get(triggerid.lower())
     if task is None:
         raise not_found(f"this process knows of no savepoint disposal '{triggerid[:128]}'")
     if not task.done():

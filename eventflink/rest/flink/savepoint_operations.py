@@ -164,10 +164,11 @@ async def _trigger(commands: Commands, job_id: str, trigger_id: str | None, ask:
 
 
 async def _find(reads: JobReads, trigger_id: str, *, is_savepoint: bool) -> CheckpointRow:
-    """Return the checkpoint that a trigger led to; raises 404."""
+    """Return the checkpoint that a trigger led to, which may be the request of another client, of any id; raises 404."""
+    ids = {trigger_id, trigger_id.lower()}
     view = await reads.checkpoints()
     for row in (view.pending, *view.history, view.latest.completed, view.latest.savepoint, view.latest.failed):
-        if row is not None and row.request_id == trigger_id and (row.savepoint is not None) == is_savepoint:
+        if row is not None and row.request_id in ids and (row.savepoint is not None) == is_savepoint:
             return row
     what = "savepoint" if is_savepoint else "checkpoint"
     raise not_found(f"job '{reads.job_id}' has no {what} of the trigger '{trigger_id[:128]}', or has it no longer")

@@ -14,7 +14,7 @@ def test_what_is_no_savepoint_is_not_removed_and_the_reason_is_told(tmp_path: Pa
     with commanding_client(ScriptedCluster()) as client:
         answer = client.post("/savepoint-disposal", json={"savepoint-path": str(tmp_path)})
         assert answer.status_code == 200
-        path = f"/savepoint-disposal/{answer.json()['request-id']}"
+        path = f"/savepoint-disposal/{answer.json()['request-id'].upper()}"
         while (status := client.get(path).json())["status"]["id"] == "IN_PROGRESS":
             assert status["operation"] is None
     cause = status["operation"]["failure-cause"]

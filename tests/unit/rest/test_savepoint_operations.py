@@ -72,6 +72,7 @@ def test_the_same_trigger_takes_no_second_savepoint_also_when_the_first_is_compl
         assert post(cluster, "/jobs/job/savepoints", **{"target-directory": "/s", "triggerId": TRIGGER.upper()}).json() == {
             "request-id": TRIGGER
         }
+    assert status_of(cluster, f"/jobs/job/savepoints/{TRIGGER.upper()}") == status_of(cluster, f"/jobs/job/savepoints/{TRIGGER}")
     cluster.acknowledge(*last_orders(cluster))
     cluster.fail_over()
     assert post(cluster, "/jobs/job/savepoints", **{"target-directory": "/s", "triggerId": TRIGGER}).status_code == 202
