@@ -125,6 +125,8 @@ def write_archive(
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name in sorted(members):
             room_bytes -= _add(archive, name, members[name], room_bytes, 0o755 if name in executable else 0o644)
+        for name in sorted(_directories_to_import(members)):
+            archive.writestr(_information(name, stat.S_IFDIR | 0o755), b"")
     if target.tell() > max_bytes:
         raise ArchiveError(f"the code archive is larger than {max_bytes} bytes")
 
@@ -186,12 +188,23 @@ def _raise(error: OSError) -> None:
     raise ArchiveError(f"{error.filename}: {error.strerror or error}") from error
 
 
+def _directories_to_import(names: Collection[str]) -> set[str]:
+    """Return the directories with modules and without an `__init__.py`: in a zip Python may find them by their own entries alone."""
+    with_modules = {above for name in names if name.endswith(".py") for above in PurePosixPath(name).parents[:-1]}
+    return {f"{each}/" for each in with_modules if f"{each}/{PACKAGE_FILE}" not in names}
+
+
+def _information(name: str, mode: int) -> zipfile.ZipInfo:
+    information = zipfile.ZipInfo(name, _EPOCH)
+    information.external_attr = mode << 16
+    information.create_system = 3  # Unix, wherever it is packed.
+    return information
+
+
 def _add(archive: zipfile.ZipFile, name: str, opened: Opened, room_bytes: int, mode: int) -> int:
     """Add a member; return how long it is."""
-    information = zipfile.ZipInfo(name, _EPOCH)
+    information = _information(name, stat.S_IFREG | mode)
     information.compress_type = zipfile.ZIP_DEFLATED
-    information.external_attr = (stat.S_IFREG | mode) << 16
-    information.create_system = 3  # Unix, wherever it is packed.
     size = 0
     with _reading(name, opened) as source, archive.open(information, "w") as packed:
         while data := _read(name, source):

@@ -1,5 +1,6 @@
 """A code archive depends on names and contents only, and holds what `import` needs and nothing that tools leave behind."""
 
+import importlib
 import io
 import os
 import zipfile
@@ -38,14 +39,14 @@ def test_a_package_keeps_its_name_and_a_plain_folder_is_a_root(tmp_path: Path) -
     write(tmp_path / "root" / "tool.py")
     single = write(tmp_path / "single.py")
     archive = build_archive([tmp_path / "pkg", tmp_path / "root", single])
-    assert names(archive) == ["pkg/__init__.py", "pkg/sub/module.py", "single.py", "tool.py"]
+    assert names(archive) == ["pkg/__init__.py", "pkg/sub/module.py", "single.py", "tool.py", "pkg/sub/"]
 
 
 def test_a_package_without_that_file_is_named_by_it(tmp_path: Path) -> None:
     write(tmp_path / "pkg" / "sub" / "module.py")
-    assert names(build_archive([tmp_path / "pkg" / "__init__.py"])) == ["pkg/sub/module.py"]
+    assert names(build_archive([tmp_path / "pkg" / "__init__.py"])) == ["pkg/sub/module.py", "pkg/", "pkg/sub/"]
     write(tmp_path / "pkg" / "__init__.py")
-    assert names(build_archive([tmp_path / "pkg" / "__init__.py"])) == ["pkg/__init__.py", "pkg/sub/module.py"]
+    assert names(build_archive([tmp_path / "pkg" / "__init__.py"])) == ["pkg/__init__.py", "pkg/sub/module.py", "pkg/sub/"]
 
 
 def test_a_relative_path_means_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,9 +64,11 @@ def test_what_tools_leave_behind_stays_out(tmp_path: Path) -> None:
 
 def test_modules_can_be_imported_from_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "code" / "archived_module_of_this_test.py", "ANSWER = 42\n")
+    write(tmp_path / "code" / "archived_package_of_this_test" / "sub" / "module.py", "ANSWER = 43\n")
     (tmp_path / "code.zip").write_bytes(build_archive([tmp_path / "code"]))
     monkeypatch.syspath_prepend(str(tmp_path / "code.zip"))
     assert __import__("archived_module_of_this_test").ANSWER == 42
+    assert importlib.import_module("archived_package_of_this_test.sub.module").ANSWER == 43
 
 
 def test_errors_name_the_path(tmp_path: Path) -> None:

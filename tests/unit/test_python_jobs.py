@@ -432,7 +432,7 @@ def test_packages_without_an_init_file_travel_under_their_names(directory: Path,
     job = importlib.import_module("parts.night").nightly
     assert job.document()["vertices"][0]["python"] == "parts.night:read"
     archive = zipfile.ZipFile(io.BytesIO(build_archive(job.code())))
-    assert archive.namelist() == ["beside_parts.py", "parts/middle.py", "parts/night.py", "parts/other.py"]
+    assert archive.namelist() == ["beside_parts.py", "parts/middle.py", "parts/night.py", "parts/other.py", "parts/"]
     assert read_job(Path("parts/night.py")).code == (directory / "parts" / "night.py",)
     monkeypatch.delitem(sys.modules, "parts")
     assert local_modules(["parts"], directory) == []  # A notebook may have that name for something else.
