@@ -29,9 +29,10 @@ _TIMEOUT_S: Final = 30.0
 """How long Kafka may take to give the log."""
 
 
-def ask_jobs(session: Session, statuses: Sequence[str], limit: int, labels: Sequence[str] = ()) -> JobList:
-    """Return the newest `limit` jobs that have one of these statuses (none given: any)."""
-    return parse(JobList, _ask(session, "/jobs", {"status": list(statuses), "limit": limit, "label": list(labels)}))
+def ask_jobs(session: Session, statuses: Sequence[str], limit: int, labels: Sequence[str] = (), queues: Sequence[str] = ()) -> JobList:
+    """Return the newest `limit` jobs that have one of these statuses, all these labels and one of these queues (none given: any)."""
+    asked: dict[str, str | int | list[str]] = {"status": list(statuses), "limit": limit, "label": list(labels), "queue": list(queues)}
+    return parse(JobList, _ask(session, "/jobs", asked))
 
 
 def ask_cluster(session: Session) -> ClusterStatus:

@@ -125,8 +125,8 @@ def _question(path: str, given: dict[str, str | int | Sequence[str]]) -> Questio
         return Question(_OF_THE_CLUSTER[path])
     if path == "/jobs":
         statuses, limit = _statuses(given), _number(given, "limit", DEFAULT_JOBS, MAX_LISTED_JOBS)
-        labels = _texts(given, "label")
-        return Question(lambda fold: jobs_view(fold, statuses, limit, labels), rows=limit)
+        labels, queues = _texts(given, "label"), _texts(given, "queue")
+        return Question(lambda fold: jobs_view(fold, statuses, limit, labels, queues), rows=limit)
     if path in ("/runs", "/names"):
         return _of_runs(path, given)
     if (found := _OF_A_TASK_MANAGER.fullmatch(path)) is not None:

@@ -130,9 +130,14 @@ def row_fields(job: JobMaster, now_ms: int) -> dict[str, Any]:
     }
 
 
-def jobs_view(fold: Fold, statuses: Collection[str], limit: int, labels: Collection[str] = ()) -> JobList:
-    """Return the newest `limit` jobs with one of these statuses (none: any) and these labels, the newest last, and how many there are."""
+def jobs_view(fold: Fold, statuses: Collection[str], limit: int, labels: Collection[str] = (), queues: Collection[str] = ()) -> JobList:
+    """Return the newest `limit` jobs with one of these statuses (none: any), these labels and one of these queues (none: any).
+
+    The newest is the last one; with them comes how many there are.
+    """
     jobs = [job for job in fold.master.dispatcher.jobs.values() if not statuses or job.status in statuses]
+    if queues:
+        jobs = [job for job in jobs if job.queue in queues]
     if labels:
         jobs = [job for job in jobs if has_labels(job.execution_graph.graph.about, labels)]
     return JobList(jobs=[job_row(job, fold.last_decided_at_ms) for job in jobs[-limit:]], total=len(jobs))

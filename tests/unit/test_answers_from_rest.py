@@ -67,6 +67,7 @@ def list_jobs(directory: Path, *options: str) -> int:
         (("--status", "FINISHED"), ("FINISHED",), 100, ()),
         (("-r", "-s"), None, 100, ()),
         (("--label", "team=finance", "--label", "tier"), (), 100, ("team=finance", "tier")),
+        (("--queue", "default", "--queue", "nightly"), (), 100, ()),
     ],
 )
 def test_the_list_of_a_rest_process_is_that_of_a_master(
@@ -87,6 +88,12 @@ def test_the_list_of_a_rest_process_is_that_of_a_master(
     assert json.loads(capsys.readouterr().out) == plain(found := jobs_view(fold, statuses, limit, labels).jobs)
     assert found
     assert not labels or {row.owner for row in found} == {"finance"}
+
+
+def test_the_list_has_the_jobs_of_the_queues_that_are_named(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with announced(tmp_path, Announced.REST, url, of_cluster=cluster_name(NOWHERE, "eventflink")):
+        assert list_jobs(tmp_path, "--json", "--queue", "nightly") == ExitCode.OK
+    assert json.loads(capsys.readouterr().out) == []
 
 
 KINDS = {

@@ -27,6 +27,7 @@ _RUNNING = tuple(status for status in JobStatus if status not in TERMINAL_JOB_ST
 @click.option("-s", "--scheduled", is_flag=True, help="Only those that have not begun, as in Flink.")
 @click.option("-a", "--all", "everything", is_flag=True, help="All of them, as without -r and -s.")
 @click.option("--label", "labels", multiple=True, metavar="NAME[=VALUE]", help="Only those with this label; of several all.")
+@click.option("--queue", "queues", multiple=True, metavar="NAME", help="Only those of this queue; repeatable.")
 @click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Show only so many, the newest.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON array.")
 @pass_session
@@ -34,6 +35,7 @@ def list_jobs(
     session: Session,
     statuses: tuple[str, ...],
     labels: tuple[str, ...],
+    queues: tuple[str, ...],
     limit: int,
     *,
     running: bool,
@@ -44,7 +46,7 @@ def list_jobs(
     """List the jobs, the newest last."""
     if (running or scheduled) and not everything:
         statuses = (*statuses, *(_RUNNING if running else ()), *(_SCHEDULED if scheduled else ()))
-    answer = ask_jobs(session, statuses, limit, labels)
+    answer = ask_jobs(session, statuses, limit, labels, queues)
     rows = answer.jobs
     if as_json:
         session.print_json(rows)
