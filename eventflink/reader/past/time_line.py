@@ -61,7 +61,7 @@ def time_line(book: LogBook, first: LogPlace | None, last: LogPlace | None, buck
     from_ms, until_ms = book.index.time_at(start), book.index.time_at(end - 1)
     edges = _edges(book, start, end, min(buckets, until_ms - from_ms + 1))
     places, total = _marked(book, start, end)
-    leaderships = leaderships_between(book, start, end)
+    leaderships = leaderships_between(book, start, end, book.last_offset + 1)
     return TimeLine(
         begins=start,
         until=end,
@@ -131,9 +131,10 @@ def _mark(book: LogBook, kind: MarkKind, place: int, count: int) -> MarkOfLog:
     return MarkOfLog(offset=offset, at=book.time(offset), kind=kind, label=describe(event), job_id=job_id, count=count)
 
 
-def leaderships_between(book: LogBook, start: int, end: int) -> list[LeadershipRow]:
-    """Return who led in a part of the log, oldest first, each whole."""
-    return [_leadership(book, one, after) for one, after in _with_next(book.index.leaderships) if _is_within(one, after, start, end)]
+def leaderships_between(book: LogBook, start: int, end: int, log_end: int) -> list[LeadershipRow]:
+    """Return who led in a part of the log, oldest first, each whole as a log tells that ends before `log_end`."""
+    known = [each for each in book.index.leaderships if each.from_offset < log_end]
+    return [_leadership(book, one, after, log_end) for one, after in _with_next(known) if _is_within(one, after, start, end)]
 
 
 def _with_next(leaderships: list[Leadership]) -> Iterator[tuple[Leadership, Leadership | None]]:
@@ -144,8 +145,8 @@ def _is_within(one: Leadership, after: Leadership | None, start: int, end: int) 
     return one.from_offset < end and (after is None or after.from_offset > start)
 
 
-def _leadership(book: LogBook, one: Leadership, after: Leadership | None) -> LeadershipRow:
-    end = after.from_offset if after is not None else book.last_offset + 1
+def _leadership(book: LogBook, one: Leadership, after: Leadership | None, log_end: int) -> LeadershipRow:
+    end = after.from_offset if after is not None else log_end
     return LeadershipRow(
         epoch=one.epoch,
         leader_id=one.leader_id,
@@ -162,18 +163,17 @@ def _leadership(book: LogBook, one: Leadership, after: Leadership | None) -> Lea
 
 def masters(book: LogBook, offset: int) -> MastersPage:
     """Return who led up to a record: the masters, the one that leads last, and their leaderships, oldest first."""
-    leaderships = leaderships_between(book, book.first_offset, offset + 1)
+    leaderships = leaderships_between(book, book.first_offset, offset + 1, offset + 1)
     by_id: dict[str, MasterRow] = {}
     for each in leaderships:
-        until = min(offset + 1, each.until_offset or offset + 1)
+        until = each.until_offset or offset + 1
         known = by_id.pop(each.master_id or "", None)
-        decisions = until - each.from_offset - count_between(book.index.rejected, each.from_offset, until)
         by_id[each.master_id or ""] = MasterRow(
             master_id=each.master_id,
             leader_id=each.leader_id,
             epoch=each.epoch,
             leaderships=1 + (known.leaderships if known is not None else 0),
-            decisions=decisions + (known.decisions if known is not None else 0),
+            decisions=each.decisions + (known.decisions if known is not None else 0),
             last_offset=until - 1,
             last_at=book.time(until - 1),
         )

@@ -23,7 +23,7 @@ from eventflink.events.log_events import (
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.master.settings import MasterSettings
-from eventflink.reader.past import state_ring, why
+from eventflink.reader.past import state_ring, time_line, why
 from eventflink.reader.past.fold_pickle import dump_fold, load_fold, release_fold
 from eventflink.reader.past.historian import Historian
 from eventflink.reader.past.links import MAX_LINKS
@@ -232,6 +232,15 @@ def test_why_at_a_moment_knows_nothing_of_what_came_later() -> None:
         then = book_of(log[: offset + 1])
         assert why.explain(book, "restarting", offset) == why.explain(then, "restarting", offset), offset
         assert why.tell_story(book, "restarting", offset) == why.tell_story(then, "restarting", offset), offset
+
+
+@pytest.mark.parametrize("seed", [*SEEDS, SHORT])
+def test_masters_at_a_moment_are_what_whoever_knew_no_later_record_would_say(seed: int) -> None:
+    log = simulated_log(seed)
+    whole, known = book_of(log), LogBook(log[0][0], new_fold())
+    for record in log:
+        known.follow([record])
+        assert time_line.masters(whole, record[0]) == time_line.masters(known, record[0])
 
 
 @pytest.mark.parametrize("log", [records_of(storied_cluster()), records_of(busy_cluster()), records_of(eventful_cluster())])
