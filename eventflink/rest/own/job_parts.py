@@ -11,7 +11,7 @@ from eventflink.documents.job_parts import BarsPage, ResultPage, ResultRows
 from eventflink.documents.one_job import DocumentPage
 from eventflink.documents.plain import part_of
 from eventflink.model.attempts import OutputLocation
-from eventflink.rest.own.moments import Moment, PagesOfRequest
+from eventflink.rest.own.moments import Moment, MomentsOfRequest, PagesOfRequest
 from eventflink.rest.own.one_job import PREFIX, JobId
 from eventflink.rest.own.windows import MAX_LIMIT, First, Limit
 from eventflink.rest.reading import ServicesOfRequest
@@ -71,7 +71,7 @@ async def result(
 
 @rows_router.get("/result/rows")
 async def rows(
-    pages: PagesOfRequest,
+    moments: MomentsOfRequest,
     services: ServicesOfRequest,
     job_id: JobId,
     vertex_id: Annotated[str, Query(max_length=200, description="Whose output it is.")],
@@ -79,7 +79,7 @@ async def rows(
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = 20,
 ) -> Moment[ResultRows]:
     """Return the first rows of an output, if they can be read from this host. They are read now, whatever `at` is."""
-    moment = await pages.page(result_page, job_id, vertex_id, output, 0, MAX_LIMIT, from_archive=archived_result_page)
+    moment = await moments.page(result_page, job_id, vertex_id, output, 0, MAX_LIMIT, from_archive=archived_result_page, is_whole=False)
     outputs = [part_of(OutputLocation, each) for each in moment.body.outputs]
     found = ResultRows(job_id=job_id, vertex_id=vertex_id, output=output)
     if not outputs:

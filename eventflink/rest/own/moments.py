@@ -117,6 +117,7 @@ class Moments:
         *arguments: Any,
         from_archive: Callable[..., Any] | None = None,
         of_all_jobs: bool = False,
+        is_whole: bool = True,
     ) -> Moment[Any]:
         """Return what `compute(fold, *arguments)` makes of the state at the request's moment.
 
@@ -126,6 +127,7 @@ class Moments:
         that may raise JobNotFound as well.
         `of_all_jobs`: it looks at every task, so that of many jobs the process of the past computes the present too, as of the newest
         record that it knows.
+        `is_whole`: nothing is added to it that is read elsewhere and may change, so that of an offset it may be kept.
 
         Raises:
             NotThere: the state is not as new as was asked for, or the past is not there yet.
@@ -144,7 +146,7 @@ class Moments:
                 raise not_found(str(error)) from error
         elif isinstance(missing, JobNotFound | SubjectNotFound):
             raise not_found(str(missing))
-        self._head(found)
+        self._head(found, may_be_kept=is_whole and self.place is not None and self.place.offset is not None)
         return Moment(**found, live=self.place is None)
 
     async def _computed(self, compute: Callable[..., Any], arguments: tuple[Any, ...]) -> dict[str, Any]:
@@ -245,10 +247,10 @@ class Moments:
             raise found
         return found
 
-    def _head(self, found: dict[str, Any]) -> None:
+    def _head(self, found: dict[str, Any], *, may_be_kept: bool) -> None:
         """Say in the header of which offset the answer is, and for how long it holds: what is at an offset never changes."""
         headers = {OFFSET_HEADER: str(found["offset"]), "Cache-Control": "no-store"}
-        if self.place is not None and self.place.offset is not None:
+        if may_be_kept:
             # Ids of leaders are never given twice, so that the tag is of this log and no other.
             named = f"{version('eventflink')} {found['leader_id']} {found['epoch']} {found['offset']}"
             tag = f'"{hashlib.blake2b(named.encode(), digest_size=12).hexdigest()}"'

@@ -168,6 +168,8 @@ def test_the_first_rows_of_a_result_are_read_where_the_log_says(tmp_path: Path) 
         none = client.get(f"{API}/jobs/job/result/rows?vertex_id=b").json()["body"]
         whole = client.get(f"{API}/jobs/job/result/rows?vertex_id=a&limit=100").json()["body"]
         refused = client.get(f"{API}/jobs/job/result/rows?vertex_id=a&limit=101")
+        tag = client.get(f"{API}/jobs/job?at={len(cluster.log) - 1}").headers["ETag"]
+        again = client.get(f"{API}/jobs/job/result/rows?vertex_id=a&at={len(cluster.log) - 1}", headers={"If-None-Match": tag})
     assert [column["name"] for column in read["columns"]] == ["name", "count", "ratio", "many"]
     assert read["rows"][0] == ["x" * 500, 1, 0.5, "[1]"]
     assert read["rows"][1] == [None, str(2**60), "NaN", "[]"]
@@ -178,6 +180,9 @@ def test_the_first_rows_of_a_result_are_read_where_the_log_says(tmp_path: Path) 
     )
     assert none["unreadable"] == "vertex 'b' has left no output 'default'"
     assert (gone["rows"], none["rows"], refused.status_code) == ([], [], 400)
+    assert (again.status_code, again.headers["Cache-Control"], again.headers.get("ETag")) == (200, "no-store", None), (
+        "read now, kept by nobody"
+    )
 
 
 def test_a_stream_says_whether_it_keeps_up_while_it_runs_and_where_its_savepoint_is_when_it_has_ended(tmp_path: Path) -> None:
