@@ -65,8 +65,9 @@ class Historian:
         """Return from where to where the log is known."""
         return time_line.bounds(self.book, self._topic_id)
 
-    def histogram(self, first: LogPlace | None, last: LogPlace | None, buckets: int) -> dict[str, Any]:
-        """Return how much was decided when, who led, and what is marked."""
+    def histogram(self, first: LogPlace | None, last: LogPlace | None, buckets: int, needed: int) -> dict[str, Any]:
+        """Return how much was decided when, who led, and what is marked, if the log is known up to the record that is needed."""
+        self.book.check_known(needed)
         return self._as_of(None, time_line.time_line(self.book, first, last, buckets))
 
     def position(self, place: LogPlace | None) -> dict[str, Any]:
@@ -84,8 +85,9 @@ class Historian:
         offset = self.book.offset_of(place)
         return self._as_of(offset, flow_curves(self.book, offset, job_id, points))
 
-    def events(self, wanted: EventsWanted) -> dict[str, Any]:
-        """Return a page of events."""
+    def events(self, wanted: EventsWanted, needed: int) -> dict[str, Any]:
+        """Return a page of events, if the log is known up to the record that is needed."""
+        self.book.check_known(needed)
         return self._as_of(None, decisions.events(self.book, wanted))
 
     def decision(self, offset: int) -> dict[str, Any]:

@@ -142,6 +142,15 @@ class LogBook:
         """
         if offset < self.first_offset:
             raise HistoryRefused(Refusal.GONE, f"history begins at offset {self.first_offset}")
+        self.check_known(offset)
+
+    def check_known(self, offset: int) -> None:
+        """Check that the log is known up to a record, from wherever on.
+
+        Raises:
+            HistoryRefused: it is not.
+
+        """
         if offset > self.last_offset:
             raise HistoryRefused(Refusal.NOT_YET, f"the log is indexed up to offset {self.last_offset}, not yet up to {offset}")
 

@@ -77,7 +77,8 @@ async def histogram(
     buckets: Annotated[int, Query(ge=1, le=MAX_BUCKETS)] = 240,
 ) -> Moment[TimeLine]:
     """Return a part of the log, both ends included, as a time line: how much was decided when, who led, what is marked."""
-    return await moments.told("histogram", parse_place("from", first), parse_place("until", until), buckets)
+    begins, ends = parse_place("from", first), parse_place("until", until)
+    return await moments.told("histogram", begins, ends, buckets, await moments.needed(begins, ends))
 
 
 @router.get("/log/events")
@@ -107,7 +108,7 @@ async def events(
         limit=limit,
         cursor=_cursor(after),
     )
-    return await moments.told("events", wanted)
+    return await moments.told("events", wanted, await moments.needed(wanted.first, wanted.last))
 
 
 def _type(name: str) -> str:

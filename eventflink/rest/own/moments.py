@@ -247,6 +247,19 @@ class Moments:
             raise found
         return found
 
+    async def needed(self, *places: LogPlace | None) -> int:
+        """Return the record up to which the past has to be known to tell of a part of the log with these ends; -1: as far as it is known.
+
+        Raises:
+            NotThere: the state is not as new as was asked for.
+
+        """
+        last = max((place.offset for place in places if place is not None and place.offset is not None), default=-1)
+        if last < 0 and self._min_offset < 0:
+            return -1
+        newest = (await self._services.state.read(_offset, min_offset=self._min_offset, timeout_s=READ_TIMEOUT_S)).value
+        return max(self._min_offset, min(last, newest))
+
     def _head(self, found: dict[str, Any], *, may_be_kept: bool) -> None:
         """Say in the header of which offset the answer is, and for how long it holds: what is at an offset never changes."""
         headers = {OFFSET_HEADER: str(found["offset"]), "Cache-Control": "no-store"}

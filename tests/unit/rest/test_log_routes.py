@@ -213,17 +213,19 @@ def test_the_past_that_is_not_indexed_yet_is_refused_for_now_and_the_present_is_
     with client_of_log(values, timestamps, known=100) as client:
         bounds = get(client, "/log/bounds")
         assert (bounds["indexed_to"], bounds["last_offset"]) == (99, LAST)
-        for path in ("/cluster?at=100", "/log/100", "/log/steps?at=100"):
+        parts = [f"/log/{page}?{part}" for page in ("events", "histogram") for part in ("until=100", "from=100", "from=100&until=1000000")]
+        for path in ("/cluster?at=100", "/log/100", "/log/steps?at=100", *parts):
             answer = client.get(f"/eventflink/v1{path}")
             assert answer.status_code == 503, path
             assert answer.json()["errors"][0].startswith("the log is indexed up to offset 99")
         between = client.get("/eventflink/v1/cluster", params={"at": bounds["indexed_to_at"]})
         assert between.status_code == 503
         assert get(client, "/masters")["masters"]
-        for path in ("/masters", "/why/tm-1"):
+        for path in ("/masters", "/why/tm-1", "/log/events", "/log/histogram?until=50"):
             answer = client.get(f"/eventflink/v1{path}", headers={"X-Eventflink-Min-Offset": "100"})
             assert answer.status_code == 503, "what is demanded to be newer than the index is not answered from it"
         assert offset_of(client, at=99) == 99
         assert offset_of(client, at=LAST) == LAST
+        assert places(get(client, "/log/events", until=99, limit=1)["events"])[0][0] == 99
         line = get(client, "/log/histogram")
         assert line["until"] == 100
