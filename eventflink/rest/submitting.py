@@ -57,9 +57,7 @@ class Submitting:
             GatewayError: the leader has refused it, or there was no answer.
 
         """
-        graph = submission.job_graph
-        if savepoint_path is not None or graph.restore is not None:
-            graph = await _begun_in_savepoint(graph, savepoint_path, allow_non_restored_state=allow_non_restored_state)
+        graph = await begun_in_savepoint(submission.job_graph, savepoint_path, allow_non_restored_state=allow_non_restored_state)
         if write_code is not None:
             graph = dataclasses.replace(graph, code_archives=(*graph.code_archives, await self._upload(write_code, submission.job_id)))
         return await self._commands.decided(self._commands.dispatcher.run(ask(dataclasses.replace(submission, job_graph=graph))))
@@ -93,7 +91,13 @@ def _put(address: str, write_code: WriteCode, job_id: str, tls: TlsFiles | None)
             return put_blob(address, data, job_id=job_id, tls=tls)
 
 
-async def _begun_in_savepoint(graph: JobGraph, path: str | None, *, allow_non_restored_state: bool) -> JobGraph:
+async def begun_in_savepoint(graph: JobGraph, path: str | None, *, allow_non_restored_state: bool) -> JobGraph:
+    """Return a graph with the savepoint in which it begins: this one, or the one that it names, if any.
+
+    Raises:
+        RestError: 400, the savepoint cannot be used; 503, it cannot be read in time.
+
+    """
     if path is None and graph.restore is None:
         return graph
     try:

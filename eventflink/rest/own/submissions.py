@@ -128,7 +128,7 @@ class Validation(OwnShape):
 @router.post("/jobs/validate", openapi_extra=_JSON_VALIDATION)
 async def validate(request: Request) -> Validation:
     """Look at a document without submitting it."""
-    body = _checked(ValidationBody, json_of(await request.body()))
+    body = checked(ValidationBody, json_of(await request.body()))
     try:
         graph = await asyncio.to_thread(graph_of, body.document)
     except RestError as error:
@@ -141,13 +141,13 @@ async def submit(request: Request, submitting: SubmittingOfRequest, turns: Turns
     """Submit a job; it is in the log when this is answered. With code it is a form, whose files tasks import by their names' paths."""
     if not is_form(request.headers):
         said = json_of(await request.body())
-        return await _submit(_checked(SubmissionBody, said), {}, submitting)
+        return await _submit(checked(SubmissionBody, said), {}, submitting)
     with turns.take():
         async with form_of(request, max_files=MAX_CODE_FILES) as form:
             files = files_of(form)
             fields: dict[str, Any] = {name: value for name, value in form.multi_items() if isinstance(value, str)}
             strangers = {name: None for name, _ in files if name != _CODE}
-            body = _checked(SubmissionBody, fields | strangers)
+            body = checked(SubmissionBody, fields | strangers)
             return await _submit(body, _members_of([(file.filename or "", file.file) for _, file in files]), submitting)
 
 
@@ -162,7 +162,13 @@ async def _submit(body: SubmissionBody, code: Mapping[str, Opened], submitting: 
     return Submitted(job_id=accepted.subject, request_id=accepted.request_id, offset=accepted.log_offset)
 
 
-def _checked(model: type[_B], said: Any) -> _B:
+def checked(model: type[_B], said: Any) -> _B:
+    """Return what a body says as a model.
+
+    Raises:
+        RequestValidationError: it does not fit; the message names the place.
+
+    """
     try:
         return model.model_validate(said)
     except ValidationError as error:

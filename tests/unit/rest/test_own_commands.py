@@ -115,6 +115,9 @@ def test_a_document_is_submitted_as_text_or_as_an_object(document: Any) -> None:
         ({"document": {"name": "n", "vertices": []}}, "vertices"),
         ({"document": {"name": "n", "vertices": [{"id": "a", "sqll": "SELECT 1"}]}}, "sqll"),
         ({"document": DOCUMENT, "job_id": "no/id"}, "no/id"),
+        ({"document": DOCUMENT, "job_id": 5}, "body.job_id: must be a text"),
+        ({"document": DOCUMENT, "parameters": [1]}, "body.parameters: must be a mapping"),
+        ({"document": DOCUMENT, "parameters": '{"day": "x"}'}, "unknown parameter: 'day'"),
         ({"document": DOCUMENT, "kode": []}, "kode"),
         ({"document": DOCUMENT, "savepoint_path": "/nowhere/at/all"}, "/nowhere/at/all"),
         ({"document": DOCUMENT, "code": []}, "body.code"),
@@ -126,8 +129,10 @@ def test_a_submission_that_cannot_be_names_the_place_and_reaches_nobody(body: An
     cluster = cluster_with_a_job()
     with commanding_client(cluster) as client:
         status, answer = post(client, JOBS, body)
+        told = post(client, "/eventflink/v1/dry-run", {"type": "SubmitJob", **body}) if isinstance(body, dict) else (status, answer)
     assert status == 400
     assert says in answer["errors"][0]
+    assert told == (status, answer), "a dry run refuses it as well"
     assert len(cluster.events(JobSubmitted)) == 1
 
 
