@@ -14,7 +14,7 @@ from eventflink.audit.subjects import Subject, SubjectFinder, SubjectType
 from eventflink.documents.explanation import Explanation, StoryOfJob
 from eventflink.events.log_events import JobSubmitted
 from eventflink.reader.past.log_book import LogBook
-from eventflink.reader.past.log_index import offsets_between
+from eventflink.reader.past.log_index import offsets_between, places_between
 from eventflink.reader.past.port import HistoryRefused, Refusal
 
 MAX_READ: Final = 100_000
@@ -42,7 +42,7 @@ def explain(book: LogBook, text: str, offset: int, *, most: int = MAX_READ) -> E
     finder = SubjectFinder(text)
     for each in _bounded(_naming(book, text, offset + 1), text, most):
         finder.follow_entry(book.entry(each))
-    subject = finder.resolve(fold.master, reversed(book.index.by_job), book.first_offset)
+    subject = finder.resolve(fold.master, _newest_jobs(book, offset + 1), book.first_offset)
     builder = ChainBuilder(subject, book.index.origins)
     for each in _bounded(_concerning(book, subject, offset + 1), subject.name, most):
         builder.follow_entry(book.entry(each))
@@ -64,9 +64,9 @@ def explain(book: LogBook, text: str, offset: int, *, most: int = MAX_READ) -> E
 def tell_story(book: LogBook, text: str, offset: int, *, most: int = MAX_READ) -> StoryOfJob:
     """Return the life, up to a record, of the job with the id `text`, or the only one whose id begins so; raises as `explain` does."""
     finder, end = SubjectFinder(text), offset + 1
-    for each in _beginnings(book, _fitting(book, text), end):
+    for each in _beginnings(book, _fitting(book, text, end), end):
         finder.follow_entry(book.entry(each))
-    job_id = finder.resolve_job(book.state_at(offset).master, reversed(book.index.by_job), book.first_offset)
+    job_id = finder.resolve_job(book.state_at(offset).master, _newest_jobs(book, end), book.first_offset)
     index = book.index
     start = next(iter(_beginnings(book, [job_id], end)), end)
     places = [index.by_job.get(job_id, ()), *(index.by_type.get(name, ()) for name in _OF_STORIES)]
@@ -90,11 +90,20 @@ def tell_story(book: LogBook, text: str, offset: int, *, most: int = MAX_READ) -
     return teller.story(offset)
 
 
-def _fitting(book: LogBook, text: str) -> list[str]:
-    """Return the job with an id, or else those whose ids begin so."""
-    if not text or text in book.index.by_job:
+def _is_told_of(book: LogBook, job_id: str, end: int) -> bool:
+    return places_between(book.index.by_job.get(job_id, ()), 0, end)[1] > 0
+
+
+def _newest_jobs(book: LogBook, end: int) -> Iterator[str]:
+    """Yield the jobs that were told of before `end`, newest first."""
+    return (each for each in reversed(book.index.by_job) if _is_told_of(book, each, end))
+
+
+def _fitting(book: LogBook, text: str, end: int) -> list[str]:
+    """Return the job with an id, or else those whose ids begin so, of those that were told of before `end`."""
+    if not text or _is_told_of(book, text, end):
         return [text] if text else []
-    return [each for each in book.index.by_job if each.startswith(text)]
+    return [each for each in book.index.by_job if each.startswith(text) and _is_told_of(book, each, end)]
 
 
 def _beginnings(book: LogBook, job_ids: list[str], end: int) -> list[int]:
@@ -107,7 +116,7 @@ def _beginnings(book: LogBook, job_ids: list[str], end: int) -> list[int]:
 
 def _naming(book: LogBook, text: str, end: int) -> Iterable[int]:
     """Return the records that tell what an id names, before `end`."""
-    fitting = _fitting(book, text.partition("/")[0])
+    fitting = _fitting(book, text.partition("/")[0], end)
     if len(fitting) == 1:
         return offsets_between([book.index.by_job[fitting[0]]], 0, end)
     if fitting:  # Which of them there are is all that matters.

@@ -4,6 +4,7 @@ import gc
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ from eventflink.reader.past.port import HistoryRefused, Refusal
 from eventflink.reader.past.record_store import BLOCK_RECORDS, RecordStore
 from eventflink.snapshots.snapshot import encode_fold
 from tests.support.asked_log import append_foreign, records_of, storied_cluster
-from tests.support.cluster import CODEC, ScriptedCluster, new_fold
+from tests.support.cluster import CODEC, ScriptedCluster, graph, new_fold, vertex
 from tests.support.scenarios import busy_cluster, eventful_cluster
 from tests.support.simulated_log import simulated_log
 
@@ -232,6 +233,28 @@ def test_why_at_a_moment_knows_nothing_of_what_came_later() -> None:
         then = book_of(log[: offset + 1])
         assert why.explain(book, "restarting", offset) == why.explain(then, "restarting", offset), offset
         assert why.tell_story(book, "restarting", offset) == why.tell_story(then, "restarting", offset), offset
+
+
+def test_what_the_beginning_of_an_id_names_at_a_moment_does_not_depend_on_later_jobs() -> None:
+    cluster = ScriptedCluster()
+    for number in (10, 1, 2):
+        cluster.submit(graph(vertex("a")), job_id=f"nap-{number}")
+    log = records_of(cluster)
+    whole, known = book_of(log), LogBook(log[0][0], new_fold())
+
+    def said(book: LogBook, text: str, offset: int) -> list[Any]:
+        answers: list[Any] = []
+        for answer in (why.explain, why.tell_story):
+            try:
+                answers.append(answer(book, text, offset))
+            except NothingKnown as error:
+                answers.append(str(error))
+        return answers
+
+    for record in log:
+        known.follow([record])
+        for text in ("nap", "nap-1", "nap-2", "nap-3"):
+            assert said(whole, text, record[0]) == said(known, text, record[0]), (text, record[0])
 
 
 @pytest.mark.parametrize("seed", [*SEEDS, SHORT])
