@@ -31,6 +31,8 @@ class Entry:
     decision: Decision
     rejection: str | None
     """Why the fold passed over the decision; None: it was accepted."""
+    log_time_ms: int
+    """The log's clock after it, which never goes back: when the last accepted decision up to it was made."""
 
     @property
     def accepted(self) -> bool:
@@ -42,11 +44,11 @@ FOREIGN: Final = "foreign: no master wrote it"
 """Why a record without a decision does not count."""
 
 
-def foreign_entry(record: Record) -> Entry:
+def foreign_entry(record: Record, log_time_ms: int) -> Entry:
     """Return the entry of a record that no master wrote: a decision without anything, which does not count."""
     offset, timestamp_ms, value = record
     nothing = Decision(epoch=0, sequence=0, leader_id="", decided_at_ms=timestamp_ms, previous_hash=b"", causes=(), actor="", events=())
-    return Entry(offset, timestamp_ms, len(value), nothing, FOREIGN)
+    return Entry(offset, timestamp_ms, len(value), nothing, FOREIGN, log_time_ms)
 
 
 class Judge(Protocol):
@@ -82,13 +84,13 @@ class FoldJudge:
         except (LogUnusable, LogDiverged, LogNotDense) as error:
             raise LogFaulty(str(error)) from error
         if decision is not None:
-            return Entry(offset, timestamp_ms, len(value), decision, None)
+            return Entry(offset, timestamp_ms, len(value), decision, None, fold.last_decided_at_ms)
         if fold.rejected_count + fold.foreign_count == passed_over:
             return None
         if fold.codec.is_foreign(offset, value):
-            return foreign_entry(record)
+            return foreign_entry(record, fold.last_decided_at_ms)
         decision = fold.codec.decode(value)
-        return Entry(offset, timestamp_ms, len(value), decision, rejection_of(decision, fold.acceptance))
+        return Entry(offset, timestamp_ms, len(value), decision, rejection_of(decision, fold.acceptance), fold.last_decided_at_ms)
 
 
 class AcceptanceJudge:
@@ -97,6 +99,7 @@ class AcceptanceJudge:
     def __init__(self, first_offset: int, codec: DecisionCodec) -> None:
         self._codec = codec
         self._last_offset = first_offset - 1
+        self._log_time_ms = 0
         self._acceptance: Acceptance | None = None
         self._assumed = True
         """Where the log stands is a guess, until a leader decides whose grant was seen: only a winner does."""
@@ -114,12 +117,15 @@ class AcceptanceJudge:
                 return None
             if self._codec.is_foreign(offset, value):
                 self._last_offset = offset
-                return foreign_entry(record)
+                return foreign_entry(record, self._log_time_ms)
             decision = self._codec.decode(value)
         except (LogNotDense, UndecodableRecord) as error:
             raise LogFaulty(f"log@{offset}: {error}") from error
         self._last_offset = offset
-        return Entry(offset, timestamp_ms, len(value), decision, self._judge(decision))
+        rejection = self._judge(decision)
+        if rejection is None:
+            self._log_time_ms = max(self._log_time_ms, decision.decided_at_ms)
+        return Entry(offset, timestamp_ms, len(value), decision, rejection, self._log_time_ms)
 
     def _judge(self, decision: Decision) -> str | None:
         epoch, sequence, leader_id = decision.epoch, decision.sequence, decision.leader_id

@@ -63,13 +63,13 @@ class LogPlace:
         """Tell whether the place lies behind the entry."""
         if self.offset is not None:
             return entry.offset < self.offset
-        return self.at_ms is not None and entry.decision.decided_at_ms < self.at_ms
+        return self.at_ms is not None and entry.log_time_ms < self.at_ms
 
     def is_before(self, entry: Entry) -> bool:
         """Tell whether the place lies before the entry."""
         if self.offset is not None:
             return entry.offset > self.offset
-        return self.at_ms is not None and entry.decision.decided_at_ms > self.at_ms
+        return self.at_ms is not None and entry.log_time_ms > self.at_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ class Range:
         return not self.first.is_after(entry) and not self.last.is_before(entry)
 
     def is_over(self, entry: Entry) -> bool:
-        """Tell whether nothing after the entry belongs to it: the time of accepted decisions never goes back."""
-        return entry.accepted and self.last.is_before(entry)
+        """Tell whether neither the entry nor anything after it belongs to it."""
+        return self.last.is_before(entry)
 
 
 @dataclass(frozen=True, slots=True)

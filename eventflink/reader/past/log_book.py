@@ -100,10 +100,10 @@ class LogBook:
         """
         record_offset, timestamp_ms, value = record = self.store.record(offset)
         if self._codec.is_foreign(offset, value):
-            return foreign_entry(record)
+            return foreign_entry(record, self.index.time_at(offset))
         decision = self._codec.decode(value)
         rejection = rejection_of(decision, self._acceptance_before(offset)) if self.index.is_rejected(offset) else None
-        return Entry(record_offset, timestamp_ms, len(value), decision, rejection)
+        return Entry(record_offset, timestamp_ms, len(value), decision, rejection, self.index.time_at(offset))
 
     def _acceptance_before(self, offset: int) -> Acceptance:
         """Return where the log stood before a rejected record: at the last accepted one."""

@@ -96,7 +96,7 @@ class LogIndex:
         """Take the next record in; `follow_ups` is the state's queue after it, None where there is no state."""
         offset, decision, accepted = entry.offset, entry.decision, entry.accepted
         now_ms = self.times_ms[-1] if self.times_ms else 0
-        self.times_ms.append(max(now_ms, decision.decided_at_ms) if accepted else now_ms)
+        self.times_ms.append(max(now_ms, entry.log_time_ms))  # What was guessed of a log without its beginning may be set right.
         origins: Iterable[int] = ()
         if accepted:
             self._note_leadership(entry)

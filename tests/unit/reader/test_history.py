@@ -10,7 +10,7 @@ import pytest
 
 from eventflink.audit import NothingKnown
 from eventflink.audit.entries import Entry, FoldJudge, Record, read_entries
-from eventflink.audit.filters import EventFilter, Wanted
+from eventflink.audit.filters import EventFilter, LogPlace, Range, Wanted, entries_within
 from eventflink.audit.subjects import SubjectType
 from eventflink.documents.plain import plain
 from eventflink.events.log_events import (
@@ -164,6 +164,16 @@ def test_whose_an_event_is_the_index_says_as_a_filter_of_events_does(seed: int) 
         event_filter = EventFilter(Wanted(task_manager_id=task_manager_id))
         chosen = [(entry.offset << INDEX_BITS) + number for entry in entries for number in event_filter.choose(entry)]
         assert list(index.by_task_manager[task_manager_id]) == chosen
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_lies_before_and_behind_a_time_the_index_says_as_a_range_does(seed: int) -> None:
+    log = simulated_log(seed)
+    book, entries = book_of(log), entries_in(log)
+    for place in [LogPlace(at_ms=at_ms + more) for at_ms in {entry.decision.decided_at_ms for entry in entries} for more in (0, 1)]:
+        begins, ends = Range(first=place), Range(last=place)
+        assert [entry.offset for entry in entries_within(entries, begins)] == list(range(*book.range_of(place, None))), place
+        assert [entry.offset for entry in entries_within(entries, ends)] == list(range(*book.range_of(None, place))), place
 
 
 @pytest.mark.parametrize("seed", SEEDS)
