@@ -2,9 +2,9 @@
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, groupby, islice
 from typing import Final
 
 from eventflink.audit.entries import Entry
@@ -18,6 +18,7 @@ from eventflink.model.texts import printable
 from eventflink.reader.past.links import threads_of
 from eventflink.reader.past.log_book import LogBook
 from eventflink.reader.past.log_index import INDEX_BITS
+from eventflink.reader.past.port import HistoryRefused, Refusal
 from eventflink.views.job_document import shown
 
 MAX_SHOWN_EVENTS: Final = 1_000
@@ -26,6 +27,12 @@ MAX_SHOWN_EVENTS: Final = 1_000
 MAX_SHOWN_CAUSES: Final = 100
 MAX_SEARCHED: Final = 50_000
 """Events that are looked at for one page of those that fit several filters."""
+
+MAX_FITTING: Final = 10_000
+"""Ids that begin with what is asked for."""
+
+FEW_LISTS: Final = 100
+"""So many lists are searched for each place; of more all places are put together before."""
 
 _SAID_OF_A_LINK: Final = 3
 _INDEX: Final = (1 << INDEX_BITS) - 1
@@ -41,7 +48,9 @@ class EventsWanted:
     without: tuple[str, ...] = ()
     """Types that are left out."""
     job_id: str | None = None
+    """A job; where none has this id, all whose ids begin so."""
     task_manager_id: str | None = None
+    """Or the id of one of its instances."""
     rejected: bool | None = None
     newest_first: bool = True
     limit: int = 100
@@ -74,26 +83,36 @@ def events(book: LogBook, wanted: EventsWanted) -> EventsPage:
 def _places(book: LogBook, wanted: EventsWanted, first: int, behind: int) -> Iterator[int]:
     """Yield the places from `first` up to `behind` that fit all but whether they count, in the order that is wanted."""
     index = book.index
-    lists: list[Sequence[int]] = []
-    if wanted.job_id is not None:
-        lists.append(index.by_job.get(wanted.job_id, ()))
-    if wanted.task_manager_id is not None:
-        lists.append(index.by_task_manager.get(wanted.task_manager_id, ()))
-    types = [index.by_type.get(name, ()) for name in wanted.types]
-    if len(types) == 1:
-        lists.append(types[0])
-    if not lists and types:
-        in_order = [_within(each, first, behind, reverse=wanted.newest_first) for each in types]
-        yield from heapq.merge(*in_order, reverse=wanted.newest_first)
-        return
-    if not lists:
+    groups: list[Sequence[Sequence[int]]] = []  # For each filter the lists of which one has to have a place.
+    if wanted.job_id:
+        groups.append(_of_jobs(book, wanted.job_id))
+    if wanted.task_manager_id:
+        groups.append([index.by_task_manager.get(wanted.task_manager_id, ())])
+    if wanted.types:
+        groups.append([index.by_type.get(name, ()) for name in wanted.types])
+    if not groups:
         yield from _all_places(book, wanted, first, behind)
         return
-    shortest = min(lists, key=len)
-    others = [each for each in lists if each is not shortest]
-    for place in _within(shortest, first, behind, reverse=wanted.newest_first):
-        if all(_holds(each, place) for each in others) and (len(types) < 2 or any(_holds(each, place) for each in types)):  # noqa: PLR2004
+    shortest = min(groups, key=lambda group: sum(map(len, group)))
+    others = [_holder(each, first, behind) for each in groups if each is not shortest]
+    in_order = [_within(each, first, behind, reverse=wanted.newest_first) for each in shortest]
+    for place, _ in groupby(heapq.merge(*in_order, reverse=wanted.newest_first)):  # One event may be of several jobs.
+        if all(holds(place) for holds in others):
             yield place
+
+
+def _of_jobs(book: LogBook, text: str) -> Sequence[Sequence[int]]:
+    found = book.index.of_jobs(text)
+    if len(found) > MAX_FITTING:
+        raise HistoryRefused(Refusal.INVALID, f"invalid job: '{text}' is the beginning of more than {MAX_FITTING} ids")
+    return found
+
+
+def _holder(lists: Sequence[Sequence[int]], first: int, behind: int) -> Callable[[int], bool]:
+    """Return what tells whether a place is in one of some lists."""
+    if len(lists) <= FEW_LISTS:
+        return lambda place: any(_holds(each, place) for each in lists)
+    return set(chain.from_iterable(_within(each, first, behind, reverse=False) for each in lists)).__contains__
 
 
 def _all_places(book: LogBook, wanted: EventsWanted, first: int, behind: int) -> Iterator[int]:

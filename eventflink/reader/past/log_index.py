@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from eventflink.audit.attribution import Attribution
@@ -38,6 +38,8 @@ from eventflink.reader.past.links import Links
 INDEX_BITS: Final = 20
 """Of a place: no record has so many events."""
 
+MAX_SUBJECTS: Final = 10_000
+"""Anybody may ask for anything, also for what does not exist: of so many that are no jobs it is known where they are told of."""
 
 _MARKS: Final[dict[type[LogEvent], MarkKind]] = {
     TaskFailed: MarkKind.FAILURE,
@@ -80,7 +82,10 @@ class LogIndex:
         self.leaderships: list[Leadership] = []
         self.by_type: dict[str, array[int]] = {}
         self.by_job: dict[str, array[int]] = {}
+        self.by_subject: dict[str, array[int]] = {}
+        """What is asked for or reported as a job and was none by then: those that were told of last, and last of all the newest."""
         self.by_task_manager: dict[str, array[int]] = {}
+        """Each of its instances has a list as well."""
         self.marks: dict[MarkKind, array[int]] = {kind: array("q") for kind in MarkKind}
         self.links = Links(first_offset)
         self.origins = Origins()
@@ -132,14 +137,26 @@ class LogIndex:
         jobs, holder = self._attribution.follow_event(event, counts=counts)
         for job_id in jobs:
             posted = self.by_job.get(job_id)
-            if posted is None and hasattr(event, "job_id"):  # What a request is about may be anything, and need not exist.
+            if posted is None and hasattr(event, "job_id"):
                 posted = self.by_job[job_id] = array("q")
-            if posted is not None:
-                posted.append(place)
-        if holder is not None:
-            self.by_task_manager.setdefault(holder[0], array("q")).append(place)
+            (posted if posted is not None else self._of_subject(job_id)).append(place)
+        for name in filter(None, dict.fromkeys(holder or ())):
+            self.by_task_manager.setdefault(name, array("q")).append(place)
         if counts and (kind := _mark_of(event)) is not None:
             self.marks[kind].append(place)
+
+    def _of_subject(self, subject: str) -> "array[int]":
+        posted = self.by_subject.pop(subject, None)
+        if posted is None and len(self.by_subject) >= MAX_SUBJECTS:
+            del self.by_subject[next(iter(self.by_subject))]
+        self.by_subject[subject] = posted = posted if posted is not None else array("q")
+        return posted
+
+    def of_jobs(self, text: str) -> "list[array[int]]":
+        """Return the lists of the job with an id, or else of whatever has been taken for a job and has an id that begins so."""
+        if text in self.by_job:
+            return [self.by_job[text], self.by_subject.get(text, array("q"))]
+        return [places for job_id, places in chain(self.by_job.items(), self.by_subject.items()) if job_id.startswith(text)]
 
     def leadership_at(self, offset: int) -> Leadership | None:
         """Return who led when the record at an offset was appended; None: nobody."""
@@ -162,10 +179,11 @@ class LogIndex:
         """Forget the records before an offset, which is kept."""
         del self.times_ms[: offset - self.first_offset], self.rejected[: bisect_left(self.rejected, offset)]
         first = offset << INDEX_BITS
-        for lists in (self.by_type, self.by_job, self.by_task_manager):
+        by_name = (self.by_type, self.by_job, self.by_subject, self.by_task_manager)
+        for lists in by_name:
             for name in [name for name, places in lists.items() if not places or places[-1] < first]:
                 del lists[name]
-        for places in (*self.by_type.values(), *self.by_job.values(), *self.by_task_manager.values(), *self.marks.values()):
+        for places in (*chain.from_iterable(lists.values() for lists in by_name), *self.marks.values()):
             del places[: bisect_left(places, first)]
         while len(self.leaderships) > 1 and self.leaderships[1].from_offset <= offset:
             del self.leaderships[0]
@@ -174,7 +192,7 @@ class LogIndex:
 
     def byte_count(self) -> int:
         """Return the size of the arrays."""
-        lists = (self.by_type, self.by_job, self.by_task_manager, self.marks)
+        lists = (self.by_type, self.by_job, self.by_subject, self.by_task_manager, self.marks)
         places = sum(each.__sizeof__() for named in lists for each in named.values())
         return places + self.times_ms.__sizeof__() + self.rejected.__sizeof__() + self.links.byte_count()
 

@@ -24,7 +24,8 @@ from eventflink.events.log_events import (
 from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.master.settings import MasterSettings
-from eventflink.reader.past import state_ring, time_line, why
+from eventflink.reader.past import decisions, log_index, state_ring, time_line, why
+from eventflink.reader.past.decisions import EventsWanted
 from eventflink.reader.past.fold_pickle import dump_fold, load_fold, release_fold
 from eventflink.reader.past.historian import Historian
 from eventflink.reader.past.links import MAX_LINKS
@@ -164,6 +165,51 @@ def test_whose_an_event_is_the_index_says_as_a_filter_of_events_does(seed: int) 
         event_filter = EventFilter(Wanted(task_manager_id=task_manager_id))
         chosen = [(entry.offset << INDEX_BITS) + number for entry in entries for number in event_filter.choose(entry)]
         assert list(index.by_task_manager[task_manager_id]) == chosen
+
+
+def as_a_filter_says(entries: Sequence[Entry], wanted: Wanted) -> list[tuple[int, int]]:
+    event_filter = EventFilter(wanted)
+    return [(entry.offset, number) for entry in entries for number in event_filter.choose(entry)]
+
+
+def as_the_index_says(book: LogBook, **wanted: Any) -> list[tuple[int, int]]:
+    page = decisions.events(book, EventsWanted(newest_first=False, limit=100_000, **wanted))
+    return [(row.offset, row.index) for row in page.events]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_beginnings_of_ids_and_instances_and_what_was_refused_are_found_as_by_a_filter(seed: int) -> None:
+    log = simulated_log(seed)
+    book, entries = book_of(log), entries_in(log)
+    told = [event for entry in entries for event in entry.decision.events]
+    ids = {text for event in told for text in (getattr(event, "job_id", ""), getattr(event, "subject", "")) if text}
+    refused = {event.subject for event in told if isinstance(event, RequestRejected)}
+    assert refused - set(book.index.by_job), "no job has this id"
+    jobs = [text for text in {part for each in ids for part in (each, each[:3], each[:5])} if text not in book.index.by_job]
+    alone = [each for each in book.index.by_job if sum(other.startswith(each) for other in ids) == 1]
+    for text in jobs + alone:
+        assert as_the_index_says(book, job_id=text) == as_a_filter_says(entries, Wanted(job_id=text)), text
+    holders = {text for event in told for text in (getattr(event, "task_manager_id", ""), getattr(event, "instance_id", "")) if text}
+    for text in holders:
+        both = Wanted(frozenset({"SlotAllocated", "SlotFreed"}), jobs[0], text)
+        assert as_the_index_says(book, task_manager_id=text) == as_a_filter_says(entries, Wanted(task_manager_id=text)), text
+        assert as_the_index_says(book, task_manager_id=text, job_id=jobs[0], types=tuple(both.types)) == as_a_filter_says(entries, both)
+
+
+def test_a_whole_id_of_a_job_is_this_job_alone() -> None:
+    cluster = ScriptedCluster()
+    for job_id in ("nap-1", "nap-10"):
+        cluster.submit(graph(vertex("a")), job_id=job_id)
+    rows = decisions.events(book_of(records_of(cluster)), EventsWanted(job_id="nap-1", types=("JobSubmitted",))).events
+    assert [row.job_id for row in rows] == ["nap-1"]
+
+
+def test_of_what_is_no_job_only_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_index, "MAX_SUBJECTS", 2)
+    cluster = ScriptedCluster()
+    for job_id in ("a", "b", "a", "c"):
+        cluster.cancel(job_id)
+    assert list(book_of(records_of(cluster)).index.by_subject) == ["a", "c"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
