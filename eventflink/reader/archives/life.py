@@ -3,7 +3,7 @@
 A moment is a millisecond in which something of the job changed. The documents are those of the log, so that one bar shows both.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from datetime import UTC, datetime
 from itertools import groupby, pairwise
 from typing import Any, Final
@@ -61,8 +61,11 @@ class Life:
 
     def time_line(self, first: LogPlace | None, until: LogPlace | None, buckets: int) -> TimeLine:
         """Return how much changed in each of some stretches of time, equally long, and what there is to mark; both ends are included."""
-        start = 0 if first is None else self.moment_at(first)
-        end = max(start + 1, self.moment_at(until) + 1)
+        start = 0 if first is None else self.moment_at(first) if first.at_ms is None else bisect_left(self._times_ms, first.at_ms)
+        end = self.moment_at(until) + 1 if until is None or until.at_ms is None else bisect_right(self._times_ms, until.at_ms)
+        if start >= end:
+            at = self.times[min(start, self.last)]
+            return TimeLine(begins=start, until=start, from_at=at, until_at=at)
         from_ms, until_ms = self._times_ms[start], self._times_ms[end - 1]
         count = min(buckets, until_ms - from_ms + 1)
         times = [from_ms + number * (until_ms + 1 - from_ms) // count for number in range(count)]

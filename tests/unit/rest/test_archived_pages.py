@@ -121,6 +121,12 @@ def test_the_bar_of_a_life_counts_each_moment_once_and_marks_what_matters(client
     for asked in ("buckets=3", "buckets=600", "from=1&until=2", "until=0"):
         found = client.get(f"{life}/histogram?{asked}").json()["body"]
         assert sum(bucket["decisions"] for bucket in found["buckets"]) == found["until"] - found["from"], asked
+    at, later = "2027-01-15T08:00:00.107Z", "2027-01-15T08:00:00.108Z"
+    parts = {f"from={at}&until=1": (1, 2), f"from={later}&until=2": (2, 3), f"from={at}&until={at}": (1, 2)}
+    parts |= {f"from={later}&until={later}": (2, 2), "from=2&until=0": (2, 2), "until=2027-01-15T08:00:00Z": (0, 0)}
+    for asked, (begin, end) in parts.items():
+        found = client.get(f"{life}/histogram?{asked}").json()["body"]
+        assert (found["from"], found["until"], sum(bucket["decisions"] for bucket in found["buckets"])) == (begin, end, end - begin), asked
     whole = client.get(f"{life}/histogram").json()["body"]
     assert [mark["kind"] for mark in whole["marks"]] == ["failure", "failure", "stop"]
     streams = client.get(f"{API}/jobs/{STREAMS}/life/histogram").json()["body"]
