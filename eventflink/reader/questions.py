@@ -141,7 +141,7 @@ def _question(path: str, given: dict[str, str | int | Sequence[str]]) -> Questio
 
 
 def _of_runs(path: str, given: dict[str, str | int | Sequence[str]]) -> Question:
-    name, first = str(given.pop("name", "")), _number(given, "first", 0, MAX_FIRST, least=0)
+    name, first = _text(given, "name", ""), _number(given, "first", 0, MAX_FIRST, least=0)
     if path == "/names":
         limit = _number(given, "limit", DEFAULT_NAMES, MAX_NAMES)
         return Question(
@@ -197,8 +197,15 @@ def _statuses(given: dict[str, str | int | Sequence[str]]) -> frozenset[str]:
     return frozenset(str(each) for each in statuses)
 
 
+def _text(given: dict[str, str | int | Sequence[str]], name: str, default: str) -> str:
+    value = given.pop(name, default)
+    if not isinstance(value, str | int):
+        raise QuestionRefused(f"invalid {name}: one is expected, and {len(value)} are given")
+    return str(value)
+
+
 def _number(given: dict[str, str | int | Sequence[str]], name: str, default: int, most: int, *, least: int = 1) -> int:
-    text = str(given.pop(name, default))
+    text = _text(given, name, str(default))
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and least <= int(text) <= most):
         raise QuestionRefused(f"invalid {name}: '{text[:40]}' is not a whole number from {least} to {most}")
     return int(text)

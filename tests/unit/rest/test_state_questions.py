@@ -48,6 +48,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("/runs", {}, "invalid name: '' is no name of a job"),
     ("/runs", {"name": "x", "limit": MAX_RUNS + 1}, "invalid limit: '101' is not a whole number from 1 to 100"),
     ("/names", {"first": -1}, "invalid first: '-1'"),
+    ("/runs", {"name": ["a", "b"]}, "invalid name: one is expected, and 2 are given"),
+    ("/jobs", {"limit": [1, 2]}, "invalid limit: one is expected, and 2 are given"),
     ("/jobs/one/result", {"wait_ms": MAX_WAIT_MS + 1}, "invalid wait_ms"),
 ]
 
