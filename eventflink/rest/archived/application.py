@@ -134,14 +134,16 @@ async def archived_jobs(
     reader: ReaderOfRequest,
     cluster: Cluster = None,
     status: Annotated[list[JobStatus] | None, Query(max_length=len(JobStatus), description="Of those that ended so; repeat it.")] = None,
-    name: Annotated[str, Query(max_length=256, description="Of those whose name or id has this in it.")] = "",
+    name: Annotated[str, Query(max_length=256, description="Of those whose name or id has this in it, in any case.")] = "",
     after: Annotated[str, Query(max_length=512, description="The `next` of the page before.")] = "",
     first: First = 0,
     limit: Annotated[int, Query(ge=1, le=MAX_ROWS)] = DEFAULT_ROWS,
 ) -> ArchivePage:
     """Return a page of the jobs that have archives, and what is wrong with those that cannot be read."""
     known = reader.index.known
-    named = [job for job in known.newest_first if cluster in (None, job.cluster_id) and (name in job.row.name or name in job.job_id)]
+    of_cluster = [job for job in known.newest_first if cluster in (None, job.cluster_id)]
+    wanted = name.lower()
+    named = [job for job in of_cluster if wanted in job.row.name.lower() or wanted in job.job_id.lower()]
     found = [job for job in named if job.row.state in status] if status else named
     rest = [job for job in found if job.order < after] if after else found
     page = rest[first : first + limit]

@@ -113,7 +113,8 @@ def test_the_list_has_pages_which_hold_each_job_once_and_filters(failed: JobArch
             ({"cluster": "c.d"}, 2),
             ({"status": "FAILED"}, 7),
             ({"status": "FINISHED"}, 0),
-            ({"name": "report 1"}, 3),
+            ({"name": "Report 1"}, 3),
+            ({"name": "JOB-1"}, 1),
         ):
             assert client.get("/eventflink/v1/archives", params=parameters).json()["total"] == count, parameters
         assert client.get("/eventflink/v1/archives?limit=1001").status_code == 400
