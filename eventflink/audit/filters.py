@@ -6,7 +6,7 @@ Whose an event is says `attribution.py`, so a filter has to see every decision f
 import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from eventflink.audit import FilterInvalid
@@ -14,6 +14,9 @@ from eventflink.audit.attribution import Attribution
 from eventflink.audit.entries import Entry
 from eventflink.events.log_events import EVENTS
 from eventflink.events.wording import iso_time
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 EVENT_TYPES: Final[tuple[str, ...]] = tuple(sorted(EVENTS))
 
@@ -41,8 +44,10 @@ class LogPlace:
     at_ms: int | None = None
 
     @classmethod
-    def parse(cls, text: str) -> "LogPlace":
+    def parse(cls, text: str, *, is_first: bool = False) -> "LogPlace":
         """Return the place that a text names; a time without a zone is in UTC.
+
+        The log has milliseconds: a time between two is the earlier, or the later where the place is the first of a part of the log.
 
         Raises:
             FilterInvalid: it is neither an offset nor an ISO 8601 time.
@@ -54,7 +59,8 @@ class LogPlace:
             time = datetime.fromisoformat(text)
         except ValueError as error:
             raise FilterInvalid(f"'{text}' is neither an offset nor a time such as 2026-11-21T12:00:00") from error
-        return cls(at_ms=round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
+        since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH
+        return cls(at_ms=-(-since // _MILLISECOND) if is_first else since // _MILLISECOND)
 
     def __str__(self) -> str:
         return str(self.offset) if self.offset is not None else iso_time(self.at_ms) if self.at_ms is not None else ""

@@ -36,12 +36,16 @@ class PlaceType(click.ParamType):
 
     name = "place"
 
+    def __init__(self, *, is_first: bool = False) -> None:
+        """Read it as the first of a part of the log, or as any place."""
+        self._is_first = is_first
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LogPlace:
         """Return the place that a text names."""
         if isinstance(value, LogPlace):
             return value
         try:
-            return LogPlace.parse(str(value))
+            return LogPlace.parse(str(value), is_first=self._is_first)
         except FilterInvalid as error:
             self.fail(str(error), param, ctx)
 
@@ -49,7 +53,12 @@ class PlaceType(click.ParamType):
 def range_options(command: Command) -> Command:
     """Give a command the options --from and --until."""
     first = click.option(
-        "--from", "first", type=PlaceType(), default=LogPlace(), metavar="PLACE", help="Begin at this offset or ISO 8601 time (UTC)."
+        "--from",
+        "first",
+        type=PlaceType(is_first=True),
+        default=LogPlace(),
+        metavar="PLACE",
+        help="Begin at this offset or ISO 8601 time (UTC).",
     )
     last = click.option(
         "--until", "last", type=PlaceType(), default=LogPlace(), metavar="PLACE", help="End with this offset or ISO 8601 time (UTC)."

@@ -6,7 +6,7 @@ are read for it and in events that it holds, and so is the wait for it.
 
 import threading
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any, Final, Unpack
+from typing import Any, Final, Literal, Unpack
 
 from confluent_kafka import KafkaException
 
@@ -47,7 +47,8 @@ class EventPages:
         if limit is not None and limit < 1:
             raise ValueError(f"limit={limit}: it has to be at least 1")
         wanted = Wanted(names, options.get("job", ""), options.get("task_manager", ""), options.get("accepted"))
-        part = Range(*(LogPlace.parse(str(options[end])) if end in options else LogPlace() for end in ("since", "until")))
+        ends: tuple[Literal["since", "until"], ...] = ("since", "until")
+        part = Range(*(LogPlace.parse(str(options[end]), is_first=end == "since") if end in options else LogPlace() for end in ends))
         self._access = access
         self._pages = self._read(Listing(wanted, part, limit), follow=options.get("follow", False))
         self._lock = threading.Lock()

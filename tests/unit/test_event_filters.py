@@ -123,6 +123,13 @@ def test_times_bound_a_range_on_both_sides_and_are_utc_unless_they_say_otherwise
     assert offsets(eventful, None, "2027-01-15T08:06:39.999Z") == [offset for offset in times if offset not in late]
 
 
+def test_a_time_between_two_milliseconds_lets_in_neither_what_is_before_a_part_nor_what_is_behind_it() -> None:
+    text, whole = "2027-01-15T08:06:40.0006", "2027-01-15T08:06:40.001"
+    assert LogPlace.parse(text, is_first=True) == LogPlace.parse(whole) == LogPlace.parse(whole, is_first=True)
+    assert LogPlace.parse(text) == LogPlace.parse("2027-01-15T08:06:40")
+    assert LogPlace.parse("1969-12-31T23:59:59.9994") == LogPlace(at_ms=-1), "also before 1970"
+
+
 @pytest.mark.parametrize("text", ["yesterday", "-1", "1.5", "", "12:00", "٣", "9" * 19])
 def test_what_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(FilterInvalid, match="neither an offset nor a time"):

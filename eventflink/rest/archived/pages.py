@@ -90,7 +90,7 @@ async def histogram(
     buckets: Annotated[int, Query(ge=1, le=MAX_BUCKETS)] = 240,
 ) -> Moment[TimeLine]:
     """Return a part of the life of a job, both ends included: how much changed when, and what is marked."""
-    start, end = parse_place("from", first), parse_place("until", until)
+    start, end = parse_place("from", first, is_first=True), parse_place("until", until)
     return await life.told(lambda found, _: found.time_line(start, end, buckets))
 
 

@@ -77,7 +77,7 @@ async def histogram(
     buckets: Annotated[int, Query(ge=1, le=MAX_BUCKETS)] = 240,
 ) -> Moment[TimeLine]:
     """Return a part of the log, both ends included, as a time line: how much was decided when, who led, what is marked."""
-    begins, ends = parse_place("from", first), parse_place("until", until)
+    begins, ends = parse_place("from", first, is_first=True), parse_place("until", until)
     return await moments.told("histogram", begins, ends, buckets, await moments.needed(begins, ends))
 
 
@@ -97,7 +97,7 @@ async def events(
 ) -> Moment[EventsPage]:
     """Return events of a part of the log, both ends included, that fit all the filters; of several types, any."""
     wanted = EventsWanted(
-        first=parse_place("from", first),
+        first=parse_place("from", first, is_first=True),
         last=parse_place("until", until),
         types=tuple(map(_type, types)),
         without=tuple(map(_type, without)),

@@ -297,8 +297,8 @@ async def _untimed(request: Request, services: ServicesOfRequest, response: Resp
     return Moments(request, services, response, min_offset)
 
 
-def parse_place(name: str, text: str | None) -> LogPlace | None:
-    """Return the place in the log that a parameter names; None where it is not given.
+def parse_place(name: str, text: str | None, *, is_first: bool = False) -> LogPlace | None:
+    """Return the place in the log that a parameter names, as `LogPlace.parse` does; None where it is not given.
 
     Raises:
         RestError: 400, it names none.
@@ -308,7 +308,7 @@ def parse_place(name: str, text: str | None) -> LogPlace | None:
         return None
     try:
         # The + of a time zone arrives as a blank where nobody has escaped it.
-        return LogPlace.parse(text.replace(" ", "+") if "T" in text else text)
+        return LogPlace.parse(text.replace(" ", "+") if "T" in text else text, is_first=is_first)
     except FilterInvalid as error:
         raise RestError(HTTPStatus.BAD_REQUEST, f"{name}: {error}") from error
 

@@ -1,6 +1,7 @@
 """The routes of the log: a time line adds up, pages of events are the log in pieces, steps lead through what concerns a thing."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -166,6 +167,15 @@ def test_a_time_is_the_last_record_that_was_decided_until_then(client: TestClien
         assert get(client, "/log/position", at=found["offset"] + 1)["decided_at"] > time
         assert offset_of(client, at=time) == found["offset"]
     assert get(client, "/log/position", at="2999-01-01T00:00:00")["offset"] == LAST
+
+
+def test_a_time_between_two_milliseconds_has_only_what_is_on_its_side(client: TestClient) -> None:
+    at = get(client, "/log/position", at=LAST)["decided_at"]
+    assert get(client, "/log/position", at=at.replace("+", "999+"))["decided_at"] == at
+    before = f"{datetime.fromisoformat(at) - timedelta(microseconds=1):%Y-%m-%dT%H:%M:%S.%fZ}"
+    assert get(client, "/log/position", at=before)["decided_at"] < at
+    assert get(client, "/log/histogram", until=before)["until_at"] < at
+    assert get(client, "/log/histogram", from_=at.replace("+", "001+"))["from"] == LAST + 1
 
 
 def test_two_moments_differ_by_what_is_new_and_neither_way_is_alike(client: TestClient) -> None:
