@@ -5,11 +5,13 @@ a job comes first: its own chain begins with its request.
 """
 
 import difflib
+import heapq
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain, islice
+from os.path import commonprefix
 from typing import Final
 
 from eventflink.audit import NothingKnown
@@ -38,6 +40,8 @@ from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState,
 _TASK: Final = re.compile(r"(?P<job>[^/]+)/(?P<vertex>.+)\[(?P<index>\d{1,9})\](?:#(?P<attempt>\d{1,9}))?")
 _NEAREST: Final = 5
 _COMPARED: Final = 20_000
+_COMPARED_WHOLE: Final = 300
+"""Those that have the most in common with a text at their beginning or end: to compare all of them letter by letter takes seconds."""
 _AMBIGUOUS_SHOWN: Final = 5
 
 
@@ -206,10 +210,15 @@ class SubjectFinder:
         return found[0]
 
     def _nothing(self, what: str, known: Iterable[str], first_offset: int) -> NothingKnown:
-        near = difflib.get_close_matches(self._text, dict.fromkeys(islice(known, _COMPARED)), n=_NEAREST, cutoff=0.5)
+        likely = heapq.nlargest(_COMPARED_WHOLE, dict.fromkeys(islice(known, _COMPARED)), key=self._shared_ends)
+        near = difflib.get_close_matches(self._text, likely, n=_NEAREST, cutoff=0.5)
         hint = f"; the nearest: {', '.join(near)}" if near else ""
         begins = f"; the log begins at offset {first_offset}" if first_offset else ""
         return NothingKnown(f"{what} not found in the log: '{self._text}'{hint}{begins}")
+
+    def _shared_ends(self, known: str) -> int:
+        """Return how many letters an id shares with the text from their beginning on, or up to their end: one mistake leaves half."""
+        return max(_shared(self._text, known), _shared(self._text[::-1], known[::-1]))
 
     def _take_state(self, master: Master) -> None:
         """Know also what is in the state: where the beginning of the log is gone, no record may tell of it."""
@@ -272,6 +281,10 @@ class SubjectFinder:
             raise NothingKnown(f"attempt not found: {attempt} of {job_id}/{vertex_id}[{index}]; it has {newest} attempts, counted from 1")
         name = f"{job_id}/{vertex_id}[{index}]" + (f"#{attempt}" if attempt else "")
         return Subject(SubjectType.SUBTASK, name, job_id, vertex_id, index, attempt, job_status=job.status, ends=job.ends)
+
+
+def _shared(one: str, other: str) -> int:
+    return len(commonprefix((one, other)))  # noqa: RUF071 - letter by letter is what is meant
 
 
 def _known_ids(master: Master) -> Iterable[str]:

@@ -1,11 +1,14 @@
 """Why a thing is as it is: the chain leads back to the request and who made it, and what waits says for what."""
 
+import difflib
 import re
+from collections.abc import Sequence
+from random import Random
 
 import pytest
 
 from eventflink.audit import NothingKnown, cause_chain
-from eventflink.audit.subjects import SubjectType
+from eventflink.audit.subjects import SubjectFinder, SubjectType
 from eventflink.documents.explanation import Explanation, StepOfChain
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.events.wording import iso_time
@@ -13,7 +16,7 @@ from eventflink.model.attempts import FailureCause
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.statuses import ExecutionState
 from tests.support.asked_log import storied_cluster, why
-from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, sharing, tasks, vertex
+from tests.support.cluster import START_MS, ScriptedCluster, deployments, fixed_delay, graph, new_fold, sharing, tasks, vertex
 from tests.support.scenarios import busy_cluster, put_schedule, restarting_cluster
 
 
@@ -284,6 +287,21 @@ def test_the_id_of_a_schedule_with_which_those_of_its_jobs_begin_is_sent_to_the_
 def test_what_nothing_has_is_said_with_the_nearest(busy: ScriptedCluster, text: str, said: str) -> None:
     with pytest.raises(NothingKnown, match=said.replace("[", r"\[")):
         why(busy, text)
+
+
+def test_of_many_ids_few_are_compared_letter_by_letter_and_one_mistake_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    random, compared, compare = Random(1), list[int](), difflib.get_close_matches
+    ids = [f"{random.getrandbits(128):032x}" for _ in range(20_000)]
+
+    def counted(text: str, known: Sequence[str], n: int, cutoff: float) -> list[str]:
+        compared.append(len(known))
+        return compare(text, known, n, cutoff)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
+    for meant, place in ((ids[0], 0), (ids[9_999], 16), (ids[-1], 31)):
+        with pytest.raises(NothingKnown, match=f"the nearest: {meant}"):
+            SubjectFinder(f"{meant[:place]}x{meant[place + 1 :]}").resolve_job(new_fold().master, ids, 0)
+    assert max(compared) <= 300
 
 
 def test_a_long_chain_is_cut_in_the_middle_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
