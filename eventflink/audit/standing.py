@@ -19,6 +19,7 @@ from eventflink.model.closing import runs_note
 from eventflink.model.conditions import condition_in_words
 from eventflink.model.statuses import ExecutionState, SlotState
 from eventflink.views.exceptions import exception_view
+from eventflink.views.jobs_and_cluster import reuse_of
 from eventflink.views.plain import iso_time, reaction_of
 from eventflink.views.standing_streams import standing_streams
 from eventflink.views.waits import Waits, not_confirmed, parallelism_in_words
@@ -85,8 +86,9 @@ def _of_job(subject: Subject, master: Master) -> Standing:
         facts["skipped_vertices"] = skipped
     if job.reuse:
         facts["vertices"] = {
-            vertex_id: f"{'is reused' if reuse.is_reused else 'runs'}: {reuse.in_words(job.rerun_of)}"
-            for vertex_id, reuse in job.reuse.items()
+            vertex_id: f"{'is reused' if reuse.is_reused else 'runs'}: {reuse.why}"
+            for vertex_id in job.reuse
+            if (reuse := reuse_of(job, vertex_id)) is not None
         }
     if subject.root_failure is not None:
         facts["root_failure"] = str(subject.root_failure)

@@ -156,6 +156,11 @@ class ExecutionVertex:
         return self.begun_subtasks > 0
 
     @property
+    def is_reused(self) -> bool:
+        """Whether it did not run: the outputs of all of its subtasks are those of another job."""
+        return all(each.execution is not None and each.execution.reused_from and not each.revoked for each in self.subtasks)
+
+    @property
     def is_complete(self) -> bool:
         """Whether what waits for it need not wait any more: it has finished, or was skipped."""
         return not self.unfinished_subtasks or self.skip is not None

@@ -22,6 +22,9 @@ _WORDS: Final[Mapping[ReuseReason, str]] = {
     ReuseReason.CLOSING: "it runs at the end of its job, and each job has its own",
 }
 
+LOST: Final = "it was reused until an output of it was lost, or all of its job restarted"
+"""Why a vertex runs that began as a reused one."""
+
 
 @dataclass(slots=True)
 class VertexReuse:

@@ -19,10 +19,12 @@ from eventflink.documents.checkpoints import (
 )
 from eventflink.documents.failures import JobExceptions
 from eventflink.documents.log import MarkKind
-from eventflink.documents.one_job import AccumulatorInfo, AttemptInfo, JobArchive, JobInfo, SubtaskInfo
+from eventflink.documents.one_job import AccumulatorInfo, AttemptInfo, JobArchive, JobInfo, ReuseOfVertex, SubtaskInfo, VertexInfo
 from eventflink.model.attempts import FailureCause
-from eventflink.model.statuses import CheckpointStatus, ExecutionState, JobStatus
+from eventflink.model.reuse import VertexReuse
+from eventflink.model.statuses import CheckpointStatus, ExecutionState, JobStatus, ReuseReason
 from eventflink.views.accumulators import added_up
+from eventflink.views.jobs_and_cluster import reuse_view
 from eventflink.views.plain import reaction_of
 
 _STAGES: Final = (
@@ -151,7 +153,8 @@ def _job_at(job: JobInfo, exceptions: JobExceptions, at: str, *, cancels: bool) 
     vertices = []
     for vertex in job.vertices:
         rows = [_subtask_at(row, at, failed.get((vertex.vertex_id, row.subtask_index)), cancels=cancels) for row in vertex.subtasks]
-        vertices.append(replace(vertex, subtasks=rows, states=dict(Counter(row.state for row in rows))))
+        reuse = _reuse_at(vertex, rows, job.rerun_of or "")
+        vertices.append(replace(vertex, subtasks=rows, states=dict(Counter(row.state for row in rows)), reuse=reuse))
     states = Counter(row.state for vertex in vertices for row in vertex.subtasks)
     return replace(
         job,
@@ -167,6 +170,13 @@ def _job_at(job: JobInfo, exceptions: JobExceptions, at: str, *, cancels: bool) 
         exceptions=exceptions.exceptions[: len(job.exceptions)],
         exceptions_total=exceptions.total,
     )
+
+
+def _reuse_at(vertex: VertexInfo, rows: list[SubtaskInfo], job_id: str) -> ReuseOfVertex | None:
+    if vertex.reuse is None or vertex.reuse.reason is not ReuseReason.UNCHANGED:
+        return vertex.reuse
+    still = all(row.attempts and row.attempts[-1].reused_from for row in rows)
+    return reuse_view(VertexReuse(vertex.vertex_id, vertex.reuse.reason), job_id, still=still)
 
 
 def _subtask_at(subtask: SubtaskInfo, at: str, failure: FailureCause | None, *, cancels: bool) -> SubtaskInfo:

@@ -34,7 +34,7 @@ from eventflink.master.slot_manager import SlotManager
 from eventflink.model.closing import runs_in_words, runs_note
 from eventflink.model.job_about import has_labels, labels_of, links_of
 from eventflink.model.job_parameters import shown_values
-from eventflink.model.reuse import VertexReuse
+from eventflink.model.reuse import LOST, VertexReuse
 from eventflink.model.secret_values import without_secrets
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.views.accumulators import accumulators_view
@@ -233,12 +233,20 @@ def vertex_fields(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -
         "runs_note": runs_note(vertex.vertex, job.execution_graph.outcome),
         "condition": vertex.vertex.condition,
         "skipped": vertex.skip.in_words() if vertex.skip is not None else None,
-        "reuse": reuse_view(reuse, job.rerun_of) if (reuse := job.reuse.get(vertex_id)) is not None else None,
+        "reuse": reuse_of(job, vertex_id),
     }
 
 
-def reuse_view(reuse: VertexReuse, job_id: str) -> ReuseOfVertex:
-    """Return whether a vertex is reused from the job that runs again, and why."""
+def reuse_of(job: JobMaster, vertex_id: str) -> ReuseOfVertex | None:
+    """Return whether a vertex of a job is reused from the one that it runs again, and why; None: nothing is to be reused in this job."""
+    reuse = job.reuse.get(vertex_id)
+    return reuse_view(reuse, job.rerun_of, still=job.execution_graph.vertices[vertex_id].is_reused) if reuse is not None else None
+
+
+def reuse_view(reuse: VertexReuse, job_id: str, *, still: bool = True) -> ReuseOfVertex:
+    """Return whether a vertex is reused from the job that runs again, and why; `still`: nothing has made it run since."""
+    if reuse.is_reused and not still:
+        return ReuseOfVertex(is_reused=False, reason=reuse.reason, why=LOST)
     return ReuseOfVertex(is_reused=reuse.is_reused, reason=reuse.reason, why=reuse.in_words(job_id))
 
 

@@ -244,7 +244,7 @@ def _known(job: JobMaster, digest: str, now_ms: int) -> KnownRun:
 
 def _run(job: JobMaster, digest: str, now_ms: int) -> RunOfJob:
     vertices = job.execution_graph.vertices
-    began = [at_ms for name, vertex in vertices.items() if not _reuses(job, name) for at_ms in [_began_ms(vertex)] if at_ms]
+    began = [at_ms for vertex in vertices.values() if not vertex.is_reused for at_ms in [_began_ms(vertex)] if at_ms]
     return RunOfJob(
         **row_fields(job, now_ms) | {"parameters": shown_values(job.execution_graph.graph.parameters)},
         version=0,
@@ -253,10 +253,6 @@ def _run(job: JobMaster, digest: str, now_ms: int) -> RunOfJob:
         vertices=[_vertex(job, vertex, now_ms) for vertex in islice(vertices.values(), MAX_VERTICES)],
         vertices_total=len(vertices),
     )
-
-
-def _reuses(job: JobMaster, vertex_id: str) -> bool:
-    return (reuse := job.reuse.get(vertex_id)) is not None and reuse.is_reused
 
 
 def _began_ms(vertex: ExecutionVertex) -> int:
@@ -270,7 +266,7 @@ def _vertex(job: JobMaster, vertex: ExecutionVertex, now_ms: int) -> VertexOfRun
     deployed = [each.execution for each in vertex.subtasks if each.execution is not None and each.execution.deployed_at_ms]
     lives = any(not each.ended_at_ms for each in deployed) and job.status not in TERMINAL_JOB_STATUSES
     ended_ms = max(now_ms, began_ms) if lives else max((each.ended_at_ms for each in deployed), default=0)
-    is_reused = _reuses(job, vertex_id)
+    is_reused = vertex.is_reused
     return VertexOfRun(
         vertex_id=vertex_id,
         state=_says_most(vertex.state_counts),

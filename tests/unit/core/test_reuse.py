@@ -26,7 +26,11 @@ from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import Accumulators, FailureCause, LongCounter, LostInput
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph, to_document
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus
+from eventflink.views.archive import archive_view
+from eventflink.views.archive_moments import archive_at
 from eventflink.views.jobs_and_cluster import job_view
+from eventflink.views.plain import iso_time
+from eventflink.views.runs import archived_run, known_runs
 from tests.support.cluster import ScriptedCluster, deployments, graph, replay, replies, reports_of, stream, vertex
 
 DAY_MS = 86_400_000
@@ -325,6 +329,21 @@ def test_an_output_that_is_gone_after_all_is_made_again_without_any_restart_stra
     assert run(cluster, [again]) == ["b[0]", "c[0]", "d[0]"]
     assert cluster.job("again").status is JobStatus.FINISHED
     assert locations(cluster, "again", "b") != locations(cluster, "job", "b")
+
+
+def test_what_was_reused_and_ran_again_is_told_as_what_runs_and_before_that_as_reused(cluster: ScriptedCluster) -> None:
+    [task] = deployments(rerun(cluster, failed=True))
+    cluster.pass_time(1_000)
+    lose(cluster, task, LostInput("b", 0))
+    assert why(cluster)["b"] == "runs: it was reused until an output of it was lost, or all of its job restarted"
+    run(cluster, cluster.pass_time(1_000))
+    archive = archive_view(cluster.fold, "again")
+    then = archive_at(archive, iso_time(cluster.wall_ms - 1_500) or "")
+    for view, expected in ((job_view(cluster.fold, "again"), {"a", "x"}), (archive.job, {"a", "x"}), (then.job, {"a", "b", "x"})):
+        assert {each.vertex_id for each in view.vertices if each.reuse is not None and each.reuse.is_reused} == expected
+        assert {each.vertex_id for each in archived_run(view).vertices if each.is_reused} == expected
+    [row] = [each for each in known_runs(cluster.fold, None, 0, 9).rows.values() if each.job_id == "again"]
+    assert {each.vertex_id for each in row.vertices if each.duration_ms is None} == {"a", "x"}
 
 
 def test_what_is_lost_twice_is_the_loss_of_the_job_itself(cluster: ScriptedCluster) -> None:
