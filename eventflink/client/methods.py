@@ -4,12 +4,13 @@ Names are short here, and arguments what people have at hand; what goes over the
 """
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from eventflink.blob.client import get_blob, put_blob
 from eventflink.blob.tls import TlsFiles
 from eventflink.client.live import Live
 from eventflink.client.options import EventOptions, RerunOptions, SubmitOptions
@@ -18,9 +19,10 @@ from eventflink.documents.checkpoints import CheckpointsAsOf, CompletedCheckpoin
 from eventflink.documents.cluster import ClusterOverview
 from eventflink.documents.failures import FailureOfJob
 from eventflink.documents.jobs import JobRow
-from eventflink.documents.one_job import ExecutionGraphInfo, JobResult
+from eventflink.documents.one_job import DocumentPage, ExecutionGraphInfo, JobResult
 from eventflink.documents.runs import DEFAULT_NAMES, DEFAULT_RUNS, JobNamesPage, RunsPage
 from eventflink.documents.task_managers import CountedTaskManager
+from eventflink.events.effects import LeaderHeartbeat
 from eventflink.events.inputs import (
     CancelJob,
     DismissJobFailure,
@@ -42,13 +44,14 @@ from eventflink.gateways.gateway import (
     Gateway,
     header,
     method,
+    read_as,
 )
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.schedule_methods import ScheduleMethods, parameters_of
 from eventflink.gateways.steps import Pause, Steps, ask, work
-from eventflink.jobs.job_files import DescribedJob, Document, described
+from eventflink.jobs.job_files import DescribedJob, Document, described, with_newer_code
 from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters
@@ -159,9 +162,13 @@ def _with_code(gateway: "ClusterMethods | JobMethods", graph: JobGraph, job: Des
     paths = tuple([Path(each) for each in code])
     if not paths and not job.has_code:
         return graph
-    reads = gateway._reads  # noqa: SLF001 - these two are what it is of
-    leader = yield from finding_leader(reads.access, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, fraction=reads.fraction)
+    leader = yield from _find_leader(gateway)
     return (yield from work(partial(ship_code, graph, leader.blob_address, job, paths, gateway.tls)))
+
+
+def _find_leader(gateway: "ClusterMethods | JobMethods") -> Steps[LeaderHeartbeat]:
+    reads = gateway._reads  # noqa: SLF001 - these two are what it is of
+    return finding_leader(reads.access, DEFAULT_CONNECT_TIMEOUT_S, clock=reads.clock, fraction=reads.fraction)
 
 
 class JobMethods(Gateway):
@@ -261,8 +268,7 @@ class JobMethods(Gateway):
         """Have the job run again, as another one; return the id of that once it is in the log."""
         document, code, graph = options.get("document"), list(options.get("code", ())), None
         if document is not None:
-            job = described(document)
-            graph = yield from _with_code(self, job.graph, job, code)
+            graph = yield from self._with_code(described(document), [Path(each) for each in code])
         elif code:
             raise ValueError("invalid rerun: code goes with the document of the job that it is the code of")
         command = RerunJob(
@@ -275,6 +281,17 @@ class JobMethods(Gateway):
             **header(actor=self.actor),
         )
         return (yield from ask(command)).job_id
+
+    def _with_code(self, job: DescribedJob, code: Sequence[Path]) -> Steps[JobGraph]:
+        """Return the graph of what is to run in place of this job's, with its code, or else with that of this job."""
+        page = read_as(DocumentPage, (yield from self._read_job(self.job_id, "/document")))
+        before = page.document.get("code_archives", [])
+        archives = yield from work(partial(job.archives, code))
+        if not archives and not before:
+            return job.graph
+        address = (yield from _find_leader(self)).blob_address
+        store, fetch = partial(put_blob, address, tls=self.tls), partial(get_blob, address, tls=self.tls)
+        return (yield from work(partial(with_newer_code, job.graph, archives, store, fetch, before)))
 
     @method
     def rescale(self, vertex_id: str, parallelism: int) -> Steps[Accepted]:

@@ -1,102 +1,68 @@
 """What of a job's code a function is made of, as a digest: a rerun with newer code has those functions run again that are others.
 
-A function is made of the text of its definition and, from there on, of all that this names: definitions of its module, and of other modules
-of the archive. What a module does when it is imported counts for each of its functions, unless it only binds a name: each statement, call,
-base class and decorator that is not known to do nothing else. Where code could be reached in another way, by a file or by a name that is
-put together, all of the archive counts.
+A function is made of its module, but for those functions in there that it does not name, also not by way of others; and of the modules that
+are imported there, in the same way. A function that is defined only binds a name, unless its decorators, defaults or annotations may do
+more; all else that a module does when it is imported counts for each function in it. Where code could be reached in another way, by a file
+or by a name that is put together, all of the archive counts.
 
 Nothing is imported for it: the sources are read. The rule it keeps: where the digest is the same, so is the code. Where it differs the code
 may still be the same. What is installed beside the code is not looked at.
 """
 
 import ast
-import builtins
 import hashlib
 import io
 import re
+import sys
 import tokenize
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 _REACHING_NAMES: Final = frozenset(
-    {"globals", "locals", "vars", "eval", "exec", "compile", "__import__", "__file__", "__path__", "__loader__", "__spec__", "__builtins__"}
+    {
+        *("globals", "locals", "vars", "dir", "eval", "exec", "compile"),
+        *("__import__", "__file__", "__path__", "__loader__", "__spec__", "__builtins__", "__annotations__"),
+    }
 )
 """By these names code reaches other code, or the files beside it, unseen."""
 
 _REACHING_ATTRIBUTES: Final = frozenset(
     {
-        *("modules", "meta_path", "path_hooks", "import_module", "_getframe", "f_globals", "f_locals", "f_back", "f_builtins"),
-        *("__globals__", "__subclasses__", "__file__", "__path__", "__builtins__", "__code__", "__dict__", "__module__"),
+        *("modules", "meta_path", "path_hooks", "import_module", "PackageLoader", "_getframe", "tb_frame", "gi_frame", "co_filename"),
+        *("f_globals", "f_locals", "f_back", "f_builtins", "f_code", "__code__", "__globals__", "__builtins__", "__subclasses__"),
+        *("__file__", "__path__", "__loader__", "__spec__", "__dict__", "__module__", "__annotations__"),
     }
 )
 _REACHING_MODULES: Final = frozenset(
-    {"builtins", "ctypes", "gc", "imp", "importlib", "inspect", "pkgutil", "runpy", "zipimport", "pydoc", "linecache", "unittest"}
-)
-_HARMLESS_CALLS: Final = frozenset(
     {
-        *(
-            "bool",
-            "bytes",
-            "complex",
-            "dict",
-            "float",
-            "frozenset",
-            "int",
-            "len",
-            "list",
-            "object",
-            "range",
-            "set",
-            "str",
-            "tuple",
-            "slice",
-        ),
-        *("classmethod", "property", "staticmethod", "abc.abstractmethod", "contextlib.contextmanager", "contextlib.asynccontextmanager"),
-        *("collections.defaultdict", "collections.deque", "collections.namedtuple", "collections.OrderedDict", "collections.Counter"),
-        *("dataclasses.dataclass", "dataclasses.field", "decimal.Decimal", "enum.auto", "enum.unique", "fractions.Fraction"),
-        *("datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta", "datetime.timezone", "logging.getLogger"),
-        *("functools.cache", "functools.cached_property", "functools.lru_cache", "functools.partial", "functools.total_ordering"),
-        *("functools.wraps", "pathlib.Path", "pathlib.PurePath", "pathlib.PurePosixPath", "re.compile", "types.MappingProxyType"),
-        *("typing.TypeVar", "typing.NewType", "typing.NamedTuple", "typing.TypedDict", "typing.cast", "typing.final", "typing.overload"),
-        *("eventflink.task", "eventflink.job", "zoneinfo.ZoneInfo", "pyspark.sql.Window", "pyspark.sql.Row"),
+        *("builtins", "ctypes", "gc", "imp", "importlib", "importlib_metadata", "importlib_resources", "inspect", "linecache"),
+        *("pkg_resources", "pkgutil", "pydoc", "runpy", "unittest", "zipimport"),
+        *("cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"),
     }
 )
-"""What changes nothing but what it returns, and keeps no record of what it is given. Built in, or by the whole name."""
+_REACHING_TEXTS: Final = frozenset(each for each in _REACHING_NAMES | _REACHING_ATTRIBUTES if "_" in each)
+"""As a text these are no words of a language."""
 
-_HARMLESS_MODULES: Final = ("pyspark.sql.functions.", "pyspark.sql.types.", "pyspark.sql.window.")
-"""In these all that is public is so, and methods of what they return as well."""
-
-_HARMLESS_BASES: Final = frozenset(
+_DECORATORS: Final = frozenset(
     {
-        *(
-            "object",
-            "dict",
-            "list",
-            "str",
-            "int",
-            "tuple",
-            "Exception",
-            "ValueError",
-            "RuntimeError",
-            "KeyError",
-            "TypeError",
-            "LookupError",
-        ),
-        *("abc.ABC", "typing.NamedTuple", "typing.TypedDict", "typing.Protocol", "typing.Generic"),
-        *("enum.Enum", "enum.IntEnum", "enum.StrEnum", "enum.Flag", "pydantic.BaseModel", "pyspark.sql.streaming.StatefulProcessor"),
+        *("eventflink.task", "eventflink.job", "pyspark.sql.functions.udf", "pyspark.sql.functions.pandas_udf"),
+        *("contextlib.contextmanager", "functools.cache", "functools.lru_cache"),
     }
 )
-"""What keeps no record of its subclasses that anybody asks."""
-
-_NAMES_IN_TEXT: Final = re.compile(r"[\w.\[\], |]{1,256}")
-"""A text that may be an annotation, or the name of an attribute."""
+"""What does nothing but to return another function: it keeps no record of those that it is given."""
 
 _SCOPES: Final = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
 """What is assigned in these is no name of the function around them."""
+
+_SAID_OF_TYPES: Final = (
+    *(ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Tuple, ast.List, ast.BinOp, ast.BitOr, ast.Load),
+    *(ast.arguments, ast.arg, ast.UnaryOp, ast.USub),
+)
+"""Of what parameters and annotations are made that call nothing."""
 
 _WHOLE: Final = "*"
 """All names of a module."""
@@ -106,6 +72,8 @@ _IMPORT: Final = ""
 
 _Place = tuple[str, str]
 """A module, and a name in it."""
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def function_digests(archives: Iterable[bytes], functions: Iterable[str], others: Iterable[str] = ()) -> dict[str, str]:
@@ -146,9 +114,12 @@ class _Code:
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = files
         self._modules: dict[str, _Module | None] = {}
-        names = [name.removesuffix(".py").replace("/", ".") for name in files]
-        self._names = {each for name in names for each in (name, *_packages_of(name))}
+        names = [name.removesuffix(".py").strip("/").replace("/", ".") for name in files]
+        self._names = sorted({each for name in names for each in (name, *_packages_of(name))})
         """Of all modules and packages, and of other files as if they were modules."""
+        self._is_local = frozenset(self._names).__contains__
+        self._in_place_of_pythons = [(name, _WHOLE) for name in self._names if name in sys.stdlib_module_names]
+        """Modules that Python's own and all that is installed find before those that they mean."""
 
     def parts_of(self, function: str) -> list[str]:
         """Return what a function is made of, always in the same order."""
@@ -160,27 +131,26 @@ class _Code:
 
     def _reached_from(self, place: _Place) -> Iterator[str]:
         taken: dict[str, set[int]] = {}
-        seen, waiting = {place}, [place]
+        waiting = [place, *self._in_place_of_pythons]
+        seen = set(waiting)
         while waiting:
             module, name = waiting.pop()
-            if (known := self._module(module)) is None:
-                continue
             named: list[_Place] = []
-            if module not in taken:
-                taken[module] = set()
-                named += [(package, _IMPORT) for package in _packages_of(module)]
-                named += [(imported, _IMPORT) for imported in known.imported]
-            for number in known.numbers_of(name) - taken[module]:
-                taken[module].add(number)
-                named += known.named_by(number)
             if name == _WHOLE:  # It has those modules of a package as attributes that anybody has imported.
                 named += [(each, _WHOLE) for each in self._names if each.startswith(f"{module}.")]
+            if (known := self._module(module)) is not None:
+                if module not in taken:
+                    taken[module] = set()
+                    named += [(each, _IMPORT) for each in (*_packages_of(module), *known.imported)]
+                for number in known.numbers_of(name) - taken[module]:
+                    taken[module].add(number)
+                    named += known.named_by(number)
             waiting += [each for each in dict.fromkeys(named) if each not in seen]
             seen.update(named)
         for module in sorted(taken):
             if (known := self._module(module)) is not None:
                 yield module
-                yield from (known.text_of(number) for number in sorted(taken[module]))
+                yield from known.texts_of(taken[module])
 
     def _module(self, name: str) -> "_Module | None":
         """Return a module of the archives; None: it is not among them. Of both Python takes the package."""
@@ -188,13 +158,12 @@ class _Code:
             place = name.replace(".", "/")
             paths = ((f"{place}/__init__.py", True), (f"{place}.py", False))
             path, is_package = next((each for each in paths if each[0] in self._files), ("", False))
-            is_local = self._names.__contains__
-            self._modules[name] = _Module(name, self._files[path], is_local, is_package=is_package) if path else None
+            self._modules[name] = _Module(name, self._files[path], self._is_local, is_package=is_package) if path else None
         return self._modules[name]
 
 
 class _Module:
-    """One module: its statements, which of them bind a name, and which run for everybody who imports it."""
+    """One module: its statements, of which those are apart that only bind a name."""
 
     def __init__(self, name: str, source: bytes, is_local: Callable[[str], bool], *, is_package: bool) -> None:
         self._name, self._is_package, self._is_local = name, is_package, is_local
@@ -204,38 +173,34 @@ class _Module:
             self._statements = [each for statement in ast.parse(source).body for each in _one_by_one(statement)]
         except (SyntaxError, ValueError, LookupError, RecursionError) as error:
             raise _ReachesAnything from error
-        self._by_name: dict[str, set[int]] = {}
-        self._origins: dict[str, str] = {}
-        """What the names stand for that are bound by one import of something installed, and by nothing else."""
-        self.imported: list[str] = []
-        """The modules that it imports, whatever is used of it."""
+        imports = [number for number, each in enumerate(self._statements) if isinstance(each, ast.Import | ast.ImportFrom)]
+        self.imported = [each for number in imports for each in self._imported_by(self._statements[number])]
+        """The modules that it imports, whatever is used of them."""
+        self._in_any_case = {number for number in imports if self._gives_more_than_its_name(self._statements[number])}
+        """Imports that run something of the job's, each in its place, or that give a package a module; what of it is used is named."""
+        self._installed = self._names_of_what_is_installed()
+        self._binding: dict[str, set[int]] = {}
+        """The statements that only bind a name, by that."""
+        self._always: set[int] = set()
         for number, statement in enumerate(self._statements):
-            self.imported += self._imported_by(statement)
-            for each in _bound_by(statement):
-                self._by_name.setdefault(each, set()).add(number)
-                self._origins[each] = self._origin_of(statement) if each not in self._origins else ""
-        self._always = {number for number, statement in enumerate(self._statements) if not self._only_binds(statement)}
+            if (bound := self._only_binds(statement)) is None:
+                self._always.add(number)
+            elif bound:
+                self._binding.setdefault(bound, set()).add(number)
 
     def numbers_of(self, name: str) -> set[int]:
         """Return which statements bind a name, and which run in any case."""
-        return set(range(len(self._statements))) if name == _WHOLE else self._always | self._by_name.get(name, set())
+        return set(range(len(self._statements))) if name == _WHOLE else self._always | self._binding.get(name, set())
 
-    def _origin_of(self, statement: ast.stmt) -> str:
-        """Return the whole name of what an import of one name binds; empty: it is none, or of something in the archives."""
-        if not isinstance(statement, ast.Import | ast.ImportFrom) or any(map(self._is_local, self._imported_by(statement))):
-            return ""
-        [alias] = statement.names
-        if isinstance(statement, ast.Import):
-            return alias.name if alias.asname is not None else alias.name.partition(".")[0]
-        return f"{statement.module}.{alias.name}"
-
-    def text_of(self, number: int) -> str:
-        """Return a statement as it is written, with its decorators."""
-        statement = self._statements[number]
-        if isinstance(statement, ast.Import | ast.ImportFrom):
-            return ast.unparse(statement)
-        first = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", ()))])
-        return "\n".join(self._lines[first - 1 : statement.end_lineno])
+    def texts_of(self, numbers: set[int]) -> Iterator[str]:
+        """Yield statements as they are written, with their decorators, in the order of the module."""
+        for number in sorted(numbers | self._in_any_case):
+            statement = self._statements[number]
+            if isinstance(statement, ast.Import | ast.ImportFrom):
+                yield ast.unparse(statement)
+            else:
+                first = min([statement.lineno, *(each.lineno for each in getattr(statement, "decorator_list", ()))])
+                yield "\n".join(self._lines[first - 1 : statement.end_lineno])
 
     def named_by(self, number: int) -> Iterator[_Place]:
         """Yield what a statement names, here and in other modules.
@@ -244,18 +209,27 @@ class _Module:
             _ReachesAnything: it may reach what it does not name.
 
         """
-        for node, hidden in _nodes_in(self._statements[number], frozenset()):
+        for node, hidden in _nodes_in(self._statements[number]):
             if isinstance(node, ast.Name):
                 _check(node.id not in _REACHING_NAMES)
-                if node.id not in hidden:
+                if node.id not in hidden and not isinstance(node.ctx, ast.Store):
                     yield self._name, node.id
             elif isinstance(node, ast.Attribute):
-                _check(node.attr not in _REACHING_ATTRIBUTES and not (node.attr == "path" and ast.unparse(node.value) == "sys"))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAMES_IN_TEXT.fullmatch(node.value):
-                yield from ((self._name, word) for word in re.findall(r"\w+", node.value))
-                yield from ((module, _WHOLE) for word in re.findall(r"[\w.]+", node.value) for module in (word, *_packages_of(word)))
+                _check(node.attr not in _REACHING_ATTRIBUTES and not (node.attr == "path" and _last_name(node.value) == "sys"))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+                yield from self._named_in(node.value)
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 yield from self._named_by_import(node)
+
+    def _named_in(self, text: str | bytes) -> Iterator[_Place]:
+        """Yield what a text may name, as an annotation, a query of pandas or a reference does: names, and modules by their paths."""
+        is_text = isinstance(text, str)
+        for path, colon in set(re.findall(r"([\w.]+)(:?)", text if isinstance(text, str) else text.decode("latin-1"))):
+            for word in path.split("."):
+                _check(word not in _REACHING_TEXTS)
+                yield self._name, word
+            if "." in path or colon or not is_text:
+                yield from ((each, _WHOLE) for each in (path, *_packages_of(path)) if self._is_local(each))
 
     def _named_by_import(self, node: ast.Import | ast.ImportFrom) -> Iterator[_Place]:
         for module in self._imported_by(node):
@@ -266,7 +240,7 @@ class _Module:
                 yield from ((each, _WHOLE) for each in (alias.name, *_packages_of(alias.name)))
             else:
                 source = self._source_of(node)
-                _check(source != "sys" or alias.name not in _REACHING_ATTRIBUTES | {"path"})
+                _check(alias.name not in _REACHING_ATTRIBUTES and (source, alias.name) != ("sys", "path"))
                 yield source, alias.name
                 yield f"{source}.{alias.name}", _WHOLE
 
@@ -278,6 +252,10 @@ class _Module:
             yield source
             yield from (name for alias in statement.names if self._is_local(name := f"{source}.{alias.name}"))
 
+    def _gives_more_than_its_name(self, statement: ast.stmt) -> bool:
+        imported = list(self._imported_by(statement))
+        return any(map(self._is_local, imported)) or (isinstance(statement, ast.Import) and "." in imported[0])
+
     def _source_of(self, node: ast.ImportFrom) -> str:
         """Return the whole name of the module that something is imported from."""
         if not node.level:
@@ -285,71 +263,54 @@ class _Module:
         parts = self._name.split(".")
         return ".".join([*parts[: len(parts) - node.level + self._is_package], *([node.module] if node.module else [])])
 
-    def _only_binds(self, statement: ast.stmt) -> bool:
-        """Tell whether a statement does nothing but to bind names: who does not use them has nothing of it."""
-        match statement:
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                said = [each for each in ast.iter_child_nodes(statement) if each not in statement.body]
-                only = self._decorates_harmlessly(statement) and all(map(self._is_harmless, said)) and statement.name != "__getattr__"
-            case ast.ClassDef():
-                is_plain = not statement.keywords and all(self._whole_name(each) in _HARMLESS_BASES for each in statement.bases)
-                only = is_plain and self._decorates_harmlessly(statement) and all(map(self._only_binds, statement.body))
-            case ast.ImportFrom():
-                only = all(alias.name != _WHOLE for alias in statement.names) and statement.module != "__future__"
-            case ast.Assign():
-                only = all(isinstance(each, ast.Name) for each in statement.targets) and self._is_harmless(statement.value)
-            case ast.AnnAssign():
-                only = isinstance(statement.target, ast.Name) and all(map(self._is_harmless, ast.iter_child_nodes(statement)))
-            case ast.Expr():
-                only = isinstance(statement.value, ast.Constant)
-            case ast.If():
-                only = ast.unparse(statement.test) in ("__name__ == '__main__'", "'__main__' == __name__") and not statement.orelse
-            case _:
-                only = isinstance(statement, ast.Import | ast.Pass)
-        return only
+    def _only_binds(self, statement: ast.stmt) -> str | None:
+        """Return the name that a statement binds, and does nothing else; empty: it does nothing at all; None: it may do more."""
+        name: str | None = None
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and self._is_only_defined(statement):
+            name = statement.name
+        elif isinstance(statement, ast.Import | ast.ImportFrom) and getattr(statement, "module", "") != "__future__":
+            [alias] = statement.names
+            name = alias.asname or alias.name.partition(".")[0]
+        elif isinstance(statement, ast.If) and not statement.orelse:
+            name = "" if ast.unparse(statement.test) in ("__name__ == '__main__'", "'__main__' == __name__") else None
+        return name if name not in (_WHOLE, "__getattr__") else None
 
-    def _decorates_harmlessly(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
-        return all(
-            self._is_harmless_to_call(each.func if isinstance(each, ast.Call) else each) and self._is_harmless(each)
-            for each in statement.decorator_list
+    def _is_only_defined(self, function: _Function) -> bool:
+        """Tell whether nothing is called when a function is defined, but for decorators that only return another one."""
+        said = [node for part in (function.args, function.returns) if part is not None for node in ast.walk(part)]
+        decorators = [
+            (each.func, [*each.args, *each.keywords]) if isinstance(each, ast.Call) else (each, []) for each in function.decorator_list
+        ]
+        given = [node for _, arguments in decorators for each in arguments for node in ast.walk(each)]
+        return (
+            all(isinstance(node, _SAID_OF_TYPES) for node in said)
+            and all(self._whole_name(decorator) in _DECORATORS for decorator, _ in decorators)
+            and all(isinstance(node, (*_SAID_OF_TYPES, ast.keyword, ast.Dict)) for node in given)
         )
 
-    def _is_harmless(self, expression: ast.AST) -> bool:
-        """Tell whether to evaluate an expression changes nothing; what a lambda calls is called later."""
-        waiting: list[ast.AST] = [expression]
-        while waiting:
-            node = waiting.pop()
-            if isinstance(node, ast.NamedExpr | ast.Await | ast.Yield | ast.YieldFrom):
-                return False
-            if isinstance(node, ast.Call) and not self._is_harmless_to_call(node.func):
-                return False
-            waiting += ast.iter_child_nodes(node)
-        return True
+    def _names_of_what_is_installed(self) -> dict[str, str]:
+        """Return what the names stand for that one import of something installed binds, and nothing else; none beside `import *`."""
+        found: dict[str, str] = {}
+        for statement in self._statements:
+            for bound in _bound_by(statement):
+                found[bound] = "" if bound in found else self._installed_name(statement)
+        return found if _WHOLE not in found else {}
 
-    def _is_harmless_to_call(self, called: ast.expr) -> bool:
-        name = self._whole_name(called)
-        if name in _HARMLESS_CALLS or name.startswith(_HARMLESS_MODULES):
-            return True
-        if isinstance(called, ast.Attribute) and called.attr in ("setter", "getter", "deleter"):
-            return isinstance(called.value, ast.Name)
-        begins = called
-        while isinstance(begins, ast.Attribute | ast.Call):
-            begins = begins.func if isinstance(begins, ast.Call) else begins.value
-            if self._whole_name(begins).startswith(_HARMLESS_MODULES):
-                return True
-        return False
+    def _installed_name(self, statement: ast.stmt) -> str:
+        if not isinstance(statement, ast.Import | ast.ImportFrom) or any(map(self._is_local, self._imported_by(statement))):
+            return ""
+        [alias] = statement.names
+        if isinstance(statement, ast.Import):
+            return alias.name if alias.asname is not None else alias.name.partition(".")[0]
+        return f"{statement.module}.{alias.name}"
 
     def _whole_name(self, expression: ast.expr) -> str:
-        """Return the name of what is installed or built in, as `datetime.date`; empty: it is something else, or nobody knows."""
+        """Return the name of something installed, as `functools.cache`; empty: it is something else, or nobody knows."""
         attributes: list[str] = []
-        while isinstance(expression, ast.Subscript | ast.Attribute):
-            if isinstance(expression, ast.Attribute):
-                attributes.append(expression.attr)
+        while isinstance(expression, ast.Attribute):
+            attributes.append(expression.attr)
             expression = expression.value
-        if not isinstance(expression, ast.Name):
-            return ""
-        is_builtin = expression.id not in self._origins and hasattr(builtins, expression.id)
-        origin = expression.id if is_builtin else self._origins.get(expression.id, "")
+        origin = self._installed.get(expression.id, "") if isinstance(expression, ast.Name) else ""
         return ".".join([origin, *reversed(attributes)]) if origin else ""
 
 
@@ -362,18 +323,19 @@ def _one_by_one(statement: ast.stmt) -> list[ast.stmt]:
     return [statement]
 
 
-def _nodes_in(node: ast.AST, hidden: frozenset[str]) -> Iterator[tuple[ast.AST, frozenset[str]]]:
-    """Yield a node and all within it, each with the names that are none of its module there, since a function around it has its own."""
-    waiting = [(node, hidden)]
+def _nodes_in(statement: ast.stmt) -> Iterator[tuple[ast.AST, frozenset[str]]]:
+    """Yield all of a statement but its docstrings, each part with the names that a function around it has of its own."""
+    waiting: list[tuple[ast.AST, frozenset[str]]] = [(statement, frozenset())]
     while waiting:
         node, hidden = waiting.pop()
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
         yield node, hidden
         body: list[ast.AST] = []
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             body = [*node.body] if isinstance(node.body, list) else [node.body]
             own, declared = _names_assigned_in(body)
-            own |= {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
-            waiting += [(each, (hidden | own) - declared) for each in body]
+            waiting += [(each, (hidden | own | _parameters_of(node.args)) - declared) for each in body]
         elif isinstance(node, ast.ClassDef):
             body = [*node.body]  # What a class assigns it reads from its module before that, and not from a function around it.
             own, declared = _names_assigned_in(body)
@@ -381,8 +343,13 @@ def _nodes_in(node: ast.AST, hidden: frozenset[str]) -> Iterator[tuple[ast.AST, 
         waiting += [(each, hidden) for each in ast.iter_child_nodes(node) if each not in body]
 
 
+def _parameters_of(arguments: ast.arguments) -> set[str]:
+    named = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
+    return {each.arg for each in named if each is not None}
+
+
 def _names_assigned_in(body: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
-    """Return the names that the body of a function or a class assigns, and those of them that it says are global."""
+    """Return the names that the body of a function or a class assigns, and those that it says are global."""
     found: set[str] = set()
     declared: set[str] = set()
     waiting = list(body)
@@ -402,6 +369,10 @@ def _check(is_plain: bool) -> None:  # noqa: FBT001 - what holds
         raise _ReachesAnything
 
 
+def _last_name(expression: ast.expr) -> str:
+    return expression.id if isinstance(expression, ast.Name) else expression.attr if isinstance(expression, ast.Attribute) else ""
+
+
 def _packages_of(module: str) -> list[str]:
     """Return the packages that a module is in: all of them are imported before it."""
     parts = module.split(".")
@@ -418,5 +389,7 @@ def _bound_by(statement: ast.stmt) -> Iterator[str]:
             yield node.id
         elif isinstance(node, ast.Import | ast.ImportFrom):
             yield from (alias.asname or alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield node.name
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.MatchAs | ast.MatchStar | ast.ExceptHandler):
+            yield node.name or ""
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            yield node.rest

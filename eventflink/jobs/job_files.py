@@ -21,6 +21,7 @@ from eventflink.jobs.code_digest import function_digests
 from eventflink.jobs.jars import pack_jars, parse_jars
 from eventflink.jobs.local_modules import NEVER_LOCAL
 from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob
+from eventflink.model.code_digests import bind_digest
 from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.job_graph_document import JARS, REQUIREMENTS, InvalidJobGraph, load_document, parse_job_graph
 from eventflink.model.statuses import TaskType
@@ -87,40 +88,49 @@ def with_archives(
         return graph
     keys = {store(each): each for each in archives}
     kinds = {key: kind_of(io.BytesIO(each)) for key, each in keys.items()} | dict(kept)
-    vertices = graph.vertices
-    if not graph.code_archives:
-        vertices = _with_digests(vertices, [each for key, each in keys.items() if kinds[key] is ArchiveKind.CODE], kinds)
-    return replace(graph, vertices=vertices, code_archives=(*graph.code_archives, *kinds))
+    code_archives = (*graph.code_archives, *kinds)
+    if graph.code_archives:
+        return replace(graph, code_archives=code_archives)
+    digests = _digests_of(graph.vertices, [each for key, each in keys.items() if kinds[key] is ArchiveKind.CODE], kinds)
+    bound = {task: bind_digest(digest, code_archives) for task, digest in digests.items()}
+    vertices = [replace(each, code_digest=bound[each.task] if each.stream is None else "") for each in graph.vertices]
+    return replace(graph, vertices=tuple(vertices), code_archives=code_archives)
 
 
-def _with_digests(vertices: Sequence[JobVertex], code: Sequence[bytes], kinds: Mapping[str, ArchiveKind]) -> tuple[JobVertex, ...]:
-    """Return the vertices with what each is made of: a function of code, packages and jars, a statement of jars."""
+def _digests_of(vertices: Sequence[JobVertex], code: Sequence[bytes], kinds: Mapping[str, ArchiveKind]) -> dict[str, str]:
+    """Return of each task what it is made of: a function of code, packages and jars, a statement of jars."""
     beside = sorted(key for key, kind in kinds.items() if kind is not ArchiveKind.CODE)
     jars = "".join(sorted(key for key, kind in kinds.items() if kind is ArchiveKind.JARS))
+    of_statements = hashlib.sha256(jars.encode()).hexdigest()
     functions = {vertex.task for vertex in vertices if vertex.task_type is TaskType.PYTHON and vertex.stream is None}
-    digests = function_digests(code, functions, beside)
-    if jars:
-        digest = hashlib.sha256(jars.encode()).hexdigest()
-        digests |= {vertex.task: digest for vertex in vertices if vertex.task_type is TaskType.SQL and vertex.stream is None}
-    return tuple([replace(each, code_digest=digests.get(each.task, "")) for each in vertices])
+    return dict.fromkeys((vertex.task for vertex in vertices), of_statements) | function_digests(code, functions, beside)
 
 
-def with_newer_code(graph: JobGraph, archives: Sequence[bytes], store: Callable[[bytes], str], fetch: Callable[[str], bytes]) -> JobGraph:
-    """Return a graph with these archives in place of its code; the packages that it requires and its jars stay.
+def with_newer_code(
+    graph: JobGraph, archives: Sequence[bytes], store: Callable[[bytes], str], fetch: Callable[[str], bytes], before: Sequence[str] = ()
+) -> JobGraph:
+    """Return a graph with these archives, and where no code is among them with that of an ended job; packages and jars that it names stay.
 
     Args:
-        graph: a job's, as it was submitted.
-        archives: of the newer code.
+        graph: a job's, as it was submitted, or as it runs in place of that of an ended job.
+        archives: of the newer code, packages and jars.
         store: takes an archive, and returns its key in the blob store.
         fetch: returns the archive of a key.
+        before: the keys of the archives of the ended job.
 
     Raises:
         Exception: what `store` and `fetch` raise.
 
     """
-    kinds = {key: kind_of(io.BytesIO(fetch(key))) for key in graph.code_archives}
-    kept = {key: kind for key, kind in kinds.items() if kind is not ArchiveKind.CODE}
-    return with_archives(replace(graph, code_archives=()), archives, store, kept)
+    if any(kind_of(io.BytesIO(each)) is ArchiveKind.CODE for each in archives):
+        kinds = {key: kind_of(io.BytesIO(fetch(key))) for key in graph.code_archives}
+        kept = {key: kind for key, kind in kinds.items() if kind is not ArchiveKind.CODE}
+        return with_archives(replace(graph, code_archives=()), archives, store, kept)
+    if graph.code_archives:
+        return with_archives(graph, archives, store)
+    has_functions = any(vertex.task_type is TaskType.PYTHON for vertex in graph.vertices)
+    code = [each for each in map(fetch, before if has_functions else ()) if kind_of(io.BytesIO(each)) is ArchiveKind.CODE]
+    return with_archives(graph, [*code, *archives], store)
 
 
 Document = JobGraph | PythonJob | Mapping[str, Any] | Path | str

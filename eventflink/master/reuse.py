@@ -17,6 +17,7 @@ from eventflink.events.log_events import RequestRejected
 from eventflink.master.execution_graph import ExecutionVertex, edges_by_source, forward_groups_of
 from eventflink.master.job_master import JobMaster
 from eventflink.master.requests import rejected
+from eventflink.model.code_digests import made_of
 from eventflink.model.conditions import conditions_of
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
 from eventflink.model.reuse import VertexReuse
@@ -142,13 +143,9 @@ class _Comparison:
         return None
 
     def _code_changed(self, known: JobVertex, vertex: JobVertex) -> bool:
-        """Tell whether a function may have changed: by what it is made of where that is known of both, else by all the code of the job.
-
-        Of a statement it is the jars that it runs with.
-        """
-        if vertex.task_type is TaskType.SQL or (known.code_digest and vertex.code_digest):
-            return known.code_digest != vertex.code_digest
-        return self._before.code_archives != self._after.code_archives
+        """Tell whether what a vertex is made of may have changed: where that is not known of both, all the code of the job counts."""
+        earlier, later = made_of(known, self._before), made_of(vertex, self._after)
+        return earlier != later if earlier and later else self._before.code_archives != self._after.code_archives
 
 
 def _edges_by_target(graph: JobGraph) -> dict[str, list[JobEdge]]:

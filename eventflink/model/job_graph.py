@@ -226,8 +226,8 @@ class JobVertex:
     sources: tuple[StreamSource, ...] = ()
     """The tables whose rows its batch task reads; those of a stream are in `stream`."""
     code_digest: str = ""
-    """A SHA-256, in hexadecimal, of what of the job's code its function is made of, or of the jars with which its statement runs; empty:
-    nobody has looked, and a function may be made of all, or there are no jars.
+    """What of the job's code its function is made of, or with which jars its statement runs, as 64 hexadecimal digits that count beside
+    these code archives alone; empty: nobody has looked, and it may be all.
     """
 
     @property

@@ -1048,7 +1048,8 @@ def bind_again(before: JobGraph, graph: JobGraph | None, values: Mapping[str, ob
     """Return what a run of a graph is when it runs again, or when another graph does in its place, with these values of parameters.
 
     A parameter that is not named has what the other graph says besides a default; or the value of before, where that was not the default
-    and the type is the same; or the other graph's default. A graph that names no code has that of before.
+    and the type is the same; or the other graph's default. A graph that names no code has that of before, and one with streams that names
+    no savepoint begins in that of before.
 
     Raises:
         InvalidJobGraph: as `bind_parameters` does.
@@ -1064,6 +1065,8 @@ def bind_again(before: JobGraph, graph: JobGraph | None, values: Mapping[str, ob
         and now.parameter_type is each.parameter_type
         and (now.value is None or (now.value == now.default and each.value != each.default))
     }
+    if graph.restore is None and any(vertex.stream is not None for vertex in graph.vertices):
+        graph = dataclasses.replace(graph, restore=before.restore)
     return bind_parameters(_with_code_of(before, graph), {**given, **values})
 
 
@@ -1071,8 +1074,12 @@ def _with_code_of(before: JobGraph, graph: JobGraph) -> JobGraph:
     if graph.code_archives or not before.code_archives:
         return graph
     digests = {vertex.task: vertex.code_digest for vertex in before.vertices if vertex.code_digest}
-    vertices = tuple([dataclasses.replace(each, code_digest=digests.get(each.task, each.code_digest)) for each in graph.vertices])
-    return dataclasses.replace(graph, vertices=vertices, code_archives=before.code_archives)
+    of_statements = next((each.code_digest for each in before.vertices if each.task_type is TaskType.SQL and each.code_digest), "")
+    vertices = [
+        dataclasses.replace(each, code_digest=digests.get(each.task, of_statements if each.task_type is TaskType.SQL else ""))
+        for each in graph.vertices
+    ]
+    return dataclasses.replace(graph, vertices=tuple(vertices), code_archives=before.code_archives)
 
 
 def _chained(graph: JobGraph, document: JobGraphDocument) -> JobGraph:

@@ -1,16 +1,22 @@
 """What of a job's code a function is made of: which changes of an archive a digest tells, and which are nothing to the function."""
 
+import dataclasses
 import hashlib
 import io
 import zipfile
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from eventflink.jobs.code_digest import function_digests
-from eventflink.jobs.job_files import with_archives
+from eventflink.jobs.jars import pack_jars
+from eventflink.jobs.job_files import with_archives, with_newer_code
+from eventflink.model.code_digests import bind_digest, made_of
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import check_job_graph
+from tests.support.rate_jar import write_rate_jar
 
 TASKS = '''
 """Tasks."""
@@ -23,6 +29,11 @@ import rates
 log = logging.getLogger(__name__)
 LIMIT = 3
 SCHEMA = F.expr("a")
+
+
+def limit():
+    return 3
+
 
 
 class Row:
@@ -38,7 +49,7 @@ def orders(context):
 
 @eventflink.task
 def totals(orders):
-    return orders.where(rates.rate() > LIMIT)
+    return orders.where(rates.rate() > limit())
 
 
 def report(context):
@@ -76,6 +87,7 @@ FILES = {
     "broken.py.txt": "(",
 }
 ALL = {"orders", "totals", "report"}
+DOCUMENT = {"name": "n", "vertices": [{"id": "a", "python": "tasks:orders"}, {"id": "s", "sql": "SELECT 1"}]}
 
 
 def archive(files: Mapping[str, str]) -> bytes:
@@ -106,22 +118,23 @@ def edited(name: str, old: str, new: str) -> set[str]:
     ("name", "old", "new", "others"),
     [
         ("tasks.py", "return OTHER", "return OTHER + '!'", {"report"}),
-        ("tasks.py", '"""Tasks."""', '"""All tasks."""', set()),
-        ("tasks.py", "LIMIT = 3", "LIMIT = 4", {"orders", "totals"}),
-        ("tasks.py", "str(self.limit)", "repr(self.limit)", {"orders"}),
-        ("tasks.py", 'F.expr("a")', 'F.expr("b")', set()),
+        ("tasks.py", '"""Tasks."""', '"""All tasks."""', ALL),
+        ("tasks.py", "LIMIT = 3", "LIMIT = 4", ALL),
+        ("tasks.py", "return 3", "return 4", {"totals"}),
+        ("tasks.py", "str(self.limit)", "repr(self.limit)", ALL),
+        ("tasks.py", 'F.expr("a")', 'F.expr("b")', ALL),
         ("tasks.py", "report(totals", "report(report", set()),
         ("tasks.py", "    nightly()", "    print(nightly())", set()),
         ("tasks.py", "@eventflink.task", "@eventflink.task(id='t')", {"totals"}),
         ("tasks.py", "import rates", "import rates\nimport json", set()),
-        ("tasks.py", "from helpers import cleaned", "from helpers import unused as cleaned", {"orders"}),
+        ("tasks.py", "from helpers import cleaned", "from helpers import unused as cleaned", ALL),
         ("helpers.py", "return 1", "return 2", set()),
-        ("helpers.py", '"other"', '"another"', {"report"}),
+        ("helpers.py", '"other"', '"another"', ALL),
         ("helpers.py", "clean(context)", "clean(None)", {"orders"}),
         ("rates.py", "return 1", "return 3", {"totals"}),
         ("rates.py", "return 2", "return 3", {"totals"}),
         ("deep/within.py", "return x", "return [x]", {"orders"}),
-        ("deep/__init__.py", "from", "X = 1\nfrom", {"orders"}),
+        ("deep/__init__.py", "from", "X = 1\nfrom", ALL),
         ("data.csv", "1", "3", set()),
     ],
 )
@@ -142,6 +155,11 @@ def test_a_change_is_told_of_the_functions_that_are_made_of_it(name: str, old: s
         "def found(x: report(1)):\n    pass",
         "def __getattr__(name):\n    return 1",
         "from __future__ import annotations",
+        "from helpers import cleaned as __getattr__",
+        "LIMITS = [LIMIT]",
+        "class Found:\n    pass",
+        "def found(x=[report(1)]):\n    pass",
+        "@report.setter\ndef found():\n    pass",
         "rates.rate = report",
         "nothing = report(None)",
         "LIMIT += 1",
@@ -171,7 +189,8 @@ def test_what_a_module_does_when_it_is_imported_counts_for_all_its_functions(sta
 def test_what_an_import_does_counts_though_nothing_of_it_is_used() -> None:
     before = FILES | {"tasks.py": f"import patches\n{TASKS}", "patches.py": "import rates\nrates.rate = None\nX = 1\n"}
     assert differing(before, before | {"patches.py": "import rates\nrates.rate = print\nX = 1\n"}) == ALL
-    assert differing(before, before | {"patches.py": "import rates\nrates.rate = None\nX = 2\n"}) == set()
+    swapped = TASKS.replace("import rates", "import patches").replace("import logging", "import rates")
+    assert differing(before | {"tasks.py": TASKS}, before | {"tasks.py": swapped}) == ALL, "in which order they run counts as well"
 
 
 @pytest.mark.parametrize(
@@ -190,6 +209,11 @@ def test_what_an_import_does_counts_though_nothing_of_it_is_used() -> None:
         "orders.__globals__",
         "object.__subclasses__()",
         "import sys; sys._getframe(0).f_globals",
+        "getattr(orders, '__globals__')",
+        "'{0.__globals__[X]}'.format(orders)",
+        "import pkg_resources",
+        "import os; os.sys.path",
+        "dir()",
     ],
 )
 def test_code_that_may_reach_anything_is_made_of_the_whole_archive(line: str) -> None:
@@ -202,9 +226,10 @@ def test_a_module_that_is_no_python_makes_all_of_the_archive_count() -> None:
     assert differing(before, before | {"data.csv": "9"}) == ALL
 
 
-def test_a_name_in_an_annotation_or_for_getattr_counts() -> None:
-    before = FILES | {"tasks.py": TASKS.replace("return OTHER", "return getattr(context, 'LIMIT')")}
-    assert differing(before, before | {"tasks.py": before["tasks.py"].replace("LIMIT = 3", "LIMIT = 4")}) == ALL
+@pytest.mark.parametrize("text", ["limit", "a > @limit()", "Annotated[int, Field(default=limit)]", "tasks:limit", "dict[str, 'limit']"])
+def test_a_name_in_a_text_counts(text: str) -> None:
+    before = FILES | {"tasks.py": TASKS.replace("return OTHER", f"return context({text!r}, {text.encode()!r})")}
+    assert differing(before, before | {"tasks.py": before["tasks.py"].replace("return 3", "return 4")}) == {"report", "totals"}
 
 
 def test_relative_imports_are_followed_and_packages_come_before_modules() -> None:
@@ -255,20 +280,21 @@ def test_line_ends_and_encodings_are_those_of_python() -> None:
 @pytest.mark.parametrize(
     ("body", "is_own"),
     [
-        ("return [LIMIT for x in LIMIT]", False),
-        ("LIMIT = 1\n    return LIMIT", True),
-        ("return [x for LIMIT in x] + LIMIT", False),
-        ("def inner():\n        LIMIT = 1\n    return LIMIT", False),
-        ("LIMIT = 1\n    return lambda: LIMIT", True),
-        ("global LIMIT\n    LIMIT = 1", False),
-        ("class Inner:\n        LIMIT = 1\n    return LIMIT", False),
-        ("return (lambda LIMIT: LIMIT)(1)", True),
-        ("return lambda x=LIMIT: x", False),
+        ("return [limit for x in limit]", False),
+        ("limit = 1\n    return limit", True),
+        ("return [x for limit in x] + limit", False),
+        ("def inner():\n        limit = 1\n    return limit", False),
+        ("limit = 1\n    return lambda: limit", True),
+        ("global limit\n    return limit", False),
+        ("class Inner:\n        limit = 1\n    return limit", False),
+        ("return (lambda limit: limit)(1)", True),
+        ("return lambda x=limit: x", False),
+        ("def inner(order=lambda limit: limit):\n        return limit\n    return inner", False),
     ],
 )
 def test_a_name_that_a_function_has_of_its_own_is_none_of_its_module(body: str, *, is_own: bool) -> None:
     before = FILES | {"tasks.py": TASKS.replace("return OTHER", body)}
-    after = before | {"tasks.py": before["tasks.py"].replace("LIMIT = 3", "LIMIT = 4")}
+    after = before | {"tasks.py": before["tasks.py"].replace("return 3", "return 4")}
     assert ("report" in differing(before, after)) is not is_own
 
 
@@ -284,7 +310,7 @@ def test_modules_that_are_reached_as_attributes_or_by_their_names_count() -> Non
 
 
 def test_of_code_in_an_archive_that_the_document_names_nobody_knows_what_functions_are_made_of() -> None:
-    document = {"name": "n", "vertices": [{"id": "a", "python": "tasks:orders"}]}
+    document: dict[str, Any] = {"name": "n", "vertices": [{"id": "a", "python": "tasks:orders"}]}
     archives = [archive(FILES)]
 
     def told(graph: JobGraph) -> tuple[str, tuple[str, ...]]:
@@ -292,5 +318,27 @@ def test_of_code_in_an_archive_that_the_document_names_nobody_knows_what_functio
         return packed.vertices[0].code_digest, packed.code_archives
 
     key = hashlib.sha256(archives[0]).hexdigest()
-    assert told(check_job_graph(document)) == (digests(FILES)["tasks:orders"], (key,))
+    assert told(check_job_graph(document)) == (bind_digest(digests(FILES)["tasks:orders"], [key]), (key,))
     assert told(check_job_graph(document | {"code_archives": ["0" * 64]})) == ("", ("0" * 64, key))
+
+
+def test_what_a_vertex_is_made_of_is_known_beside_its_own_archives_alone() -> None:
+    graph = with_archives(check_job_graph(DOCUMENT), [archive(FILES)], lambda data: hashlib.sha256(data).hexdigest())
+    others = dataclasses.replace(graph, code_archives=("1" * 64,))
+    assert all(made_of(vertex, graph) and not made_of(vertex, others) for vertex in graph.vertices)
+
+
+@pytest.mark.parametrize("more", [[], ["jars"]])
+def test_a_document_without_code_has_that_of_the_ended_job_beside_its_own_jars(more: list[str], tmp_path: Path) -> None:
+    stored: dict[str, bytes] = {}
+
+    def store(data: bytes) -> str:
+        key = hashlib.sha256(data).hexdigest()
+        stored[key] = data
+        return key
+
+    code, old, new = archive(FILES), pack_jars([write_rate_jar(tmp_path / "a.jar", 1)]), pack_jars([write_rate_jar(tmp_path / "a.jar", 2)])
+    before = with_archives(check_job_graph(DOCUMENT), [code, old], store)
+    after = with_newer_code(check_job_graph(DOCUMENT), [new] if more else [], store, stored.__getitem__, before.code_archives)
+    assert [stored[key] for key in after.code_archives] == [code, *([new] if more else [])]
+    assert all(made_of(vertex, after) != made_of(vertex, before) for vertex in after.vertices), "the jars are others, or gone"

@@ -13,7 +13,8 @@ from eventflink.cli.completion import complete_jobs, complete_vertices
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_document
-from eventflink.cli.submission import follow, packed, param_option, read_job_of, with_code
+from eventflink.cli.submission import follow, packed, param_option, read_job_of
+from eventflink.documents.one_job import DocumentPage
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
@@ -78,11 +79,11 @@ def rerun(
     began_s = time.monotonic()
     deadline, job_id = Deadline.after(timeout_s, began_s), job_id or new_job_id()
     with session.working("submitting"), DispatcherGateway(session.access, **done_by(deadline, timeout_s)) as gateway:
-        graph = job.graph if job is not None else None
-        if graph is not None and archives:
-            graph = with_code(gateway, graph, archives, job_id, tls_files(session.configuration), deadline)
-        elif archives:
-            graph = _with_newer_code(session, gateway, rerun_of, archives, job_id, deadline)
+        graph = None
+        if job is not None or archives:
+            page = ask_document(session, rerun_of)
+            graph = job.graph if job is not None else _graph_of(page)
+            graph = _with_code(session, gateway, graph, archives, page, job_id, deadline)
         accepted = gateway.rerun_job(
             rerun_of, job_id, parameters, failed=failed, from_vertices=from_vertices, job_graph=graph, actor=actor_name()
         )
@@ -90,27 +91,48 @@ def rerun(
     return follow(session, accepted, report, timeout_s, began_s, detach=detach, as_json=as_json)
 
 
-def _with_newer_code(
-    session: Session, gateway: DispatcherGateway, rerun_of: str, archives: list[bytes], job_id: str, deadline: Deadline
-) -> JobGraph:
-    """Return the graph of an ended job with newer code.
+def _graph_of(page: DocumentPage) -> JobGraph:
+    """Return the graph of an ended job.
 
     Raises:
-        CommandFailed: what is shown of its document is not all of it, or the code that it had is gone.
+        CommandFailed: what is shown of its document is not all of it.
 
     """
-    page, tls = ask_document(session, rerun_of), tls_files(session.configuration)
-    advice = f"name its document: eventflink rerun {rerun_of} FILE --code PATH"
-    hidden = CommandFailed(ExitCode.USAGE, f"the document of {rerun_of} has secrets, which are not shown; {advice}")
+    hidden = CommandFailed(ExitCode.USAGE, f"the document of {page.job_id} has secrets, which are not shown; {_advice(page)}")
     try:
-        graph = parse_job_graph(page.document, f"the document of {rerun_of}", None)
+        graph = parse_job_graph(page.document, f"the document of {page.job_id}", None)
     except InvalidJobGraph as error:
         raise hidden from error
     if graph_digest(graph) != page.graph_digest:
         raise hidden
-    address = gateway.find_leader(deadline.left_s()).blob_address
+    return graph
+
+
+def _with_code(
+    session: Session,
+    gateway: DispatcherGateway,
+    graph: JobGraph,
+    archives: list[bytes],
+    page: DocumentPage,
+    job_id: str,
+    deadline: Deadline,
+) -> JobGraph:
+    """Return a graph with these archives, or with the code that the ended job had.
+
+    Raises:
+        CommandFailed: that code is gone.
+
+    """
+    before = page.document.get("code_archives", [])
+    if not archives and not before:
+        return graph
+    tls, address = tls_files(session.configuration), gateway.find_leader(deadline.left_s()).blob_address
     store = partial(put_blob, address, job_id=job_id, tls=tls)
     try:
-        return with_newer_code(graph, archives, store, partial(get_blob, address, tls=tls))
+        return with_newer_code(graph, archives, store, partial(get_blob, address, tls=tls), before)
     except BlobError as error:
-        raise CommandFailed(ExitCode.NEGATIVE, f"the packages of {rerun_of} cannot be told from its code: {error}; {advice}") from error
+        raise CommandFailed(ExitCode.NEGATIVE, f"the code of {page.job_id} cannot be had: {error}; {_advice(page)}") from error
+
+
+def _advice(page: DocumentPage) -> str:
+    return f"name its document and its code: eventflink rerun {page.job_id} FILE --code PATH"

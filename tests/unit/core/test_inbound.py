@@ -39,8 +39,8 @@ from eventflink.master.inputs import UnreadableInput
 from eventflink.master.requests import ALL_REPLY_PARTITIONS
 from eventflink.model.actors import TASK_EXECUTOR, declared, is_called
 from eventflink.model.attempts import AttemptStatus, SlotStatus
-from eventflink.model.job_graph import ParameterValue
-from eventflink.model.job_graph_document import parse_job_graph
+from eventflink.model.job_graph import JobGraph, ParameterValue
+from eventflink.model.job_graph_document import check_job_graph, parse_job_graph, to_document
 from eventflink.model.schedule_document import check_schedule, schedule_document
 from eventflink.model.schedules import ScheduleDefinition
 from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
@@ -296,7 +296,8 @@ def test_every_command_is_read_in_json_as_in_avro(cls: type[Command]) -> None:
     given = (ParameterValue("p", "1"), ParameterValue("q", "x"))
     schedule = check_schedule({"cron": "@daily", "job": graph(vertex("a"))})
     values: dict[Any, Any] = {str: "x", int: 1, bool: True, tuple[ParameterValue, ...]: given, tuple[str, ...]: ("x", "y")}
-    values |= {int | None: 1, ScheduleDefinition: schedule}
+    job_graph = check_job_graph(graph(vertex("a")))
+    values |= {int | None: 1, ScheduleDefinition: schedule, JobGraph | None: job_graph}
     hints = typing.get_type_hints(cls)
     whole = {f.name: values[hints[f.name]] if hints[f.name] in values else next(iter(hints[f.name])) for f in dataclasses.fields(cls)}
     needed = {f.name: whole[f.name] for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
@@ -305,6 +306,7 @@ def test_every_command_is_read_in_json_as_in_avro(cls: type[Command]) -> None:
         [command] = _decode(Topic.COMMANDS, COMMANDS.encode(cls(**fields))).inputs
         assert command == cls(**derived | fields | {"actor": declared(fields.get("actor", ""))})
         written = {id(given): {each.name: each.value for each in given}, id(schedule): schedule_document(schedule)}
+        written[id(job_graph)] = to_document(job_graph)
         in_json = {name: written.get(id(value), value) for name, value in fields.items()}
         assert _json(Topic.COMMANDS, type=cls.__name__, **in_json) == command
 

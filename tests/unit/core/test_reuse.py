@@ -24,6 +24,7 @@ from eventflink.master.effects import CleanUp, Deployment, Effect
 from eventflink.master.inputs import CleanupsCompleted
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import Accumulators, FailureCause, LongCounter, LostInput
+from eventflink.model.code_digests import bind_digest
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph, to_document
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus
 from eventflink.views.archive import archive_view
@@ -414,24 +415,34 @@ def digest(letter: str) -> str:
     return letter * 64
 
 
-NIGHTLY: dict[str, Any] = graph(
+def bound(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document with its digests as a client gives them to it: they count beside its archives alone."""
+    vertices = [
+        each | ({"code_digest": bind_digest(each["code_digest"], document["code_archives"])} if each.get("code_digest") else {})
+        for each in document["vertices"]
+    ]
+    return document | {"vertices": vertices}
+
+
+_NIGHTLY: dict[str, Any] = graph(
     vertex("a", 2) | {"code_digest": digest("a")},
-    sql("b", "SELECT 1 AS one FROM a"),
+    sql("b", "SELECT 1 AS one FROM a", code_digest=digest("0")),
     vertex("c") | {"code_digest": digest("c")},
     vertex("d"),
     edges=[("a", "b", "hash"), ("b", "c", "hash"), ("c", "d", "hash")],
     code_archives=[digest("1")],
     name="nightly",
 )
+NIGHTLY = bound(_NIGHTLY)
 
 
 def changed(**vertices: dict[str, Any] | None) -> dict[str, Any]:
     """Return the nightly graph with newer code, and with other keys of some vertices, or without these."""
-    known = {each["id"]: each for each in NIGHTLY["vertices"]}
+    known = {each["id"]: each for each in _NIGHTLY["vertices"]}
     now = [each | (vertices.get(name) or {}) for name, each in known.items() if vertices.get(name, {}) is not None]
     names = {each["id"] for each in now}
     edges = [edge for edge in NIGHTLY["edges"] if {edge["from"], edge["to"]} <= names]
-    return NIGHTLY | {"vertices": now, "edges": edges, "code_archives": [digest("2")]}
+    return bound(NIGHTLY | {"vertices": now, "edges": edges, "code_archives": [digest("2")]})
 
 
 def reasons(cluster: ScriptedCluster, job_id: str = "again") -> dict[str, str]:
@@ -601,7 +612,26 @@ def test_a_document_without_code_has_that_of_the_ended_job(nightly: ScriptedClus
     rerun(nightly, failed=True, job_graph=document)
     assert reasons(nightly)["a"] == "UNCHANGED"
     assert nightly.job("again").execution_graph.graph.code_archives == (digest("1"),)
-    assert nightly.job("again").execution_graph.graph.vertices[0].code_digest == digest("a")
+    assert nightly.job("again").execution_graph.graph.vertices[0].code_digest == NIGHTLY["vertices"][0]["code_digest"]
+
+
+def test_a_digest_counts_beside_the_archives_alone_of_which_it_was_made(nightly: ScriptedCluster) -> None:
+    """A document is copied, and other code named in it: nobody has looked what its functions are made of."""
+    rerun(nightly, failed=True, job_graph=NIGHTLY | {"code_archives": [digest("2")]})
+    assert reasons(nightly)["a"] == reasons(nightly)["b"] == "CODE_CHANGED"
+
+
+def test_a_stream_begins_in_the_savepoint_of_the_ended_job_unless_its_document_names_another() -> None:
+    cluster = ScriptedCluster()
+    document = graph(stream("s"))
+    cluster.submit(document | {"restore": {"savepoint": "/savepoints/1"}})
+    cluster.cancel()
+    for number, (more, begins) in enumerate((({}, "/savepoints/1"), ({"restore": {"savepoint": "/savepoints/2"}}, "/savepoints/2"))):
+        rerun(cluster, job_id=f"again-{number}", job_graph=document | more)
+        restore = cluster.job(f"again-{number}").execution_graph.graph.restore
+        assert restore is not None
+        assert restore.path == begins
+    cluster.check()
 
 
 def test_a_repeated_rerun_with_another_graph_is_the_same_job(nightly: ScriptedCluster) -> None:
@@ -615,6 +645,7 @@ def test_a_repeated_rerun_with_another_graph_is_the_same_job(nightly: ScriptedCl
 def partly(cluster: ScriptedCluster, *vertices: dict[str, Any], **more: Any) -> None:
     """Run a job of which 'b' has four subtasks: two finish, then the others fail, without another attempt."""
     document = graph(*vertices, edges=[("a", "b", "rebalance"), ("b", "c", "hash")], restart_strategy={"type": "none"}, **more)
+    document = bound(document) if more else document
     ends = {2: ExecutionState.FAILED, 3: ExecutionState.FAILED}
     cluster.run(cluster.submit(document), lambda task: ends.get(task.subtask_index, ExecutionState.FINISHED))
     assert cluster.job("job").status is JobStatus.FAILED
@@ -636,17 +667,15 @@ def test_of_a_vertex_that_had_not_finished_the_subtasks_are_reused_that_had() ->
     cluster.check()
 
 
-@pytest.mark.parametrize(
-    ("changed", "more"),
-    [({"parallelism": 8}, {}), ({"parameters": {"x": 1}}, {}), ({"code_digest": digest("b")}, {"code_archives": [digest("2")]})],
-)
-def test_none_of_its_subtasks_is_reused_where_the_vertex_is_another_one(changed: dict[str, Any], more: dict[str, Any]) -> None:
+@pytest.mark.parametrize("changed", [{"parallelism": 8}, {"parameters": {"x": 1}}, {"code_digest": digest("b")}])
+def test_none_of_its_subtasks_is_reused_where_the_vertex_is_another_one(changed: dict[str, Any]) -> None:
     cluster = ScriptedCluster()
     cluster.register(slots=20)
-    partly(cluster, vertex("a") | {"code_digest": digest("a")}, vertex("b", 4) | {"code_digest": digest("a")}, vertex("c"))
-    vertices = [vertex("a") | {"code_digest": digest("a")}, vertex("b", 4) | {"code_digest": digest("a")} | changed, vertex("c")]
-    document = graph(*vertices, edges=[("a", "b", "rebalance"), ("b", "c", "hash")], **more)
-    rerun(cluster, failed=True, job_graph=document)
+    known = {"code_digest": digest("a")}
+    partly(cluster, vertex("a") | known, vertex("b", 4) | known, vertex("c"), code_archives=[digest("1")])
+    vertices = [vertex("a") | known, vertex("b", 4) | known | changed, vertex("c")]
+    document = graph(*vertices, edges=[("a", "b", "rebalance"), ("b", "c", "hash")], code_archives=[digest("2")])
+    rerun(cluster, failed=True, job_graph=bound(document))
     assert cluster.job("again").reuse["a"].is_reused
     assert cluster.job("again").reuse["b"].subtasks == ()
     cluster.check()
