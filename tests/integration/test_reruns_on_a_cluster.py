@@ -78,6 +78,7 @@ def _deployed(cluster: RunningCluster, job_id: str) -> list[str]:
     return [event.vertex_id for event in cluster.events_of(job_id) if isinstance(event, TaskDeployed)]
 
 
+@pytest.mark.rule("P27")
 def test_a_chain_runs_again_from_its_failure_and_gives_the_result_of_a_full_run(
     cluster: RunningCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ A client speaks of a job on another topic only after its submission was answered
 cluster is held to in the end.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -11,6 +12,7 @@ from typing import Final
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.log_events import RequestAccepted
 from eventflink.events.topics import SPECIFICATIONS, Topic
+from eventflink.model.statuses import JobStatus
 from eventflink.testing.simulation.broker import Broker, BrokerRecord, Link
 from eventflink.testing.simulation.consumer import SimulatedConsumer
 from eventflink.testing.simulation.process import Process
@@ -26,6 +28,7 @@ from tests.simulation.ledger import AcceptedAnswer
 from tests.simulation.mapped_vertices import MappedVertices
 from tests.simulation.observer import Observer
 from tests.simulation.queues import Queues
+from tests.simulation.reruns import Reruns
 from tests.simulation.retries import Retries
 from tests.simulation.schedules import ScheduleOwners
 from tests.simulation.time_limits import TimeLimits
@@ -88,6 +91,7 @@ class Clients:
         self._queues = Queues(settings.seed)
         self._closing = ClosingVertices(settings.seed)
         self._conditions = Conditions(settings.seed)
+        self.reruns = Reruns(settings.seed)
         self.link = Link()
         self.process = Process("clients", broker.scheduler, clock)
         wires = (broker, self.process, self.link, rng)
@@ -140,7 +144,7 @@ class Clients:
         drawn = job_documents.make_graph(self._rng, self._strategies, len(self._jobs) + 1)
         graph = self._schedulers.draw(self._sharing.group(self._resources.ask(drawn)))
         graph = self._mapped.draw(self._retries.draw(self._time_limits.draw(self._streams.draw(graph))))
-        self._submit_new(self._conditions.draw(self._closing.draw(self._queues.draw(graph))))
+        self._submit_new(self.reruns.draw(self._conditions.draw(self._closing.draw(self._queues.draw(graph)))))
 
     def _submit_new(self, graph: dict[str, object]) -> None:
         job_id = f"job-{len(self._jobs) + 1}"
@@ -209,6 +213,13 @@ class Clients:
                 self._begun_savepoints.add(savepoint.path)
                 if savepoints.is_restored():
                     self._submit_new(self._graphs[job_id] | {"restore": {"savepoint": savepoint.path}})
+
+    def rerun(self, ended: Mapping[str, JobStatus]) -> None:
+        """Run one of these jobs again, which is a job of its own."""
+        if (order := self.reruns.next_order(ended, self._graphs)) is not None:
+            job_id, graph, command = order
+            self._graphs[job_id] = graph
+            self._order(job_id, command)
 
     def keep_schedules(self, owners: ScheduleOwners) -> None:
         """Have somebody do something with a schedule."""

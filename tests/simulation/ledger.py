@@ -22,6 +22,7 @@ from tests.simulation.closing_vertices import ClosingLedger
 from tests.simulation.conditions import ConditionLedger
 from tests.simulation.mapped_vertices import MappedLedger
 from tests.simulation.queues import QueueLedger
+from tests.simulation.reruns import RerunLedger
 from tests.simulation.retries import RetryLedger
 from tests.simulation.schedules import ScheduleLedger
 from tests.simulation.time_limits import TimeLimitLedger
@@ -133,6 +134,7 @@ class Ledger:
     queues: QueueLedger = field(default_factory=QueueLedger)
     closing: ClosingLedger = field(default_factory=ClosingLedger)
     conditions: ConditionLedger = field(default_factory=ConditionLedger)
+    reruns: RerunLedger = field(default_factory=RerunLedger)
     _requests: list[str] = field(default_factory=list)
     _notes: dict[type[Any], Callable[[Any, int], None]] = field(init=False)
 
@@ -222,6 +224,9 @@ class Ledger:
         self.queues.on_decision(decision, offset)
         self.closing.on_decision(decision, offset)
         self.conditions.on_decision(decision, offset)
+        for subtask in self.reruns.on_decision(decision, offset):  # As if its first attempt had finished here.
+            self.attempt_states[AttemptId(*subtask, 1)] = ExecutionState.FINISHED
+            self.results[subtask] = 1
         self._check_answers(decision, offset)
         self.accepted_decisions[offset] = AcceptedDecision(decision.epoch, decision.sequence, decision.leader_id, tuple(self._requests))
 

@@ -21,6 +21,8 @@ from tests.simulation.variations import Resources
 _CLIENT_INTERVAL_MS: Final = 350
 _READ_INTERVAL_MS: Final = 300
 _LOOK_INTERVAL_MS: Final = 250
+_RERUNS_MS: Final = 5_000
+"""For so long jobs are run again when the faults have ended: many end late."""
 _STREAM_FAULTS_MS: Final = 10_000
 """For so long streams alone have faults, and savepoints, when the other ones have ended: many streams begin late."""
 
@@ -168,6 +170,12 @@ def _take_savepoints(cluster: Cluster) -> None:
     cluster.clients.want_savepoint(running, cluster.savepoints)
 
 
+def _run_again(cluster: Cluster) -> None:
+    """Have somebody run a job again that has ended."""
+    statuses = cluster.observer.ledger.job_statuses
+    cluster.clients.rerun({job_id: status for job_id, status in statuses.items() if status in TERMINAL_JOB_STATUSES})
+
+
 def _let_people_act(cluster: Cluster) -> None:
     """Have operators and users give orders, in the runs that have such people."""
     names = [host.name for host in cluster.task_executors]
@@ -185,6 +193,8 @@ def _let_people_act(cluster: Cluster) -> None:
         _order_again(cluster, cluster.broker_clocks.next_jump_in_ms, cluster.broker_clocks.jump)
     if cluster.disks.are_small:
         _order_again(cluster, cluster.disks.next_fault_in_ms, cluster.fill_disk)
+    if cluster.clients.reruns.are_there:
+        _order_again(cluster, cluster.clients.reruns.next_order_in_ms, lambda: _run_again(cluster), _RERUNS_MS)
     if cluster.schedulers.is_mixed:
         _order_again(cluster, cluster.schedulers.next_rescale_in_ms, cluster.clients.rescale)
     if cluster.schedule_owners.are_there:

@@ -69,6 +69,7 @@ from eventflink.master import (
     failover,
     free_slots,
     restarts,
+    reuse,
     schedule_firing,
     schedules,
     slot_manager,
@@ -1175,6 +1176,26 @@ def conditions_are_decided_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ExecutionGraph, "downstream_of", read_by)
 
 
+@breaks("P27", "the outputs that a rerun takes are removed with the job that made them")
+def reused_outputs_are_held_by_nobody(patch: pytest.MonkeyPatch) -> None:
+    def reusing(self: JobMaster, *arguments: Any) -> set[str]:
+        reuse_outputs(self, *arguments)
+        return set()
+
+    reuse_outputs = JobMaster.reuse_outputs
+    patch.setattr(JobMaster, "reuse_outputs", reusing)
+
+
+@breaks("P27", "a vertex is reused though it is another one now")
+def mended_vertices_are_reused(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reuse._Comparison, "find_change", lambda _self, _vertex: None)
+
+
+@breaks("P27", "a vertex is reused though what it reads is made again")
+def readers_of_what_runs_are_reused(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reuse, "_inputs_of", lambda graph: {vertex.vertex_id: [] for vertex in graph.vertices})
+
+
 @breaks("P25", "a job ends without its closing vertices")
 def closing_vertices_are_left_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JobGraph, "has_closing_vertices", property(lambda _self: False))
@@ -1294,7 +1315,7 @@ FOUND_BY = {
     "instances_do_not_wait_for_tasks": 5,
     "spark_is_not_waited_for": 3,
     "restarts_do_not_wait": 12,
-    "unacknowledged_attempts_are_missing": 5,
+    "unacknowledged_attempts_are_missing": 20,
     "snapshots_are_not_whole": 11,
     "broker_clocks_are_believed": 3,
     "stuck_inputs_do_not_matter": 7,
@@ -1307,14 +1328,14 @@ FOUND_BY = {
     "checkpoints_go_back": 15,
     "broken_checkpoints_stay": 2,
     "written_batches_are_written_again": 10,
-    "marks_are_not_sent": 10,
+    "marks_are_not_sent": 8,
     "lost_directories_are_not_noticed": 10,
     "older_attempts_are_not_fenced": 26,
     "zombies_are_not_fenced": 10,
     "cancelled_streams_resume": 2,
     "stopped_streams_are_not_resumed": 59,
     "stopped_streams_begin_again": 2,
-    "written_batches_are_not_in_savepoints": 64,
+    "written_batches_are_not_in_savepoints": 84,
     "instants_stay_due": 6,
     "overlaps_are_not_seen": 6,
     "ends_are_not_followed": 87,
@@ -1328,6 +1349,9 @@ FOUND_BY = {
     "rows_beyond_the_bound_are_left_out": 15,
     "closing_vertices_are_left_out": 4,
     "closing_vertices_run_after_any_end": 4,
+    "reused_outputs_are_held_by_nobody": 43,
+    "mended_vertices_are_reused": 24,
+    "readers_of_what_runs_are_reused": 88,
     "conditions_always_hold": 1,
     "skips_are_for_ever": 55,
 }

@@ -18,6 +18,7 @@ class Invariant(StrEnum):
     INSTANTS_ONCE = "each instant of a schedule is decided once, in its order, and leads to one job or to the reason for none"
     TIME_LIMITS = "who has used up its time is ended while a leader decides, and fails of that; nobody is before"
     RETRIES = "a failed attempt is tried again by the rule that names the failure, as often and as late as the rule says"
+    REUSED_IS_THERE = "what a rerun reuses had finished, is the same now, and stays for as long as somebody takes it"
     ROWS_ONCE = "a mapped vertex has one subtask for each row of its input when it is scheduled, and has finished each with its job"
     SKIPPED_BY_ROWS = "a vertex runs or is skipped by the rows that its condition names, and is skipped with what it waits for"
     CLOSED_LAST = "closing vertices run when all others have come to an end that they are for, and their job ends so after them"

@@ -87,6 +87,7 @@ def clean_ups(effects: list[Effect]) -> list[str]:
     return [effect.job_id for effect in effects if isinstance(effect, CleanUp)]
 
 
+@pytest.mark.rule("P27")
 def test_from_the_failure_on_only_what_had_not_finished_runs(cluster: ScriptedCluster) -> None:
     effects = rerun(cluster, failed=True)
     [task] = deployments(effects)
@@ -272,6 +273,7 @@ def test_keep_is_written_and_refused_as_durations_are() -> None:
         parse_job_graph(graph(stream("s"), keep="1d"), "test")
 
 
+@pytest.mark.rule("P27")
 def test_outputs_stay_as_long_as_a_job_takes_them_over_a_failover(cluster: ScriptedCluster) -> None:
     effects = rerun(cluster, failed=True)
     assert clean_ups(cluster.pass_time(2 * DAY_MS)) == []
@@ -459,6 +461,7 @@ def nightly() -> Iterator[ScriptedCluster]:
     scripted.check()
 
 
+@pytest.mark.rule("P27")
 def test_a_function_that_was_mended_runs_with_all_that_reads_it(nightly: ScriptedCluster) -> None:
     effects = rerun(nightly, failed=True, job_graph=changed(c={"code_digest": digest("d")}))
     assert run(nightly, effects) == ["c[0]", "d[0]"]
@@ -651,6 +654,7 @@ def partly(cluster: ScriptedCluster, *vertices: dict[str, Any], **more: Any) -> 
     assert cluster.job("job").status is JobStatus.FAILED
 
 
+@pytest.mark.rule("P27")
 def test_of_a_vertex_that_had_not_finished_the_subtasks_are_reused_that_had() -> None:
     """Of a thousand rows that were each a subtask's, the three run again that failed."""
     cluster = ScriptedCluster()
