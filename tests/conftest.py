@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import hypothesis
 import pytest
 
 from eventflink.log.administration import AdministrationError, delete_topics
@@ -35,6 +36,10 @@ _SPARK_OPTIONS: Final = (
     "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",
 )
 os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join((JAVA_OPTIONS, *_SPARK_OPTIONS)))
+
+# How long an example takes says how loaded the host is.
+hypothesis.settings.register_profile("eventflink", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("eventflink")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -54,7 +54,7 @@ def _no_constant(text: str) -> NoReturn:
     raise AssertionError(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_no_value_of_any_type_makes_a_row_unreadable(data: st.DataObject) -> None:
     kind, values = data.draw(_TYPED)

@@ -152,7 +152,7 @@ TYPED = st.sampled_from(ParameterType).flatmap(lambda kind: st.tuples(st.just(ki
 SUBMISSIONS = PayloadCodec("SubmissionEnvelope")
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9_]{0,9}", fullmatch=True).map("p_{}".format), TYPED, max_size=5))
 @example({"p_day": (T.DATE, dt.date(2026, 11, 25)), "p_limit": (T.INTEGER, 5)})
 def test_what_is_bound_at_submit_is_what_the_code_of_tasks_sees(typed: dict[str, tuple[ParameterType, Any]]) -> None:

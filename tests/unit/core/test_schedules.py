@@ -568,7 +568,7 @@ PLACES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TIMINGS, PLACES)
 def test_instants_are_the_same_whichever_way_one_goes(timing: ScheduleTiming, place: int) -> None:
     after = instant_after(timing, place)
