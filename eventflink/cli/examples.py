@@ -45,6 +45,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "resume": ("eventflink resume 3f2a",),
     "rerun": (
         "eventflink rerun 3f2a --failed",
+        "eventflink rerun 3f2a --failed --code nightly.py",
         "eventflink rerun 3f2a --from totals",
         "eventflink rerun 3f2a --param day=2026-11-24",
     ),

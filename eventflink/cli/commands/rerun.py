@@ -40,7 +40,7 @@ from eventflink.session.cluster_session import actor_name
 @click.option(
     "--code",
     multiple=True,
-    type=click.Path(path_type=Path, exists=True),
+    type=click.Path(path_type=Path),
     metavar="PATH",
     help="A file or directory with Python code that the job has from now on; repeatable.",
 )
