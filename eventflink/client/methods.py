@@ -10,7 +10,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from eventflink.blob.client import get_blob, put_blob
 from eventflink.blob.tls import TlsFiles
 from eventflink.client.live import Live
 from eventflink.client.options import EventOptions, RerunOptions, SubmitOptions
@@ -35,7 +34,7 @@ from eventflink.events.inputs import (
     TriggerCheckpoint,
     TriggerSavepoint,
 )
-from eventflink.gateways.code import ship_code
+from eventflink.gateways.code import ship_code, ship_newer_code
 from eventflink.gateways.dispatcher_gateway import new_job_id
 from eventflink.gateways.errors import JobNotTerminated
 from eventflink.gateways.gateway import (
@@ -51,7 +50,7 @@ from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.schedule_methods import ScheduleMethods, parameters_of
 from eventflink.gateways.steps import Pause, Steps, ask, work
-from eventflink.jobs.job_files import DescribedJob, Document, described, with_newer_code
+from eventflink.jobs.job_files import DescribedJob, Document, described
 from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters
@@ -290,8 +289,7 @@ class JobMethods(Gateway):
         if not archives and not before:
             return job.graph
         address = (yield from _find_leader(self)).blob_address
-        store, fetch = partial(put_blob, address, tls=self.tls), partial(get_blob, address, tls=self.tls)
-        return (yield from work(partial(with_newer_code, job.graph, archives, store, fetch, before)))
+        return (yield from work(partial(ship_newer_code, job.graph, address, archives, before, self.tls)))
 
     @method
     def rescale(self, vertex_id: str, parallelism: int) -> Steps[Accepted]:

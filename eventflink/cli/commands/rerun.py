@@ -1,13 +1,11 @@
 """`eventflink rerun`: a job that has ended runs again, as another job, also with mended code."""
 
 import time
-from functools import partial
 from pathlib import Path
 
 import click
 
 from eventflink.blob import BlobError
-from eventflink.blob.client import get_blob, put_blob
 from eventflink.blob.tls import tls_files
 from eventflink.cli.completion import complete_jobs, complete_vertices
 from eventflink.cli.failures import CommandFailed, ExitCode
@@ -16,10 +14,11 @@ from eventflink.cli.state import ask_document
 from eventflink.cli.submission import follow, packed, param_option, read_job_of
 from eventflink.documents.one_job import DocumentPage
 from eventflink.gateways.blocking import done_by
+from eventflink.gateways.code import ship_newer_code
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway, new_job_id
+from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.jobs.archive import build_archive
-from eventflink.jobs.job_files import with_newer_code
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest, parse_job_graph
 from eventflink.session.cluster_session import actor_name
@@ -126,10 +125,9 @@ def _with_code(
     before = page.document.get("code_archives", [])
     if not archives and not before:
         return graph
-    tls, address = tls_files(session.configuration), gateway.find_leader(deadline.left_s()).blob_address
-    store = partial(put_blob, address, job_id=job_id, tls=tls)
+    tls, address = tls_files(session.configuration), gateway.find_leader(deadline.left_s(DEFAULT_CONNECT_TIMEOUT_S)).blob_address
     try:
-        return with_newer_code(graph, archives, store, partial(get_blob, address, tls=tls), before)
+        return ship_newer_code(graph, address, archives, before, tls, job_id=job_id, left_s=deadline.left_s)
     except BlobError as error:
         raise CommandFailed(ExitCode.NEGATIVE, f"the code of {page.job_id} cannot be had: {error}; {_advice(page)}") from error
 

@@ -204,6 +204,18 @@ def test_a_rerun_takes_the_rows_of_the_job_before(cluster: ScriptedCluster) -> N
     assert shares(effects) == [("load", index, 1, 3) for index in range(3)]
 
 
+def test_a_rerun_does_those_rows_that_were_not_done(cluster: ScriptedCluster) -> None:
+    begun = deployments(lists(cluster, 3, restart_strategy=NO_RESTART, keep="1d"))
+    finish(cluster, begun[0], 1)
+    finish(cluster, begun[2], 1)
+    cluster.report(begun[1], ExecutionState.FAILED)
+    assert cluster.job("job").status is JobStatus.FAILED
+    effects = cluster.command(type="RerunJob", rerun_of="job", job_id="again", failed=True)
+    assert shares(effects) == [("load", 1, 1, 3)]
+    cluster.run(effects)
+    assert cluster.job("again").status is JobStatus.FINISHED
+
+
 def test_a_reactive_job_has_as_many_subtasks_as_slots_but_of_a_mapped_vertex() -> None:
     settings = AdaptiveSettings(
         SchedulerType.ADAPTIVE, reactive=True, resource_wait_timeout_ms=NO_TIMEOUT, resource_stabilization_timeout_ms=0
