@@ -43,7 +43,7 @@ class Job(JobMethods, BlockingGateway):
         """Run the ended job again, and return the new job once it is in the log; `job_id`: its id, or None for a fresh one.
 
         Raises:
-            InvalidJobGraph: the document is no job graph.
+            InvalidJobGraph: the document is not a job graph.
             ArchiveError: the code cannot be packed.
             InvalidParameters: the job has no such parameter, or a value is none of its type.
             JobNotEnded: it runs.

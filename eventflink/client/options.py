@@ -1,4 +1,4 @@
-"""What may be said of a submission, of a rerun, and of which events are wanted: the keyword arguments of methods in both clients."""
+"""The keyword arguments of methods in both clients: of a submission, of a rerun, and of a question for events."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,9 +32,9 @@ class RerunOptions(TypedDict, total=False):
     from_vertices: Sequence[str]
     """These and all that reads them run, and the rest is reused where it can be."""
     document: Document | None
-    """What runs in place of its graph, under the same name: of a mended job. What it has finished and nothing has changed of is reused."""
+    """The mended job, which runs in place of its graph under the same name; None: its graph."""
     code: Iterable[Path | str]
-    """Files and directories with the Python code of that document; none: that of the ended job, or what a job in Python finds."""
+    """Files and directories with the Python code of that document; none: the code of the ended job, or the modules of a job in Python."""
 
 
 class EventOptions(TypedDict, total=False):

@@ -33,7 +33,7 @@ from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
 DEFAULT_UNREACHABLE_TIMEOUT_S: Final = 900.0
 _AWAY: Final = (ClusterUnreachable, NoLeader, RequestTimedOut)
 _NO_RERUN: Final = ("InvalidJobGraph", "UnknownJob")
-"""The document has another name by now, or the masters have forgotten the job: a new one is no run of it."""
+"""Codes of refusals after which a new job is submitted: the document was renamed, or the masters have forgotten the earlier job."""
 
 _ANSWER_S: Final = 60.0
 """So long does one request wait for the end of a job; then the next one does."""

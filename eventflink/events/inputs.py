@@ -252,8 +252,8 @@ class RerunJob(FencedCommand):
     from_vertices: Annotated[tuple[VertexName, ...], at.MaxLen(MAX_VERTICES_NAMED)] = ()
     """These vertices and all that reads them run; what else that job has finished is reused where it can be."""
     job_graph: JobGraph | None = None
-    """What runs in place of that job's graph, under its name; null: its graph. Parameters have the values that were given to that job, and
-    a graph without code archives has those of that job.
+    """The graph that runs in place of that job's, under its name; null: its graph. Its parameters have the values of that job where these
+    were not the defaults, and a graph without code archives has those of that job.
     """
 
 

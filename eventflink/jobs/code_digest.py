@@ -1,4 +1,4 @@
-"""What of a job's code a function is made of, as a digest: a rerun with newer code has those functions run again that are others.
+"""The digest of the code that a function is made of: a rerun with newer code runs those functions again whose digest is another one.
 
 A function is made of its module, but for those functions in there that it does not name, also not by way of others; and of the modules that
 are imported there, in the same way. A function that is defined only binds a name, unless its decorators, defaults or annotations may do
@@ -42,7 +42,7 @@ _REACHING_MODULES: Final = frozenset(
     }
 )
 _REACHING_TEXTS: Final = frozenset(each for each in _REACHING_NAMES | _REACHING_ATTRIBUTES if "_" in each)
-"""As a text these are no words of a language."""
+"""Those of them that a text does not have by chance, as it may have the word `modules`."""
 
 _DECORATORS: Final = frozenset(
     {
@@ -50,19 +50,19 @@ _DECORATORS: Final = frozenset(
         *("contextlib.contextmanager", "functools.cache", "functools.lru_cache"),
     }
 )
-"""What does nothing but to return another function: it keeps no record of those that it is given."""
+"""Decorators that only return another function, and keep no record of the functions that they are given."""
 
 _SCOPES: Final = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
 )
-"""What is assigned in these is no name of the function around them."""
+"""Nodes with a scope of their own: a name that one of them assigns does not belong to the function around it."""
 
 _SAID_OF_TYPES: Final = (
     *(ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.Tuple, ast.List, ast.BinOp, ast.BitOr, ast.Load),
     *(ast.arguments, ast.arg, ast.UnaryOp, ast.USub),
 )
-"""Of what parameters and annotations are made that call nothing."""
+"""The nodes of parameters and annotations that call nothing."""
 
 _WHOLE: Final = "*"
 """All names of a module."""
@@ -105,7 +105,7 @@ def _digest_of(parts: Iterable[str]) -> str:
 
 
 class _ReachesAnything(Exception):
-    """Code of which nobody can say by reading what it is made of."""
+    """The code may reach any part of the archive, so that reading it does not tell what it is made of."""
 
 
 class _Code:
@@ -116,10 +116,10 @@ class _Code:
         self._modules: dict[str, _Module | None] = {}
         names = [name.removesuffix(".py").strip("/").replace("/", ".") for name in files]
         self._names = sorted({each for name in names for each in (name, *_packages_of(name))})
-        """Of all modules and packages, and of other files as if they were modules."""
+        """The names of modules and packages; any other file counts as a module of its name."""
         self._is_local = frozenset(self._names).__contains__
         self._in_place_of_pythons = [(name, _WHOLE) for name in self._names if name in sys.stdlib_module_names]
-        """Modules that Python's own and all that is installed find before those that they mean."""
+        """Modules of the archive with the name of one of Python's own: installed code imports them in its place."""
 
     def parts_of(self, function: str) -> list[str]:
         """Return what a function is made of, always in the same order."""
@@ -163,7 +163,7 @@ class _Code:
 
 
 class _Module:
-    """One module: its statements, of which those are apart that only bind a name."""
+    """One module, whose statements that only bind a name are kept apart from all others."""
 
     def __init__(self, name: str, source: bytes, is_local: Callable[[str], bool], *, is_package: bool) -> None:
         self._name, self._is_package, self._is_local = name, is_package, is_local
@@ -175,9 +175,9 @@ class _Module:
             raise _ReachesAnything from error
         imports = [number for number, each in enumerate(self._statements) if isinstance(each, ast.Import | ast.ImportFrom)]
         self.imported = [each for number in imports for each in self._imported_by(self._statements[number])]
-        """The modules that it imports, whatever is used of them."""
+        """The modules that it imports."""
         self._in_any_case = {number for number in imports if self._gives_more_than_its_name(self._statements[number])}
-        """Imports that run something of the job's, each in its place, or that give a package a module; what of it is used is named."""
+        """Imports that run code of the job, or that add a module to a package: where they stand counts, whatever is used of them."""
         self._installed = self._names_of_what_is_installed()
         self._binding: dict[str, set[int]] = {}
         """The statements that only bind a name, by that."""

@@ -21,9 +21,9 @@ from eventflink.jobs.code_digest import function_digests
 from eventflink.jobs.jars import pack_jars, parse_jars
 from eventflink.jobs.local_modules import NEVER_LOCAL
 from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob
-from eventflink.model.code_digests import bind_digest
 from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.job_graph_document import JARS, REQUIREMENTS, InvalidJobGraph, load_document, parse_job_graph
+from eventflink.model.reuse import bind_digest
 from eventflink.model.statuses import TaskType
 
 if TYPE_CHECKING:

@@ -17,10 +17,9 @@ from eventflink.events.log_events import RequestRejected
 from eventflink.master.execution_graph import ExecutionVertex, edges_by_source, forward_groups_of
 from eventflink.master.job_master import JobMaster
 from eventflink.master.requests import rejected
-from eventflink.model.code_digests import made_of
 from eventflink.model.conditions import conditions_of
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
-from eventflink.model.reuse import VertexReuse
+from eventflink.model.reuse import VertexReuse, code_of
 from eventflink.model.statuses import ExecutionState, JobStatus, ReuseReason, TaskType
 
 MAX_NAMED_VERTICES: Final = 16
@@ -33,7 +32,7 @@ _NO_PART_OF_A_RESULT: Final = frozenset(
 """Fields of a vertex that decide how it comes to its result, not which that is; engine and code are compared by themselves."""
 
 _WORDS: Final = {"parameters_json": "parameters", "condition": "condition ('when')", "task_type": "kind of task"}
-"""What people call a field of a vertex, where that is not its name."""
+"""Fields of a vertex by the names that they have for people, where these are others."""
 
 
 def refuse_reuse(before: JobMaster, graph: JobGraph, command: RerunJob, reuse: Collection[VertexReuse]) -> RequestRejected | None:
@@ -144,7 +143,7 @@ class _Comparison:
 
     def _code_changed(self, known: JobVertex, vertex: JobVertex) -> bool:
         """Tell whether what a vertex is made of may have changed: where that is not known of both, all the code of the job counts."""
-        earlier, later = made_of(known, self._before), made_of(vertex, self._after)
+        earlier, later = code_of(known, self._before), code_of(vertex, self._after)
         return earlier != later if earlier and later else self._before.code_archives != self._after.code_archives
 
 

@@ -226,8 +226,8 @@ class JobVertex:
     sources: tuple[StreamSource, ...] = ()
     """The tables whose rows its batch task reads; those of a stream are in `stream`."""
     code_digest: str = ""
-    """What of the job's code its function is made of, or with which jars its statement runs, as 64 hexadecimal digits that count beside
-    these code archives alone; empty: nobody has looked, and it may be all.
+    """A digest of the part of the job's code that its function is made of, or of the jars of its statement: 64 hexadecimal digits that
+    count beside these code archives alone. Empty: unknown, and all code may be its code.
     """
 
     @property

@@ -175,8 +175,8 @@ class VertexDocument(BaseModel):
     when: ConditionDocument | None = None
     """Whether it runs, or is skipped; default: it runs."""
     code_digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """What of the job's code its function is made of, or by which jars its statement runs, as eventflink's client has found; default: that
-    may be all code, and no jars.
+    """A digest of the part of the job's code that its function is made of, or of the jars of its statement, which eventflink's clients
+    write; default: unknown.
     """
 
     @model_validator(mode="after")

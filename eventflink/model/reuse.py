@@ -1,9 +1,15 @@
-"""What is said of each vertex of a job that runs another one again: whether it begins finished, with the outputs of that job, and why."""
+"""What is said of each vertex of a job that runs another one again: whether it begins finished, with the outputs of that job, and why.
 
-from collections.abc import Mapping
+The digest that tells whether the code of a vertex has changed is bound to the code archives of its job. A document can be copied, and other
+archives be named in it: then its digests count no more.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.statuses import ReuseReason
 
 _WORDS: Final[Mapping[ReuseReason, str]] = {
@@ -35,10 +41,9 @@ class VertexReuse:
     reason: ReuseReason
     """UNCHANGED: it is reused; any other: it runs."""
     detail: str = ""
-    """What changed of it, the parameter that changed, the input that runs, or where the vertex stood; empty for other reasons."""
-
+    """The part of the vertex or the parameter that changed, the input that runs, or where the vertex stood; empty for other reasons."""
     subtasks: tuple[int, ...] = ()
-    """Of a vertex that had not finished, those of its subtasks that had and are reused."""
+    """The subtasks that are reused of a vertex that runs, since it had not finished."""
 
     @property
     def is_reused(self) -> bool:
@@ -50,3 +55,27 @@ class VertexReuse:
         reused = len(self.subtasks)
         more = f"; {reused} of its subtasks had finished, and {'are' if reused > 1 else 'is'} reused" if reused else ""
         return _WORDS[self.reason].format(job=job_id, detail=self.detail) + more
+
+
+_BOUND_LENGTH: Final = 16
+"""How many of the 64 digits of a digest are those of the archives."""
+
+
+def bind_digest(digest: str, code_archives: Sequence[str]) -> str:
+    """Return a SHA-256 of the code of a vertex, in hexadecimal, as a digest that counts beside these archives alone.
+
+    Example:
+        `bind_digest("6f1c…", graph.code_archives)` is what a vertex has as its `code_digest`
+
+    """
+    return _archives_digest(code_archives) + digest[_BOUND_LENGTH:]
+
+
+def code_of(vertex: JobVertex, graph: JobGraph) -> str:
+    """Return the part of a vertex's digest that is equal where its code is; empty: none counts, and all code of the job may be its code."""
+    bound, digest = vertex.code_digest[:_BOUND_LENGTH], vertex.code_digest[_BOUND_LENGTH:]
+    return digest if bound == _archives_digest(graph.code_archives) else ""
+
+
+def _archives_digest(code_archives: Sequence[str]) -> str:
+    return hashlib.sha256("".join(code_archives).encode()).hexdigest()[:_BOUND_LENGTH]

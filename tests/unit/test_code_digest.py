@@ -13,9 +13,9 @@ import pytest
 from eventflink.jobs.code_digest import function_digests
 from eventflink.jobs.jars import pack_jars
 from eventflink.jobs.job_files import with_archives, with_newer_code
-from eventflink.model.code_digests import bind_digest, made_of
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import check_job_graph
+from eventflink.model.reuse import bind_digest, code_of
 from tests.support.rate_jar import write_rate_jar
 
 TASKS = '''
@@ -309,7 +309,7 @@ def test_modules_that_are_reached_as_attributes_or_by_their_names_count() -> Non
     assert "report" in differing(before, before | {"rates.py": "def rate():\n    return 9\n"})
 
 
-def test_of_code_in_an_archive_that_the_document_names_nobody_knows_what_functions_are_made_of() -> None:
+def test_of_code_in_an_archive_that_the_document_names_nobody_knows_what_functions_are_code_of() -> None:
     document: dict[str, Any] = {"name": "n", "vertices": [{"id": "a", "python": "tasks:orders"}]}
     archives = [archive(FILES)]
 
@@ -325,7 +325,7 @@ def test_of_code_in_an_archive_that_the_document_names_nobody_knows_what_functio
 def test_what_a_vertex_is_made_of_is_known_beside_its_own_archives_alone() -> None:
     graph = with_archives(check_job_graph(DOCUMENT), [archive(FILES)], lambda data: hashlib.sha256(data).hexdigest())
     others = dataclasses.replace(graph, code_archives=("1" * 64,))
-    assert all(made_of(vertex, graph) and not made_of(vertex, others) for vertex in graph.vertices)
+    assert all(code_of(vertex, graph) and not code_of(vertex, others) for vertex in graph.vertices)
 
 
 @pytest.mark.parametrize("more", [[], ["jars"]])
@@ -341,4 +341,4 @@ def test_a_document_without_code_has_that_of_the_ended_job_beside_its_own_jars(m
     before = with_archives(check_job_graph(DOCUMENT), [code, old], store)
     after = with_newer_code(check_job_graph(DOCUMENT), [new] if more else [], store, stored.__getitem__, before.code_archives)
     assert [stored[key] for key in after.code_archives] == [code, *([new] if more else [])]
-    assert all(made_of(vertex, after) != made_of(vertex, before) for vertex in after.vertices), "the jars are others, or gone"
+    assert all(code_of(vertex, after) != code_of(vertex, before) for vertex in after.vertices), "the jars are others, or gone"

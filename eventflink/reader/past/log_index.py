@@ -83,7 +83,7 @@ class LogIndex:
         self.by_type: dict[str, array[int]] = {}
         self.by_job: dict[str, array[int]] = {}
         self.by_subject: dict[str, array[int]] = {}
-        """What is asked for or reported as a job and was none by then: those that were told of last, and last of all the newest."""
+        """Places by the id of a job that an event names and that no job had: of the ids that were named last, the newest at the end."""
         self.by_task_manager: dict[str, array[int]] = {}
         """Each of its instances has a list as well."""
         self.marks: dict[MarkKind, array[int]] = {kind: array("q") for kind in MarkKind}

@@ -24,8 +24,8 @@ from eventflink.master.effects import CleanUp, Deployment, Effect
 from eventflink.master.inputs import CleanupsCompleted
 from eventflink.master.settings import MasterSettings
 from eventflink.model.attempts import Accumulators, FailureCause, LongCounter, LostInput
-from eventflink.model.code_digests import bind_digest
 from eventflink.model.job_graph_document import InvalidJobGraph, parse_job_graph, to_document
+from eventflink.model.reuse import bind_digest
 from eventflink.model.statuses import ExecutionState, FailoverStrategy, JobStatus
 from eventflink.views.archive import archive_view
 from eventflink.views.archive_moments import archive_at
