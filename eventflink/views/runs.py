@@ -168,22 +168,23 @@ def archived_run(job: JobInfo) -> RunOfJob:
     )
 
 
+def known_run(run: RunOfJob) -> KnownRun:
+    """Return of a run what lists and versions are counted from."""
+    return KnownRun(
+        _ms_of(run.submitted_at),
+        run.job_id,
+        run.name,
+        run.definition_digest,
+        run.status,
+        run.duration_ms,
+        _ms_of(run.ended_at) if run.ended_at else 0,
+        run.actor,
+        run.failure_is_dismissed,
+    )
+
+
 def _in_order(runs: Sequence[KnownRun], archived: Iterable[RunOfJob]) -> list[KnownRun]:
-    others = [
-        KnownRun(
-            _ms_of(run.submitted_at),
-            run.job_id,
-            run.name,
-            run.definition_digest,
-            run.status,
-            run.duration_ms,
-            _ms_of(run.ended_at) if run.ended_at else 0,
-            run.actor,
-            run.failure_is_dismissed,
-        )
-        for run in archived
-    ]
-    return sorted([*others, *runs], key=_IN_ORDER)
+    return sorted([*map(known_run, archived), *runs], key=_IN_ORDER)
 
 
 def _versions(runs: Iterable[KnownRun]) -> dict[str, VersionOfJob]:

@@ -25,7 +25,6 @@ from eventflink.reader.archives.index import ArchiveIndex
 from eventflink.rest.access.guard import Admission
 from eventflink.rest.archived.application import build_history_application
 from eventflink.rest.archived.reads import ArchiveReader
-from eventflink.rest.flink.job_lists import JobDetails, job_details
 from eventflink.views.archive import archive_view
 from tests.support.ended_jobs import FAILED, STREAMS, ended_cluster
 from tests.support.recorded_cluster import recorded
@@ -60,7 +59,7 @@ def put_all(root: Path) -> None:
 
 
 @contextmanager
-def client_of(index: ArchiveIndex[JobDetails], admission: Admission | None = None) -> Iterator[TestClient]:
+def client_of(index: ArchiveIndex, admission: Admission | None = None) -> Iterator[TestClient]:
     """Give a client of a history server over what is known of archives."""
     application = _application(index, admission or Admission())
     with TestClient(application, base_url="http://localhost", raise_server_exceptions=False) as client:
@@ -68,9 +67,9 @@ def client_of(index: ArchiveIndex[JobDetails], admission: Admission | None = Non
 
 
 @contextmanager
-def history(*places: Path | str, retained: int = 100) -> Iterator[tuple[TestClient, ArchiveIndex[JobDetails]]]:
+def history(*places: Path | str, retained: int = 100) -> Iterator[tuple[TestClient, ArchiveIndex]]:
     """Give a client of a history server over these directories, which has looked through them once."""
-    index = ArchiveIndex([open_storage(str(place)) for place in places], retained, job_details)
+    index = ArchiveIndex([open_storage(str(place)) for place in places], retained)
     index.refresh()
     with client_of(index) as client:
         yield client, index
@@ -79,13 +78,13 @@ def history(*places: Path | str, retained: int = 100) -> Iterator[tuple[TestClie
 @contextmanager
 def served_archives(directory: Path, ports: str = "0") -> Iterator[str]:
     """Serve the archives in a directory for a browser; give the URL."""
-    index = ArchiveIndex([open_storage(str(directory))], 1_000, job_details)
+    index = ArchiveIndex([open_storage(str(directory))], 1_000)
     index.refresh()
     with hosted(lambda: (_application(index, Admission()), lambda: None), ports) as (url, _):
         yield url
 
 
-def _application(index: ArchiveIndex[JobDetails], admission: Admission) -> FastAPI:
+def _application(index: ArchiveIndex, admission: Admission) -> FastAPI:
     return build_history_application(ArchiveReader(index), REFRESH_MS, admission)
 
 

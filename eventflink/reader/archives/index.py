@@ -1,4 +1,4 @@
-"""The archives that a history server knows of: a row of each job in memory, the archives themselves where they lie.
+"""The archives that a history server knows of: of each the run that it tells of in memory, the archives themselves where they lie.
 
 Several directories, in each a folder for each cluster, as the masters of all these clusters write them. What cannot be read is named and
 passed over; a directory that does not answer keeps what was known of it. The rule: nothing is written and nothing removed, and what is
@@ -10,18 +10,18 @@ import logging
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 from eventflink.blob import BlobError
 from eventflink.blob.job_archives import MAX_ARCHIVE_BYTES, ArchiveDamaged, ArchiveMissing, parse_archive
 from eventflink.blob.storage import INCOMING, Storage, StoredFile
-from eventflink.documents.jobs import JobRow
-from eventflink.documents.one_job import JobArchive
+from eventflink.documents.one_job import JobArchive, JobInfo
 from eventflink.documents.plain import parse
+from eventflink.documents.runs import RunOfJob
 from eventflink.reader.archives.reading import archive_of
+from eventflink.views.runs import KnownRun, archived_run, known_run
 
 MAX_CACHE_BYTES: Final = 8 * 1024 * 1024
 """Of archives as they lie there: in memory they take several times as much."""
@@ -33,11 +33,9 @@ MAX_REASON: Final = 200
 _NAME: Final = re.compile(r"([^/]+)/[^/]+\.json")
 _logger = logging.getLogger(__name__)
 
-Row = TypeVar("Row")
-
 
 @dataclass(frozen=True, slots=True)
-class ArchivedJob(Generic[Row]):
+class ArchivedJob:
     """A job that has an archive."""
 
     place: int
@@ -46,9 +44,10 @@ class ArchivedJob(Generic[Row]):
     job_id: str
     modified_ms: int | None
     """When the archive was written, as its storage says it."""
-    ended_ms: int
-    row: Row
+    run: RunOfJob
     """What is shown of it in lists."""
+    known: KnownRun
+    """What of that is counted."""
 
     @property
     def name(self) -> str:
@@ -58,7 +57,7 @@ class ArchivedJob(Generic[Row]):
     @property
     def order(self) -> str:
         """By which jobs are listed: when they ended, and what tells them apart."""
-        return f"{self.ended_ms:015d}/{self.name}/{self.place}"
+        return f"{self.known.ended_at_ms:015d}/{self.name}/{self.place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,38 +74,45 @@ Key = tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Known(Generic[Row]):
+class Known:
     """What is known at one time; never changed, only replaced."""
 
-    jobs: Mapping[Key, ArchivedJob[Row]]
-    newest_first: Sequence[ArchivedJob[Row]]
-    by_id: Mapping[str, Sequence[ArchivedJob[Row]]]
+    jobs: Mapping[Key, ArchivedJob]
+    newest_first: Sequence[ArchivedJob]
+    by_id: Mapping[str, Sequence[ArchivedJob]]
     """Those with one job id, which several clusters may have used, the newest first."""
     skipped: Mapping[Key, Skipped]
     is_whole: bool
     """Whether all directories were looked through once."""
 
+    def answered_for(self, cluster_id: str | None) -> Iterator[ArchivedJob]:
+        """Yield the jobs of a cluster, or of all; of several with one id the one alone that is answered for, which ended last."""
+        seen = set[str]()
+        for job in self.newest_first:
+            if cluster_id in (None, job.cluster_id) and job.job_id not in seen:
+                seen.add(job.job_id)
+                yield job
 
-class ArchiveIndex(Generic[Row]):
+
+class ArchiveIndex:
     """The archives in some directories. `refresh` and `read` block, each for threads; `refresh` runs once at a time."""
 
-    def __init__(self, places: Sequence[Storage], retained: int, row_of: Callable[[JobRow], Row]) -> None:
-        """Take the directories, how many archives of each are known, the newest, and what makes a row of a job."""
+    def __init__(self, places: Sequence[Storage], retained: int) -> None:
+        """Take the directories, and how many archives of each are known, the newest."""
         self._places = places
         self._retained = retained
-        self._row_of = row_of
         self._unreachable: dict[int, str] = {}
         self._is_closed = threading.Event()
         self._cache: OrderedDict[tuple[Key, int | None], tuple[JobArchive, int]] = OrderedDict()
         self._cached_bytes = 0
         self._lock = threading.Lock()
-        self.known: Known[Row] = Known({}, (), {}, {}, is_whole=False)
+        self.known: Known = Known({}, (), {}, {}, is_whole=False)
 
     def close(self) -> None:
         """Let a refresh that runs end soon."""
         self._is_closed.set()
 
-    def find(self, job_id: str, cluster_id: str | None) -> ArchivedJob[Row] | None:
+    def find(self, job_id: str, cluster_id: str | None) -> ArchivedJob | None:
         """Return a job by its whole id, of any cluster the one that ended last; None: no archive of it is known."""
         return next((job for job in self.known.by_id.get(job_id, ()) if cluster_id in (None, job.cluster_id)), None)
 
@@ -117,11 +123,11 @@ class ArchiveIndex(Generic[Row]):
         unreachable = list(self._unreachable.items())
         return "; ".join(f"the directory {self._places[number].location} does not answer: {error}" for number, error in unreachable)
 
-    def location_of(self, job: ArchivedJob[Row]) -> str:
+    def location_of(self, job: ArchivedJob) -> str:
         """Return where an archive is, for people."""
         return f"{self._places[job.place].location}/{job.name}"
 
-    def read(self, job: ArchivedJob[Row]) -> JobArchive:
+    def read(self, job: ArchivedJob) -> JobArchive:
         """Return an archive, verified.
 
         Raises:
@@ -150,7 +156,7 @@ class ArchiveIndex(Generic[Row]):
     def refresh(self) -> None:
         """Look through all directories once, the newest archives first."""
         before = self.known
-        jobs: dict[Key, ArchivedJob[Row]] = {}
+        jobs: dict[Key, ArchivedJob] = {}
         skipped: dict[Key, Skipped] = {}
         unread: list[tuple[Key, StoredFile]] = []
         for number, place in enumerate(self._places):
@@ -176,9 +182,9 @@ class ArchiveIndex(Generic[Row]):
                 self._publish(jobs, skipped, is_whole=before.is_whole)
         self._publish(jobs, skipped, is_whole=True)
 
-    def _publish(self, jobs: dict[Key, ArchivedJob[Row]], skipped: dict[Key, Skipped], *, is_whole: bool) -> None:
+    def _publish(self, jobs: dict[Key, ArchivedJob], skipped: dict[Key, Skipped], *, is_whole: bool) -> None:
         newest_first = sorted(jobs.values(), key=lambda job: job.order, reverse=True)
-        by_id: dict[str, list[ArchivedJob[Row]]] = {}
+        by_id: dict[str, list[ArchivedJob]] = {}
         for job in newest_first:
             by_id.setdefault(job.job_id, []).append(job)
         self.known = Known(dict(jobs), newest_first, by_id, dict(skipped), is_whole)
@@ -195,16 +201,16 @@ class ArchiveIndex(Generic[Row]):
         self._unreachable.pop(number, None)
         return files
 
-    def _look_at(self, key: Key, file: StoredFile, jobs: dict[Key, ArchivedJob[Row]], skipped: dict[Key, Skipped]) -> None:
-        """Read an archive for its row; one that cannot be read now is looked at the next time again."""
+    def _look_at(self, key: Key, file: StoredFile, jobs: dict[Key, ArchivedJob], skipped: dict[Key, Skipped]) -> None:
+        """Read an archive for its run; one that cannot be read now is looked at the next time again."""
         number, name = key
         cluster_id, _, file_name = name.partition("/")
         job_id = file_name.removesuffix(".json")
         location = f"{self._places[number].location}/{name}"
         try:
             document, _ = self._read(number, name, job_id)
-            job = parse(JobRow, document["job"])
-            ended_ms, row = round(datetime.fromisoformat(job.ended_at or "").timestamp() * 1000), self._row_of(job)
+            run = _run_of(document, job_id)
+            job = ArchivedJob(number, cluster_id, job_id, file.modified_ms, run, known_run(run))
         except ArchiveMissing:
             return
         except ArchiveDamaged as error:
@@ -215,7 +221,7 @@ class ArchiveIndex(Generic[Row]):
         except Exception as error:  # noqa: BLE001 - whatever a file holds, the others are shown
             reason = f"invalid archive of a job: {type(error).__name__}: {str(error)[:MAX_REASON]}"
         else:
-            jobs[key] = ArchivedJob(number, cluster_id, job_id, file.modified_ms, ended_ms, row)
+            jobs[key] = job
             return
         _logger.warning("ArchiveSkipped archive=%s reason=%s", location, reason)
         skipped[key] = Skipped(location, reason, file.modified_ms)
@@ -231,6 +237,14 @@ class ArchiveIndex(Generic[Row]):
             return parse_archive(document, job_id)[0], len(document)
         except ArchiveDamaged as error:
             raise ArchiveDamaged(f"the archive {place.location}/{name} is damaged: {error}") from error
+
+
+def _run_of(document: dict[str, Any], job_id: str) -> RunOfJob:
+    """Return the run that an archive tells of; raises anything where it is none of this job's end."""
+    run = archived_run(parse(JobInfo, document["job"]))
+    if run.job_id != job_id or not run.ended_at:
+        raise ValueError(f"it tells of job '{run.job_id}', which {f'ended at {run.ended_at}' if run.ended_at else 'has not ended'}")
+    return run
 
 
 def _archives_in(place: Storage) -> Iterator[StoredFile]:

@@ -6,11 +6,13 @@ Flink's paths are those of Flink's own history server, and more. Nothing here co
 import asyncio
 import json
 from collections import Counter
+from itertools import islice
 from typing import Annotated, Final
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from eventflink.documents.plain import plain
+from eventflink.documents.runs import RunOfJob
 from eventflink.model.statuses import ExecutionState, JobStatus
 from eventflink.reader.archives.index import ArchivedJob, Known
 from eventflink.rest.access.guard import Admission
@@ -21,12 +23,18 @@ from eventflink.rest.dashboard_files import dashboard_router
 from eventflink.rest.flink import applications, of_a_job
 from eventflink.rest.flink.applications import MultipleApplicationsDetails, applications_of
 from eventflink.rest.flink.cluster import DashboardConfiguration, Features, configuration_of
-from eventflink.rest.flink.job_lists import MAX_JOBS, JobDetails, JobIdsWithStatusOverview, JobIdWithStatus, MultipleJobsDetails
+from eventflink.rest.flink.job_lists import (
+    MAX_JOBS,
+    JobDetails,
+    JobIdsWithStatusOverview,
+    JobIdWithStatus,
+    MultipleJobsDetails,
+    job_details,
+)
 from eventflink.rest.own import identity
 from eventflink.rest.own.moments import OwnShape
 from eventflink.rest.own.pages import OF_A_JOB
 from eventflink.rest.own.windows import First
-from eventflink.views.plain import iso_time
 
 MAX_ROWS: Final = 1_000
 DEFAULT_ROWS: Final = 100
@@ -114,19 +122,20 @@ async def dashboard_configuration(request: Request) -> DashboardConfiguration:
 @lists.get("/jobs")
 async def job_ids(reader: ReaderOfRequest, cluster: Cluster = None) -> JobIdsWithStatusOverview:
     """Return the ids of the jobs, and how each ended."""
-    return JobIdsWithStatusOverview(jobs=[JobIdWithStatus(id=job.jid, status=job.state) for job in _listed(reader.index.known, cluster)])
+    listed = _listed(reader.index.known, cluster)
+    return JobIdsWithStatusOverview(jobs=[JobIdWithStatus(id=run.job_id, status=run.status) for run in listed])
 
 
 @lists.get("/jobs/overview")
 async def jobs_overview(reader: ReaderOfRequest, cluster: Cluster = None) -> MultipleJobsDetails:
     """Return a row of each job."""
-    return MultipleJobsDetails(jobs=_listed(reader.index.known, cluster))
+    return MultipleJobsDetails(jobs=await asyncio.to_thread(_details, reader.index.known, cluster))
 
 
 @lists.get("/applications/overview")
 async def applications_overview(reader: ReaderOfRequest, cluster: Cluster = None) -> MultipleApplicationsDetails:
     """Return a row of each job as an application."""
-    return applications_of(_listed(reader.index.known, cluster))
+    return applications_of(await asyncio.to_thread(_details, reader.index.known, cluster))
 
 
 @own.get("")
@@ -143,8 +152,8 @@ async def archived_jobs(
     known = reader.index.known
     of_cluster = [job for job in known.newest_first if cluster in (None, job.cluster_id)]
     wanted = name.lower()
-    named = [job for job in of_cluster if wanted in job.row.name.lower() or wanted in job.job_id.lower()]
-    found = [job for job in named if job.row.state in status] if status else named
+    named = [job for job in of_cluster if wanted in job.run.name.lower() or wanted in job.job_id.lower()]
+    found = [job for job in named if job.run.status in status] if status else named
     rest = [job for job in found if job.order < after] if after else found
     page = rest[first : first + limit]
     clusters = Counter(job.cluster_id for job in known.newest_first)
@@ -152,7 +161,7 @@ async def archived_jobs(
     return ArchivePage(
         jobs=[_row(reader, job) for job in page],
         total=len(found),
-        by_status=Counter(job.row.state for job in named),
+        by_status=Counter(job.run.status for job in named),
         by_cluster={name: clusters[name] for name in sorted(clusters)[:MAX_CLUSTERS]},
         next=page[-1].order if page and len(rest) > first + len(page) else None,
         skipped=[SkippedArchive(location=each.location, reason=each.reason) for each in skipped[:MAX_SKIPPED]],
@@ -169,26 +178,27 @@ async def archive(reader: ReaderOfRequest, clusterid: str, jobid: str) -> Respon
     return Response(await asyncio.to_thread(lambda: json.dumps(plain(found), ensure_ascii=False).encode()), media_type="application/json")
 
 
-def _listed(known: Known[JobDetails], cluster_id: str | None) -> list[JobDetails]:
-    """Return the rows of the newest jobs, the newest last; of several with one id only the one that is answered for."""
-    rows: dict[str, JobDetails] = {}
-    for job in known.newest_first:
-        if cluster_id in (None, job.cluster_id) and len(rows) < MAX_JOBS:
-            rows.setdefault(job.job_id, job.row)
-    return list(rows.values())[::-1]
+def _listed(known: Known, cluster_id: str | None) -> list[RunOfJob]:
+    """Return the newest jobs, the newest last."""
+    return [job.run for job in islice(known.answered_for(cluster_id), MAX_JOBS)][::-1]
 
 
-def _row(reader: ArchiveReader, job: ArchivedJob[JobDetails]) -> ArchivedJobRow:
-    details = job.row
+def _details(known: Known, cluster_id: str | None) -> list[JobDetails]:
+    """Return the newest jobs as Flink's rows, the newest last; of ten thousand it is a tenth of a second."""
+    return [job_details(run) for run in _listed(known, cluster_id)]
+
+
+def _row(reader: ArchiveReader, job: ArchivedJob) -> ArchivedJobRow:
+    run = job.run
     return ArchivedJobRow(
         cluster_id=job.cluster_id,
         job_id=job.job_id,
-        name=details.name,
-        status=details.state,
-        submitted_at=iso_time(max(0, details.start_time)),
-        ended_at=iso_time(max(0, details.end_time)),
-        duration_ms=details.duration,
-        tasks=details.tasks["total"],
-        tasks_by_state={state: count for state in ExecutionState if (count := details.tasks.get(state.lower()))},
+        name=run.name,
+        status=run.status,
+        submitted_at=run.submitted_at,
+        ended_at=run.ended_at,
+        duration_ms=run.duration_ms,
+        tasks=run.tasks,
+        tasks_by_state=run.tasks_by_state,
         location=reader.index.location_of(job),
     )

@@ -18,7 +18,6 @@ from eventflink.leadership.fold import Fold
 from eventflink.reader.archives.index import ArchivedJob, ArchiveIndex
 from eventflink.reader.archives.life import Lives
 from eventflink.rest.errors import RestError, not_found
-from eventflink.rest.flink.job_lists import JobDetails
 
 READ_TIMEOUT_S: Final = 10.0
 MAX_READS: Final = 4
@@ -30,13 +29,13 @@ T = TypeVar("T")
 class ArchiveReader:
     """Reads archives for the requests of one process, a bounded number at a time."""
 
-    def __init__(self, index: ArchiveIndex[JobDetails]) -> None:
+    def __init__(self, index: ArchiveIndex) -> None:
         """Take what is known of archives."""
         self.index = index
         self.lives = Lives()
         self._places = asyncio.Semaphore(MAX_READS)
 
-    def find(self, job_id: str, cluster_id: str | None) -> ArchivedJob[JobDetails]:
+    def find(self, job_id: str, cluster_id: str | None) -> ArchivedJob:
         """Return a job that is known.
 
         Raises:

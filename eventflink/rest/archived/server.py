@@ -19,7 +19,6 @@ from eventflink.reader.archives.index import ArchiveIndex
 from eventflink.rest.access.protection import Protection, ProtectionUnusable, configured_protection
 from eventflink.rest.archived.application import build_history_application
 from eventflink.rest.archived.reads import ArchiveReader
-from eventflink.rest.flink.job_lists import JobDetails, job_details
 from eventflink.rest.serving import RestFailed, listen, serve
 
 DIRECTORIES_KEY = "historyserver.archive.fs.dir"
@@ -61,7 +60,7 @@ async def _run(
     listener: socket.socket,
     announce: Callable[[str], ExitStack],
 ) -> None:
-    index = ArchiveIndex(places, configuration.history_retained_jobs, job_details)
+    index = ArchiveIndex(places, configuration.history_retained_jobs)
     application = build_history_application(ArchiveReader(index), configuration.history_web_refresh_interval_ms, protection.admission)
     ending = ending_on_signals()
     refreshing = asyncio.create_task(_refresh(index, configuration.history_refresh_interval_ms / 1000))
@@ -75,7 +74,7 @@ async def _run(
             await refreshing
 
 
-async def _refresh(index: ArchiveIndex[JobDetails], interval_s: float) -> None:
+async def _refresh(index: ArchiveIndex, interval_s: float) -> None:
     """Look for archives until cancelled."""
     count = -1
     while True:

@@ -17,7 +17,6 @@ from eventflink.rest.application import build_application
 from eventflink.rest.archived.application import build_history_application
 from eventflink.rest.archived.reads import ArchiveReader
 from eventflink.rest.description import Description
-from eventflink.rest.flink.job_lists import job_details
 from tests.support.cluster import ScriptedCluster
 from tests.support.rest_client import dispatcher_of, services_with
 
@@ -34,7 +33,7 @@ def of_a_cluster() -> FastAPI:
 
 
 def of_archives() -> FastAPI:
-    return build_history_application(ArchiveReader(ArchiveIndex([], 1, job_details)), 1_000, Admission())
+    return build_history_application(ArchiveReader(ArchiveIndex([], 1)), 1_000, Admission())
 
 
 @pytest.mark.parametrize("make", [of_a_cluster, of_archives])

@@ -1,6 +1,7 @@
 """A history server answers about archived jobs as a REST process does, of several clusters; what it cannot read it names and skips."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,6 @@ from eventflink.rest.access.identity import AccessRole
 from eventflink.rest.access.protection import configured_protection
 from eventflink.rest.access.tokens import mint_token
 from eventflink.rest.flink.archive_format import flink_archive
-from eventflink.rest.flink.job_lists import job_details
 from eventflink.views.archive import archive_view
 from tests.support.archive_server import client_of, history, put
 from tests.support.cluster import ScriptedCluster
@@ -129,16 +129,21 @@ def test_what_is_no_archive_is_named_once_and_the_others_are_shown(
     damaged.write_bytes(whole.replace(b"FAILED", b"FAILES"))
     (tmp_path / "c" / "strange.json").write_bytes(render_archive({"job_id": "strange", "job": [1]})[0])
     (tmp_path / "c" / "empty.json").touch()
+    for job_id, changed in (("lives", replace(failed.job, job_id="lives", ended_at=None)), ("mistaken", failed.job)):
+        (tmp_path / "c" / f"{job_id}.json").write_bytes(render_archive(plain(replace(failed, job_id=job_id, job=changed)))[0])
     FlinkArchives(open_storage(str(tmp_path)), flink_archive).write(failed)
     with history(tmp_path) as (client, index):
         assert ids(client, "/jobs/overview") == [FAILED]
         page = client.get("/eventflink/v1/archives").json()
         reasons = {each["location"].rpartition("/")[2]: each["reason"] for each in page["skipped"]}
-        assert (page["total"], page["skipped_total"], sorted(reasons)) == (1, 3, ["damaged.json", "empty.json", "strange.json"])
+        names = ["damaged.json", "empty.json", "lives.json", "mistaken.json", "strange.json"]
+        assert (page["total"], page["skipped_total"], sorted(reasons)) == (1, len(names), names)
         assert reasons["damaged.json"].startswith(f"the archive {damaged} is damaged: its digest is ")
         assert reasons["strange.json"].startswith("invalid archive of a job: ")
+        assert reasons["lives.json"].endswith("it tells of job 'lives', which has not ended")
+        assert reasons["mistaken.json"].endswith(f"it tells of job '{FAILED}', which ended at {failed.job.ended_at}")
         index.refresh()
-        assert sum(message.startswith("ArchiveSkipped") for message in caplog.messages) == 3
+        assert sum(message.startswith("ArchiveSkipped") for message in caplog.messages) == len(names)
         damaged.write_bytes(whole)
         index.refresh()
         assert sorted(ids(client, "/jobs/overview")) == sorted([FAILED, "damaged"])
@@ -173,7 +178,7 @@ def test_a_directory_that_does_not_answer_keeps_what_was_known_and_is_named(fail
     (tmp_path / "far").mkdir()
     with ftp_server(tmp_path / "far") as url:
         put(f"{url}/archives", "c", failed, job_id="far")
-        index = ArchiveIndex([open_storage(str(tmp_path / "near")), open_storage(f"{url}/archives")], 10, job_details)
+        index = ArchiveIndex([open_storage(str(tmp_path / "near")), open_storage(f"{url}/archives")], 10)
         index.refresh()
     index.refresh()
     with client_of(index) as client:
@@ -185,7 +190,7 @@ def test_a_directory_that_does_not_answer_keeps_what_was_known_and_is_named(fail
 
 
 def test_before_all_directories_were_looked_through_an_unknown_job_may_be_there(tmp_path: Path) -> None:
-    with client_of(ArchiveIndex([open_storage(str(tmp_path))], 10, job_details)) as client:
+    with client_of(ArchiveIndex([open_storage(str(tmp_path))], 10)) as client:
         assert "the archives are being read; 0 are known so far" in error(client, f"/jobs/{FAILED}", 503)
 
 
@@ -204,7 +209,7 @@ def test_with_tokens_it_asks_who_asks_as_the_rest_process_does(failed: JobArchiv
     put(tmp_path / "archives", "c", failed)
     token = mint_token(tmp_path / "tokens", "ada", AccessRole.VIEWER)
     configuration = load_configuration(None, {"rest.tokens-file": str(tmp_path / "tokens")})
-    index = ArchiveIndex([open_storage(str(tmp_path / "archives"))], 10, job_details)
+    index = ArchiveIndex([open_storage(str(tmp_path / "archives"))], 10)
     index.refresh()
     with client_of(index, configured_protection(configuration, "127.0.0.1").admission) as client:
         for path in (f"/jobs/{FAILED}", "/jobs/overview", "/config", "/eventflink/v1/archives", f"/eventflink/v1/archives/c/{FAILED}"):
