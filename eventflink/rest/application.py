@@ -46,6 +46,7 @@ from eventflink.rest.own import (
     topics,
 )
 from eventflink.rest.own.moments import Moments, NotModified, not_modified
+from eventflink.rest.own.runs import RunsOfState
 from eventflink.rest.reading import ObservedReads, RequestReads
 from eventflink.rest.services import Services
 
@@ -96,6 +97,7 @@ def build_application(services: Services) -> FastAPI:
     application = assemble(_ROUTERS, _OWN_ROUTERS, reads, services.admission)
     application.state.services = services
     application.state.pages = lambda request, *asked: Moments(request, services, *asked)
+    application.state.runs = lambda request, *asked: RunsOfState(Moments(request, services, *asked), services)
     application.add_exception_handler(AlreadyAnswered, answered)
     application.add_middleware(Remember, cache=services.cache)
     serve_dashboard(application, dashboard_router({"spark-ui-port": services.configuration.spark_ui_port}))

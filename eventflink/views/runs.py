@@ -80,7 +80,7 @@ class JobThatLeft:
 
 @dataclass(frozen=True, slots=True)
 class KnownRuns:
-    """What a state knows of runs."""
+    """What a state knows of runs; or archives, where there are these alone."""
 
     runs: tuple[KnownRun, ...]
     """In the order of their submission."""

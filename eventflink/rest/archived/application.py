@@ -19,6 +19,7 @@ from eventflink.rest.access.guard import Admission
 from eventflink.rest.application import assemble, serve_dashboard
 from eventflink.rest.archived import pages
 from eventflink.rest.archived.reads import ArchivedReads, ArchiveReader, ReaderOfRequest
+from eventflink.rest.archived.runs import archived_runs
 from eventflink.rest.dashboard_files import dashboard_router
 from eventflink.rest.flink import applications, of_a_job
 from eventflink.rest.flink.applications import MultipleApplicationsDetails, applications_of
@@ -31,7 +32,7 @@ from eventflink.rest.flink.job_lists import (
     MultipleJobsDetails,
     job_details,
 )
-from eventflink.rest.own import identity
+from eventflink.rest.own import identity, runs
 from eventflink.rest.own.moments import OwnShape
 from eventflink.rest.own.pages import OF_A_JOB
 from eventflink.rest.own.windows import First
@@ -94,11 +95,12 @@ def build_history_application(reader: ArchiveReader, refresh_interval_ms: int, a
     """Return the application; a dashboard is told to ask so often, and `admission` says who may ask at all."""
     application = assemble(
         (lists, _of_applications(), *of_a_job.ROUTERS),
-        (identity.router, own, *OF_A_JOB, pages.router),
+        (identity.router, own, runs.router, *OF_A_JOB, pages.router),
         lambda request, _response, _min_offset: ArchivedReads(reader, request),
         admission,
     )
     application.state.pages = pages.archived_pages
+    application.state.runs = archived_runs
     application.state.reader = reader
     application.state.refresh_interval_ms = refresh_interval_ms
     serve_dashboard(application, dashboard_router({"source": "archives", "refresh-ms": refresh_interval_ms}))

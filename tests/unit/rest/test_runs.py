@@ -17,7 +17,6 @@ from eventflink.blob.local_storage import LocalStorage
 from eventflink.blob.open_storage import open_storage
 from eventflink.documents.plain import parse, plain
 from eventflink.documents.runs import JobName, RunOfJob, RunsPage
-from eventflink.events.effects import TaskDeployment
 from eventflink.leadership.fold import Fold
 from eventflink.master.inputs import ArchivesWritten, CleanupsCompleted, WrittenArchive
 from eventflink.master.settings import MasterSettings
@@ -35,35 +34,11 @@ from eventflink.views import runs as views
 from eventflink.views.archive import archive_view
 from eventflink.views.runs import KnownRuns, archived_run, known_runs, runs_page
 from tests.support.cluster import ScriptedCluster, deployments, graph, replay, vertex
+from tests.support.named_runs import new_cluster, orders, run
 from tests.support.rest_client import client_of_log, client_with_archives, dispatcher_of, rest_client, services_with
 
 API = "/eventflink/v1"
-DAY = {"day": {"type": "date", "default": "2026-11-01"}}
 KEEP = MasterSettings(archives=True, job_store_cache_size=0)
-
-
-def orders(day: str = "2026-11-25", name: str = "orders", **more: Any) -> dict[str, Any]:
-    """Return a job of two vertices with a parameter."""
-    parameters = {"day": DAY["day"] | {"value": day}}
-    return graph(vertex("read"), vertex("count", 2), edges=[("read", "count", "hash")], parameters=parameters, **more) | {"name": name}
-
-
-def run(cluster: ScriptedCluster, job_id: str, document: dict[str, Any], *, fails: str = "") -> None:
-    """Run a job to its end, each task for 100 ms; those of one vertex fail."""
-
-    def end(task: TaskDeployment) -> ExecutionState:
-        cluster.monotonic_ms += 100
-        cluster.wall_ms += 100
-        return ExecutionState.FAILED if task.vertex_id == fails else ExecutionState.FINISHED
-
-    cluster.run(cluster.submit(document, job_id=job_id), end)
-    cluster.pass_time(50)
-
-
-def new_cluster(settings: MasterSettings | None = None) -> ScriptedCluster:
-    cluster = ScriptedCluster(settings or MasterSettings())
-    cluster.register(slots=4)
-    return cluster
 
 
 def page_of(fold: Fold, name: str = "orders", first: int = 0, limit: int = 20) -> RunsPage:
