@@ -2,7 +2,7 @@
 // Where one is: the page, and the moment of the log. Both live in the URL and nowhere else, so a link shows what its sender saw.
 //
 // ?at= pins an offset (without it the page is live), ?vs= is the other side of a comparison, ?z= zooms the bar, ?log= names the log;
-// every other parameter is the page's own. In archives a moment is one of a job's life, and ?cluster= says whose job it is.
+// every other parameter is the page's own. In archives a moment is one of a job's life, and ?cluster= says whose jobs and runs are shown.
 
 import { batch, computed, signal } from "@preact/signals";
 import { archives } from "./source.js";
@@ -26,7 +26,7 @@ export const versus = computed(() => offsetOf(url.value.searchParams.get("vs")))
 export const asked_time = computed(() => url.value.searchParams.get("t"));
 /** The four digits of the log that a link was made of; null: it does not say. */
 export const asked_log = computed(() => url.value.searchParams.get("log"));
-/** In archives, the cluster of the job that is shown; null: any, or all of them. */
+/** In archives, the cluster of the jobs that are shown; null: any, or all of them. */
 export const cluster = computed(() => (archives ? url.value.searchParams.get("cluster") : null));
 /** The stretch of the log that the bar shows; null: all of it. */
 export const zoom = computed(() => {
@@ -64,11 +64,16 @@ export function advanceHead(next) {
   if (!head.value || next.offset > head.value.offset) head.value = next;
 }
 
-/** What of the address a link to a page keeps: a moment of the log is every page's, one of a life is its job's. @param {string} to */
+/** The job that a page is of. @param {string} place its path */
+const jobOf = (place) => /^\/jobs\/([^/?]+)/.exec(place)?.[1];
+
+/** What of the address a link to a page keeps: a moment of the log is every page's, one of a life is its job's. From a job to its runs and on to
+ * another job one stays in a cluster. @param {string} to */
 function keptOn(to) {
   if (!archives) return ["at", "vs", "z", "log"];
-  const job = (/** @type {string} */ place) => /^\/jobs\/([^/?]+)/.exec(place)?.[1];
-  return job(to) !== undefined && job(to) === job(path.value) ? ["at", "z", "cluster"] : [];
+  const isOfOneCluster = (/** @type {string} */ place) => jobOf(place) !== undefined || /^\/runs\b/.test(place);
+  if (!isOfOneCluster(to) || !isOfOneCluster(path.value)) return [];
+  return jobOf(to) !== undefined && jobOf(to) === jobOf(path.value) ? ["at", "z", "cluster"] : ["cluster"];
 }
 
 /** A link to a page of this moment. A parameter that is null or empty is left out.
@@ -109,10 +114,10 @@ export function visit(next, replace) {
   });
 }
 
-/** The address of what is on the screen: pinned, with the name of its log. @param {string} logName */
+/** The address of what is on the screen: pinned, with the name of its log. What is of no log has no moment. @param {string} logName */
 export function sharedAddress(logName) {
   const next = new URL(url.value);
-  const offset = at.value ?? shown.value?.offset;
+  const offset = archives && jobOf(path.value) === undefined ? null : (at.value ?? shown.value?.offset);
   set(next, { at: offset, log: logName || null, t: null });
   return next.href;
 }

@@ -41,7 +41,7 @@ const OF_A_CLUSTER = [
 const OF_ARCHIVES = [
   { pattern: "/", section: "/jobs", load: () => import("./pages/archives.js") },
   { pattern: "/jobs", section: "/jobs", load: () => import("./pages/archives.js") },
-  ...OF_A_CLUSTER.filter(({ pattern }) => pattern.startsWith("/jobs/:job/")),
+  ...OF_A_CLUSTER.filter(({ pattern }) => /^\/(jobs\/:job|runs)\//.test(pattern)),
 ];
 export const routes = archives ? OF_ARCHIVES : OF_A_CLUSTER;
 

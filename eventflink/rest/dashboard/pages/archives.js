@@ -3,6 +3,7 @@
 
 import { useRef } from "preact/hooks";
 import { ask } from "../api.js";
+import { ChoiceOfCluster, Skipped } from "../components/archives.js";
 import { Empty } from "../components/empty.js";
 import { ORDER } from "../components/states.js";
 import { StateBar, StateChip } from "../components/state_chip.js";
@@ -11,6 +12,7 @@ import { Time } from "../components/time.js";
 import { duration, middle, number, plural } from "../format.js";
 import { h, html } from "../html.js";
 import { change, go, href } from "../moment.js";
+import { pathOf } from "./runs.js";
 
 const FIRST = 100;
 const REST_MS = 200;
@@ -41,7 +43,8 @@ const columns = [
     key: "name",
     title: "Name",
     render: (job) => html`<a href=${href(...placeOf(job))}><b>${job.name || job.job_id}</b></a>
-      <span class="muted mono wide-only"> ${job.name && job.name !== job.job_id ? middle(job.job_id, 14) : ""}</span>`,
+      <span class="muted mono wide-only"> ${job.name && job.name !== job.job_id ? middle(job.job_id, 14) : ""}</span>
+      ${job.name && html` <a class="muted wide-only" href=${href(pathOf(job.name), { cluster: job.cluster_id })} aria-label=${`Runs of ${job.name}`}>runs</a>`}`,
   },
   { key: "cluster", title: "Cluster", width: "13%", phone: false, render: (job) => job.cluster_id },
   { key: "tasks", title: "Tasks", width: "104px", phone: false, render: (job) => h(StateBar, { counts: job.tasks_by_state, label: "Tasks" }) },
@@ -52,7 +55,7 @@ const columns = [
 
 /** @param {{documents: any, query: Record<string, string>}} props */
 export function Page({ documents, query }) {
-  const { jobs, total, by_status: byStatus, by_cluster: byCluster, skipped, skipped_total: skippedTotal, missing } = documents.archives;
+  const { jobs, total, by_status: byStatus, by_cluster: byCluster, missing } = documents.archives;
   const timer = useRef(0);
   const chosen = query.status ? query.status.split(",") : [];
   const states = ORDER.filter((state) => byStatus[state] || chosen.includes(state));
@@ -61,7 +64,8 @@ export function Page({ documents, query }) {
   const toggle = (state) => change({ status: (chosen.includes(state) ? chosen.filter((each) => each !== state) : [...chosen, state]).join(",") });
   const filtered = query.status || query.name || query.cluster;
   return html`
-    <div class="title"><h1>Ended jobs</h1><span class="muted">${number(total)} ${clusters.length > 1 ? `in ${plural(clusters.length, "cluster")}` : ""}</span></div>
+    <div class="title"><h1>Ended jobs</h1><span class="muted">${number(total)} ${clusters.length > 1 ? `in ${plural(clusters.length, "cluster")}` : ""}</span>
+      ${clusters.length > 0 && html`<a href=${href("/runs", { cluster: query.cluster })}>by name</a>`}</div>
     ${missing && html`<p class="job-sentence waits">${missing}</p>`}
     ${(clusters.length > 0 || filtered) &&
     html`<div class="filters">
@@ -70,10 +74,7 @@ export function Page({ documents, query }) {
         window.clearTimeout(timer.current);
         timer.current = window.setTimeout(() => change({ name: value }, { replace: true }), REST_MS);
       }} />
-      <select aria-label="Only this cluster" onChange=${(/** @type {any} */ event) => change({ cluster: event.target.value })}>
-        <option value="" selected=${!query.cluster}>all clusters</option>
-        ${clusters.map((name) => html`<option key=${name} value=${name} selected=${query.cluster === name}>${name} (${number(byCluster[name])})</option>`)}
-      </select>
+      ${h(ChoiceOfCluster, { known: documents.archives, chosen: query.cluster })}
       ${states.map((state) => {
         const pressed = chosen.includes(state);
         return html`<button class="chip-button" key=${state} aria-pressed=${pressed} onClick=${() => toggle(state)}>${h(StateChip, { state, of: "job", count: byStatus[state] ?? 0 })}</button>`;
@@ -100,14 +101,6 @@ export function Page({ documents, query }) {
           mark: (job) => (job.status === "FAILED" ? "troubled" : ""),
           empty: h(Empty, { title: "No job matches.", small: true }, html`<p>Drop a filter: ${[query.status, query.name, query.cluster].filter(Boolean).join(", ")}.</p>`),
         })}
-    ${skippedTotal > 0 && h(Skipped, { skipped, total: skippedTotal })}
+    ${h(Skipped, { known: documents.archives })}
   `;
-}
-
-/** @param {{skipped: {location: string, reason: string}[], total: number}} props */
-function Skipped({ skipped, total }) {
-  return html`<details class="below">
-    <summary>${plural(total, "archive")} cannot be read</summary>
-    <ul class="reasons">${skipped.map(({ location, reason }) => html`<li key=${location}><code>${location}</code> ${reason}</li>`)}</ul>
-  </details>`;
 }

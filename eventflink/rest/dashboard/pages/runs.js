@@ -1,8 +1,10 @@
 // @ts-check
 // Jobs of one name as the runs of a job: a grid of runs and vertices, how long each took, and its versions. Without a name: the names there are.
+// In archives they are runs as they ended, of all clusters or of one.
 
 import { useRef } from "preact/hooks";
 import { ask } from "../api.js";
+import { ChoiceOfCluster, Skipped } from "../components/archives.js";
 import { Command } from "../components/copy.js";
 import { Empty } from "../components/empty.js";
 import { quoted } from "../components/rows.js";
@@ -13,6 +15,7 @@ import { Since, Time } from "../components/time.js";
 import { duration, middle, number, plural } from "../format.js";
 import { h, html } from "../html.js";
 import { change, go, href } from "../moment.js";
+import { archives } from "../source.js";
 
 const RUNS = 50;
 const NAMES = 100;
@@ -29,27 +32,40 @@ export function pathOf(name) {
 /** @param {Record<string, string>} params */
 export const title = (params) => params.name ?? "Runs";
 export const concerns = () => ({});
+export const live = archives ? ["names", "runs", "archives"] : [];
 
 /** @param {Record<string, string>} params @param {Record<string, string>} query */
 function asked(params, query) {
   const name = params.name ?? query.name;
-  return name === undefined ? `/names?name=${encodeURIComponent(query.find ?? "")}` : `/runs?name=${encodeURIComponent(name)}`;
+  const question = name === undefined ? `/names?name=${encodeURIComponent(query.find ?? "")}` : `/runs?name=${encodeURIComponent(name)}`;
+  return archives && query.cluster ? `${question}&cluster=${encodeURIComponent(query.cluster)}` : question;
 }
 
 /** @param {Record<string, string>} params @param {Record<string, string>} query @returns {Record<string, string>} */
 export function questions(params, query) {
   const question = asked(params, query);
-  return question.startsWith("/runs") ? { runs: `${question}&limit=${RUNS}` } : { names: `${question}&limit=${NAMES}` };
+  /** @type {Record<string, string>} */
+  const list = question.startsWith("/runs") ? { runs: `${question}&limit=${RUNS}` } : { names: `${question}&limit=${NAMES}` };
+  return archives ? { ...list, archives: "/archives?limit=1" } : list;
 }
+
+/** Some rows of a list at a moment; in archives there is none. @param {string} list @param {any} moment @param {number} first @param {number} limit */
+async function windowOf(list, moment, first, limit) {
+  return (await ask(`${list}&first=${first}&limit=${limit}`, { at: archives ? null : moment.offset })).body;
+}
+
+/** What changes when a list is of a newer state. @param {any} moment @param {number} total @param {any} newest its first row */
+const revisionOf = (moment, total, newest) => (archives ? JSON.stringify([total, newest]) : moment.offset);
 
 /** @param {{documents: any, moment: any, params: Record<string, string>, query: Record<string, string>}} props */
 export function Page({ documents, moment, params, query }) {
   const list = asked(params, query);
-  return documents.runs ? h(RunsOfName, { page: documents.runs, moment, list }) : h(Names, { page: documents.names, moment, list, query });
+  const of = { moment, list, query, known: documents.archives };
+  return documents.runs ? h(RunsOfName, { page: documents.runs, ...of }) : h(Names, { page: documents.names, ...of });
 }
 
-/** @param {{page: any, moment: any, list: string}} props */
-function RunsOfName({ page, moment, list }) {
+/** @param {{page: any, moment: any, list: string, query: Record<string, string>, known: any}} props `known`: what is known of archives */
+function RunsOfName({ page, moment, list, query, known }) {
   const { name, runs, total, vertices, versions } = page;
   const longest = Math.max(1, ...runs.map((/** @type {any} */ run) => run.duration_ms));
   const columns = [
@@ -68,8 +84,10 @@ function RunsOfName({ page, moment, list }) {
       <span><a href=${href("/runs")}>all names</a></span>
       <span>${plural(page.versions_total, "version")}</span>
       ${page.typical_ms !== null && html`<span title="the median of the newest runs that finished">typically <b>${duration(page.typical_ms)}</b></span>`}
-      ${page.unread > 0 && html`<span title="There is no archive of them, or it could not be read">${plural(page.unread, "job")} that left the memory not looked at</span>`}
+      ${archives && html`<span>of ${query.cluster ? html`cluster <b>${query.cluster}</b>` : "all clusters"}</span>`}
+      ${!archives && page.unread > 0 && html`<span title="There is no archive of them, or it could not be read">${plural(page.unread, "job")} that left the memory not looked at</span>`}
     </p>
+    ${known?.missing && html`<p class="job-sentence waits">${known.missing}</p>`}
     ${total === 0
       ? h(Empty, { title: moment.live ? "No run of this name is known." : "No run of this name was known at this moment.", small: true })
       : html`<div class="stacked">${h(Table, {
@@ -78,8 +96,8 @@ function RunsOfName({ page, moment, list }) {
           rows: runs,
           total,
           list,
-          revision: moment.offset,
-          fetch: async (first, limit) => (await ask(`${list}&first=${first}&limit=${limit}`, { at: moment.offset })).body.runs,
+          revision: revisionOf(moment, total, runs[0]),
+          fetch: async (first, limit) => (await windowOf(list, moment, first, limit)).runs,
           rowKey: (run) => run.job_id,
           open: (run) => go(`/jobs/${encodeURIComponent(run.job_id)}`),
           mark: (run) => (run.status === "FAILED" && !run.failure_is_dismissed ? "troubled" : ""),
@@ -89,7 +107,8 @@ function RunsOfName({ page, moment, list }) {
           <ul class="rows">${versions.slice(0, MOST_VERSIONS).map((/** @type {any} */ version) => h(Version, { key: version.definition_digest, version }))}</ul>
         </section>
         ${page.versions_total > MOST_VERSIONS && html`<p class="muted">The newest ${number(MOST_VERSIONS)} of ${number(page.versions_total)}.</p>`}
-        ${moment.live && h(Command, { text: `eventflink runs ${quoted(name)}` })}`}
+        ${moment.live && !archives && h(Command, { text: `eventflink runs ${quoted(name)}` })}`}
+    ${known && h(Skipped, { known })}
   `;
 }
 
@@ -136,8 +155,14 @@ function parameters(run) {
 /** @param {any} run */
 function why(run) {
   if (run.rerun_of) return html`runs <a href=${href(`/jobs/${encodeURIComponent(run.rerun_of)}`)}>${middle(run.rerun_of, 18)}</a> again`;
-  if (run.schedule_id) return html`<a href=${href(`/schedules/${encodeURIComponent(run.schedule_id)}`)}>${middle(run.schedule_id, 18)}</a> for ${h(Time, { at: run.instant, form: "full" })}`;
+  if (run.schedule_id) return html`${h(Schedule, { id: run.schedule_id, most: 18 })} for ${h(Time, { at: run.instant, form: "full" })}`;
   return run.actor ? html`<span class="muted">by ${run.actor}</span>` : "";
+}
+
+/** A schedule; in archives its id alone. @param {{id: string, most: number}} props */
+export function Schedule({ id, most }) {
+  const words = middle(id, most);
+  return archives ? html`<span title=${id}>${words}</span>` : html`<a href=${href(`/schedules/${encodeURIComponent(id)}`)}>${words}</a>`;
 }
 
 /** @param {{version: any}} props */
@@ -170,32 +195,33 @@ function trend(row) {
   return html`<span role="img" aria-label=${words} title=${words}>${states.map((/** @type {string} */ state) => stateOf(state, "job").glyph).join("")}</span>`;
 }
 
-/** @param {{page: any, moment: any, list: string, query: Record<string, string>}} props */
-function Names({ page, moment, list, query }) {
+/** @param {{page: any, moment: any, list: string, query: Record<string, string>, known: any}} props */
+function Names({ page, moment, list, query, known }) {
   const timer = useRef(0);
   const { names, total } = page;
   return html`
     <div class="title"><h1>Runs by name</h1><span class="muted">${plural(total, "name")}</span></div>
-    ${(total > 0 || query.find) &&
+    ${known?.missing && html`<p class="job-sentence waits">${known.missing}</p>`}
+    ${(total > 0 || query.find || query.cluster) &&
     html`<div class="filters"><input type="search" aria-label="Find by name" placeholder="name" value=${query.find ?? ""} onInput=${(/** @type {any} */ event) => {
       const { value } = event.target;
       window.clearTimeout(timer.current);
       timer.current = window.setTimeout(() => change({ find: value || null }, { replace: true }), REST_MS);
-    }} /></div>`}
+    }} />${known && h(ChoiceOfCluster, { known, chosen: query.cluster })}</div>`}
     ${total === 0
-      ? h(Empty, { title: query.find ? "No name fits." : "No job has been submitted yet.", small: true })
+      ? h(Empty, { title: query.find || query.cluster ? "No name fits." : archives ? "There is no archive of a job here yet." : "No job has been submitted yet.", small: true })
       : h(Table, {
           label: "Names of jobs",
           columns: NAME_COLUMNS,
           rows: names,
           total,
           list,
-          revision: moment.offset,
-          fetch: async (first, limit) => (await ask(`${list}&first=${first}&limit=${limit}`, { at: moment.offset })).body.names,
+          revision: revisionOf(moment, total, names[0]),
+          fetch: async (first, limit) => (await windowOf(list, moment, first, limit)).names,
           rowKey: (row) => row.name,
           open: (row) => go(pathOf(row.name)),
           mark: (row) => (row.newest.status === "FAILED" && !row.newest.failure_is_dismissed ? "troubled" : ""),
         })}
-    ${page.unread > 0 && html`<p class="muted">${plural(page.unread, "job")} that left the memory ${page.unread === 1 ? "is" : "are"} not counted: there is no archive, or it could not be read.</p>`}
+    ${known ? h(Skipped, { known }) : page.unread > 0 && html`<p class="muted">${plural(page.unread, "job")} that left the memory ${page.unread === 1 ? "is" : "are"} not counted: there is no archive, or it could not be read.</p>`}
   `;
 }
