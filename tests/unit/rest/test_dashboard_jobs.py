@@ -82,6 +82,16 @@ def test_why_is_shown_as_the_command_line_tells_it(dashboard: Dashboard, thing: 
     assert chain.locator("ol > li .caption").count() == sum(len(step.events) for step in told.chain)
 
 
+def test_the_head_of_a_job_has_no_value_without_its_name(dashboard: Dashboard) -> None:
+    dashboard.show("/jobs/backfill-7")
+    head = dashboard.main.locator("header.job-head")
+    expect(head.get_by_role("heading", level=1)).to_be_visible()
+    bare = head.evaluate(
+        "head => [...head.childNodes].filter(each => each.nodeType === Node.TEXT_NODE).map(each => each.textContent.trim())"
+    )
+    assert [text for text in bare if text] == []
+
+
 def test_a_job_leads_to_its_story_and_to_why_it_is_so(dashboard: Dashboard) -> None:
     book = book_of(records_of(recorded().cluster))
     dashboard.show("/jobs/flaky-5")

@@ -43,7 +43,7 @@ export function JobHead({ job, moment }) {
     </p>
     ${(job.owner || Object.keys(job.labels ?? {}).length > 0 || Object.keys(job.links ?? {}).length > 0) &&
     html`<p class="job-facts muted" aria-label="About">${job.owner && html`<span>owner <b>${job.owner}</b></span>`}${Object.entries(job.labels).map(([name, value]) => html`<span key=${name}>${h(Label, { name, value })}</span>`)}${Object.entries(job.links).map(([title, url]) => html`<span key=${`link ${title}`}><a href=${url} rel="noreferrer" target="_blank">${title}</a></span>`)}</p>`}
-    ${((job.queue ?? "default") !== "default" || job.priority) && html`<p class="job-facts muted"><span>queue <b>${job.queue}</b></span><span>priority <b>${job.priority}</b></span></p>`}
+    ${((job.queue ?? "default") !== "default" || (job.priority ?? 0) !== 0) && html`<p class="job-facts muted"><span>queue <b>${job.queue}</b></span><span>priority <b>${job.priority}</b></span></p>`}
     ${job.description && html`<p class="muted wrap">${job.description}</p>`}
     ${Object.keys(job.parameters ?? {}).length > 0 &&
     html`<p class="job-facts muted" aria-label="Parameters">${Object.entries(job.parameters).map(([name, value]) => html`<span key=${name}>${name} <b title=${value}>${middle(String(value), 48)}</b></span>`)}</p>`}
