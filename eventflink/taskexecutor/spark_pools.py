@@ -56,7 +56,9 @@ def pool_directory(runtime_directory: Path, pool: str, job_id: str) -> Path:
 def pool_settings(settings: SparkServerSettings, pool: SparkPool) -> SparkServerSettings:
     """Return how the Spark of a pool is started, beside the shared one of these settings."""
     master = f"local[{pool.cores}]" if pool.cores else settings.master
-    return replace(settings, master=master, memory=pool.memory or settings.memory, idle_timeout_ms=settings.pool_idle_timeout_ms)
+    memory, idle_timeout_ms = pool.memory or settings.memory, settings.pool_idle_timeout_ms
+    # One process at a time has the catalogue of a directory: that is the shared one.
+    return replace(settings, master=master, memory=memory, idle_timeout_ms=idle_timeout_ms, catalog_directory="")
 
 
 def hold_pool(directory: Path) -> SparkLease:

@@ -81,6 +81,8 @@ class SparkServerSettings:
     """The kind of store that data sets are in, as Hadoop calls it; empty: they are in directories."""
     tables: str = ""
     """The kind of tables that it has besides Spark's own; empty: none."""
+    catalog_directory: str = ""
+    """Where its catalogue of tables is, and their files; empty: it forgets its tables when it ends."""
 
     @classmethod
     def of(cls, configuration: "Configuration") -> Self:
@@ -94,6 +96,7 @@ class SparkServerSettings:
             pool_idle_timeout_ms=configuration.spark_pool_idle_timeout_ms,
             store_scheme=configuration.working_place.scheme,
             tables=configuration.spark_tables,
+            catalog_directory=configuration.spark_catalog_directory,
         )
 
     @property
@@ -176,6 +179,7 @@ def supervisor_command(runtime_directory: Path, settings: SparkServerSettings) -
     """Return the command of the process that runs a server (`spark_supervisor.main`)."""
     command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor"]
     command += [str(runtime_directory), settings.master, settings.memory, settings.packages, settings.store_scheme, settings.tables]
+    command.append(settings.catalog_directory)
     return [*command, str(settings.ui_port), str(settings.answer_timeout_ms), str(settings.idle_timeout_ms)]
 
 

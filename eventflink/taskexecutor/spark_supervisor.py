@@ -104,10 +104,18 @@ _SPARK_CONFIGURATION: Final = {
 def main() -> int:
     """Supervise one server until it ends or is needed no more; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    runtime_directory, master, memory, packages, store_scheme, tables, *numbers = sys.argv[1:]
+    runtime_directory, master, memory, packages, store_scheme, tables, catalog_directory, *numbers = sys.argv[1:]
     ui_port, answer_ms, idle_ms = map(int, numbers)
     settings = SparkServerSettings(
-        master, memory, packages, ui_port, answer_timeout_ms=answer_ms, idle_timeout_ms=idle_ms, store_scheme=store_scheme, tables=tables
+        master,
+        memory,
+        packages,
+        ui_port,
+        answer_timeout_ms=answer_ms,
+        idle_timeout_ms=idle_ms,
+        store_scheme=store_scheme,
+        tables=tables,
+        catalog_directory=catalog_directory,
     )
     return _run(Path(runtime_directory), settings)
 
@@ -201,6 +209,7 @@ def _start_spark(
             "spark.ui.enabled": "true" if settings.ui_port else "false",
             "spark.ui.port": str(settings.ui_port),
         }
+        | _catalog_settings(settings.catalog_directory)
         | file_system_settings(home / "jars")
         | connector_settings()
     )
@@ -241,6 +250,17 @@ def _start_spark(
         preexec_fn=die_with_parent(),  # noqa: PLW1509 - prctl and getppid wait for no lock
     )
     return server, class_data
+
+
+def _catalog_settings(directory: str) -> dict[str, str]:
+    """Return the settings with which tables outlive a server: Hive's catalogue in an embedded Derby, which one process has at a time."""
+    if not directory:
+        return {}
+    return {
+        "spark.sql.catalogImplementation": "hive",
+        "spark.sql.warehouse.dir": f"{directory}/warehouse",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory}/catalog;create=true",
+    }
 
 
 def _class_data(java: Path, home: Path, configuration: dict[str, str], more_jars: str) -> ClassData:

@@ -38,6 +38,11 @@ def test_a_pool_has_what_it_asks_for_and_else_what_is_configured(pool: SparkPool
     assert (settings.master, settings.memory, settings.packages, settings.idle_timeout_ms) == (master, memory, "a:b:1", 7)
 
 
+def test_the_catalogue_that_one_process_has_at_a_time_is_that_of_the_shared_spark() -> None:
+    shared = SparkServerSettings("local[*]", "1g", catalog_directory="/var/lib/tables")
+    assert pool_settings(shared, SparkPool("reports")).catalog_directory == ""
+
+
 def _pool(runtime_directory: Path, name: str, age_s: float) -> Path:
     directory = pool_directory(runtime_directory, name, "job")
     hold_pool(directory).release()

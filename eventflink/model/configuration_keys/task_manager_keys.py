@@ -158,6 +158,14 @@ class TaskManagerKeys(Keys):
         "when it starts. Empty: none.",
     )
 
+    spark_catalog_directory: str = Field(
+        "",
+        alias="spark.local.catalog",
+        pattern=r"^(/[^;\s]*)?$",
+        description="The directory in which the local server that all jobs share keeps its catalogue of tables, and their files, for jobs "
+        "that name tables such as pipelines. One process at a time has it. Empty: tables are forgotten when it ends.",
+    )
+
     iceberg_catalogs: dict[str, str] = Field(
         {},
         alias="iceberg.catalogs.*",
