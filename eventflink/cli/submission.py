@@ -23,7 +23,15 @@ from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S
 from eventflink.gateways.request_channel import Accepted
-from eventflink.jobs.job_files import MAX_DOCUMENT_BYTES, DescribedJob, describe_document, is_python, read_job, with_archives
+from eventflink.jobs.job_files import (
+    MAX_DOCUMENT_BYTES,
+    DescribedJob,
+    describe_document,
+    is_python,
+    is_specification,
+    read_job,
+    with_archives,
+)
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import TaskType
 
@@ -89,7 +97,7 @@ def read_job_of(file: Path, session: Session | None = None) -> DescribedJob:
         ArchiveError: a module that a job in Python imports cannot be read.
 
     """
-    if is_python(file):
+    if is_python(file) or is_specification(file):
         with contextlib.redirect_stdout(sys.stderr):  # What it prints is nothing of what the command says.
             job = read_job(file)
     else:

@@ -20,13 +20,15 @@ from eventflink.jobs.archive import ArchiveError, ArchiveKind, build_archive, ki
 from eventflink.jobs.code_digest import function_digests
 from eventflink.jobs.jars import pack_jars, parse_jars
 from eventflink.jobs.local_modules import NEVER_LOCAL
+from eventflink.jobs.pipelines.definitions import SPEC_FILES
 from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob
 from eventflink.model.job_graph import JobGraph, JobVertex
-from eventflink.model.job_graph_document import JARS, REQUIREMENTS, InvalidJobGraph, load_document, parse_job_graph
+from eventflink.model.job_graph_document import JARS, PACKED_KEYS, PIPELINE, REQUIREMENTS, InvalidJobGraph, load_document, parse_job_graph
 from eventflink.model.reuse import bind_digest
 from eventflink.model.statuses import TaskType
 
 if TYPE_CHECKING:
+    from eventflink.jobs.pipelines.description import Pipeline
     from eventflink.jobs.required_packages import Requirements
 
 _NONE: Final[Mapping[str, ArchiveKind]] = MappingProxyType({})
@@ -45,11 +47,13 @@ class DescribedJob:
     """The packages that its code needs, which are to travel with it."""
     jars: tuple[Path, ...] = ()
     """Those of its Spark sessions, which are as well."""
+    pipeline: "Pipeline | None" = None
+    """The definitions of its data sets, where it is one of Spark's declarative pipelines; they are as well."""
 
     @property
     def has_code(self) -> bool:
         """Whether anything travels with the job."""
-        return bool(self.code) or self.requirements is not None or bool(self.jars)
+        return bool(self.code) or self.requirements is not None or bool(self.jars) or self.pipeline is not None
 
     def archives(self, code: Sequence[Path] = ()) -> list[bytes]:
         """Return the archives that travel with the job: its code, or `code` in place of it, its jars, and the packages that it requires.
@@ -60,6 +64,8 @@ class DescribedJob:
         """
         chosen = code or self.code
         archives = [build_archive(chosen)] if chosen else []
+        if self.pipeline is not None:
+            archives.append(self.pipeline.pack())
         if self.jars:
             archives.append(pack_jars(self.jars))
         if self.requirements is not None:
@@ -155,7 +161,7 @@ def described(document: Document) -> DescribedJob:
 
 
 def read_job(path: Path) -> DescribedJob:
-    """Read a file; `FILE.py:NAME` is one of several jobs of a module.
+    """Read a file; `FILE.py:NAME` is one of several jobs of a module, `spark-pipeline.yml` a pipeline.
 
     Raises:
         InvalidJobGraph: it cannot be read, or describes no job.
@@ -164,6 +170,8 @@ def read_job(path: Path) -> DescribedJob:
     """
     if is_python(path):
         return _read_python(path)
+    if is_specification(path):
+        return describe_document({PIPELINE: path.name}, str(path), path.parent)
     try:
         with path.open("rb") as file:
             data = file.read(MAX_DOCUMENT_BYTES + 1)
@@ -187,9 +195,10 @@ def describe_document(document: str | Mapping[str, Any], source: str, directory:
 
     """
     parsed = load_document(document, source) if isinstance(document, str) else document
-    if not isinstance(parsed, Mapping) or parsed.keys().isdisjoint((REQUIREMENTS, JARS)):
+    if not isinstance(parsed, Mapping) or parsed.keys().isdisjoint(PACKED_KEYS):
         return DescribedJob(parse_job_graph(document, source, directory))
-    requirements, jars, key = None, tuple[Path, ...](), JARS
+    requirements, jars, pipeline, key = None, tuple[Path, ...](), None, JARS
+    rest = {key: value for key, value in parsed.items() if key not in (REQUIREMENTS, JARS)}
     try:
         if JARS in parsed:
             jars = parse_jars(parsed[JARS], directory)
@@ -197,11 +206,20 @@ def describe_document(document: str | Mapping[str, Any], source: str, directory:
             from eventflink.jobs.required_packages import parse_requirements  # noqa: PLC0415 - most jobs require none
 
             requirements = parse_requirements(parsed[REQUIREMENTS], directory)
+        if (key := PIPELINE) in parsed:
+            from eventflink.jobs.pipelines.description import describe_pipeline  # noqa: PLC0415 - most jobs are none
+
+            rest, pipeline = describe_pipeline(rest, directory)
     except ValueError as error:
         raise InvalidJobGraph(f"{source}: {key}: {error}") from error
-    rest = {key: value for key, value in parsed.items() if key not in (REQUIREMENTS, JARS)}
-    graph = parse_job_graph(rest, source, directory, document if isinstance(document, str) else None)
-    return DescribedJob(graph, requirements=requirements, jars=jars)
+    # The places of a document that is put together here are in no text.
+    text = document if isinstance(document, str) and pipeline is None else None
+    return DescribedJob(parse_job_graph(rest, source, directory, text), requirements=requirements, jars=jars, pipeline=pipeline)
+
+
+def is_specification(path: Path) -> bool:
+    """Tell whether a path is named as the specification of one of Spark's declarative pipelines is."""
+    return path.name in SPEC_FILES
 
 
 def is_python(path: Path) -> bool:

@@ -424,6 +424,12 @@ REQUIREMENTS: Final = "requirements"
 JARS: Final = "jars"
 """The key of a document for the jars of a job's Spark sessions, which are one by then as well."""
 
+PIPELINE: Final = "pipeline"
+"""The key of a document for the specification of a declarative pipeline, whose data sets are vertices by then."""
+
+PACKED_KEYS: Final = frozenset({REQUIREMENTS, JARS, PIPELINE})
+"""What clients replace before a job is submitted."""
+
 
 def _refuse_what_is_packed(_: object) -> object:
     raise ValueError(
@@ -446,6 +452,7 @@ class JobGraphDocument(BaseModel):
     requirements: Annotated[None, BeforeValidator(_refuse_what_is_packed)] = None
     """Never here, as `jars`: who submits the job has made an archive of them."""
     jars: Annotated[None, BeforeValidator(_refuse_what_is_packed)] = None
+    pipeline: Annotated[None, BeforeValidator(_refuse_what_is_packed)] = None
     scheduler: Literal["cluster-default", "default", "adaptive"] = "cluster-default"
     checkpointing: CheckpointingDocument | None = None
     restore: RestoreDocument | None = None

@@ -48,8 +48,13 @@ def statements_of(sql: str) -> list[Statement]:
         "SET VAR day = '1;2'; SELECT day -- the last; one" has the statements `SET VAR day = '1;2'` and `SELECT day -- the last; one`.
 
     """
-    found = [Statement(sql[start:end], sql.count("\n", 0, start) + 1) for start, end in _places_of(sql)]
+    found = divided(sql)
     return found if len(found) > 1 else [Statement(sql, 1)]
+
+
+def divided(sql: str) -> list[Statement]:
+    """Return the statements of a text, also a single one, without what stands before and behind it; none where there are comments alone."""
+    return [Statement(sql[start:end], sql.count("\n", 0, start) + 1) for start, end in _places_of(sql)]
 
 
 def has_statement(sql: str) -> bool:
@@ -73,6 +78,25 @@ def _places_of(sql: str) -> Iterator[tuple[int, int]]:
                 break
     if begins >= 0:
         yield begins, len(sql)
+
+
+def masked(sql: str) -> str:
+    """Return a text of the same length with spaces for comments and `x` for texts in quotes; names in backquotes stay.
+
+    Example:
+        "SELECT 'a' -- b" is `SELECT xxx     `.
+
+    """
+    parts, position = [], 0
+    while token := _TOKEN.match(sql, position):
+        position = _end_of_comment(sql, token.end()) if token["comment"] else token.end()
+        if token["comment"] or token["space"]:
+            parts.append(" " * (position - token.start()))
+        elif token["dollars"] or (len(token[0]) > 1 and token[0][-1] in "'\""):
+            parts.append("x" * len(token[0]))
+        else:
+            parts.append(token[0])
+    return "".join(parts)
 
 
 def line_comments_of(sql: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from eventflink.events.effects import TaskDeployment, TaskInput, describe_task
+from eventflink.jobs.pipelines.refresh import REFRESH
 from eventflink.model.attempts import AttemptId, OutputLocation
 from eventflink.model.conditions import conditions_of
 from eventflink.model.job_graph import JobGraph, JobVertex
@@ -52,6 +53,11 @@ def select_vertices(graph: JobGraph, wanted: Collection[str] = ()) -> list[JobVe
 
 def _check(graph: JobGraph, chosen: Mapping[str, JobVertex]) -> None:
     for name, vertex in chosen.items():
+        if vertex.task == REFRESH:
+            raise InvalidJobGraph(
+                f"vertex '{name}' is a data set of a pipeline, whose tables stay in the catalogue of a Spark: start a cluster by "
+                "'eventflink up' whose configuration has spark.local.catalog, and submit the pipeline to it"
+            )
         if vertex.stream is not None:
             batch = [each.vertex_id for each in graph.vertices if each.stream is None]
             others = f"; of its batch vertices choose some by --vertex: {', '.join(batch)}" if batch else ""
