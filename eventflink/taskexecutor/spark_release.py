@@ -3,8 +3,8 @@
 Raw gRPC with Spark's own messages, no SparkSession: it works from any process that knows the session's id, in a fraction of a second
 once `preload` has been called. The rule it keeps: when `release_session` returns, the server runs nothing of the session and takes
 nothing more under its id (it remembers closed ids), so a request that the killed task had still sent finds its session closed. Spark
-breaks it in one case: with adaptive execution, an interrupt that comes while a query is planned can leave a stage running; the host's
-own server therefore does without adaptive execution.
+breaks it in one case: with adaptive execution, an interrupt that comes while a query is planned can leave a stage running; sessions of
+tasks therefore do without adaptive execution. A server before Spark 4.2 does not say what runs: see `interrupted_operations.py`.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from eventflink.model.spark_engines import DEFAULT_PORT, shown
+from eventflink.taskexecutor.interrupted_operations import InterruptedOperations
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,8 @@ _PARAMETER_OF_TOKEN: Final = "token="  # noqa: S105 - the name of the parameter
 _CLIENT_TYPE: Final = "eventflink"
 _SESSION_GONE: Final = "INVALID_HANDLE.SESSION"
 _LEAST_CALL_TIMEOUT_S: Final = 0.5
+_ANY_SIZE: Final = (("grpc.max_receive_message_length", -1),)
+"""Answers that nobody has taken may be large, and are read where a server does not say otherwise that an operation has ended."""
 _POLL_S: Final = 0.02
 
 
@@ -64,10 +67,11 @@ def open_channel(remote: str) -> tuple[Any, list[tuple[str, str]]]:
     parameters = [each for each in remote.partition("/;")[2].split(";") if each]
     is_local = target.startswith("localhost:")
     if not parameters:
-        return grpc.insecure_channel(target), []
+        return grpc.insecure_channel(target, _ANY_SIZE), []
     if is_local and all(each.startswith(_PARAMETER_OF_TOKEN) for each in parameters):
         # The host's own Spark: it does without Spark's client, which takes long to load.
-        return grpc.insecure_channel(target), [("authorization", f"Bearer {each.removeprefix(_PARAMETER_OF_TOKEN)}") for each in parameters]
+        tokens = [each.removeprefix(_PARAMETER_OF_TOKEN) for each in parameters]
+        return grpc.insecure_channel(target, _ANY_SIZE), [("authorization", f"Bearer {token}") for token in tokens]
     from pyspark.sql.connect.client.core import DefaultChannelBuilder  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     builder = DefaultChannelBuilder(remote)
@@ -122,6 +126,8 @@ class _Release:
         """The operations that were stopped in the middle. Spark closes each of them when its thread ends."""
         self._terminating: set[str] = set()
         """The operations that were not closed when the server was last asked, and have a result or an error."""
+        self._unlisted: InterruptedOperations | None = None
+        """What was interrupted on a server that does not say what runs; None: it was not asked yet, or says it."""
 
     def run(self, quiet_s: float) -> None:
         """Interrupt until nothing has run for `quiet_s`, then close.
@@ -149,18 +155,25 @@ class _Release:
         everything = self._messages.InterruptRequest.InterruptType.INTERRUPT_TYPE_ALL
         answer = self._call("Interrupt", self._messages.InterruptRequest(**self._subject, interrupt_type=everything))
         self._interrupted.update(answer.interrupted_ids)
+        if self._unlisted is not None:
+            self._unlisted.note(answer.interrupted_ids)
 
     def _count_running(self) -> int:
-        """Return how many operations have not ended; none where the server is too old to say."""
+        """Return how many operations have not ended; where the server does not say it, they are waited for first."""
         import grpc  # noqa: PLC0415 - see preload
 
+        if self._unlisted is not None:
+            return self._unlisted.wait_for_end()
         every_operation = self._messages.GetStatusRequest.OperationStatusRequest()
         try:
             answer = self._call("GetStatus", self._messages.GetStatusRequest(**self._subject, operation_status=every_operation))
         except grpc.RpcError as error:
-            if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-                return 0
-            raise
+            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
+            self._unlisted = InterruptedOperations(self._call, self._subject, self._deadline_s)
+            self._unlisted.note(self._interrupted)
+            self._unlisted.read_notes()
+            return self._unlisted.wait_for_end()
         states = self._messages.GetStatusResponse.OperationStatus.OperationState
         running = {each.operation_id for each in answer.operation_statuses if each.state == states.OPERATION_STATE_RUNNING}
         terminating = {each.operation_id for each in answer.operation_statuses if each.state == states.OPERATION_STATE_TERMINATING}

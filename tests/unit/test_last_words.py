@@ -42,6 +42,7 @@ ALSO_OF_A_TASK_EXECUTOR = {
     "eventflink.model.spark_engines",
     "eventflink.taskexecutor",
     "eventflink.taskexecutor.guardian_messages",
+    "eventflink.taskexecutor.interrupted_operations",
     "eventflink.taskexecutor.message_lines",
     "eventflink.taskexecutor.spark_release",
 }
