@@ -58,7 +58,7 @@ class InterruptedOperations:
         self._add(new)
 
     def read_notes(self) -> None:
-        """Take in what releases before this one have interrupted."""
+        """Take in what other releases have interrupted: before this one, or since it looked last."""
         answer = self._configure(get_all=self._messages.ConfigRequest.GetAll(prefix=_NOTE))
         self._add({found[0] for pair in answer.pairs if (found := _ID.search(pair.key))} - self._noted)
 

@@ -163,6 +163,7 @@ class _Release:
         import grpc  # noqa: PLC0415 - see preload
 
         if self._unlisted is not None:
+            self._unlisted.read_notes()
             return self._unlisted.wait_for_end()
         every_operation = self._messages.GetStatusRequest.OperationStatusRequest()
         try:

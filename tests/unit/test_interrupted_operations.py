@@ -133,9 +133,9 @@ def remote(old: OldSpark) -> Iterator[str]:
 class Releasing:
     """A release that goes on in a thread."""
 
-    def __init__(self, remote: str, timeout_s: float = LONG_S) -> None:
+    def __init__(self, remote: str, quiet_s: float = 0.0) -> None:
         self._pool = ThreadPoolExecutor(1)
-        self._release = self._pool.submit(release_session, remote, SESSION, timeout_s, quiet_s=0.0)
+        self._release = self._pool.submit(release_session, remote, SESSION, LONG_S, quiet_s=quiet_s)
 
     def is_going_on(self) -> bool:
         time.sleep(SOON_S)
@@ -187,17 +187,30 @@ def test_what_a_releaser_has_interrupted_that_died_is_waited_for_by_the_next_one
 def test_what_is_interrupted_later_is_noted_and_waited_for_as_well(old: OldSpark, remote: str) -> None:
     first, second = Operation(), Operation()
     old.operations, old.unnamed = {FIRST: first, SECOND: second}, [FIRST]
-    pool = ThreadPoolExecutor(1)
-    release = pool.submit(release_session, remote, SESSION, LONG_S, quiet_s=2 * SOON_S)
-    time.sleep(SOON_S)
+    releasing = Releasing(remote, quiet_s=2 * SOON_S)
+    assert releasing.is_going_on()
     old.unnamed = [SECOND]
     first.has_ended.set()
-    time.sleep(2 * SOON_S)
-    assert not release.done()
+    assert releasing.is_going_on()
+    assert releasing.is_going_on()
+    assert releasing.is_going_on()
     assert len(old.settings) == 2
     second.has_ended.set()
-    release.result(LONG_S)
-    pool.shutdown()
+    releasing.end()
+
+
+@pytest.mark.rule("P15")
+def test_what_another_releaser_notes_meanwhile_is_waited_for_as_well(old: OldSpark, remote: str) -> None:
+    """Of two at the same moment one is told what they stop, and its note may come after the other one has looked first."""
+    operation = Operation()
+    old.operations = {FIRST: operation}
+    releasing = Releasing(remote, quiet_s=2 * SOON_S)
+    assert releasing.is_going_on()
+    old.settings[f"eventflink.interrupted.{FIRST}"] = "true"
+    assert releasing.is_going_on()
+    assert releasing.is_going_on()
+    operation.has_ended.set()
+    releasing.end()
 
 
 def test_an_operation_that_the_server_does_not_know_any_more_has_ended(old: OldSpark, remote: str) -> None:
