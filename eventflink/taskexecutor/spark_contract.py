@@ -4,7 +4,6 @@ A Spark elsewhere (`spark.remote`, `spark.engines`) was started by somebody else
 task sets; what only the server can be started with is compared, and what differs is told, with what follows from it.
 """
 
-import importlib.metadata
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from eventflink.model.secret_values import without_secrets
 from eventflink.streams.client_watch import SESSION_TIMEOUT_S
+from eventflink.taskexecutor.spark_versions import find_too_old, refuse_newer_parts, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,15 +88,16 @@ def hold_to_contract(session: "SparkSession", settings: Mapping[str, str]) -> li
         settings: what the configuration says of sessions there; it comes before what all sessions have.
 
     Raises:
-        SparkUnfit: its server is older than the client here, or does not take a setting.
+        SparkUnfit: its server is too old, or does not take a setting.
 
     """
-    client = importlib.metadata.version("pyspark")
-    if fault := find_older_version(session.version, client):
+    version = session.version
+    if fault := find_too_old(version):
         raise SparkUnfit(fault)
+    refuse_newer_parts(session, version)
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    for key, value in {**SESSION_SETTINGS, **settings}.items():
+    for key, value in {**SESSION_SETTINGS, **settings_of(version), **settings}.items():
         try:
             session.conf.set(key, value)
         except PySparkException as error:
@@ -130,17 +131,6 @@ def find_other_meaning(settings: Mapping[str, str], host_zone: tzinfo | None = N
 def _offsets_of(zone: tzinfo | None) -> list[timedelta | None]:
     """Return how far a time zone is from UTC in winter and in summer; None: that of this host."""
     return [datetime(2026, month, 1, tzinfo=UTC).astimezone(zone).utcoffset() for month in (1, 7)]
-
-
-def find_older_version(server: str, client: str) -> str:
-    """Return what is wrong with a server's version; empty: nothing is. Spark's clients speak to servers of their version and newer ones."""
-    if _release(server) >= _release(client):
-        return ""
-    return f"its Spark is {server}, and pyspark here is {client}: start one that is no older, or install that pyspark here"
-
-
-def _release(version: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
 
 
 def find_differences(settings: Mapping[str, str]) -> list[str]:

@@ -3,6 +3,7 @@
 Delta Lake's parser drops them since Spark 4.1 (delta-io/delta#7640), and Spark Connect gives a decimal as many digits as its value has. A
 statement that is given such arguments becomes `EXECUTE IMMEDIATE '…' USING …`, which binds them behind the parser. The rule it keeps: a
 value has the type that Spark's client gave it. What has no literal of its own (arrays, maps, columns) stays, and fails as Spark says.
+Spark 4.0 binds nothing but plain literals so, and Delta's parser leaves it its arguments: there statements stay as they are.
 """
 
 import datetime as dt
@@ -13,10 +14,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.streams.delta_table import DELTA_EXTENSION
+from eventflink.taskexecutor.spark_versions import version_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_BINDS_IMMEDIATE: Final = (4, 1)
+"""The oldest Spark whose `EXECUTE IMMEDIATE` takes casts as arguments."""
 _EPOCH: Final = dt.date(1970, 1, 1)
 _MIDNIGHT: Final = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a time without a zone is what is written
 _NUMBERS: Final = {"byte": "TINYINT", "short": "SMALLINT", "integer": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE"}
@@ -60,11 +64,18 @@ def keep_arguments(session: "SparkSession") -> None:
     def has_delta() -> bool:
         return DELTA_EXTENSION in (session.conf.get("spark.sql.extensions", "") or "")
 
+    @functools.cache
+    def binds_immediate() -> bool:
+        return version_of(session.version) >= _BINDS_IMMEDIATE
+
+    def is_changed(statement: Any) -> bool:
+        return _has_arguments(statement) and (_has_decimals(statement) or has_delta()) and binds_immediate()
+
     def instead_of(command: Any) -> Any:
         if not command.HasField("sql_command"):
             return command
         statement = statement_of(command)
-        if not _has_arguments(statement) or not (_has_decimals(statement) or has_delta()) or (text := immediate(statement)) is None:
+        if not is_changed(statement) or (text := immediate(statement)) is None:
             return command
         instead = type(command)()
         instead.CopyFrom(command)

@@ -1,6 +1,7 @@
 """Streams as a user writes them; tests pack this file into an archive and never import it."""
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +172,42 @@ def count_numbers(context: Any) -> Any:
 def copy_parsed(context: Any) -> Any:
     """Return what came over the edge, and which subtask read it."""
     return context.inputs["parse"].selectExpr("key", "number", f"{context.subtask_index} AS subtask")
+
+
+def totals_by_key(context: Any) -> Any:
+    """Return the total of each key whenever it changes, by a state of Python's own."""
+    import pandas as pd  # noqa: PLC0415 - here as in a task that is imported without Spark
+
+    def add(key: tuple[str], frames: Iterator[pd.DataFrame], state: Any) -> Iterator[pd.DataFrame]:
+        total = (state.get[0] if state.exists else 0) + sum(int(frame["number"].sum()) for frame in frames)
+        state.update((total,))
+        yield pd.DataFrame({"key": [key[0]], "total": [total]})
+
+    grouped = context.inputs["source"].groupBy("key")
+    return grouped.applyInPandasWithState(add, "key STRING, total BIGINT", "total BIGINT", "update", "NoTimeout")
+
+
+def totals_by_processor(context: Any) -> Any:
+    """Return the same by a stateful processor."""
+    import pandas as pd  # noqa: PLC0415 - here as in a task that is imported without Spark
+    from pyspark.sql.streaming import StatefulProcessor  # noqa: PLC0415 - likewise
+
+    class Totals(StatefulProcessor):  # type: ignore[misc]  # pyspark says nothing of its types
+        def init(self, handle: Any) -> None:
+            self._total = handle.getValueState("total", "total BIGINT")
+
+        def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803, ARG002 - Spark's names
+            total = (self._total.get()[0] if self._total.exists() else 0) + sum(int(frame["number"].sum()) for frame in rows)
+            self._total.update((total,))
+            yield pd.DataFrame({"key": [key[0]], "total": [total]})
+
+        def close(self) -> None:
+            pass
+
+    grouped = context.inputs["source"].groupBy("key")
+    return grouped.transformWithStateInPandas(Totals(), "key STRING, total BIGINT", "Update", "None")
+
+
+def rows_of_iceberg(spark: Any) -> Any:
+    """Return the rows of a table of Iceberg, which a setting names, as a stream."""
+    return spark.readStream.format("iceberg").load(spark.conf.get("spark.eventflink.test.table"))

@@ -1,4 +1,4 @@
-"""What a Spark elsewhere has to be: no older than its client, and with times after which it computes for nobody no more."""
+"""What a Spark elsewhere has to be: with times after which it computes for nobody no more, and rules by which a query means the same."""
 
 from zoneinfo import ZoneInfo
 
@@ -8,7 +8,6 @@ from eventflink.taskexecutor.spark_contract import (
     SERVER_SETTINGS,
     TIME_LIMITS,
     find_differences,
-    find_older_version,
     find_other_meaning,
 )
 
@@ -33,15 +32,6 @@ def test_a_time_may_be_written_as_spark_takes_it(text: str) -> None:
 def test_a_longer_time_and_what_is_none_is_told(text: str) -> None:
     [told] = find_differences(SERVER_SETTINGS | {TIME_LIMITS[3].key: text})
     assert told.startswith(f"{TIME_LIMITS[3].key} is '{text}'")
-
-
-@pytest.mark.parametrize("server", ["4.2.0", "4.2.7", "4.3.0", "5.0.0-preview1"])
-def test_a_server_may_be_newer_than_its_client(server: str) -> None:
-    assert find_older_version(server, "4.2.1") == ""
-
-
-def test_a_server_that_is_older_than_its_client_is_refused_with_both_versions() -> None:
-    assert find_older_version("4.1.9", "4.2.1").startswith("its Spark is 4.1.9, and pyspark here is 4.2.1: ")
 
 
 ANSI, ZONE = "spark.sql.ansi.enabled", "spark.sql.session.timeZone"
