@@ -8,9 +8,10 @@ messages of pyspark 4.0.5, 4.1.4 and 4.2.0 differ, without those that change not
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from eventflink.jobs.connect_messages import messages_in
 from eventflink.taskexecutor.spark_server import SparkUnavailable
 
 if TYPE_CHECKING:
@@ -132,28 +133,12 @@ class _CheckedStub:
         return checked
 
 
-def _refuse(message: Any, newer: dict[str, tuple[str, Version]], server: str) -> None:
-    for part in _parts_of(message):
-        if part in newer:
-            said, needs = newer[part]
-            version = ".".join(map(str, needs))
-            raise SparkUnavailable(
-                f"{said} needs Spark {version}, and this one is {server}, which would pass over it: name an engine with Spark {version}"
-            )
-
-
-def _parts_of(message: Any) -> Iterator[str]:
-    """Yield the names of all fields that are set in a message, at any depth."""
-    left = [message]
-    while left:
-        for field, value in left.pop().ListFields():
-            yield field.full_name
-            if field.message_type is None:
-                continue
-            if field.message_type.GetOptions().map_entry:
-                if field.message_type.fields_by_name["value"].message_type is not None:
-                    left.extend(value.values())
-            elif hasattr(value, "ListFields"):
-                left.append(value)
-            else:
-                left.extend(value)
+def _refuse(request: Any, newer: dict[str, tuple[str, Version]], server: str) -> None:
+    for message in messages_in(request):
+        for field, _ in message.ListFields():
+            if field.full_name in newer:
+                said, needs = newer[field.full_name]
+                version = ".".join(map(str, needs))
+                raise SparkUnavailable(
+                    f"{said} needs Spark {version}, and this one is {server}, which would pass over it: name an engine with Spark {version}"
+                )

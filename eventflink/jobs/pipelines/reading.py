@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel
 
 from eventflink.jobs.archive import PACKAGE_FILE, ArchiveError
+from eventflink.jobs.connect_messages import messages_in
 from eventflink.jobs.local_modules import local_modules
 from eventflink.jobs.pipelines.definitions import DataSet, Definitions, Flow, defaults_of, files_of, full_name, parts_of, read_definitions
 from eventflink.jobs.pipelines.offline_session import make_offline_session
@@ -201,18 +202,6 @@ class _Reading:
                 message.plan_id = numbers.setdefault(message.plan_id, len(numbers))
         serialized: bytes = relation.SerializeToString(deterministic=True)
         return serialized
-
-
-def messages_in(message: Any) -> Iterator[Any]:
-    """Yield a protobuf message and all messages in it."""
-    yield message
-    for descriptor, value in message.ListFields():
-        if descriptor.message_type is None:
-            continue
-        values = (value,) if hasattr(value, "ListFields") else value.values() if hasattr(value, "values") else value
-        for each in values:
-            if hasattr(each, "ListFields"):
-                yield from messages_in(each)
 
 
 def tables_in(plan: bytes, names: Collection[str]) -> list[str]:
