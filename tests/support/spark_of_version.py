@@ -62,9 +62,18 @@ def connector_of(spark: str) -> JarSet:
     return dataclasses.replace(kafka_connector(), version=version, dependencies=dependencies)
 
 
+def is_installed(version: str) -> bool:
+    """Tell whether a Spark of that version is in the user's cache."""
+    return _directory_of(version).is_dir()
+
+
+def _directory_of(version: str) -> Path:
+    return default_cache_directory() / f"test-pyspark-{version}"
+
+
 def install_spark(version: str) -> Path:
     """Return the home of a Spark of that version; pip installs it first where the user's cache lacks it (about 450 MB)."""
-    directory = default_cache_directory() / f"test-pyspark-{version}"
+    directory = _directory_of(version)
     directory.parent.mkdir(parents=True, exist_ok=True)
     busy = TimeoutError(f"another process has installed {directory} for {_INSTALL_TIMEOUT_S:g} s; end it and try again")
     with locked(directory.with_name(f"{directory.name}.lock"), _INSTALL_TIMEOUT_S, busy):
