@@ -9,9 +9,11 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from eventflink.jobs.pipelines.refresh import table_of
 from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph, JobVertex, StreamSink, StreamSource
 from eventflink.model.schedules import FollowedTable
 from eventflink.model.secret_values import without_secrets
+from eventflink.model.spark_engines import LOCAL
 from eventflink.model.statuses import StreamConnector, StreamFormat
 
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3"}
@@ -65,22 +67,34 @@ class DatasetNames:
             if (dataset := self.end(source)) is not None:
                 yield source.name, dataset
 
-    def outer_outputs(self, vertex: JobVertex) -> list[Dataset]:
+    def outer_outputs(self, graph: JobGraph, vertex: JobVertex) -> list[Dataset]:
         """Return what a vertex writes that is not of its job."""
+        if (table := self._kept_by(graph, vertex)) is not None:
+            return [table]
         sinks = vertex.stream.sinks if vertex.stream is not None else (vertex.sink,)
         return _once(self.end(sink) for sink in sinks if sink is not None)
 
     def inputs(self, graph: JobGraph, vertex: JobVertex) -> list[Dataset]:
         """Return all that a vertex reads."""
-        edges = (self.published(graph.name, edge.source, edge.output) for edge in graph.edges if edge.target == vertex.vertex_id)
-        return _once([*(dataset for _, dataset in self.outer_inputs(vertex)), *edges])
+        vertices = {each.vertex_id: each for each in graph.vertices}
+        edges = [edge for edge in graph.edges if edge.target == vertex.vertex_id]
+        left = [self._kept_by(graph, vertices[edge.source]) or self.published(graph.name, edge.source, edge.output) for edge in edges]
+        return _once([*(dataset for _, dataset in self.outer_inputs(vertex)), *left])
 
     def outputs(self, graph: JobGraph, vertex: JobVertex) -> dict[str, Dataset]:
         """Return what a vertex publishes, by output: what edges read, and the result of a batch task that nothing reads."""
+        if self._kept_by(graph, vertex) is not None:
+            return {}
         names = [edge.output for edge in graph.edges if edge.source == vertex.vertex_id]
         if not names and vertex.stream is None and vertex.sink is None:
             names = [DEFAULT_OUTPUT]
         return {name: self.published(graph.name, vertex.vertex_id, name) for name in names}
+
+    @staticmethod
+    def _kept_by(graph: JobGraph, vertex: JobVertex) -> Dataset | None:
+        """Return the table of a pipeline that a vertex keeps, which is in the catalogue of its Spark."""
+        table = table_of(vertex.task, vertex.parameters_json)
+        return Dataset(f"spark://{graph.engine_of(vertex) or LOCAL}", table) if table is not None else None
 
 
 def shown_place(location: str) -> str:

@@ -139,7 +139,7 @@ class Lineage:
         outputs: dict[Dataset, Facets] = {}
         for vertex in graph.vertices:
             inputs |= self._read_by(job, vertex)
-            outputs |= {dataset: {} for dataset in self._names.outer_outputs(vertex)}
+            outputs |= {dataset: {} for dataset in self._names.outer_outputs(graph, vertex)}
         if timing is not None and timing.records is not None:
             inputs[self._names.topic(timing.records.name)] = claimed or {}
         if timing is not None and timing.versions is not None:
@@ -183,7 +183,7 @@ class Lineage:
     def _written_by(self, graph: JobGraph, vertex: ExecutionVertex, *, is_complete: bool) -> dict[Dataset, Facets]:
         """Return what a vertex writes; of one that is complete also how much, and where."""
         published = self._names.outputs(graph, vertex.vertex)
-        outside = self._names.outer_outputs(vertex.vertex)
+        outside = self._names.outer_outputs(graph, vertex.vertex)
         found: dict[Dataset, Facets] = {dataset: {} for dataset in (*outside, *published.values())}
         if not is_complete:
             return found

@@ -7,6 +7,7 @@ on from no checkpoint of another table, also one that had the same name.
 """
 
 import hashlib
+import json
 import re
 import sys
 import tempfile
@@ -70,6 +71,23 @@ class PipelineTask(BaseModel):
     """All data sets that it reads, also by way of others: where one begins anew, so does this one."""
     definition: str
     """A digest of what the data set is made of: a rerun tells by it what has changed."""
+
+
+def table_of(task: str, parameters_json: str) -> str | None:
+    """Return the full name of the table that a vertex keeps for a pipeline; None: it keeps none.
+
+    Args:
+        task: its function.
+        parameters_json: its parameters, as they stand in a graph.
+
+    """
+    if task != REFRESH:
+        return None
+    try:
+        name = PipelineTask.model_validate(json.loads(parameters_json).get(PIPELINE)).data_set
+    except (ValueError, AttributeError):  # Another program has made the graph.
+        return None
+    return name if "." in name else None  # A sink has a name of its own.
 
 
 class PipelineUnusable(Exception):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from eventflink.events.log_events import JobResultStored
+from eventflink.jobs.pipelines.refresh import PIPELINE, REFRESH
 from eventflink.master.effects import Effect
 from eventflink.master.inputs import RecordsSeen, VersionsSeen
 from eventflink.model.attempts import FailureCause, IOMetrics, SourceSnapshot
@@ -250,18 +251,41 @@ def test_data_sets_are_named_by_the_convention(sink: dict[str, Any], expected: t
     stream = {"sources": {"numbers": {"rate": {"rows_per_second": 10}}}, "sink": sink}
     job_graph = parse_job_graph(graph(vertex("s") | {"stream": stream}), "test")
     names = DatasetNames(CLUSTER, BOOTSTRAP)
-    assert names.outer_outputs(job_graph.vertices[0]) == ([expected] if expected is not None else [])
+    assert names.outer_outputs(job_graph, job_graph.vertices[0]) == ([expected] if expected is not None else [])
 
 
 def test_a_table_of_iceberg_is_named_by_its_catalogue_whose_place_only_taskexecutors_know() -> None:
     sink = {"table": {"catalog": "lake", "name": "shop.sales"}, "format": "iceberg"}
     job_graph = parse_job_graph(graph(vertex("write") | {"sink": sink}), "test")
-    assert DatasetNames(CLUSTER, BOOTSTRAP).outer_outputs(job_graph.vertices[0]) == [("iceberg://lake", "shop.sales")]
+    assert DatasetNames(CLUSTER, BOOTSTRAP).outer_outputs(job_graph, job_graph.vertices[0]) == [("iceberg://lake", "shop.sales")]
     stream = {"sources": {"numbers": {"rate": {"rows_per_second": 10}}}, "sink": sink}
     job_graph = parse_job_graph(graph(vertex("s") | {"stream": stream}), "test")
-    assert DatasetNames(CLUSTER, BOOTSTRAP).outer_outputs(job_graph.vertices[0]) == [("iceberg://lake", "shop.sales")]
+    assert DatasetNames(CLUSTER, BOOTSTRAP).outer_outputs(job_graph, job_graph.vertices[0]) == [("iceberg://lake", "shop.sales")]
     job_graph = parse_job_graph(graph(vertex("a") | {"sources": {"sales": sink}}), "f")
     assert list(DatasetNames(CLUSTER, BOOTSTRAP).outer_inputs(job_graph.vertices[0])) == [("sales", ("iceberg://lake", "shop.sales"))]
+
+
+def test_a_data_set_of_a_pipeline_is_the_table_that_it_keeps_and_reads_those_before_it() -> None:
+    def kept(vertex_id: str, name: str) -> dict[str, Any]:
+        task = {"spec_file": "spark-pipeline.yml", "data_set": name, "views": [], "above": [], "definition": "0"}
+        return {"id": vertex_id, "python": REFRESH, "parameters": {PIPELINE: task}}
+
+    vertices = [kept("orders", "spark_catalog.sales.orders"), kept("totals", "lake.sales.totals") | {"engine": "other"}, kept("out", "out")]
+    edges = [{"from": "orders", "to": "totals", "ship": "broadcast"}, {"from": "orders", "to": "out", "ship": "broadcast"}]
+    job_graph = parse_job_graph({"name": "sales", "engine": "lake", "vertices": vertices, "edges": edges}, "test")
+    names = DatasetNames(CLUSTER, BOOTSTRAP)
+    orders, totals, out = job_graph.vertices
+    of_orders = ("spark://lake", "spark_catalog.sales.orders")
+    assert (names.outer_outputs(job_graph, orders), names.outputs(job_graph, orders)) == ([of_orders], {})
+    assert names.inputs(job_graph, totals) == [of_orders]
+    assert names.outer_outputs(job_graph, totals) == [("spark://other", "lake.sales.totals")]
+    assert (names.inputs(job_graph, out), names.outer_outputs(job_graph, out)) == ([of_orders], []), "what a sink writes to is not known"
+
+
+@pytest.mark.parametrize("parameters", [{}, {"pipeline": 1}, {"pipeline": {"data_set": "a.b.c"}}])
+def test_a_graph_that_only_names_the_function_of_pipelines_has_no_table(parameters: dict[str, Any]) -> None:
+    job_graph = parse_job_graph(graph({"id": "a", "python": REFRESH, "parameters": parameters}), "test")
+    assert DatasetNames(CLUSTER, BOOTSTRAP).outer_outputs(job_graph, job_graph.vertices[0]) == []
 
 
 def test_a_batch_vertex_that_has_read_a_table_says_which_snapshots_at_its_end(cluster: ScriptedCluster) -> None:
