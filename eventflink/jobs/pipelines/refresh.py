@@ -14,8 +14,8 @@ import tempfile
 import uuid
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import chdir
 from dataclasses import dataclass
-from os import chdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -105,10 +105,9 @@ def refresh(context: TaskContext) -> "DataFrame":
     from pyspark.pipelines.cli import load_pipeline_spec  # noqa: PLC0415 - Spark is loaded by those who use it
 
     task = PipelineTask.model_validate(context.parameters[PIPELINE])
-    with tempfile.TemporaryDirectory(prefix="eventflink-pipeline-") as directory:
+    with tempfile.TemporaryDirectory(prefix="eventflink-pipeline-") as directory, chdir(directory):
         root = Path(directory)
         _unpack(task.spec_file, root)
-        chdir(root)
         spec_file = root / task.spec_file
         spec = load_pipeline_spec(spec_file)
         session = context.spark
