@@ -16,7 +16,7 @@ from eventflink.model.document_fields import DistinctColumns, canonical_json
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.places import in_one_spelling
 from eventflink.model.statuses import StreamConnector, StreamFormat
-from eventflink.model.stream_document import MERGE_NEEDS_KEYS, TableSinkDocument, end_document
+from eventflink.model.stream_document import MERGE_NEEDS_KEYS, TableDocument, TableSinkDocument, end_document
 
 
 class BatchTableDocument(TableSinkDocument):
@@ -73,7 +73,7 @@ class BatchSinkDocument(BaseModel):
 
     def replaces_newest(self, source: BatchSourceDocument) -> bool:
         """Tell whether rows go that a source reads at no version of its own, where the table's format does not tell what came since."""
-        is_same = "delta" == self.format == source.format and in_one_spelling(self.table.location) == in_one_spelling(source.table.location)
+        is_same = "delta" == self.format == source.format and _spelled(self.table) == _spelled(source.table)
         return is_same and source.table.is_newest and self.table.mode in ("overwrite", "overwrite-partitions")
 
     def to_record(self) -> StreamSink:
@@ -85,6 +85,11 @@ class BatchSinkDocument(BaseModel):
             stream_format=StreamFormat(self.format.upper()),
             options_json=canonical_json(options),
         )
+
+
+def _spelled(table: TableDocument) -> str:
+    """Return one spelling for all that a table of Delta may be called; its path and its name are two, which a task compares."""
+    return in_one_spelling(table.path) if table.path is not None else (table.name or "").lower().removeprefix("spark_catalog.")
 
 
 def batch_table_of(sink: StreamSink) -> BatchTableDocument:

@@ -71,7 +71,7 @@ _TABLE_PATH: Final = re.compile(r"(/|[a-z][a-z0-9+.-]*:/)[^*?{}\[\]\\`]*[^*?{}\[
 """What SQL and Spark's lists of files take as it is, on whatever host."""
 
 _TABLE_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
-_TABLES: Final = {"delta": "a 'path'", "iceberg": "a 'catalog', and a 'name' there"}
+_TABLES: Final = {"delta": "a 'path', or a 'name' in the catalogue of its Spark", "iceberg": "a 'catalog', and a 'name' there"}
 """By what the tables of a format are found."""
 
 _Callable = Annotated[str, Field(pattern=CALLABLE_PATTERN, max_length=MAX_CALLABLE_LENGTH)]
@@ -250,14 +250,14 @@ LATE_ROWS_NEED_TIME: Final = "'late_rows' needs 'event_time' and 'watermark_dela
 
 
 class TableDocument(_Document):
-    """A table: of Delta by its path, of Iceberg by its name in a catalogue."""
+    """A table: of Delta by its path or its name, of Iceberg by its name in a catalogue."""
 
     path: _Text | None = None
     """The path of a table of Delta."""
     catalog: Annotated[str, Field(pattern=NAME_PATTERN)] | None = None
     """The catalogue of a table of Iceberg, as the configuration of those that look for it calls it."""
     name: Annotated[str, Field(max_length=512)] | None = None
-    """What the table is called in its catalogue, behind its namespace."""
+    """What the table is called in its catalogue, behind its namespace; of Delta in that of its Spark."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -272,12 +272,16 @@ class TableDocument(_Document):
 
     @property
     def location(self) -> str:
-        """The path, or the name behind that of the catalogue."""
-        return self.path or f"{self.catalog}.{self.name}"
+        """The path, or the name, of a table of Iceberg behind that of the catalogue; a name has no slash, as each path has."""
+        return self.path or ".".join(each for each in (self.catalog, self.name) if each is not None)
 
     def find_format_fault(self, table_format: str) -> str:
         """Return why this is no table of a format, behind its place; empty: it is one."""
-        needed, others = (("path",), ("catalog", "name")) if table_format == "delta" else (("catalog", "name"), ("path",))
+        needed: tuple[str, ...] = ("catalog", "name")
+        others: tuple[str, ...] = ("path",)
+        if table_format == "delta":
+            has_name = self.path is None and self.name is not None
+            needed, others = (("name",), ("catalog", "path")) if has_name else (("path",), ("catalog", "name"))
         if missing := [key for key in needed if getattr(self, key) is None]:
             return f"table.{missing[0]}: it is missing: a table of format {table_format} has {_TABLES[table_format]}"
         if written := [key for key in others if getattr(self, key) is not None]:
@@ -742,6 +746,8 @@ def end_document(end: StreamSource | StreamSink) -> dict[str, Any]:
             location = {"topic": location, **options}
         case StreamConnector.TABLE if end.stream_format is StreamFormat.ICEBERG:
             location = {**dict(zip(_IN_CATALOG, location.split(".", 1), strict=False)), **options}
+        case StreamConnector.TABLE if "/" not in location:
+            location = {"name": location, **options}
         case StreamConnector.FILES | StreamConnector.TABLE:
             location = {"path": location, **options}
         case StreamConnector.RATE:

@@ -48,23 +48,31 @@ class DatasetNames:
         """Return what a vertex publishes."""
         return Dataset(self._cluster, f"{job_name}.{vertex_id}.{output}")
 
-    def end(self, end: StreamSource | StreamSink) -> Dataset | None:
-        """Return what a source reads or a sink writes; None: it has no name, as what a function makes."""
+    def end(self, end: StreamSource | StreamSink, engine: str = "") -> Dataset | None:
+        """Return what a source reads or a sink writes; None: it has no name, as what a function makes.
+
+        Args:
+            end: the source or the sink.
+            engine: whose catalogue has tables of Delta by their names; empty: that of the host.
+
+        """
         match end.connector:
             case StreamConnector.KAFKA:
                 return self.topic(end.location, str(json.loads(end.options_json).get("bootstrap_servers") or ""))
             case StreamConnector.TABLE if end.stream_format is StreamFormat.ICEBERG:
                 catalog, _, name = end.location.partition(".")
                 return Dataset(f"iceberg://{catalog}", name)
+            case StreamConnector.TABLE if "/" not in end.location:
+                return _in_catalogue(engine, end.location)
             case StreamConnector.FILES | StreamConnector.TABLE:
                 return _place(shown_place(end.location))
             case _:
                 return None
 
-    def outer_inputs(self, vertex: JobVertex) -> Iterator[tuple[str, Dataset]]:
+    def outer_inputs(self, graph: JobGraph, vertex: JobVertex) -> Iterator[tuple[str, Dataset]]:
         """Yield what a vertex reads that is not of its job, each behind the name of its source."""
         for source in vertex.stream.sources if vertex.stream is not None else vertex.sources:
-            if (dataset := self.end(source)) is not None:
+            if (dataset := self.end(source, graph.engine_of(vertex))) is not None:
                 yield source.name, dataset
 
     def outer_outputs(self, graph: JobGraph, vertex: JobVertex) -> list[Dataset]:
@@ -72,14 +80,14 @@ class DatasetNames:
         if (table := self._kept_by(graph, vertex)) is not None:
             return [table]
         sinks = vertex.stream.sinks if vertex.stream is not None else (vertex.sink,)
-        return _once(self.end(sink) for sink in sinks if sink is not None)
+        return _once(self.end(sink, graph.engine_of(vertex)) for sink in sinks if sink is not None)
 
     def inputs(self, graph: JobGraph, vertex: JobVertex) -> list[Dataset]:
         """Return all that a vertex reads."""
         vertices = {each.vertex_id: each for each in graph.vertices}
         edges = [edge for edge in graph.edges if edge.target == vertex.vertex_id]
         left = [self._kept_by(graph, vertices[edge.source]) or self.published(graph.name, edge.source, edge.output) for edge in edges]
-        return _once([*(dataset for _, dataset in self.outer_inputs(vertex)), *left])
+        return _once([*(dataset for _, dataset in self.outer_inputs(graph, vertex)), *left])
 
     def outputs(self, graph: JobGraph, vertex: JobVertex) -> dict[str, Dataset]:
         """Return what a vertex publishes, by output: what edges read, and the result of a batch task that nothing reads."""
@@ -94,12 +102,16 @@ class DatasetNames:
     def _kept_by(graph: JobGraph, vertex: JobVertex) -> Dataset | None:
         """Return the table of a pipeline that a vertex keeps, which is in the catalogue of its Spark."""
         table = table_of(vertex.task, vertex.parameters_json)
-        return Dataset(f"spark://{graph.engine_of(vertex) or LOCAL}", table) if table is not None else None
+        return _in_catalogue(graph.engine_of(vertex), table) if table is not None else None
 
 
 def shown_place(location: str) -> str:
     """Return where something is, without credentials; before the `@` of an address in Azure stands a container."""
     return location if location.startswith(_AZURE) else str(without_secrets("", location))
+
+
+def _in_catalogue(engine: str, table: str) -> Dataset:
+    return Dataset(f"spark://{engine or LOCAL}", table)
 
 
 def _once(datasets: Iterable[Dataset | None]) -> list[Dataset]:

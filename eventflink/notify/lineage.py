@@ -172,7 +172,7 @@ class Lineage:
         read = [each for execution in executions if execution is not None and execution.io is not None for each in execution.io.snapshots]
         snapshots: dict[Dataset, set[int]] = defaultdict(set)
         found: dict[Dataset, Facets] = {}
-        for name, dataset in self._names.outer_inputs(vertex):
+        for name, dataset in self._names.outer_inputs(job.execution_graph.graph, vertex):
             snapshots[dataset] |= {each.snapshot_id for each in read if each.source == name and each.snapshot_id >= 0}
             ends = [{"partition": int(p), "end_offset": offset} for p, offset in sorted(said[name].get(dataset.name, {}).items())]
             found[dataset] = {"eventflinkOffsets": _own("offsets", partitions=ends)} if ends else {}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from eventflink.model.batch_source_document import SourceTableDocument
 from eventflink.model.job_parameters import single_values
 from eventflink.model.stream_document import StreamTableDocument
-from eventflink.streams.delta_table import check_extension, quoted_table
+from eventflink.streams.delta_table import check_extension, find_path, quoted_table
 from eventflink.streams.failures import TableUnusable
 
 if TYPE_CHECKING:
@@ -30,13 +30,16 @@ _NO_VERSION: Final = ("DELTA_VERSION_NOT_FOUND", "DELTA_NO_RECREATABLE_HISTORY_F
 """What Delta says of a version that the table's log does not have, or not any more."""
 
 
-def read_table(spark: "SparkSession", name: str, declared: SourceTableDocument, parameters: Mapping[str, Any]) -> "tuple[DataFrame, int]":
+def read_table(
+    spark: "SparkSession", name: str, declared: SourceTableDocument, path: str, parameters: Mapping[str, Any]
+) -> "tuple[DataFrame, int]":
     """Return the rows of a table at the version that is declared, and which one that is.
 
     Args:
         spark: the session of the task.
         name: of the source, for messages.
         declared: which table, which version, which rows.
+        path: where the table is.
         parameters: of the task; a condition names those that are a single value, as `:day`.
 
     Raises:
@@ -47,8 +50,8 @@ def read_table(spark: "SparkSession", name: str, declared: SourceTableDocument, 
 
     check_extension(spark, declared.location)
     try:
-        version = declared.version if declared.version is not None else _find_version(spark, name, declared)
-        statement = f"SELECT * FROM {quoted_table(declared.location)} VERSION AS OF {version}"  # noqa: S608 - the path has no quotes
+        version = declared.version if declared.version is not None else _find_version(spark, name, declared, path)
+        statement = f"SELECT * FROM {quoted_table(path)} VERSION AS OF {version}"  # noqa: S608 - the path has no quotes
         arguments = None
         if declared.where is not None:
             statement, arguments = f"{statement} WHERE (\n{declared.where}\n)", single_values(parameters)
@@ -59,10 +62,10 @@ def read_table(spark: "SparkSession", name: str, declared: SourceTableDocument, 
     return rows, version
 
 
-def _find_version(spark: "SparkSession", name: str, declared: SourceTableDocument) -> int:
+def _find_version(spark: "SparkSession", name: str, declared: SourceTableDocument, path: str) -> int:
     from pyspark.sql import functions as f  # noqa: PLC0415 - likewise
 
-    history = f"DESCRIBE HISTORY {quoted_table(declared.location)}"
+    history = f"DESCRIBE HISTORY {quoted_table(path)}"
     if declared.as_of is None:
         newest = spark.sql(f"{history} LIMIT 1").select("version").collect()
     else:
@@ -115,7 +118,7 @@ def stream_table(spark: "SparkSession", name: str, declared: StreamTableDocument
         "skipChangeCommits": "true" if declared.changed_rows == "skip" else None,
     }
     rows = spark.readStream.format("delta").options(**{key: value for key, value in options.items() if value is not None})
-    rows = rows.load(declared.location)
+    rows = rows.load(find_path(spark, declared.location))
     try:
         rows.schema  # noqa: B018 - likewise
     except PySparkException as error:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from eventflink.jobs.catalog_tables import KEEPS_TABLES, column_list, forgets_tables, provider_of
 from eventflink.model.backoff import Backoff
 from eventflink.model.places import S3
 from eventflink.model.sql_script import quoted
@@ -209,6 +210,43 @@ def one_row_of_each(rows: "DataFrame", keys: Sequence[str], latest_by: str | Non
 def is_conflict(error: Exception) -> bool:
     """Tell whether another writer was quicker."""
     return _CONFLICT.search(str(error)) is not None
+
+
+def find_path(spark: "SparkSession", location: str, rows: "DataFrame | None" = None, partition_by: Sequence[str] = ()) -> str:
+    """Return the path of a table that is named by its path, or by its name in the catalogue of its Spark.
+
+    Args:
+        spark: the session of the task.
+        location: a path, or a name, which has no slash.
+        rows: those that are to be written; a table of that name is made for them where there is none. None: it has to be there.
+        partition_by: the columns by which it is partitioned then.
+
+    Raises:
+        TableUnusable: there is no such table, it is none of Delta, or the Spark forgets it.
+
+    """
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    if "/" in location:
+        return location
+    check_extension(spark, location)
+    if forgets_tables(spark, location):
+        raise TableUnusable(f"the table {location} would be forgotten when the Spark ends that runs this task: {KEEPS_TABLES}")
+    name = ".".join(quoted(each) for each in location.split("."))
+    if not spark.catalog.tableExists(name):
+        if rows is None:
+            raise TableUnusable(f"table of Delta not found: '{location}'")
+        partitioned = f" PARTITIONED BY ({', '.join(quoted(each) for each in partition_by)})" if partition_by else ""
+        columns = column_list(rows.schema, keep_nulls_out=False)
+        try:
+            spark.sql(f"CREATE TABLE IF NOT EXISTS {name} ({columns}) USING delta{partitioned}")
+        except PySparkException:
+            if not spark.catalog.tableExists(name):  # Else another subtask has made it at this moment.
+                raise
+    if (provider := provider_of(spark, name)) != "delta":
+        raise TableUnusable(f"the table {location} is one of {provider or 'another format'}, and none of Delta")
+    [detail] = spark.sql(f"DESCRIBE DETAIL {name}").collect()
+    return str(detail.location)
 
 
 def check_extension(spark: "SparkSession", path: str) -> None:

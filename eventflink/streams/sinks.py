@@ -33,7 +33,7 @@ from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.database_sink import DatabaseSink
 from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
-from eventflink.streams.delta_table import make_table
+from eventflink.streams.delta_table import find_path, make_table
 from eventflink.streams.edges import Edge, edges_of, records_of
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.iceberg_catalogs import find_catalog
@@ -124,8 +124,9 @@ def write_to_sinks(
         return rows.writeStream.foreachBatch(to_iceberg)
     if document.table is not None:
         _require(rows, [document.table.latest_by] if document.table.latest_by is not None else [])
-        make_table(rows, document.table.location, document.table.partition_by, document.table.keys)
-        return rows.writeStream.foreachBatch(_delta_sink_of(sink, writer))
+        path = find_path(rows.sparkSession, document.table.location, rows, document.table.partition_by)
+        make_table(rows, path, document.table.partition_by, document.table.keys)
+        return rows.writeStream.foreachBatch(_delta_sink_of(sink, path, writer))
     function = resolve(sink.location)
     if isinstance(function, DatabaseSink):
         function = _database_sink_of(function, writer)
@@ -182,11 +183,11 @@ def _database_sink_of(sink: DatabaseSink, writer: SinkWriter) -> DatabaseSink:
     return sink.of(writer.writer_id, writer.attempt, writer.query, writer.first_batch_id)
 
 
-def _delta_sink_of(sink: StreamSink, writer: SinkWriter) -> DeltaSink:
+def _delta_sink_of(sink: StreamSink, path: str, writer: SinkWriter) -> DeltaSink:
     table = sink_document(sink).table
     assert table is not None  # noqa: S101 - no other sink has this format
     of_writer = (writer.writer_id, writer.attempt, str(writer.location), writer.first_batch_id)
-    return DeltaSink(DeltaSinkSettings(sink.location, *of_writer, tuple(table.keys), table.latest_by))
+    return DeltaSink(DeltaSinkSettings(path, *of_writer, tuple(table.keys), table.latest_by))
 
 
 def _iceberg_sink_of(sink: StreamSink, writer: SinkWriter) -> IcebergSink:
@@ -222,7 +223,8 @@ def settle_sinks(
     if sinks[0].stream_format is StreamFormat.ICEBERG:
         return max(_iceberg_sink_of(sinks[0], writer).settle(next_batch_id), next_batch_id)
     if sinks[0].connector is StreamConnector.TABLE:
-        return max(_delta_sink_of(sinks[0], writer).settle(spark, next_batch_id), next_batch_id)
+        path = find_path(spark, sinks[0].location)
+        return max(_delta_sink_of(sinks[0], path, writer).settle(spark, next_batch_id), next_batch_id)
     if sinks[0].connector is StreamConnector.PYTHON and isinstance(function := resolve(sinks[0].location), DatabaseSink):
         return max(_database_sink_of(function, writer).settle(next_batch_id), next_batch_id)
     if not _is_transactional(sinks):

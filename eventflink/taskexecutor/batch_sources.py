@@ -17,6 +17,7 @@ from eventflink.model.job_graph import StreamSource
 from eventflink.model.secret_masks import hide
 from eventflink.model.statuses import StreamFormat
 from eventflink.streams.delta_source import read_table
+from eventflink.streams.delta_table import find_path
 from eventflink.streams.failures import SinkUnavailable, SourceUnavailable
 from eventflink.streams.iceberg_catalogs import load_named_catalog
 from eventflink.taskexecutor.io_metrics import TableRead
@@ -37,6 +38,8 @@ class BatchSources:
         self._catalogs = tuple(catalogs)
         self.newest: dict[str, int | None] = {}
         """Of the tables that were read as they are, by their location: the newest snapshot."""
+        self.newest_paths: set[str] = set()
+        """Of those of Delta: their paths."""
         self.read: list[TableRead] = []
         """What was planned to be read so far."""
 
@@ -54,7 +57,10 @@ class BatchSources:
         """
         declared = source_table_of(source)
         if source.stream_format is StreamFormat.DELTA:
-            rows, version = read_table(open_spark(), source.name, declared, parameters)
+            path = find_path(open_spark(), declared.location)
+            rows, version = read_table(open_spark(), source.name, declared, path, parameters)
+            if declared.is_newest:
+                self.newest_paths.add(path)
             self.read.append(TableRead(UNKNOWN_COUNT, UNKNOWN_COUNT, SourceSnapshot(source.name, version)))
             logger.info("TableRead source=%s table=%s version=%d", source.name, source.location, version)
             return rows

@@ -12,14 +12,15 @@ The writer of the mark (`streams/delta_table.py`) is the subtask, whichever atte
 import json
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId
-from eventflink.model.batch_sink_document import BatchTableDocument, batch_table_of
+from eventflink.model.batch_sink_document import batch_table_of
 from eventflink.model.job_graph import StreamSink
-from eventflink.streams.delta_table import CommitMark, is_conflict, make_table, merge, quoted_table, read_mark
-from eventflink.streams.failures import SinkFenced, SinkTaken, SinkUnavailable
+from eventflink.model.places import in_one_spelling
+from eventflink.streams.delta_table import CommitMark, find_path, is_conflict, make_table, merge, quoted_table, read_mark
+from eventflink.streams.failures import SinkFenced, SinkTaken, SinkUnavailable, TableUnusable
 from eventflink.taskexecutor.io_metrics import TableCommit
 
 if TYPE_CHECKING:
@@ -33,8 +34,17 @@ _RECENT: Final = 20
 """In so many of the newest commits of a table that of this attempt is looked for, which tells how much it wrote."""
 
 
-def write_to_table(rows: "DataFrame", sink: StreamSink, cluster_id: str, attempt: AttemptId) -> TableCommit:
+def write_to_table(
+    rows: "DataFrame", sink: StreamSink, cluster_id: str, attempt: AttemptId, read_as_it_is: Collection[str] = ()
+) -> TableCommit:
     """Write the rows of a subtask, unless an earlier attempt of it has; return what is there of it.
+
+    Args:
+        rows: of the subtask.
+        sink: of its vertex.
+        cluster_id: whose mark it is.
+        attempt: who writes.
+        read_as_it_is: the paths of tables that the attempt has read at their newest versions.
 
     Raises:
         TableUnusable: this Spark has no Delta, or the rows do not fit the table.
@@ -46,37 +56,43 @@ def write_to_table(rows: "DataFrame", sink: StreamSink, cluster_id: str, attempt
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     table, writer_id = batch_table_of(sink), f"{cluster_id}/{attempt.job_id}/{attempt.vertex_id}/{attempt.subtask_index}"
-    make_table(rows, table.location, table.partition_by, table.keys)
+    path = find_path(rows.sparkSession, table.location, rows, table.partition_by)
+    if table.mode in ("overwrite", "overwrite-partitions") and in_one_spelling(path) in map(in_one_spelling, read_as_it_is):
+        raise TableUnusable(
+            f"the table {table.location} is read and replaced by one task, and would lose the rows that others add meanwhile: read it at a "
+            "'version', or take mode: merge"
+        )
+    make_table(rows, path, table.partition_by, table.keys)
     said = {"writer": writer_id, "attempt": attempt.attempt, "commit": uuid.uuid4().hex}
     conflict = None
     try:
         mark = CommitMark(writer_id, _NUMBER, json.dumps(said))
         if table.mode == "merge":
-            merge(rows, table.location, table.keys, mark)
+            merge(rows, path, table.keys, mark)
         else:
-            _save(rows, table, mark)
+            _save(rows, path, table.mode, mark)
     except PySparkException as error:
         if not is_conflict(error):
             raise
         conflict = error  # With another writer, or with another attempt, which may have committed.
-    there, commit = _find_commit(rows.sparkSession, table.location, writer_id)
+    there, commit = _find_commit(rows.sparkSession, path, writer_id)
     if there is None:
         raise SinkUnavailable(
             f"nothing was written to the table {table.location}: another writer changed it at the same time; the next attempt writes it, "
             "where the restart strategy or 'retries' allow one"
         ) from conflict
     if there.get("commit") == said["commit"]:
-        logger.info("TableWritten writer=%s mode=%s rows=%d path=%s", writer_id, table.mode, commit.rows, table.location)
+        logger.info("TableWritten writer=%s mode=%s rows=%d path=%s", writer_id, table.mode, commit.rows, path)
     else:
         check_earlier(there.get("attempt", 0), attempt, f"the table {table.location} has the rows of {writer_id}")
-        logger.info("TableWrittenBefore writer=%s attempt=%d path=%s", writer_id, there.get("attempt", 0), table.location)
+        logger.info("TableWrittenBefore writer=%s attempt=%d path=%s", writer_id, there.get("attempt", 0), path)
     return commit
 
 
-def _save(rows: "DataFrame", table: BatchTableDocument, mark: CommitMark) -> None:
-    writing = rows.write.format("delta").mode("append" if table.mode == "append" else "overwrite").options(**mark.options)
+def _save(rows: "DataFrame", path: str, mode: str, mark: CommitMark) -> None:
+    writing = rows.write.format("delta").mode("append" if mode == "append" else "overwrite").options(**mark.options)
     # Said in any case: the session may have another default.
-    writing.option("partitionOverwriteMode", "dynamic" if table.mode == "overwrite-partitions" else "static").save(table.location)
+    writing.option("partitionOverwriteMode", "dynamic" if mode == "overwrite-partitions" else "static").save(path)
 
 
 def _find_commit(spark: "SparkSession", path: str, writer_id: str) -> tuple[Mapping[str, Any] | None, TableCommit]:

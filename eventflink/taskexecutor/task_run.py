@@ -359,7 +359,7 @@ def _write_to_sink(
         return write_to_iceberg(rows, sink, settings.catalogs, settings.cluster_id, attempt, sources.newest)
     from eventflink.taskexecutor.table_sink import write_to_table  # noqa: PLC0415 - which few tasks need
 
-    return write_to_table(rows, sink, settings.cluster_id, attempt)
+    return write_to_table(rows, sink, settings.cluster_id, attempt, sources.newest_paths)
 
 
 def _check_output(name: object, rows: object) -> None:

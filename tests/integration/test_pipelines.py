@@ -54,7 +54,8 @@ CREATE STREAMING TABLE arrivals AS SELECT a, 'é' AS mark FROM STREAM(events) WH
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
     directory = tmp_path_factory.mktemp("pipelines")
-    with running_cluster(bootstrap, directory, **{"spark.local.catalog": directory / "catalog"}) as running:
+    settings = {"spark.local.catalog": directory / "catalog", "spark.tables": "delta"}
+    with running_cluster(bootstrap, directory, **settings) as running:
         running.start_master()
         running.start_task_executor()
         yield running
@@ -217,24 +218,51 @@ def newest():
 """
 
 
-@pytest.mark.soak("eventflink.jobs.pipelines", "eventflink.taskexecutor.spark_supervisor")
-def test_a_table_of_delta_takes_several_flows_and_one_of_files_refuses_them(bootstrap: str, pipeline: Path, tmp_path: Path) -> None:
+def test_a_table_of_delta_takes_several_flows_and_one_of_files_refuses_them(
+    cluster: RunningCluster, pipeline: Path, tmp_path: Path
+) -> None:
     for file in (pipeline / "transformations").iterdir():
         file.unlink()
     definitions = pipeline / "transformations" / "delta.py"
-    settings = {"spark.local.catalog": tmp_path / "catalog", "spark.tables": "delta"}
-    (tmp_path / "cluster").mkdir()
-    with running_cluster(bootstrap, tmp_path / "cluster", **settings) as cluster:
-        cluster.start_master()
-        cluster.start_task_executor()
-        definitions.write_text(DELTA.replace('"delta"', '"parquet"'))
-        cause = cluster.job(submit(cluster, pipeline, ends=JobStatus.FAILED)).cause
-        assert cause is not None
-        assert cause.failure_type == "PipelineUnusable"
-        assert "flows 'ones', 'tens' append to 'spark_catalog.default.merged', a table of parquet" in cause.message
-        definitions.write_text(DELTA)
-        submit(cluster, pipeline, "full_refresh=merged")
-        (tmp_path / "arrivals" / "2.json").write_text('{"a": 3}\n')
-        submit(cluster, pipeline)
-        assert sorted(rows(cluster, "SELECT a FROM merged")) == [(1,), (2,), (3,), (10,), (20,), (30,)]
-        assert rows(cluster, "SELECT a FROM newest") == [(30,)]
+    definitions.write_text(DELTA.replace('"delta"', '"parquet"'))
+    cause = cluster.job(submit(cluster, pipeline, ends=JobStatus.FAILED)).cause
+    assert cause is not None
+    assert cause.failure_type == "PipelineUnusable"
+    assert "flows 'ones', 'tens' append to 'spark_catalog.default.merged', a table of parquet" in cause.message
+    definitions.write_text(DELTA)
+    submit(cluster, pipeline, "full_refresh=merged")
+    (tmp_path / "arrivals" / "2.json").write_text('{"a": 3}\n')
+    submit(cluster, pipeline)
+    assert sorted(rows(cluster, "SELECT a FROM merged")) == [(1,), (2,), (3,), (10,), (20,), (30,)]
+    assert rows(cluster, "SELECT a FROM newest") == [(30,)]
+
+
+def test_vertices_write_and_read_tables_of_delta_by_their_names(cluster: RunningCluster) -> None:
+    """A table is made by the first job that writes to it; a batch and a stream read it, and another stream appends to it."""
+
+    def table(**more: Any) -> dict[str, Any]:
+        return {"table": {"name": "default.sales", **more}, "format": "delta"}
+
+    def run_job(*vertices: dict[str, Any]) -> None:
+        cluster.wait_for_status(cluster.submit(cluster.graph(*vertices)), JobStatus.FINISHED, JOB_TIMEOUT_S)
+
+    write = {"id": "write", "sql": "SELECT id, 1 AS day FROM range(4)", "parallelism": 2, "sink": table(partition_by=["day"])}
+    run_job(write | {"sql": "SELECT :subtask_index AS id, 1 AS day"})
+    assert sorted(rows(cluster, "SELECT id, day FROM default.sales")) == [(0, 1), (1, 1)]
+    copied = {"table": {"name": "default.copied_sales"}, "format": "delta"}
+    stream = {"sources": {"sales": table()}, "sink": copied, "trigger": {"available_now": True}}
+    run_job({"id": "copy", "sql": "SELECT id * 10 AS id FROM sales", "stream": stream})
+    merged = {"sources": {"sales": table()}, "sink": table(mode="merge", keys=["id"])}
+    run_job({"id": "merge", "sql": "SELECT id, day + 1 AS day FROM sales WHERE id = 1"} | merged)
+    reading = {"id": "read", "sql": "SELECT * FROM sales", "sources": {"sales": table(version=0)}}
+    run_job(reading)
+    assert sorted(rows(cluster, "SELECT id, day FROM default.sales")) == [(0, 1), (1, 2)]
+    assert sorted(rows(cluster, "SELECT id FROM default.copied_sales")) == [(0,), (10,)]
+
+    path = next(iter((cluster.directory / "catalog" / "warehouse").glob("sales")))
+    by_path = {"table": {"path": f"file:{path}"}, "format": "delta"}
+    lossy = {"id": "lossy", "sql": "SELECT * FROM sales", "sources": {"sales": by_path}, "sink": table(mode="overwrite")}
+    failed = cluster.submit(cluster.graph(lossy))
+    cause = cluster.wait_for_status(failed, JobStatus.FAILED, JOB_TIMEOUT_S).cause
+    assert cause is not None
+    assert "the table default.sales is read and replaced by one task" in cause.message, "whatever it is called"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from eventflink.jobs.pipelines.statements import DataSetKind, InvalidPipeline
 from eventflink.model.sql_script import quoted
@@ -163,13 +163,3 @@ def sql_name(name: str) -> str:
     """Return the full name of a table as SQL has it."""
     catalog, database, table = name.split(".", _PARTS - 1)
     return ".".join(quoted(each) for each in (catalog, database, table))
-
-
-def column_list(schema: Any) -> str:
-    """Return the columns of a `StructType` as `CREATE TABLE` has them."""
-    return ", ".join(f"{quoted(each.name)} {each.dataType.simpleString()}{'' if each.nullable else ' NOT NULL'}" for each in schema.fields)
-
-
-def sql_text(text: str) -> str:
-    """Return a text as SQL has it."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -21,15 +21,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from eventflink.jobs.catalog_tables import KEEPS_TABLES, column_list, forgets_tables, properties_of, provider_of, sql_text
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.pipelines.definitions import (
     DataSet,
     Definitions,
     Flow,
-    column_list,
     read_definitions,
     sql_name,
-    sql_text,
     with_settings,
 )
 from eventflink.jobs.pipelines.statements import DataSetKind
@@ -50,7 +49,6 @@ ALL: Final = "*"
 _OWNER: Final = "eventflink.pipeline"
 _DEFINITION: Final = "eventflink.definition"
 _CHECKPOINT: Final = "eventflink.checkpoint"
-_CATALOG_IMPLEMENTATION: Final = "spark.sql.catalogImplementation"
 _FILE_FORMATS: Final = frozenset({"parquet", "orc", "json", "csv", "text", "avro"})
 _AWAITED_S: Final = 10
 _COLUMN: Final = re.compile(r"(?:^|,)\s*(`[^`]*`|\w+)")
@@ -136,11 +134,8 @@ def _enter(session: "SparkSession", spec: "PipelineSpec") -> None:
     """Make the catalogue and the database of the pipeline those of names without them."""
     if spec.catalog is not None:
         session.catalog.setCurrentCatalog(spec.catalog)
-    if session.catalog.currentCatalog() == "spark_catalog" and session.conf.get(_CATALOG_IMPLEMENTATION, "in-memory") == "in-memory":
-        raise PipelineUnusable(
-            f"a pipeline keeps its tables in the catalogue of its Spark, and this one forgets them when it ends: name an engine whose "
-            f"{_CATALOG_IMPLEMENTATION} is hive, or under 'catalog' one that it has, such as one of Iceberg"
-        )
+    if forgets_tables(session):
+        raise PipelineUnusable(f"a pipeline keeps its tables in the catalogue of its Spark, and this one forgets them: {KEEPS_TABLES}")
     if spec.database is not None:
         session.catalog.setCurrentDatabase(spec.database)
     session.conf.set("spark.sql.sources.partitionOverwriteMode", "static")
@@ -206,7 +201,7 @@ class _Refresh:
         if rows.isStreaming:
             raise PipelineUnusable(f"materialized view '{self.data_set.name}' reads a stream: define it as a streaming table")
         columns = self.data_set.columns or column_list(rows.schema)
-        known = self._properties(self._table)
+        known = properties_of(self.session, self._table)
         if known is not None:
             self._refuse_foreign(known)
         if known is None or known.get(_DEFINITION) != self._definition(columns):
@@ -224,13 +219,13 @@ class _Refresh:
                     "(spark.readStream, STREAM), or define a materialized view"
                 )
         columns = self.data_set.columns or _merged_columns(rows)
-        known = self._properties(self._table)
+        known = properties_of(self.session, self._table)
         if known is not None:
             self._refuse_foreign(known)
         if known is None or self.is_full:
             # Of a checkpoint of its own: what an earlier table of this name had taken is not in this one.
             self._make_table(columns, {_CHECKPOINT: uuid.uuid4().hex})
-            known = self._properties(self._table) or {}
+            known = properties_of(self.session, self._table) or {}
         elif known.get(_DEFINITION) != self._definition(self.data_set.columns):
             raise PipelineUnusable(
                 f"streaming table '{self.data_set.name}' has another definition now (format, partitions, columns or properties), and has "
@@ -238,7 +233,7 @@ class _Refresh:
             )
         else:
             self._add_columns(rows)
-        provider = self._provider()
+        provider = provider_of(self.session, self._table)
         if len(self.flows) > 1 and provider in _FILE_FORMATS:
             names = ", ".join(f"'{flow.name}'" for flow in self.flows)
             raise PipelineUnusable(
@@ -255,7 +250,7 @@ class _Refresh:
 
     def _write_to_sink(self) -> None:
         # Where a table above has begun anew its rows are other ones, and no checkpoint knows them.
-        known = [self._properties(sql_name(each)) or {} for each in self.above]
+        known = [properties_of(self.session, sql_name(each)) or {} for each in self.above]
         checkpoints = hashlib.sha256(" ".join(each.get(_CHECKPOINT, "") for each in known).encode()).hexdigest()
 
         def start(flow: Flow, each: "DataFrame") -> Any:
@@ -275,17 +270,6 @@ class _Refresh:
 
     def _checkpoint(self, flow: Flow, table: str) -> str:
         return f"{self.spec.storage.rstrip('/')}/_eventflink/{self.data_set.name}/{flow.name}/{table}"
-
-    def _properties(self, table: str) -> dict[str, str] | None:
-        """Return the properties of a table; None: there is none."""
-        if not self.session.catalog.tableExists(table):
-            return None
-        return {row[0]: row[1] for row in self.session.sql(f"SHOW TBLPROPERTIES {table}").collect()}
-
-    def _provider(self) -> str:
-        """Return the format of the table; empty: its catalogue does not say."""
-        rows = self.session.sql(f"DESCRIBE TABLE EXTENDED {self._table}").collect()
-        return next((str(row[1]).lower() for row in rows if row[0] == "Provider"), "")
 
     def _refuse_foreign(self, known: Mapping[str, str]) -> None:
         owner = known.get(_OWNER)

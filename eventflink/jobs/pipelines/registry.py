@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry
 from pyspark.pipelines.output import MaterializedView, Sink, Table, TemporaryView
 
+from eventflink.jobs.catalog_tables import column_list, sql_text
 from eventflink.jobs.pipelines.definitions import (
     DataSet,
     Definitions,
     Flow,
-    column_list,
     defaults_of,
     full_name,
     own_name,
-    sql_text,
     with_settings,
 )
 from eventflink.jobs.pipelines.statements import NO_AUTO_CDC, DataSetKind, InvalidPipeline, SqlDefinition, SqlSetting, definitions_of

@@ -597,6 +597,13 @@ NAMED_TWICE = [
         ),
         ({"table": {}, "format": "delta"}, {}, ".sink: table.path: it is missing: a table of format delta has a 'path'"),
         ({"table": {"path": "/x", "catalog": "lake"}, "format": "delta"}, {}, ".sink: table.catalog: a table of format delta has a 'path'"),
+        ({"table": {"path": "/x", "name": "a.b"}, "format": "delta"}, {}, ".sink: table.name: a table of format delta has a 'path', or a"),
+        (
+            {"table": {"catalog": "c", "name": "a.b"}, "format": "delta"},
+            {},
+            ".sink: table.catalog: a table of format delta has a 'path', or",
+        ),
+        ({"table": {"name": "sales"}, "format": "delta"}, {}, ".sink.table: invalid name: 'sales'; give a namespace and a table"),
         ({"table": {"catalog": "lake"}, "format": "iceberg"}, {}, ".sink: table.name: it is missing: a table of format iceberg has a 'cat"),
         ({"table": ICEBERG | {"path": "/x"}, "format": "iceberg"}, {}, ".sink: table.path: a table of format iceberg has a 'catalog', and"),
         ({"table": ICEBERG | {"name": "sales"}, "format": "iceberg"}, {}, ".sink.table: invalid name: 'sales'; give a namespace and a tab"),
@@ -773,7 +780,7 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ),
         (
             {"sources": {"a": {"table": ICEBERG, "format": "delta"}}},
-            f"{STREAM}.sources.a: table.path: it is missing: a table of format delta",
+            f"{STREAM}.sources.a: table.catalog: a table of format delta has a 'path', or a 'name'",
         ),
         (
             {"sources": {"a": {"table": DELTA | {"version": 1}, "format": "delta"}}},
@@ -1305,6 +1312,17 @@ def test_the_time_as_of_which_a_source_is_read_is_in_utc_where_it_says_no_offset
     assert {source_table_of(source).as_of for source in read} == {"2026-11-28T00:00:00+00:00"}
 
 
+def test_a_table_of_delta_by_its_name_comes_back_as_it_was_declared() -> None:
+    named: dict[str, Any] = {"table": {"name": "shop.sales"}, "format": "delta"}
+    stream = _vertex("s", stream={"sources": {"a": named}, "sink": named})
+    parsed = parse_job_graph(_graph(vertices=[_vertex("b", sources={"a": named}, sink=named), stream]), "f")
+    assert parse_job_graph(to_document(parsed), "f") == parsed
+    assert to_document(parsed)["vertices"][0]["sink"]["table"] == {"name": "shop.sales"}
+    replaced = {"table": {"name": "spark_catalog.Shop.sales", "mode": "overwrite"}, "format": "delta"}
+    with pytest.raises(InvalidJobGraph, match="version"):
+        parse_job_graph(_graph(vertices=[_vertex("b", sources={"a": named}, sink=replaced)]), "f")
+
+
 @pytest.mark.parametrize(
     ("source", "more", "says"),
     [
@@ -1312,7 +1330,7 @@ def test_the_time_as_of_which_a_source_is_read_is_in_utc_where_it_says_no_offset
         ({"table": ICEBERG}, {}, ".sources.s.format: it is missing"),
         ({"table": ICEBERG, "format": "hudi"}, {}, ".sources.s.format: must be 'delta' or 'iceberg'"),
         (
-            {"table": {"name": "shop.sales"}, "format": "delta"},
+            {"table": {"version": 1}, "format": "delta"},
             {},
             ".sources.s: table.path: it is missing: a table of format delta has a 'path'",
         ),

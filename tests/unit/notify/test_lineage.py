@@ -244,6 +244,7 @@ def test_a_stream_that_ends_says_up_to_where_it_has_read_its_topics(cluster: Scr
             {"table": {"path": "abfss://box@store.dfs.core.windows.net/sales"}, "format": "delta"},
             ("abfss://box@store.dfs.core.windows.net", "sales"),
         ),
+        ({"table": {"name": "shop.sales"}, "format": "delta"}, ("spark://local", "shop.sales")),
         ({"python": "jobs:write"}, None),
     ],
 )
@@ -262,7 +263,9 @@ def test_a_table_of_iceberg_is_named_by_its_catalogue_whose_place_only_taskexecu
     job_graph = parse_job_graph(graph(vertex("s") | {"stream": stream}), "test")
     assert DatasetNames(CLUSTER, BOOTSTRAP).outer_outputs(job_graph, job_graph.vertices[0]) == [("iceberg://lake", "shop.sales")]
     job_graph = parse_job_graph(graph(vertex("a") | {"sources": {"sales": sink}}), "f")
-    assert list(DatasetNames(CLUSTER, BOOTSTRAP).outer_inputs(job_graph.vertices[0])) == [("sales", ("iceberg://lake", "shop.sales"))]
+    assert list(DatasetNames(CLUSTER, BOOTSTRAP).outer_inputs(job_graph, job_graph.vertices[0])) == [
+        ("sales", ("iceberg://lake", "shop.sales"))
+    ]
 
 
 def test_a_data_set_of_a_pipeline_is_the_table_that_it_keeps_and_reads_those_before_it() -> None:
