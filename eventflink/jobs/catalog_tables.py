@@ -51,9 +51,22 @@ def column_list(schema: Any, *, keep_nulls_out: bool = True) -> str:
 
     """
     return ", ".join(
-        f"{quoted(each.name)} {each.dataType.simpleString()}{' NOT NULL' if keep_nulls_out and not each.nullable else ''}"
+        f"{quoted(each.name)} {sql_type(each.dataType)}{' NOT NULL' if keep_nulls_out and not each.nullable else ''}"
         for each in schema.fields
     )
+
+
+def sql_type(data_type: Any) -> str:
+    """Return a `DataType` as SQL has it, with the names of fields in quotes."""
+    kind = type(data_type).__name__
+    if kind == "StructType":
+        return f"STRUCT<{', '.join(f'{quoted(each.name)}: {sql_type(each.dataType)}' for each in data_type.fields)}>"
+    if kind == "ArrayType":
+        return f"ARRAY<{sql_type(data_type.elementType)}>"
+    if kind == "MapType":
+        return f"MAP<{sql_type(data_type.keyType)}, {sql_type(data_type.valueType)}>"
+    text: str = data_type.simpleString()
+    return text
 
 
 def sql_text(text: str) -> str:

@@ -266,3 +266,68 @@ def test_vertices_write_and_read_tables_of_delta_by_their_names(cluster: Running
     cause = cluster.wait_for_status(failed, JobStatus.FAILED, JOB_TIMEOUT_S).cause
     assert cause is not None
     assert "the table default.sales is read and replaced by one task" in cause.message, "whatever it is called"
+
+
+RENAMED = """\
+from pyspark import pipelines as dp
+
+dp.create_streaming_table("archive_events"SCHEMA)
+
+@dp.append_flow(target="archive_events")
+def FLOW():
+    return spark.readStream.schema("a INT").json(spark.conf.get("arrivals")).selectExpr("COLUMN")
+
+@dp.table(table_properties={"team": "sales"}, comment="COMMENT")
+def below():
+    return spark.readStream.table("archive_events")
+"""
+
+
+def renamed(**names: str) -> str:
+    text = RENAMED
+    for name, value in ({"SCHEMA": "", "FLOW": "arrived", "COLUMN": "a", "COMMENT": "one"} | names).items():
+        text = text.replace(name, value)
+    return text
+
+
+@pytest.mark.soak("eventflink.jobs.pipelines")
+def test_rows_that_would_be_lost_or_there_twice_are_told(cluster: RunningCluster, pipeline: Path, tmp_path: Path) -> None:
+    def cause_of(definition: str, *parameters: str) -> str:
+        definitions.write_text(definition)
+        cause = cluster.job(submit(cluster, pipeline, *parameters, ends=JobStatus.FAILED)).cause
+        assert cause is not None
+        assert cause.failure_type == "PipelineUnusable", cause
+        return cause.message
+
+    for file in (pipeline / "transformations").iterdir():
+        file.unlink()
+    definitions = pipeline / "transformations" / "events.py"
+    definitions.write_text(renamed())
+    submit(cluster, pipeline)
+    assert "which has the rows of 'arrived'" in cause_of(renamed(FLOW="came"))
+    assert "column 'a' of 'spark_catalog.default.archive_events' is int in the table, and string" in cause_of(
+        renamed(COLUMN="CAST(a AS STRING) AS a")
+    )
+    assert "which is no table of the pipeline: it has" in cause_of(renamed(), "full_refresh=events")
+    assert "has another definition now" in cause_of(renamed(SCHEMA=", schema='a INT, b INT'"))
+    columns = "have the columns a, and its table a, b"
+    assert columns in cause_of(renamed(SCHEMA=", schema='a INT, b INT'"), "full_refresh=archive_events")
+    assert rows(cluster, "SELECT count(*) FROM below") == [(2,)], "what is above it has failed"
+
+    definitions.write_text(renamed())
+    submit(cluster, pipeline, "full_refresh=archive_events")
+
+    specification = json.loads((pipeline / "spark-pipeline.yml").read_text())
+    (pipeline / "spark-pipeline.yml").write_text(json.dumps(specification | {"storage": f"{specification['storage']}-moved"}))
+    definitions.write_text(renamed(COMMENT="two"))
+    (tmp_path / "arrivals" / "2.json").write_text('{"a": 3}\n')
+    submit(cluster, pipeline)
+    assert sorted(rows(cluster, "SELECT a FROM below")) == [(1,), (2,), (3,)], "checkpoints stay where they were"
+
+    rows(cluster, "DROP TABLE archive_events; SELECT 1")
+    assert "has rows of a table that has begun anew since" in cause_of(renamed())
+
+    rows(cluster, "DROP TABLE below; CREATE TABLE below AS SELECT 'precious' AS mine; SELECT 1")
+    assert "of another program" in cause_of(renamed(), "full_refresh=archive_events")
+    assert "of another program" in cause_of(renamed(), "full_refresh=*")
+    assert rows(cluster, "SELECT mine FROM below") == [("precious",)]

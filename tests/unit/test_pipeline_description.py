@@ -104,6 +104,7 @@ def described(root: Path, **keys: Any) -> DescribedJob:
 
 
 def definitions(root: Path) -> dict[str, str]:
+    ConnectSession._default_session, ConnectSession._active_session = None, threading.local()  # As in a process of its own.
     answer = read_pipeline(PipelineQuestion(spec_file=root / "spark-pipeline.yml", configuration={}))
     return {each.name.rpartition(".")[2]: each.definition for each in answer.data_sets}
 
@@ -150,12 +151,58 @@ def test_a_change_counts_for_the_data_sets_that_are_made_of_it(root: Path) -> No
     assert changed(root, before) == {"total"}
     (root / "transformations" / "b.sql").write_text(SQL)
     (root / "transformations" / "a.py").write_text(PYTHON.replace('"id > "', '"id >= "'))
+    # A query asks for the columns of a table, so its whole file counts: what it makes of them is in no plan.
+    assert changed(root, before) == set(before)
+    plain = PYTHON.replace(".select(*rows.columns)", "").replace('.mapInPandas(lambda frames: frames, "a INT")', "")
+    (root / "transformations" / "a.py").write_text(plain)
+    before = definitions(root)
+    (root / "transformations" / "a.py").write_text(plain.replace('"id > "', '"id >= "'))
     assert changed(root, before) == {"first", "second"}, "by way of a view"
-    (root / "transformations" / "a.py").write_text(PYTHON.replace('"t"', '"u"'))
+    (root / "transformations" / "a.py").write_text(plain.replace('"t"', '"u"'))
     assert changed(root, before) == {"out"}
-    (root / "transformations" / "a.py").write_text(PYTHON)
+    (root / "transformations" / "a.py").write_text(plain)
     (root / "helpers" / "rates.py").write_text("RATE = 11\n")
     assert changed(root, before) == set(before), "what is imported may be in each of them"
+    before = definitions(root)
+    write_specification(root, {"configuration": {"least": "0", "app.day": "2"}})
+    assert changed(root, before) == set(before), "so may be a setting that is no parameter"
+
+
+DRAWN = """\
+from pyspark import pipelines as dp
+from pyspark.sql import functions as F
+
+NORTH = {"SE", "NO", "FI", "DK"}
+
+@F.udf("boolean")
+def is_north(country):
+    return country in {"SE", "NO", "FI", "DK"} or country in NORTH
+
+@dp.materialized_view
+def drawn():
+    rows = spark.table("raw").sample(0.1).withColumn("seed", F.rand()).withColumn("id", F.uuid()).where(is_north("country"))
+    return spark.sql("SELECT * FROM {rows}", rows=rows)
+"""
+
+
+def test_a_definition_is_the_same_wherever_and_whenever_it_is_read(tmp_path: Path) -> None:
+    """Spark's client draws seeds and makes up names; a set has another order in each process; functions know their files."""
+    found = set()
+    for name in ("one", "two"):
+        (tmp_path / name / "transformations").mkdir(parents=True)
+        (tmp_path / name / "transformations" / "a.py").write_text(DRAWN)
+        write_specification(tmp_path / name, {})
+        [vertex] = described(tmp_path / name).graph.vertices
+        found.add(json.loads(vertex.parameters_json)["pipeline"]["definition"])
+    assert len(found) == 1
+
+
+def test_what_is_declared_as_a_boolean_is_one_where_definitions_are_read(root: Path) -> None:
+    optional = "from pyspark import pipelines as dp\nif spark.conf.get('wanted') == 'true':\n    @dp.materialized_view\n    def more():\n"
+    (root / "transformations" / "d.py").write_text(f"{optional}        return spark.sql('SELECT * FROM ${{source}}')\n")
+    parameters = {"wanted": {"type": "boolean", "default": True}, "source": {"type": "string", "default": "sales.second"}}
+    graph = described(root, parameters=parameters).graph
+    assert [each.source for each in graph.edges if each.target == "more"] == ["second"], "a setting in a query counts as in Spark"
 
 
 PYTHON_OF_ONE = "from pyspark import pipelines as dp\n@dp.materialized_view\ndef a():\n    return "

@@ -4,12 +4,12 @@ Spark's own decorators (`pyspark.pipelines`) hand them over, here as in Spark's 
 called at once, also in a loop. What asks for rows, or changes the session, is refused there. Files are read in the order of their names.
 """
 
-import importlib.util
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
 from eventflink.jobs.pipelines.statements import DataSetKind, InvalidPipeline
@@ -112,13 +112,11 @@ def read_definitions(
             if file.suffix == ".sql":
                 registry.register_sql(file.read_text(encoding="utf-8"), Path(name))
             elif file.suffix == ".py":
-                module_spec = importlib.util.spec_from_file_location(file.stem, file)
-                if module_spec is None or module_spec.loader is None:
-                    raise InvalidPipeline(f"{name} cannot be read as Python")
-                module = importlib.util.module_from_spec(module_spec)
-                module.__dict__["spark"] = session
+                # By names from the pipeline's directory, so that functions are the same wherever that is.
+                module = ModuleType(file.stem)
+                module.__dict__.update({"spark": session, "__file__": name})
                 with block_session_mutations():
-                    module_spec.loader.exec_module(module)
+                    exec(compile(file.read_bytes(), name, "exec"), module.__dict__)  # noqa: S102 - it is what the user submits
             else:
                 raise InvalidPipeline(f"{name} is no file of definitions: they are in .py and .sql; name others in no glob of 'libraries'")
     return registry.finish()
@@ -135,6 +133,12 @@ def with_settings(session: "SparkSession", settings: Mapping[str, str]) -> Itera
     finally:
         for key, value in before.items():
             session.conf.unset(key) if value is None else session.conf.set(key, value)
+
+
+def find_data_set(definitions: Definitions, table: str, defaults: tuple[str, str]) -> DataSet | None:
+    """Return the data set that the name of a table in a query stands for; a view hides a table of its name. None: it is none of them."""
+    view = definitions.data_sets.get(own_name(table))
+    return view if view is not None and view.kind is DataSetKind.TEMPORARY_VIEW else definitions.data_sets.get(full_name(table, defaults))
 
 
 def defaults_of(spec: "PipelineSpec") -> tuple[str, str]:

@@ -19,6 +19,7 @@ from eventflink.jobs.pipelines.offline_session import IN_CONNECT_MODE
 from eventflink.jobs.pipelines.reading import KnownDataSet, PipelineAnswer, PipelineFault, PipelineQuestion
 from eventflink.jobs.pipelines.refresh import FULL_REFRESH, PIPELINE, REFRESH, PipelineTask
 from eventflink.jobs.pipelines.statements import InvalidPipeline
+from eventflink.model.job_parameters import text_of
 
 _TIMEOUT_S: Final = 120
 _REPLY: Final[TypeAdapter[PipelineAnswer | PipelineFault]] = TypeAdapter(PipelineAnswer | PipelineFault)
@@ -94,7 +95,7 @@ def _read(question: PipelineQuestion) -> PipelineAnswer:
     command = [sys.executable, "-m", "eventflink.jobs.pipelines.reading"]
     asked = question.model_dump_json().encode()
     # Not in the directory of the pipeline: a module of it must not come before one that reading needs.
-    environment = {**os.environ, **IN_CONNECT_MODE, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    environment = {**os.environ, **IN_CONNECT_MODE, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     try:
         done = subprocess.run(command, input=asked, capture_output=True, timeout=_TIMEOUT_S, check=False, env=environment, cwd="/")
     except subprocess.TimeoutExpired as error:
@@ -117,7 +118,7 @@ def _values_of(declared: object) -> dict[str, str]:
     for name, each in declared.items():
         if isinstance(each, Mapping):
             given = each.get("value", each.get("default"))
-            values[str(name)] = str(given) if given is not None else _EXAMPLES.get(str(each.get("type")), "")
+            values[str(name)] = text_of(given) if given is not None else _EXAMPLES.get(str(each.get("type")), "")
     return values
 
 

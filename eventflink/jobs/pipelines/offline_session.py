@@ -22,7 +22,7 @@ _SPARKS_OWN: Final[Mapping[str, str]] = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.session.localRelationCacheThreshold": "1048576",
+    "spark.sql.session.localRelationCacheThreshold": "2147483647",
     "spark.sql.session.localRelationSizeLimit": "3221225472",
     "spark.sql.session.localRelationChunkSizeRows": "10000",
     "spark.sql.session.localRelationChunkSizeBytes": "16777216",
@@ -50,8 +50,14 @@ class NeedsSpark(Exception):
     """A query cannot be built without a running Spark."""
 
 
-def make_offline_session(configuration: Mapping[str, str]) -> "SparkSession":
-    """Return a session that knows these settings, as the one that is active."""
+def make_offline_session(configuration: Mapping[str, str], asked: set[str]) -> "SparkSession":
+    """Return a session, as the one that is active.
+
+    Args:
+        configuration: the settings that it knows.
+        asked: takes what queries were built with that is not here, such as `schema`, the columns of a table.
+
+    """
     from pyspark.sql.connect.client.core import ConfigResult  # noqa: PLC0415 - Spark is loaded by those who use it
     from pyspark.sql.connect.group import GroupedData  # noqa: PLC0415 - likewise
     from pyspark.sql.connect.session import SparkSession as ConnectSession  # noqa: PLC0415 - likewise
@@ -61,16 +67,16 @@ def make_offline_session(configuration: Mapping[str, str]) -> "SparkSession":
 
     def configure(operation: Any) -> ConfigResult:
         kind = operation.WhichOneof("op_type")
-        asked = getattr(operation, kind)
+        wanted = getattr(operation, kind)
         if kind == "set":
-            settings.update({each.key: each.value for each in asked.pairs})
+            settings.update({each.key: each.value for each in wanted.pairs})
             return ConfigResult([], [])
         if kind == "unset":
-            for key in asked.keys:
+            for key in wanted.keys:
                 settings.pop(key, None)
             return ConfigResult([], [])
-        pairs = [(each.key, each.value if each.HasField("value") else None) for each in getattr(asked, "pairs", ())]
-        pairs += [(key, None) for key in getattr(asked, "keys", ())]
+        pairs = [(each.key, each.value if each.HasField("value") else None) for each in getattr(wanted, "pairs", ())]
+        pairs += [(key, None) for key in getattr(wanted, "keys", ())]
         missing = [key for key, _ in pairs if key not in settings]
         if not pairs or (missing and kind == "get"):
             raise NeedsSpark(f"setting not found: '{', '.join(missing) or 'all'}'; give it under 'configuration', or give a default")
@@ -81,6 +87,7 @@ def make_offline_session(configuration: Mapping[str, str]) -> "SparkSession":
             return SimpleNamespace(parsed=parse_types(arguments["ddl_string"]))
         if method != "schema":
             _refuse(method)
+        asked.add(method)
         return SimpleNamespace(schema=StructType([]))
 
     def aggregate(grouped: Any, function: str, columns: list[str]) -> Any:
@@ -124,7 +131,7 @@ def parse_types(text: str) -> Any:
     try:
         return _parse_type(text)
     except NeedsSpark:
-        fields = [_FIELD.fullmatch(each) for each in _divided(text)]
+        fields = [_FIELD.fullmatch(each) for each in divided_at_commas(text)]
         if not fields or None in fields:
             raise
         parts = [(found[1].strip("`"), found[2]) for found in fields if found is not None]
@@ -169,7 +176,7 @@ def _parse_type(text: str) -> Any:
         numbers = [int(each) for each in found.groups()[1:] if each is not None]
         return {"varchar": types.VarcharType, "char": types.CharType}.get(found[1].lower(), types.DecimalType)(*numbers)
     if found := _NESTED.fullmatch(hidden):
-        parts = _divided(found[2])
+        parts = divided_at_commas(found[2])
         if found[1].lower() == "array":
             return types.ArrayType(_parse_type(found[2]))
         if found[1].lower() == "map":
@@ -178,7 +185,7 @@ def _parse_type(text: str) -> Any:
     raise NeedsSpark(f"invalid type: '{hidden[:100]}' is none that is known without a running Spark; give it as a DataType")
 
 
-def _divided(text: str) -> list[str]:
+def divided_at_commas(text: str) -> list[str]:
     """Return what stands between the commas that are in no brackets."""
     parts, depth, begins = [], 0, 0
     hidden = masked(text)

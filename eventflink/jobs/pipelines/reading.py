@@ -9,24 +9,33 @@ import ast
 import hashlib
 import logging
 import os
-import re
+import random
 import sys
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from eventflink.jobs.archive import PACKAGE_FILE, ArchiveError
 from eventflink.jobs.connect_messages import messages_in
 from eventflink.jobs.local_modules import local_modules
-from eventflink.jobs.pipelines.definitions import DataSet, Definitions, Flow, defaults_of, files_of, full_name, parts_of, read_definitions
+from eventflink.jobs.pipelines.definitions import (
+    DataSet,
+    Definitions,
+    Flow,
+    defaults_of,
+    files_of,
+    find_data_set,
+    parts_of,
+    read_definitions,
+)
 from eventflink.jobs.pipelines.offline_session import make_offline_session
-from eventflink.jobs.pipelines.statements import DataSetKind, InvalidPipeline
-from eventflink.model.sql_script import masked
+from eventflink.jobs.pipelines.statements import DataSetKind, InvalidPipeline, substituted
+from eventflink.jobs.pipelines.tables_named import tables_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,16 +95,20 @@ def read_pipeline(question: PipelineQuestion) -> PipelineAnswer:
     except (PySparkException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidPipeline(f"{spec_file.name}: {_first_line(error)}") from error
     configuration = {**spec.configuration, **question.configuration}
-    session = make_offline_session(configuration)
+    asked: set[str] = set()
+    session = make_offline_session(configuration, asked)
     root = spec_file.parent
     sys.path.insert(0, str(root))
     os.chdir(root)
     try:
-        definitions = read_definitions(spec_file, spec, session)
+        definitions = read_definitions(spec_file, spec, session, _begin_query)
         files = files_of(spec_file, spec)
         helpers = _modules_imported_by(files, root)
-        others = " ".join(_file_digest(each) for each in helpers)
-        known = _Reading(definitions, defaults_of(spec), others, session).data_sets()
+        # What a query makes of columns is not in its plan here, which has none; its function may be anywhere.
+        counting = sorted({*helpers, *(each for each in files if asked and each.suffix == ".py")})
+        others = [_file_digest(each) for each in counting]
+        others += [f"{key}={value}" for key, value in sorted(spec.configuration.items()) if key not in question.configuration]
+        known = _Reading(definitions, defaults_of(spec), " ".join(others), session).data_sets()
     except (InvalidPipeline, ArchiveError):
         raise
     except (Exception, SystemExit) as error:  # The code of a pipeline may raise anything, and end the program.
@@ -114,7 +127,7 @@ def _place_of(error: BaseException, root: Path) -> str:
     frames = [each for each in traceback.extract_tb(error.__traceback__) if Path(each.filename).resolve().is_relative_to(root)]
     if isinstance(error, SyntaxError) and error.filename:
         return f"{Path(error.filename).name}, line {error.lineno}: "
-    return f"{Path(frames[-1].filename).relative_to(root)}, line {frames[-1].lineno}: " if frames else ""
+    return f"{Path(frames[-1].filename).resolve().relative_to(root)}, line {frames[-1].lineno}: " if frames else ""
 
 
 def _modules_imported_by(files: Sequence[Path], root: Path) -> list[Path]:
@@ -122,7 +135,18 @@ def _modules_imported_by(files: Sequence[Path], root: Path) -> list[Path]:
     imported = {name for each in files if each.suffix == ".py" for name in _imports_of(each)}
     places = [each.parent if each.name == PACKAGE_FILE else each for each in local_modules(imported, root)]
     found = {file.resolve() for place in places for file in (place.rglob("*.py") if place.is_dir() else [place]) if file.is_file()}
-    return sorted(found - set(files))
+    return sorted(found)
+
+
+def _begin_query(_: str) -> bool:
+    """Let each query be built from what stands in its function alone: Spark's client draws seeds, numbers plans and makes up names."""
+    from pyspark.sql.connect.plan import LogicalPlan  # noqa: PLC0415 - Spark is loaded by those who use it
+
+    random.seed(0)
+    drawn = random.Random(0)  # noqa: S311 - nothing is kept secret by it
+    uuid.uuid4 = lambda: uuid.UUID(int=drawn.getrandbits(128), version=4)
+    LogicalPlan._nextPlanId = 0  # noqa: SLF001 - there is no other place for it
+    return True
 
 
 def _imports_of(file: Path) -> Iterator[str]:
@@ -145,7 +169,7 @@ class _Reading:
         self._defaults = defaults
         self._helpers = helpers
         self._session: Any = session
-        self._plans = {id(flow): self._plan_of(flow) for flow in definitions.flows}
+        self._relations = {id(flow): self._relation_of(flow) for flow in definitions.flows}
 
     def data_sets(self) -> list[KnownDataSet]:
         """Return those that are stored, in the order of their definitions."""
@@ -158,7 +182,8 @@ class _Reading:
         for each in (*views, data_set.name):
             parts.append(repr(self._definitions.data_sets[each]))
             for flow in self._definitions.flows_into(each):
-                parts += [flow.name, repr(sorted(flow.settings.items())), hashlib.sha256(self._plans[id(flow)]).hexdigest()]
+                plan = self._relations[id(flow)].SerializeToString(deterministic=True)
+                parts += [flow.name, repr(sorted(flow.settings.items())), hashlib.sha256(plan).hexdigest()]
         definition = hashlib.sha256("\0".join(parts).encode()).hexdigest()
         return KnownDataSet(name=data_set.name, kind=data_set.kind, reads=sorted(named), views=views, definition=definition)
 
@@ -167,8 +192,8 @@ class _Reading:
         stored: set[str] = set()
         views: list[str] = []
         for flow in self._definitions.flows_into(name):
-            for table in tables_in(self._plans[id(flow)], self._all_names()):
-                known = self._find(table)
+            for table in self._tables_of(flow):
+                known = find_data_set(self._definitions, table, self._defaults)
                 if known is None:
                     continue
                 if known.kind is not DataSetKind.TEMPORARY_VIEW:
@@ -181,77 +206,33 @@ class _Reading:
                     views += [each for each in (*before, known.name) if each not in views]
         return stored, views
 
-    def _find(self, table: str) -> DataSet | None:
-        """Return the data set that a table name in a query stands for: a view hides a table of its name."""
-        data_sets = self._definitions.data_sets
-        view = data_sets.get(".".join(parts_of(table)))
-        return view if view is not None and view.kind is DataSetKind.TEMPORARY_VIEW else data_sets.get(full_name(table, self._defaults))
-
     def _all_names(self) -> set[str]:
         return {parts_of(name)[-1] for name in self._definitions.data_sets}
 
-    def _plan_of(self, flow: Flow) -> bytes:
+    def _tables_of(self, flow: Flow) -> list[str]:
+        try:
+            return tables_in(self._relations[id(flow)], self._all_names())
+        except InvalidPipeline as error:
+            raise InvalidPipeline(f"flow '{flow.name}': {error}") from None
+
+    def _relation_of(self, flow: Flow) -> Any:
         rows: Any = flow.rows
         if not hasattr(rows, "_plan"):
             raise InvalidPipeline(f"flow '{flow.name}' returns no DataFrame but {type(rows).__name__}")
         relation = rows._plan.plan(self._session.client)  # noqa: SLF001 - no method gives the plan
+        for message in messages_in(relation):
+            if message.DESCRIPTOR.name == "SQL":  # As Spark reads it.
+                message.query = substituted(message.query, lambda key: self._session.conf.get(key, None))
         numbers: dict[int, int] = {}
         for message in messages_in(relation):
             if "plan_id" in message.DESCRIPTOR.fields_by_name and message.HasField("plan_id"):
                 # Spark's client numbers all plans of a process: what is defined before would count.
                 message.plan_id = numbers.setdefault(message.plan_id, len(numbers))
-        serialized: bytes = relation.SerializeToString(deterministic=True)
-        return serialized
-
-
-def tables_in(plan: bytes, names: Collection[str]) -> list[str]:
-    """Return the names of tables in a plan of Spark Connect, as they are written there."""
-    from pyspark.sql.connect.proto import Relation  # noqa: PLC0415 - Spark is loaded by those who use it
-
-    found: list[str] = []
-    for message in messages_in(Relation.FromString(plan)):
-        if message.DESCRIPTOR.name == "NamedTable":
-            found.append(message.unparsed_identifier)
-        elif message.DESCRIPTOR.name == "SQL":
-            found += tables_of_query(message.query, names)
-    return found
-
-
-def tables_of_query(query: str, names: Collection[str]) -> list[str]:
-    """Return the names of tables in a query; of one that sqlglot cannot read each of `names` that stands in it outside of texts.
-
-    Example:
-        `SELECT * FROM STREAM(events) JOIN sales.rates` has `events` and `sales.rates`.
-
-    """
-    hidden = masked(query)
-    plain = _STREAM.sub(lambda found: f"      {found['bare'] or found['inner']}", hidden)
-    if find_spec("sqlglot") is not None:
-        import sqlglot  # noqa: PLC0415 - for pipelines with SQL alone
-        from sqlglot import expressions  # noqa: PLC0415
-
-        try:
-            parsed = sqlglot.parse_one(plain, read="databricks")
-        except (sqlglot.errors.SqlglotError, RecursionError):
-            parsed = None
-        if parsed is not None and (tables := list(parsed.find_all(expressions.Table))):
-            own = {each.alias_or_name.lower() for each in parsed.find_all(expressions.CTE)}
-            return [
-                ".".join(f"`{part.name.replace('`', '``')}`" for part in table.parts)
-                for table in tables
-                if table.name and (table.db or table.name.lower() not in own)
-            ]
-    words = {parts_of(word)[-1] for word in _WORD.findall(hidden)}
-    return [f"`{name}`" for name in sorted(words & set(names))]
-
-
-_IDENTIFIER: Final = r"(?:`[^`]*`|\w+)(?:\.(?:`[^`]*`|\w+))*"
-_WORD: Final = re.compile(r"`[^`]+`|\w+")
-_STREAM: Final = re.compile(rf"\bSTREAM(?:\s*\(\s*(?P<inner>{_IDENTIFIER})\s*\)|\s+(?!AS\b)(?P<bare>{_IDENTIFIER}))", re.IGNORECASE)
+        return relation
 
 
 def main() -> None:
-    """PipelineAnswer the question on standard input."""
+    """Answer the question on standard input."""
     logging.getLogger("sqlglot").setLevel(logging.ERROR)
     question = PipelineQuestion.model_validate_json(sys.stdin.read())
     told = os.fdopen(os.dup(sys.stdout.fileno()), "w")

@@ -21,23 +21,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-from eventflink.jobs.catalog_tables import KEEPS_TABLES, column_list, forgets_tables, properties_of, provider_of, sql_text
+from eventflink.jobs.catalog_tables import KEEPS_TABLES, column_list, forgets_tables, properties_of, provider_of, sql_text, sql_type
 from eventflink.jobs.context import TaskContext
 from eventflink.jobs.pipelines.definitions import (
     DataSet,
     Definitions,
     Flow,
+    defaults_of,
+    find_data_set,
+    own_name,
+    parts_of,
     read_definitions,
     sql_name,
     with_settings,
 )
 from eventflink.jobs.pipelines.statements import DataSetKind
+from eventflink.jobs.pipelines.tables_named import tables_in
 from eventflink.model.job_parameters import text_of
 from eventflink.model.sql_script import masked, quoted
 
 if TYPE_CHECKING:
     from pyspark.pipelines.cli import PipelineSpec
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 REFRESH: Final = "eventflink.jobs.pipelines.refresh:refresh"
 """The function of each vertex that is a data set."""
@@ -49,9 +55,14 @@ ALL: Final = "*"
 _OWNER: Final = "eventflink.pipeline"
 _DEFINITION: Final = "eventflink.definition"
 _CHECKPOINT: Final = "eventflink.checkpoint"
+"""Where the checkpoints of its flows are: they stay there, also when the pipeline's `storage` is another place."""
+_FLOWS: Final = "eventflink.flows"
+_ABOVE: Final = "eventflink.above"
 _FILE_FORMATS: Final = frozenset({"parquet", "orc", "json", "csv", "text", "avro"})
 _AWAITED_S: Final = 10
 _COLUMN: Final = re.compile(r"(?:^|,)\s*(`[^`]*`|\w+)")
+_NAMES: Final = re.compile(r"(?:`[^`]*`|[^,`])+")
+_OF_ROWS: Final = re.compile(r"\b(?:USING\s+[\w.]+|(?:PARTITIONED|CLUSTERED|CLUSTER)\s+BY\s*\([^)]*\))", re.IGNORECASE)
 _PROPERTIES: Final = re.compile(r"\bTBLPROPERTIES\s*\(", re.IGNORECASE)
 
 
@@ -113,9 +124,11 @@ def refresh(context: TaskContext) -> "DataFrame":
         for key, value in {**spec.configuration, **given}.items():
             session.conf.set(key, value)
         _enter(session, spec)
-        data_set, flows = _definitions_for(task, spec_file, spec, session)
-        is_full = _begins_anew(str(context.parameters.get(FULL_REFRESH, "")), (data_set.name, *task.above))
-        rows = _Refresh(session, spec, data_set, flows, task.above, is_full=is_full).run()
+        definitions = _read(task, spec_file, spec, session)
+        _check_reads(task, definitions, defaults_of(spec), session)
+        asked = _asked_anew(str(context.parameters.get(FULL_REFRESH, "")), definitions, defaults_of(spec))
+        data_set = definitions.data_sets[task.data_set]
+        rows = _Refresh(session, spec, data_set, definitions.flows_into(task.data_set), task.above, asked).run()
         return session.createDataFrame([(data_set.name, data_set.kind.value, rows)], "data_set STRING, kind STRING, rows BIGINT")
 
 
@@ -141,25 +154,60 @@ def _enter(session: "SparkSession", spec: "PipelineSpec") -> None:
     session.conf.set("spark.sql.sources.partitionOverwriteMode", "static")
 
 
-def _definitions_for(task: PipelineTask, spec_file: Path, spec: "PipelineSpec", session: "SparkSession") -> tuple[DataSet, list[Flow]]:
-    """Return a data set and its flows, with their queries, after the views that these name."""
+def _read(task: PipelineTask, spec_file: Path, spec: "PipelineSpec", session: "SparkSession") -> Definitions:
+    """Return the definitions, with the queries of the data set, after the views that these name."""
     definitions = Definitions()
     for name in (*task.views, task.data_set):
         definitions = read_definitions(spec_file, spec, session, name.__eq__)
         if name not in definitions.data_sets:
-            raise PipelineUnusable(f"data set not found: '{name}' is no longer among the definitions: submit the pipeline again")
+            raise PipelineUnusable(
+                f"data set not found: '{name}' is not defined with the parameters of this run: what a data set is called must not depend "
+                "on values that are given when a job is submitted"
+            )
         if name in task.views:
             view, [flow] = definitions.data_sets[name], definitions.flows_into(name)
             columns = [each.strip("`") for each in _COLUMN.findall(masked(view.columns))]
-            rows = _rows_of(flow)
-            (rows.toDF(*columns) if columns else rows).createOrReplaceTempView(quoted(name))
-    return definitions.data_sets[task.data_set], definitions.flows_into(task.data_set)
+            with with_settings(session, flow.settings):
+                rows = _rows_of(flow)
+                (rows.toDF(*columns) if columns else rows).createOrReplaceTempView(quoted(name))
+    return definitions
 
 
-def _begins_anew(names: str, data_sets: Iterable[str]) -> bool:
-    """Tell whether one of the data sets is named, with its catalogue and database or without."""
-    asked = {each.strip().lower() for each in names.split(",")} - {""}
-    return ALL in asked or any(f".{name}".endswith(f".{each}") for name in data_sets for each in asked)
+def _check_reads(task: PipelineTask, definitions: Definitions, defaults: tuple[str, str], session: Any) -> None:
+    """Check that the data set has waited for all that its queries name with the parameters of this run."""
+    names = {parts_of(name)[-1] for name in definitions.data_sets}
+    for flow in definitions.flows_into(task.data_set):
+        relation = _rows_of(flow)._plan.plan(session.client)  # noqa: SLF001 - no method gives the plan
+        for table in tables_in(relation, names):
+            known = find_data_set(definitions, table, defaults)
+            if known is not None and known.name not in (task.data_set, *task.views, *task.above):
+                raise PipelineUnusable(
+                    f"'{task.data_set}' reads '{known.name}' in this run and has not waited for it: which tables a query names must not "
+                    "depend on values that are given when a job is submitted"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedAnew:
+    """Which data sets a run is asked to begin anew."""
+
+    all: bool
+    names: frozenset[str]
+
+
+def _asked_anew(text: str, definitions: Definitions, defaults: tuple[str, str]) -> _AskedAnew:
+    """Return what the parameter `full_refresh` names.
+
+    Raises:
+        PipelineUnusable: a name is none of the pipeline's data sets.
+
+    """
+    named = [each.strip() for each in _NAMES.findall(text) if each.strip()]
+    found = {each: find_data_set(definitions, each, defaults) or definitions.data_sets.get(own_name(each)) for each in named if each != ALL}
+    stored = sorted(name for name, each in definitions.data_sets.items() if each.kind is DataSetKind.STREAMING_TABLE or "." in name)
+    if unknown := [each for each, known in found.items() if known is None or known.name not in stored]:
+        raise PipelineUnusable(f"{FULL_REFRESH} names '{unknown[0]}', which is no table of the pipeline: it has {', '.join(stored)}")
+    return _AskedAnew(ALL in named, frozenset(each.name for each in found.values() if each is not None))
 
 
 def _rows_of(flow: Flow) -> "DataFrame":
@@ -177,7 +225,7 @@ class _Refresh:
     data_set: DataSet
     flows: list[Flow]
     above: list[str]
-    is_full: bool
+    asked: _AskedAnew
 
     def run(self) -> int | None:
         """Refresh it; return how many rows it has, of a sink None."""
@@ -195,67 +243,111 @@ class _Refresh:
     def _table(self) -> str:
         return sql_name(self.data_set.name)
 
+    @property
+    def _is_named(self) -> bool:
+        return self.data_set.name in self.asked.names
+
+    @property
+    def _begins_anew(self) -> bool:
+        return self._is_named or self.asked.all or not self.asked.names.isdisjoint(self.above)
+
     def _replace_rows(self) -> None:
         [flow] = self.flows
-        rows = _rows_of(flow)
-        if rows.isStreaming:
-            raise PipelineUnusable(f"materialized view '{self.data_set.name}' reads a stream: define it as a streaming table")
-        columns = self.data_set.columns or column_list(rows.schema)
-        known = properties_of(self.session, self._table)
-        if known is not None:
-            self._refuse_foreign(known)
-        if known is None or known.get(_DEFINITION) != self._definition(columns):
-            self._make_table(columns, {})
-        names = self._checked_columns(rows, columns=self.session.table(self._table).columns)
         with with_settings(self.session, flow.settings):
-            rows.select(*names).write.mode("overwrite").insertInto(self._table)
+            rows = _rows_of(flow)
+            if rows.isStreaming:
+                raise PipelineUnusable(f"materialized view '{self.data_set.name}' reads a stream: define it as a streaming table")
+            columns = self.data_set.columns or column_list(rows.schema)
+            known = self._own_properties()
+            if known is None or known.get(_DEFINITION) != self._definition(columns) or known.get(_OWNER) != self.spec.name:
+                self._make_table(columns, {_DEFINITION: self._definition(columns)})
+            rows.select(*self._columns_for(rows)).write.mode("overwrite").insertInto(self._table)
 
     def _append_rows(self) -> None:
-        rows = [_rows_of(flow) for flow in self.flows]
-        for flow, each in zip(self.flows, rows, strict=True):
-            if not each.isStreaming:
-                raise PipelineUnusable(
-                    f"flow '{flow.name}' into the streaming table '{self.data_set.name}' reads no stream: read its source as one "
-                    "(spark.readStream, STREAM), or define a materialized view"
-                )
-        columns = self.data_set.columns or _merged_columns(rows)
-        known = properties_of(self.session, self._table)
-        if known is not None:
-            self._refuse_foreign(known)
-        if known is None or self.is_full:
+        schemas = [self._stream_schema(flow) for flow in self.flows]
+        known = self._own_properties()
+        if known is None or self._begins_anew:
             # Of a checkpoint of its own: what an earlier table of this name had taken is not in this one.
-            self._make_table(columns, {_CHECKPOINT: uuid.uuid4().hex})
-            known = properties_of(self.session, self._table) or {}
-        elif known.get(_DEFINITION) != self._definition(self.data_set.columns):
-            raise PipelineUnusable(
-                f"streaming table '{self.data_set.name}' has another definition now (format, partitions, columns or properties), and has "
-                f"the rows of before: give it its former one, or begin it anew with --param {FULL_REFRESH}={self.data_set.name}"
-            )
-        else:
-            self._add_columns(rows)
+            checkpoints = f"{self.spec.storage.rstrip('/')}/_eventflink/{self.data_set.name}/{uuid.uuid4().hex}"
+            marks = {_DEFINITION: self._definition(self.data_set.columns), _CHECKPOINT: checkpoints, _ABOVE: self._generations_above()}
+            self._make_table(self.data_set.columns or _merged_columns(schemas), {**marks, _FLOWS: self._flow_names()})
+            known = marks | {_FLOWS: self._flow_names()}
+        self._check_goes_on(known)
+        if not self.data_set.columns:
+            self._add_columns(schemas)
         provider = provider_of(self.session, self._table)
-        if len(self.flows) > 1 and provider in _FILE_FORMATS:
-            names = ", ".join(f"'{flow.name}'" for flow in self.flows)
-            raise PipelineUnusable(
-                f"flows {names} append to '{self.data_set.name}', a table of {provider}: Spark keeps one log of batches in such a table, "
-                "and would leave out rows of one flow; define it with another format, such as delta, or one flow with the union of them"
-            )
+        self._check_flows(known.get(_FLOWS, ""), provider)
 
-        def start(flow: Flow, each: "DataFrame") -> Any:
-            writer = each.writeStream.outputMode("append").trigger(availableNow=True)
-            writer = writer.option("checkpointLocation", self._checkpoint(flow, known[_CHECKPOINT]))
+        def start(flow: Flow, rows: "DataFrame") -> Any:
+            writer = rows.select(*self._columns_for(rows)).writeStream.outputMode("append").trigger(availableNow=True)
+            writer = writer.option("checkpointLocation", f"{known[_CHECKPOINT]}/{flow.name}")
             return (writer.format(provider) if provider else writer).toTable(self._table)
 
         self._run_streams(start)
 
-    def _write_to_sink(self) -> None:
-        # Where a table above has begun anew its rows are other ones, and no checkpoint knows them.
-        known = [properties_of(self.session, sql_name(each)) or {} for each in self.above]
-        checkpoints = hashlib.sha256(" ".join(each.get(_CHECKPOINT, "") for each in known).encode()).hexdigest()
+    def _stream_schema(self, flow: Flow) -> "StructType":
+        with with_settings(self.session, flow.settings):
+            rows = _rows_of(flow)
+            if not rows.isStreaming:
+                raise PipelineUnusable(
+                    f"flow '{flow.name}' into the streaming table '{self.data_set.name}' reads no stream: read its source as one "
+                    "(spark.readStream, STREAM), or define a materialized view"
+                )
+            return rows.schema
 
-        def start(flow: Flow, each: "DataFrame") -> Any:
-            writer = each.writeStream.format(self.data_set.format).options(**self.data_set.options)
-            return writer.option("checkpointLocation", self._checkpoint(flow, checkpoints)).trigger(availableNow=True).start()
+    def _check_goes_on(self, known: Mapping[str, str]) -> None:
+        """Check that the rows that are there are of the same definition, and of the same tables above."""
+        if known.get(_DEFINITION) != self._definition(self.data_set.columns):
+            raise PipelineUnusable(
+                f"streaming table '{self.data_set.name}' has another definition now (format, partitions or columns), and has the rows of "
+                f"before: give it its former one, or {self._anew}"
+            )
+        if known.get(_ABOVE) != self._generations_above():
+            raise PipelineUnusable(
+                f"streaming table '{self.data_set.name}' has rows of a table that has begun anew since, and would have them twice: "
+                f"{self._anew}"
+            )
+
+    def _check_flows(self, before: str, provider: str) -> None:
+        """Check that each flow goes on where it was: each has a checkpoint by its name."""
+        names = ", ".join(f"'{flow.name}'" for flow in self.flows)
+        if provider in _FILE_FORMATS and len(self.flows) > 1:
+            raise PipelineUnusable(
+                f"flows {names} append to '{self.data_set.name}', a table of {provider}: Spark keeps one log of batches in such a table, "
+                "and would leave out rows of one flow; define it with another format, such as delta, or one flow with the union of them"
+            )
+        former, now = set(json.loads(before or "[]")), {flow.name for flow in self.flows}
+        if former == now:
+            return
+        if provider in _FILE_FORMATS or former - now:
+            gone = ", ".join(f"'{each}'" for each in sorted(former))
+            raise PipelineUnusable(
+                f"flows {names} write to '{self.data_set.name}', which has the rows of {gone}: a flow goes on by its name, so give it its "
+                f"former one, or {self._anew}"
+            )
+        self.session.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ({sql_text(_FLOWS)} = {sql_text(self._flow_names())})")
+
+    @property
+    def _anew(self) -> str:
+        return f"begin it anew with --param {FULL_REFRESH}={self.data_set.name}"
+
+    def _flow_names(self) -> str:
+        return json.dumps(sorted(flow.name for flow in self.flows))
+
+    def _generations_above(self) -> str:
+        """Return a digest of which tables those above are: one that begins anew has another checkpoint."""
+        known = [properties_of(self.session, sql_name(each)) or {} for each in self.above if "." in each]
+        return hashlib.sha256(" ".join(each.get(_CHECKPOINT, "") for each in known).encode()).hexdigest()
+
+    def _write_to_sink(self) -> None:
+        if self.asked.all and not self.above:
+            raise PipelineUnusable(f"sink '{self.data_set.name}' cannot begin anew: name the tables that are to, in place of {ALL}")
+        # Where a table above has begun anew its rows are other ones, and no checkpoint knows them.
+        checkpoints = f"{self.spec.storage.rstrip('/')}/_eventflink/{self.data_set.name}/{self._generations_above()}"
+
+        def start(flow: Flow, rows: "DataFrame") -> Any:
+            writer = rows.writeStream.format(self.data_set.format).options(**self.data_set.options)
+            return writer.option("checkpointLocation", f"{checkpoints}/{flow.name}").trigger(availableNow=True).start()
 
         self._run_streams(start)
 
@@ -268,24 +360,30 @@ class _Refresh:
             while not query.awaitTermination(_AWAITED_S):  # It raises where the query has failed.
                 pass
 
-    def _checkpoint(self, flow: Flow, table: str) -> str:
-        return f"{self.spec.storage.rstrip('/')}/_eventflink/{self.data_set.name}/{flow.name}/{table}"
+    def _own_properties(self) -> dict[str, str] | None:
+        """Return the properties of the table; None: there is none.
 
-    def _refuse_foreign(self, known: Mapping[str, str]) -> None:
-        owner = known.get(_OWNER)
-        if owner != self.spec.name and not self.is_full:
+        Raises:
+            PipelineUnusable: it is another program's, and the run does not name it.
+
+        """
+        known = properties_of(self.session, self._table)
+        if known is not None and (owner := known.get(_OWNER)) != self.spec.name and not self._is_named:
             whose = f"that of the pipeline '{owner}'" if owner else "of another program"
             raise PipelineUnusable(
                 f"table '{self.data_set.name}' is there, and is {whose}: rename the data set, or let this pipeline replace the table with "
                 f"--param {FULL_REFRESH}={self.data_set.name}"
             )
+        return known
 
     def _definition(self, columns: str) -> str:
-        return hashlib.sha256(f"{columns}\0{self.data_set.clauses}".encode()).hexdigest()
+        """Return a digest of the format, the partitions and the columns; a comment and properties are of no row."""
+        clauses = self.data_set.clauses
+        parts = [" ".join(found[0].split()).lower() for found in _OF_ROWS.finditer(masked(clauses))]
+        return hashlib.sha256("\0".join([" ".join(columns.split()), *sorted(parts)]).encode()).hexdigest()
 
     def _make_table(self, columns: str, properties: Mapping[str, str]) -> None:
-        of_stream = self.data_set.kind is DataSetKind.STREAMING_TABLE
-        marks = {_OWNER: self.spec.name, _DEFINITION: self._definition(self.data_set.columns if of_stream else columns), **properties}
+        marks = {_OWNER: self.spec.name, **properties}
         written = ", ".join(f"{sql_text(key)} = {sql_text(value)}" for key, value in marks.items())
         clauses, hidden = self.data_set.clauses, masked(self.data_set.clauses)
         if found := _PROPERTIES.search(hidden):
@@ -297,30 +395,44 @@ class _Refresh:
         self.session.sql(f"DROP TABLE IF EXISTS {self._table}")
         self.session.sql(f"CREATE TABLE {self._table} ({columns}) {clauses}")
 
-    def _add_columns(self, rows: Iterable["DataFrame"]) -> None:
-        if self.data_set.columns:
-            return
-        there = {name.lower() for name in self.session.table(self._table).columns}
-        new = {field.name: field for each in rows for field in each.schema.fields if field.name.lower() not in there}
-        if new:
-            written = ", ".join(f"{quoted(name)} {field.dataType.simpleString()}" for name, field in new.items())
+    def _add_columns(self, schemas: Iterable["StructType"]) -> None:
+        """Add what rows have more than the table, whose columns nobody has declared."""
+        there = {field.name.lower(): field.dataType for field in self.session.table(self._table).schema.fields}
+        fields = [field for each in schemas for field in each.fields]
+        for field in fields:
+            if (kind := there.get(field.name.lower())) is not None and kind.simpleString() != field.dataType.simpleString():
+                raise PipelineUnusable(
+                    f"column '{field.name}' of '{self.data_set.name}' is {kind.simpleString()} in the table, and "
+                    f"{field.dataType.simpleString()} in a flow: cast it there, or {self._anew}"
+                )
+        if new := {field.name.lower(): field for field in fields if field.name.lower() not in there}:
+            written = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in new.values())
             self.session.sql(f"ALTER TABLE {self._table} ADD COLUMNS ({written})")
 
-    def _checked_columns(self, rows: "DataFrame", columns: list[str]) -> list[str]:
-        """Return the columns of the table in its order, which the rows have to have, and no others."""
-        has, needs = {each.lower() for each in rows.columns}, {each.lower() for each in columns}
-        if has != needs:
+    def _columns_for(self, rows: "DataFrame") -> "list[Column]":
+        """Return the columns of the table, in its order and of its types, from rows that have them and no others.
+
+        One of several flows may have only some of them.
+        """
+        from pyspark.sql import functions as f  # noqa: PLC0415 - Spark is loaded by those who use it
+
+        fields = self.session.table(self._table).schema.fields
+        has, needs = {each.lower() for each in rows.columns}, {each.name.lower() for each in fields}
+        if has - needs or (needs - has and len(self.flows) == 1 and self.data_set.columns):
             raise PipelineUnusable(
-                f"the rows of '{self.data_set.name}' have the columns {', '.join(rows.columns)}, and its table {', '.join(columns)}"
+                f"the rows of '{self.data_set.name}' have the columns {', '.join(rows.columns)}, and its table "
+                f"{', '.join(each.name for each in fields)}"
             )
-        return [quoted(each) for each in columns]
+        return [
+            (f.col(quoted(each.name)) if each.name.lower() in has else f.lit(None)).cast(each.dataType).alias(each.name) for each in fields
+        ]
 
 
-def _merged_columns(rows: Iterable["DataFrame"]) -> str:
+def _merged_columns(schemas: Iterable["StructType"]) -> str:
     """Return the columns of all flows, each where it is first named."""
     fields: dict[str, Any] = {}
-    for each in rows:
-        for field in each.schema.fields:
+    for each in schemas:
+        for field in each.fields:
             fields.setdefault(field.name.lower(), field)
     # A row of another flow may have none of them.
-    return ", ".join(f"{quoted(each.name)} {each.dataType.simpleString()}" for each in fields.values())
+    return ", ".join(f"{quoted(each.name)} {sql_type(each.dataType)}" for each in fields.values())

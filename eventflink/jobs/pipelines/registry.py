@@ -1,9 +1,10 @@
 """Takes what Spark's decorators and the SQL files of a pipeline define. Loaded with Spark's client, whose base class it has."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry
 from pyspark.pipelines.output import MaterializedView, Sink, Table, TemporaryView
@@ -18,12 +19,17 @@ from eventflink.jobs.pipelines.definitions import (
     own_name,
     with_settings,
 )
+from eventflink.jobs.pipelines.offline_session import divided_at_commas
 from eventflink.jobs.pipelines.statements import NO_AUTO_CDC, DataSetKind, InvalidPipeline, SqlDefinition, SqlSetting, definitions_of
 from eventflink.model.sql_script import quoted
 
 if TYPE_CHECKING:
     from pyspark.pipelines.cli import PipelineSpec
     from pyspark.sql import SparkSession
+
+
+_COLON: Final = re.compile(r"^(`[^`]*`|\w+)\s*:\s*")
+"""Behind the name of a column Spark takes a colon, but not in `CREATE TABLE`."""
 
 
 class Registry(GraphElementRegistry):  # type: ignore[misc]  # pyspark says nothing of its types
@@ -59,7 +65,7 @@ class Registry(GraphElementRegistry):  # type: ignore[misc]  # pyspark says noth
     def register_sql(self, sql_text: str, file_path: Path) -> None:
         """Take what a SQL file defines."""
         settings: dict[str, str] = {}
-        for each in definitions_of(sql_text, str(file_path)):
+        for each in definitions_of(sql_text, str(file_path), lambda key: self._session.conf.get(key, None)):
             if isinstance(each, SqlSetting):
                 settings[each.key] = each.value
             else:
@@ -108,7 +114,7 @@ class Registry(GraphElementRegistry):  # type: ignore[misc]  # pyspark says noth
 
 def _columns_of(schema: Any) -> str:
     if schema is None or isinstance(schema, str):
-        return schema or ""
+        return ", ".join(_COLON.sub(r"\1 ", each.strip()) for each in divided_at_commas(schema or ""))
     return column_list(schema)
 
 

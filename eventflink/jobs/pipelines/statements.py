@@ -5,6 +5,7 @@ and clauses stay as they are written, for Spark to read.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -54,7 +55,8 @@ class SqlSetting:
     value: str
 
 
-_NAME: Final = r"(?:`[^`]*`|\w+)(?:\s*\.\s*(?:`[^`]*`|\w+))*"
+_PART: Final = r"(?:`(?:[^`]|``)*`|\w+)"
+_NAME: Final = rf"(?!IDENTIFIER\s*\(){_PART}(?:\s*\.\s*{_PART})*(?=[\s(]|\Z)"
 _IF_NOT_THERE: Final = r"(?:IF\s+NOT\s+EXISTS\s+)?"
 _DATA_SET: Final = re.compile(
     rf"CREATE\s+(?:(?P<view>MATERIALIZED\s+VIEW)|(?P<table>STREAMING\s+TABLE))\s+{_IF_NOT_THERE}(?P<name>{_NAME})", re.IGNORECASE
@@ -63,9 +65,10 @@ _TEMPORARY: Final = re.compile(rf"CREATE\s+(?:OR\s+REPLACE\s+)?TEMP(?:ORARY)?\s+
 _FLOW: Final = re.compile(rf"CREATE\s+FLOW\s+(?P<name>{_NAME})", re.IGNORECASE)
 _INSERT: Final = re.compile(rf"\s*INSERT\s+INTO\s+(?:TABLE\s+)?(?P<target>{_NAME})\s+BY\s+NAME\b", re.IGNORECASE)
 _AUTO_CDC: Final = re.compile(r"\s*AUTO\s+CDC\b|\s*APPLY\s+CHANGES\b", re.IGNORECASE)
-_SET: Final = re.compile(r"SET\s+(?P<key>[\w.]+)\s*=\s*(?P<value>.*?)\s*", re.IGNORECASE | re.DOTALL)
+_SET: Final = re.compile(r"SET\s+(?P<key>[\w.-]+|`[^`]+`)\s*=\s*(?P<value>.*?)\s*", re.IGNORECASE | re.DOTALL)
 _AS: Final = re.compile(r"\bAS\b|[()]", re.IGNORECASE)
 _OPENING: Final = re.compile(r"\s*\(")
+_VARIABLE: Final = re.compile(r"\$\{(?:(?:spark|sparkconf|hivevar|hiveconf):)?([^}]+)\}")
 _BRACKET: Final = re.compile(r"[()]")
 
 NO_AUTO_CDC: Final = (
@@ -74,12 +77,18 @@ NO_AUTO_CDC: Final = (
 )
 
 
-def definitions_of(sql: str, file: str) -> list[SqlDefinition | SqlSetting]:
+def substituted(sql: str, value_of: Callable[[str], str | None]) -> str:
+    """Return a text with the values of settings in place of `${key}`, as Spark reads it; what is no setting stays."""
+    return _VARIABLE.sub(lambda found: value if (value := value_of(found[1].strip())) is not None else found[0], sql)
+
+
+def definitions_of(sql: str, file: str, value_of: Callable[[str], str | None] = lambda _: None) -> list[SqlDefinition | SqlSetting]:
     """Return what a SQL file of a pipeline defines, in order.
 
     Args:
         sql: the text.
         file: its name, for messages.
+        value_of: gives the value of a setting; None: it is none. A `SET` before a statement comes first.
 
     Raises:
         InvalidPipeline: a statement defines nothing that a pipeline can have; the message names its line.
@@ -89,9 +98,13 @@ def definitions_of(sql: str, file: str) -> list[SqlDefinition | SqlSetting]:
 
     """
     found: list[SqlDefinition | SqlSetting] = []
+    settings: dict[str, str] = {}
     for statement in divided(sql):
         try:
-            found.append(_definition_of(statement.text, masked(statement.text)))
+            text = substituted(statement.text, lambda key: settings.get(key, value_of(key)))
+            found.append(_definition_of(text, masked(text)))
+            if isinstance(setting := found[-1], SqlSetting):
+                settings[setting.key] = setting.value
         except InvalidPipeline as error:
             raise InvalidPipeline(f"{file}, line {statement.line}: {error}") from None
     return found
@@ -99,7 +112,7 @@ def definitions_of(sql: str, file: str) -> list[SqlDefinition | SqlSetting]:
 
 def _definition_of(text: str, hidden: str) -> SqlDefinition | SqlSetting:
     if found := _SET.fullmatch(hidden):
-        return SqlSetting(found["key"], text[slice(*found.span("value"))].strip("'\""))
+        return SqlSetting(found["key"].strip("`"), text[slice(*found.span("value"))])
     if found := _DATA_SET.match(hidden):
         kind = DataSetKind.MATERIALIZED_VIEW if found["view"] else DataSetKind.STREAMING_TABLE
     elif found := _TEMPORARY.match(hidden):
@@ -109,7 +122,7 @@ def _definition_of(text: str, hidden: str) -> SqlDefinition | SqlSetting:
     else:
         raise InvalidPipeline(
             "it defines nothing of a pipeline: CREATE MATERIALIZED VIEW, CREATE STREAMING TABLE, CREATE TEMPORARY VIEW, CREATE FLOW and "
-            "SET do; name tables with their database in place of USE"
+            "SET do; name tables with their catalogue and database in place of USE and SET CATALOG"
         )
     columns_begin, columns_end = _columns_behind(hidden, found.end())
     clauses_begin = columns_end + 1 if columns_end > found.end() else columns_end
