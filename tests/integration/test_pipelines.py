@@ -325,7 +325,7 @@ def test_rows_that_would_be_lost_or_there_twice_are_told(cluster: RunningCluster
     assert sorted(rows(cluster, "SELECT a FROM below")) == [(1,), (2,), (3,)], "checkpoints stay where they were"
 
     rows(cluster, "DROP TABLE archive_events; SELECT 1")
-    assert "has rows of a table that has begun anew since" in cause_of(renamed())
+    assert "has rows of 'spark_catalog.default.archive_events', which has begun anew since" in cause_of(renamed())
 
     rows(cluster, "DROP TABLE below; CREATE TABLE below AS SELECT 'precious' AS mine; SELECT 1")
     assert "of another program" in cause_of(renamed(), "full_refresh=archive_events")

@@ -269,7 +269,11 @@ class _Refresh:
         if known is None or self._begins_anew:
             # Of a checkpoint of its own: what an earlier table of this name had taken is not in this one.
             checkpoints = f"{self.spec.storage.rstrip('/')}/_eventflink/{self.data_set.name}/{uuid.uuid4().hex}"
-            marks = {_DEFINITION: self._definition(self.data_set.columns), _CHECKPOINT: checkpoints, _ABOVE: self._generations_above()}
+            marks = {
+                _DEFINITION: self._definition(self.data_set.columns),
+                _CHECKPOINT: checkpoints,
+                _ABOVE: json.dumps(self._checkpoints_above()),
+            }
             self._make_table(self.data_set.columns or _merged_columns(schemas), {**marks, _FLOWS: self._flow_names()})
             known = marks | {_FLOWS: self._flow_names()}
         self._check_goes_on(known)
@@ -302,11 +306,14 @@ class _Refresh:
                 f"streaming table '{self.data_set.name}' has another definition now (format, partitions or columns), and has the rows of "
                 f"before: give it its former one, or {self._anew}"
             )
-        if known.get(_ABOVE) != self._generations_above():
+        before, now = json.loads(known.get(_ABOVE, "{}")), self._checkpoints_above()
+        if begun := [name for name, checkpoint in now.items() if before.get(name, checkpoint) != checkpoint]:
             raise PipelineUnusable(
-                f"streaming table '{self.data_set.name}' has rows of a table that has begun anew since, and would have them twice: "
+                f"streaming table '{self.data_set.name}' has rows of '{begun[0]}', which has begun anew since, and would have them twice: "
                 f"{self._anew}"
             )
+        if now != before:
+            self._set_property(_ABOVE, json.dumps(now))
 
     def _check_flows(self, before: str, provider: str) -> None:
         """Check that each flow goes on where it was: each has a checkpoint by its name."""
@@ -325,7 +332,10 @@ class _Refresh:
                 f"flows {names} write to '{self.data_set.name}', which has the rows of {gone}: a flow goes on by its name, so give it its "
                 f"former one, or {self._anew}"
             )
-        self.session.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ({sql_text(_FLOWS)} = {sql_text(self._flow_names())})")
+        self._set_property(_FLOWS, self._flow_names())
+
+    def _set_property(self, key: str, value: str) -> None:
+        self.session.sql(f"ALTER TABLE {self._table} SET TBLPROPERTIES ({sql_text(key)} = {sql_text(value)})")
 
     @property
     def _anew(self) -> str:
@@ -334,16 +344,17 @@ class _Refresh:
     def _flow_names(self) -> str:
         return json.dumps(sorted(flow.name for flow in self.flows))
 
-    def _generations_above(self) -> str:
-        """Return a digest of which tables those above are: one that begins anew has another checkpoint."""
-        known = [properties_of(self.session, sql_name(each)) or {} for each in self.above if "." in each]
-        return hashlib.sha256(" ".join(each.get(_CHECKPOINT, "") for each in known).encode()).hexdigest()
+    def _checkpoints_above(self) -> dict[str, str]:
+        """Return the checkpoints of the streaming tables above: one that begins anew has another."""
+        known = {name: properties_of(self.session, sql_name(name)) or {} for name in self.above}
+        return {name: properties[_CHECKPOINT] for name, properties in known.items() if _CHECKPOINT in properties}
 
     def _write_to_sink(self) -> None:
         if self.asked.all and not self.above:
             raise PipelineUnusable(f"sink '{self.data_set.name}' cannot begin anew: name the tables that are to, in place of {ALL}")
         # Where a table above has begun anew its rows are other ones, and no checkpoint knows them.
-        checkpoints = f"{self.spec.storage.rstrip('/')}/_eventflink/{self.data_set.name}/{self._generations_above()}"
+        tables = hashlib.sha256(" ".join(self._checkpoints_above().values()).encode()).hexdigest()
+        checkpoints = f"{self.spec.storage.rstrip('/')}/_eventflink/{self.data_set.name}/{tables}"
 
         def start(flow: Flow, rows: "DataFrame") -> Any:
             writer = rows.writeStream.format(self.data_set.format).options(**self.data_set.options)
