@@ -434,6 +434,14 @@ class _Refresh:
                 f"the rows of '{self.data_set.name}' have the columns {', '.join(rows.columns)}, and its table "
                 f"{', '.join(each.name for each in fields)}"
             )
+        kinds = {each.name.lower(): each.dataType.simpleString() for each in rows.schema.fields}
+        for each in fields:
+            kind, there = kinds.get(each.name.lower(), ""), each.dataType.simpleString()
+            if kind not in ("", there) and "struct<" in there:  # A cast takes fields by their places, whatever they are called.
+                raise PipelineUnusable(
+                    f"column '{each.name}' of '{self.data_set.name}' is {there} in the table, and {kind} in a query: name the fields there "
+                    "as in the table, and in its order"
+                )
         return [
             (f.col(quoted(each.name)) if each.name.lower() in has else f.lit(None)).cast(each.dataType).alias(each.name) for each in fields
         ]
