@@ -3,7 +3,7 @@
 import dataclasses
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -130,6 +130,14 @@ def remote(old: OldSpark) -> Iterator[str]:
     server.stop(0).wait(LONG_S)
 
 
+def wait_until(fact: Callable[[], bool]) -> None:
+    """Wait for what a release does in its own time."""
+    deadline_s = time.monotonic() + LONG_S
+    while not fact():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
 class Releasing:
     """A release that goes on in a thread."""
 
@@ -204,8 +212,8 @@ def test_what_another_releaser_notes_meanwhile_is_waited_for_as_well(old: OldSpa
     """Of two at the same moment one is told what they stop, and its note may come after the other one has looked first."""
     operation = Operation()
     old.operations = {FIRST: operation}
-    releasing = Releasing(remote, quiet_s=2 * SOON_S)
-    assert releasing.is_going_on()
+    releasing = Releasing(remote, quiet_s=10 * SOON_S)
+    wait_until(lambda: "get_all" in old.calls)
     old.settings[f"eventflink.interrupted.{FIRST}"] = "true"
     assert releasing.is_going_on()
     assert releasing.is_going_on()
@@ -226,7 +234,7 @@ def test_an_operation_whose_first_answers_were_taken_is_waited_for(old: OldSpark
     operation = Operation(taken, ["kept"])
     old.operations, old.unnamed = {FIRST: operation}, [FIRST]
     releasing = Releasing(remote)
-    assert releasing.is_going_on()
+    wait_until(lambda: f"ReattachExecute {taken[-1]}" in old.calls)
     operation.has_ended.set()
     releasing.end()
     assert [call for call in old.calls if "Reattach" in call] == ["ReattachExecute", *(f"ReattachExecute {answer}" for answer in taken)]
@@ -239,8 +247,7 @@ def test_an_operation_whose_answers_cannot_be_had_now_is_asked_for_again(old: Ol
     operation = Operation(interruptions=[said] * 3)
     old.operations, old.unnamed = {FIRST: operation}, [FIRST]
     releasing = Releasing(remote)
-    assert releasing.is_going_on()
-    assert operation.interruptions == []
+    wait_until(lambda: operation.interruptions == [])
     operation.has_ended.set()
     releasing.end()
 
@@ -250,8 +257,7 @@ def test_answers_that_the_server_ends_after_its_own_time_are_asked_for_from_ther
     operation = Operation(kept=["a", "b"])
     old.operations, old.unnamed, old.stream_s = {FIRST: operation}, [FIRST], 0.05
     releasing = Releasing(remote)
-    assert releasing.is_going_on()
-    assert "ReattachExecute b" in old.calls
+    wait_until(lambda: "ReattachExecute b" in old.calls)
     operation.has_ended.set()
     releasing.end()
 
