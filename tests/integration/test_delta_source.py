@@ -168,11 +168,14 @@ def test_a_version_that_changes_rows_ends_a_stream_or_is_left_out(shop: Shop, tm
 def test_of_the_rows_that_are_there_when_a_stream_begins_none_is_late_since_they_are_one_batch(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_one_batch: bool
 ) -> None:
-    """A file for each row, which Delta gives in any order: of eight batches some would have late rows (but for one time in 40,320)."""
+    """A file for each row, which Delta gives in any order: of eight batches some would have late rows (but for one time in 40,320).
+
+    Where files come in the order in which they are written, as on a slow host, the newest row is the first.
+    """
     if not is_one_batch:
         monkeypatch.setattr(delta_source, "_ALL_FILES", 1)
     shop, count, checkpoint = Shop(session, tmp_path / "sales"), 8, Place(str(tmp_path / "checkpoint"))
-    at = f.timestamp_seconds((f.col("id") + 1) * 86_400).alias("at")
+    at = f.timestamp_seconds((count - f.col("id")) * 86_400).alias("at")
     session.range(0, count, 1, count).select(f.col("id").alias("number"), at).write.format("delta").save(str(shop.path))
     document = {"table": {"path": str(shop.path)}, "format": "delta", "event_time": "at", "watermark_delay_ms": 1_000}
     of = StreamSourceDocument.model_validate(document).to_record("sales")
