@@ -30,7 +30,7 @@ def forgets_tables(session: "SparkSession", name: str = "") -> bool:
 
 
 def properties_of(session: "SparkSession", table: str) -> dict[str, str] | None:
-    """Return the properties of a table; None: there is none of that name."""
+    """Return the properties of a table; None: the table does not exist."""
     if not session.catalog.tableExists(table):
         return None
     return {row[0]: row[1] for row in session.sql(f"SHOW TBLPROPERTIES {table}").collect()}

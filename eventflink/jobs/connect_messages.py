@@ -24,6 +24,6 @@ def messages_in(message: Any) -> Iterator[Any]:
                 continue
             if hasattr(value, "ListFields"):
                 left.append(value)
-            else:  # Repeated, or a map, of which the values may be messages.
+            else:  # A repeated field, or a map whose values may be messages.
                 values = value.values() if field.message_type.GetOptions().map_entry else value
                 left.extend(each for each in values if hasattr(each, "ListFields"))

@@ -304,7 +304,7 @@ def test_rows_that_would_be_lost_or_there_twice_are_told(cluster: RunningCluster
     assert "column 'a' of 'spark_catalog.default.archive_events' is int in the table, and string" in cause_of(
         renamed(COLUMN="CAST(a AS STRING) AS a")
     )
-    assert "which is no table of the pipeline: it has" in cause_of(renamed(), "full_refresh=events")
+    assert "table not found: full_refresh names 'events'" in cause_of(renamed(), "full_refresh=events")
     assert "has another definition now" in cause_of(renamed(SCHEMA=", schema='a INT, b INT'"))
     columns = "have the columns a, and its table a, b"
     assert columns in cause_of(renamed(SCHEMA=", schema='a INT, b INT'"), "full_refresh=archive_events")

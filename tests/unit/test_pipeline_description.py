@@ -1,15 +1,19 @@
 """The job that a declarative pipeline is, as it is made without a Spark."""
 
 import json
+import random
 import sys
 import threading
+import uuid
 import zipfile
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pyspark.errors.utils
 import pytest
+from pyspark.sql.connect.group import GroupedData
 from pyspark.sql.connect.session import SparkSession as ConnectSession
 
 from eventflink.jobs.job_files import DescribedJob, describe_document, read_job
@@ -64,15 +68,21 @@ SQL = "CREATE MATERIALIZED VIEW total AS SELECT count(*) AS n FROM first WHERE n
 
 
 @pytest.fixture
-def in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def in_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Let this process read a pipeline, which takes one of its own two seconds; what that leaves behind goes."""
     monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    monkeypatch.setattr(uuid, "uuid4", uuid.uuid4)
+    monkeypatch.setattr(GroupedData, "_numeric_agg", GroupedData._numeric_agg)
+    drawn = random.getstate()
     monkeypatch.setattr(pyspark.errors.utils, "_enable_debugging_cache", None)
     monkeypatch.setattr(ConnectSession, "_default_session", None)
     monkeypatch.setattr(ConnectSession, "_active_session", threading.local())
+    yield
+    random.setstate(drawn)
+    for name in [each for each in sys.modules if each.partition(".")[0] == "helpers"]:
+        del sys.modules[name]
 
 
 @pytest.fixture
@@ -222,7 +232,7 @@ PYTHON_OF_ONE = "from pyspark import pipelines as dp\n@dp.materialized_view\ndef
         ("a.py", "spark.conf.get('none')", "setting not found: 'none'; give it under 'configuration'"),
         ("a.py", "spark.conf.set('a', 'b')", "RuntimeConf.set"),
         ("a.py", "raise SystemExit(3)", "SystemExit: 3"),
-        ("c.csv", "1", "transformations/c.csv is no file of definitions"),
+        ("c.csv", "1", "invalid file of definitions: transformations/c.csv"),
         ("c.sql", "CREATE MATERIALIZED VIEW raw AS SELECT 1", "two definitions make 'spark_catalog.sales.raw'"),
         ("c.sql", "CREATE STREAMING TABLE empty", "streaming table 'spark_catalog.sales.empty' has no flow"),
         ("c.sql", "CREATE FLOW f AS INSERT INTO nowhere BY NAME SELECT 1", "data set not found: flow 'f' writes to 'nowhere'"),

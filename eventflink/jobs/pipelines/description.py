@@ -59,7 +59,7 @@ def describe_pipeline(document: Mapping[str, Any], directory: Path | None) -> tu
         directory: from which a relative path is; None: it has to be absolute.
 
     Raises:
-        ValueError: it is none, or the pipeline cannot be a job.
+        ValueError: the specification is not found, or the pipeline cannot be a job.
 
     """
     spec_file = _spec_file_of(document[PIPELINE], directory)
@@ -127,7 +127,7 @@ def _parameters_of(configuration: Mapping[str, str], declared: object) -> object
     if not isinstance(declared, Mapping):
         return declared  # It is refused with its place when the document is read.
     settings = {key: {"type": "string", "default": value} for key, value in configuration.items() if _PARAMETER.fullmatch(key)}
-    anew = {"type": "string", "default": "", "description": "data sets that begin anew, separated by commas; * for all"}
+    anew = {"type": "string", "default": "", "description": "names of tables that begin anew, separated by commas; * for all tables"}
     return {FULL_REFRESH: anew, **settings, **declared}
 
 

@@ -28,11 +28,10 @@ from eventflink.jobs.pipelines.definitions import (
     Definitions,
     Flow,
     defaults_of,
-    files_of,
     find_data_set,
     parts_of,
-    read_definitions,
 )
+from eventflink.jobs.pipelines.loading import files_of, read_definitions
 from eventflink.jobs.pipelines.offline_session import make_offline_session
 from eventflink.jobs.pipelines.statements import DataSetKind, InvalidPipeline, substituted
 from eventflink.jobs.pipelines.tables_named import tables_in
@@ -169,6 +168,8 @@ class _Reading:
         self._defaults = defaults
         self._helpers = helpers
         self._session: Any = session
+        self._named: dict[str, tuple[set[str], list[str]]] = {}
+        """What each data set names, found once for all that read it."""
         self._relations = {id(flow): self._relation_of(flow) for flow in definitions.flows}
 
     def data_sets(self) -> list[KnownDataSet]:
@@ -189,6 +190,8 @@ class _Reading:
 
     def _named_by(self, name: str, above: tuple[str, ...]) -> tuple[set[str], list[str]]:
         """Return the stored data sets that one names, and the views, each behind those that it names."""
+        if name in self._named:
+            return self._named[name]
         stored: set[str] = set()
         views: list[str] = []
         for flow in self._definitions.flows_into(name):
@@ -204,6 +207,7 @@ class _Reading:
                     further, before = self._named_by(known.name, (*above, name))
                     stored |= further
                     views += [each for each in (*before, known.name) if each not in views]
+        self._named[name] = stored, views
         return stored, views
 
     def _all_names(self) -> set[str]:

@@ -31,10 +31,10 @@ from eventflink.jobs.pipelines.definitions import (
     find_data_set,
     own_name,
     parts_of,
-    read_definitions,
     sql_name,
     with_settings,
 )
+from eventflink.jobs.pipelines.loading import read_definitions
 from eventflink.jobs.pipelines.statements import DataSetKind
 from eventflink.jobs.pipelines.tables_named import tables_in
 from eventflink.model.job_parameters import text_of
@@ -178,7 +178,7 @@ def _check_reads(task: PipelineTask, definitions: Definitions, defaults: tuple[s
     names = {parts_of(name)[-1] for name in definitions.data_sets}
     for flow in definitions.flows_into(task.data_set):
         relation = _rows_of(flow)._plan.plan(session.client)  # noqa: SLF001 - no method gives the plan
-        for table in tables_in(relation, names):
+        for table in tables_in(relation, names, lambda key: session.conf.get(key, None)):
             known = find_data_set(definitions, table, defaults)
             if known is not None and known.name not in (task.data_set, *task.views, *task.above):
                 raise PipelineUnusable(
@@ -206,7 +206,7 @@ def _asked_anew(text: str, definitions: Definitions, defaults: tuple[str, str]) 
     found = {each: find_data_set(definitions, each, defaults) or definitions.data_sets.get(own_name(each)) for each in named if each != ALL}
     stored = sorted(name for name, each in definitions.data_sets.items() if each.kind is DataSetKind.STREAMING_TABLE or "." in name)
     if unknown := [each for each, known in found.items() if known is None or known.name not in stored]:
-        raise PipelineUnusable(f"{FULL_REFRESH} names '{unknown[0]}', which is no table of the pipeline: it has {', '.join(stored)}")
+        raise PipelineUnusable(f"table not found: {FULL_REFRESH} names '{unknown[0]}'; the pipeline has {', '.join(stored)}")
     return _AskedAnew(ALL in named, frozenset(each.name for each in found.values() if each is not None))
 
 

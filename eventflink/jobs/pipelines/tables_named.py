@@ -5,13 +5,13 @@ that stands in it counts.
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from importlib.util import find_spec
 from typing import Any, Final
 
 from eventflink.jobs.connect_messages import messages_in
 from eventflink.jobs.pipelines.definitions import parts_of
-from eventflink.jobs.pipelines.statements import InvalidPipeline
+from eventflink.jobs.pipelines.statements import InvalidPipeline, substituted
 from eventflink.model.sql_script import masked, quoted
 
 _NAME: Final = r"(?:`[^`]*`|\w+)(?:\.(?:`[^`]*`|\w+))*"
@@ -23,8 +23,13 @@ _MADE_UP: Final = re.compile(r"\b(?:FROM|JOIN|TABLE|STREAM)\s*\(?\s*IDENTIFIER\s
 """A table whose name is put together when the query runs; in a masked query."""
 
 
-def tables_in(relation: Any, names: Collection[str]) -> list[str]:
-    """Return the names of tables in a plan, a `Relation` of Spark Connect.
+def tables_in(relation: Any, names: Collection[str], value_of: Callable[[str], str | None] = lambda _: None) -> list[str]:
+    """Return the names of tables in a plan.
+
+    Args:
+        relation: the plan, a `Relation` of Spark Connect.
+        names: the last parts of the names that matter, in lower case.
+        value_of: gives the value of a setting, for `${key}` in a query; None: there is no such setting.
 
     Raises:
         InvalidPipeline: one is only known when the query runs.
@@ -35,7 +40,7 @@ def tables_in(relation: Any, names: Collection[str]) -> list[str]:
         if message.DESCRIPTOR.name == "NamedTable":
             found.append(message.unparsed_identifier)
         elif message.DESCRIPTOR.name == "SQL":
-            found += tables_of_query(message.query, names)
+            found += tables_of_query(substituted(message.query, value_of), names)
     return found
 
 
