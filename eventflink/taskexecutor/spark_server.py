@@ -4,7 +4,7 @@ Here is what its users do: hold a lease, find the address, start the server. Wha
 `spark_supervisor.py`. In the runtime directory:
 
     spark.lease    a shared lock that every TaskExecutor holds; when none does, the server ends
-    spark.server   an exclusive lock that the supervisor holds as long as it lives
+    spark.server   an exclusive lock that the supervisor has from its first moment, since its starter takes it and hands it on, to its last
     spark.start    an exclusive lock that is held while the server is started
     spark.address  where the server answers, with the token without which it answers nobody; only this user may read it; written whole,
                    and removed before it ends
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from eventflink.processes.disk import find_fault
-from eventflink.processes.file_lock import FileLock, locked, open_lock, try_lock
+from eventflink.processes.file_lock import FileLock, LockBusy, locked, open_lock, try_lock
 from eventflink.processes.marked import MARK_VARIABLE
 from eventflink.processes.packages_path import without_packages
 from eventflink.taskexecutor.spark_jars import has_connectors
@@ -166,7 +166,7 @@ def ensure_server(runtime_directory: Path, settings: SparkServerSettings) -> str
             remote = find_server(runtime_directory)
             if remote is not None:
                 return remote
-            if starter is None and not is_server_alive(runtime_directory):
+            if starter is None:
                 starter = _spawn(runtime_directory, settings)
             if starter is not None and starter.poll() is not None:
                 raise SparkUnavailable(f"Spark did not start{_disk_fault(runtime_directory)}:\n{_log_tail(runtime_directory)}")
@@ -175,29 +175,42 @@ def ensure_server(runtime_directory: Path, settings: SparkServerSettings) -> str
     raise SparkUnavailable(f"Spark did not start within {timeout_s:g} s (spark.local.start-timeout){why}:\n{_log_tail(runtime_directory)}")
 
 
-def supervisor_command(runtime_directory: Path, settings: SparkServerSettings) -> list[str]:
-    """Return the command of the process that runs a server (`spark_supervisor.main`)."""
-    command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor"]
-    command += [str(runtime_directory), settings.master, settings.memory, settings.packages, settings.store_scheme, settings.tables]
-    command.append(settings.catalog_directory)
+def supervisor_command(runtime_directory: Path, settings: SparkServerSettings, server_lock: int) -> list[str]:
+    """Return the command of the process that runs a server (`spark_supervisor.main`); it inherits the descriptor of the server's lock."""
+    command = [sys.executable, "-P", "-m", "eventflink.taskexecutor.spark_supervisor", str(server_lock), str(runtime_directory)]
+    command += [settings.master, settings.memory, settings.packages, settings.store_scheme, settings.tables, settings.catalog_directory]
     return [*command, str(settings.ui_port), str(settings.answer_timeout_ms), str(settings.idle_timeout_ms)]
 
 
-def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes]:
-    """Start the supervisor in a session of its own: neither the death of this task nor a signal to its group is to end it."""
+def _spawn(runtime_directory: Path, settings: SparkServerSettings) -> subprocess.Popen[bytes] | None:
+    """Start the supervisor, unless one lives, in a session of its own: the death of this task and signals to its group are not to end it.
+
+    It has its lock before it runs. If it took the lock itself, nobody could see it while it starts: the task after one that was killed
+    meanwhile would start another supervisor, and take the log from the first, which reads the address of Spark there.
+    """
+    server_lock = FileLock(runtime_directory / SERVER_FILE, timeout_s=0)
+    try:
+        server_lock.acquire()
+    except LockBusy:
+        return None
     log_path = runtime_directory / LOG_FILE
-    with contextlib.suppress(FileNotFoundError):  # Why the last one ended is read after another has started.
-        log_path.replace(runtime_directory / LAST_LOG_FILE)
-    with log_path.open("wb") as log:
-        return subprocess.Popen(
-            supervisor_command(runtime_directory, settings),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            cwd=runtime_directory,
-            env={name: value for name, value in _environment(settings).items() if name != MARK_VARIABLE},
-        )
+    try:
+        (runtime_directory / ADDRESS_FILE).unlink(missing_ok=True)  # Of one that was killed.
+        with contextlib.suppress(FileNotFoundError):  # Why the last one ended is read after another has started.
+            log_path.replace(runtime_directory / LAST_LOG_FILE)
+        with log_path.open("wb") as log:
+            return subprocess.Popen(
+                supervisor_command(runtime_directory, settings, *server_lock.descriptors),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=runtime_directory,
+                env={name: value for name, value in _environment(settings).items() if name != MARK_VARIABLE},
+                pass_fds=server_lock.descriptors,
+            )
+    finally:
+        server_lock.release()
 
 
 def _environment(settings: SparkServerSettings) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """The process that runs a host's Spark Connect server: starts Spark, says where it answers, ends it when nobody needs it or it is ill.
 
-Started by `spark_server.ensure_server` as `python -m eventflink.taskexecutor.spark_supervisor` with the runtime directory and the settings,
-in a session of its own. The rule it keeps: Spark never outlives it (parent-death signal), and outlives the last lease by less than a second
-more than the settings say. A Spark that ends by itself, or answers nothing for too long and is ended for that, has its reason written down
-(`spark_watch.py`); who needs Spark next starts another.
+Started by `spark_server.ensure_server` as `python -m eventflink.taskexecutor.spark_supervisor` with the descriptor of the server's lock,
+the runtime directory and the settings, in a session of its own. The rule it keeps: Spark never outlives it (parent-death signal), and
+outlives the last lease by less than a second more than the settings say. A Spark that ends by itself, or answers nothing for too long and
+is ended for that, has its reason written down (`spark_watch.py`); who needs Spark next starts another.
 """
 
 import contextlib
@@ -42,7 +42,6 @@ from eventflink.taskexecutor.spark_server import (
     LEASE_FILE,
     LOG_FILE,
     PACKAGES_TIMEOUT_S,
-    SERVER_FILE,
     SparkServerSettings,
 )
 from eventflink.taskexecutor.spark_watch import note_end
@@ -60,7 +59,6 @@ _OUT_OF_MEMORY_STATUS: Final = 3
 _ENDED_BY_SIGNAL: Final = 128
 """A JVM that ends in order after a signal has this plus the number of the signal as its exit status."""
 
-_LOCK_TIMEOUT_S: Final = 1.0
 _STARTED: Final = re.compile(rb"Spark Connect server started at: \S*:(\d+)")
 _SERVER_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _SUBMIT_CLASS: Final = "org.apache.spark.deploy.SparkSubmit"
@@ -104,7 +102,8 @@ _SPARK_CONFIGURATION: Final = {
 def main() -> int:
     """Supervise one server until it ends or is needed no more; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    runtime_directory, master, memory, packages, store_scheme, tables, catalog_directory, *numbers = sys.argv[1:]
+    server_lock, runtime_directory, master, memory, packages, store_scheme, tables, catalog_directory, *numbers = sys.argv[1:]
+    os.set_inheritable(int(server_lock), False)  # noqa: FBT003 - the argument has no name; the lock is to go with this process
     ui_port, answer_ms, idle_ms = map(int, numbers)
     settings = SparkServerSettings(
         master,
@@ -121,15 +120,7 @@ def main() -> int:
 
 
 def _run(runtime_directory: Path, settings: SparkServerSettings) -> int:
-    server_lock = FileLock(runtime_directory / SERVER_FILE, _LOCK_TIMEOUT_S)
-    try:  # Not at once: a TaskExecutor that checks whether a server lives holds this lock for a moment.
-        server_lock.acquire()
-    except LockBusy:
-        logger.error("SparkServerRunsAlready runtime_directory=%s", runtime_directory)  # noqa: TRY400 - the trace says nothing more
-        return 1
     signal.signal(signal.SIGTERM, _exit_in_order)
-    address = runtime_directory / ADDRESS_FILE
-    address.unlink(missing_ok=True)
     try:
         java = _find_java()
     except JavaMissing as error:
@@ -152,7 +143,7 @@ def _run(runtime_directory: Path, settings: SparkServerSettings) -> int:
     try:
         return _Supervision(server, class_data, runtime_directory, settings, fetching, token).run()
     finally:
-        address.unlink(missing_ok=True)
+        (runtime_directory / ADDRESS_FILE).unlink(missing_ok=True)
         _end(server)
 
 

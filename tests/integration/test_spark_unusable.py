@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql.connect.session import SparkSession
@@ -48,11 +49,23 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_a_spark_that_takes_longer_than_its_setting_says_is_refused_by_it(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who wants it next waits for the one that is being started, even while its supervisor does not run yet."""
     monkeypatch.setattr(spark_server, "has_connectors", lambda *_: True)  # To fetch it may take longer.
     assert not is_server_alive(directory)
-    with pytest.raises(SparkUnavailable, match=r"Spark did not start within 0\.5 s \(spark\.local\.start-timeout\)"):
-        ensure_server(directory, replace(SETTINGS, timeout_ms=500))
+    with pytest.raises(SparkUnavailable, match=r"Spark did not start within 0\.05 s \(spark\.local\.start-timeout\)"):
+        ensure_server(directory, replace(SETTINGS, timeout_ms=50))
+    supervisor = _supervisor(directory)
     assert ensure_server(directory, replace(SETTINGS, timeout_ms=SPARK_TIMEOUT_S * 1_000))
+    assert _supervisor(directory) == supervisor
+
+
+def _supervisor(directory: Path) -> psutil.Process:
+    (supervisor,) = (
+        p
+        for p in psutil.process_iter(["cmdline"])
+        if "spark_supervisor" in (told := " ".join(p.info["cmdline"] or ())) and str(directory) in told
+    )
+    return supervisor
 
 
 def test_a_spark_whose_cores_are_all_taken_answers_the_canary(directory: Path) -> None:

@@ -21,8 +21,9 @@ from eventflink.model.attempts import Accumulators, LongCounter, LostInput, Outp
 from eventflink.model.job_graph import JobParameter
 from eventflink.model.plain_values import json_text
 from eventflink.model.statuses import ParameterType, ShipStrategy
+from eventflink.processes.file_lock import FileLock
 from eventflink.taskexecutor.process_events import Failed, Finished
-from eventflink.taskexecutor.spark_server import LOG_FILE, SparkLease, SparkServerSettings, find_server, supervisor_command
+from eventflink.taskexecutor.spark_server import LOG_FILE, SERVER_FILE, SparkLease, SparkServerSettings, find_server, supervisor_command
 from tests.support.task_host import CODE, SQL, Host, wait_until
 
 pytestmark = pytest.mark.slow
@@ -218,10 +219,12 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     runtime, jobs, of_spark = directory / "spark", directory / "jobs", directory / "of spark"
     for each in (runtime, jobs, of_spark):
         each.mkdir()
+    server_lock = FileLock(runtime / SERVER_FILE, timeout_s=0)
     with SparkLease(runtime), (runtime / LOG_FILE).open("wb") as log:
         command = ["unshare", "-Urm", "sh", "-c", _COVER, "sh", str(of_spark), str(jobs)]
-        command += supervisor_command(runtime, SparkServerSettings("local[2]", "1g"))
-        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        with server_lock:
+            command += supervisor_command(runtime, SparkServerSettings("local[2]", "1g"), *server_lock.descriptors)
+            server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=server_lock.descriptors)
         wait_until(lambda: find_server(runtime) is not None or server.poll() is not None, 120)
         address = find_server(runtime)
         assert address is not None, (runtime / LOG_FILE).read_text()
