@@ -78,7 +78,7 @@ class FailoverReport:
     new_leader: str
     new_epoch: int
     granted_ms: float
-    """From the crash to the new grant in the log, as seen here."""
+    """From the crash to the new grant in the log, as seen here; 0 where one fetch brought the order's acceptance and the grant."""
     granted_by_kafka_ms: int | None
     """The same by Kafka's timestamps of the order and the grant; None where a signal was the order."""
     answered_ms: float
