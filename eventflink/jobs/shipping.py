@@ -5,12 +5,12 @@ together the shares are the whole and no row is in two of them. That holds for a
 partitions, order, time or chance. Nothing here opens a session.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from eventflink.jobs.hash_keys import common_type, is_brought_by_zone
+from eventflink.model.places import literal
 from eventflink.model.sql_script import quoted
 from eventflink.model.statuses import ShipStrategy
 
@@ -24,7 +24,6 @@ _NOTHING_LEFT: Final = (
 )
 _ZONE: Final = "spark.sql.session.timeZone"
 _UTC: Final = ("UTC", "GMT", "Z", "+00:00", "Etc/UTC", "Etc/GMT", "Etc/UCT", "Etc/Zulu", "UCT", "Zulu", "Universal", "Etc/Universal")
-_GLOB_CHARACTERS: Final = re.compile(r"([\\\[\]{}*?])")
 
 
 class InputUnusable(Exception):
@@ -104,7 +103,7 @@ def read_parquet(
     """Read directories or files whose names are names and no patterns; with the columns of the first of them, or of all, or with these."""
     reader = spark.read.option("mergeSchema", value=True) if merge_columns else spark.read
     reader = reader if columns is None else reader.schema(columns)
-    return reader.parquet(*[_GLOB_CHARACTERS.sub(r"\\\1", location) for location in locations])
+    return reader.parquet(*[literal(location) for location in locations])
 
 
 def _no_rows(spark: "SparkSession", name: str, row_schema: str) -> "DataFrame":

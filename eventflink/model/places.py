@@ -17,6 +17,9 @@ S3: Final = "s3a"
 SCHEMES: Final = {scheme: scheme for scheme in (S3, "gs", "abfs", "abfss", "hdfs")} | {"s3": S3}
 """Of stores that Spark's Hadoop and fsspec both know, each with Hadoop's name for it."""
 
+_PATTERN: Final = re.compile(r"([*?{}\[\]\\])")
+"""What stands for other characters where Hadoop looks for files."""
+
 NO_HOME: Final = "user not found; '~' stands for the directory of a user, so give an absolute path"
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):[/:]")
@@ -64,6 +67,11 @@ class Place:
 def is_url(text: str) -> bool:
     """Tell whether a text begins as a URL does."""
     return _URL.match(text) is not None
+
+
+def literal(location: str) -> str:
+    """Return a location as Spark's readers take it, for which some characters stand for others."""
+    return _PATTERN.sub(r"\\\1", location)
 
 
 def in_one_spelling(location: str) -> str:

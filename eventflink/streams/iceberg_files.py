@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from eventflink.jobs.parquet_writing import write_parquet
 from eventflink.jobs.published import OutputNotWhole
-from eventflink.model.places import Place, parse_place
+from eventflink.model.places import Place, literal, parse_place
 from eventflink.model.sql_script import quoted
 from eventflink.streams.failures import TableUnusable
 from eventflink.streams.iceberg_table import Fit, IcebergTable
@@ -60,7 +60,7 @@ def write_files(rows: "DataFrame", table: IcebergTable, fit: Fit, *, settings_st
             raise TableUnusable(f"the table {table.name} cannot be written: {error}") from error
     if not written_rows:
         return []
-    listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(str(place)).select("path").collect()
+    listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(literal(str(place))).select("path").collect()
     # Below the folder, for Spark may have another name for the store.
     below = [row.path.partition(folder.rpartition("/")[2] + "/")[2] for row in listed]
     paths = [f"{folder}/{name}" for name in sorted(below)]

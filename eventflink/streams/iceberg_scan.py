@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.model.batch_source_document import SourceTableDocument
 from eventflink.model.packages import needs
-from eventflink.model.places import SCHEMES
+from eventflink.model.places import SCHEMES, literal
 from eventflink.model.texts import did_you_mean
 from eventflink.streams.failures import TableUnusable
 from eventflink.streams.iceberg_catalogs import ask
@@ -59,7 +59,6 @@ _ID_IN_FILE: Final = b"PARQUET:field_id"
 _UNKNOWN_TO_FILES: Final = "eventflink_"
 """How a name begins that stands in no file. What is found by its id has such a name, or Spark takes the type of another column that has
 the same name in the file; and so has a column that is not there."""
-_GLOB: Final = re.compile(r"([*?{}\[\]\\])")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 
 
@@ -391,7 +390,7 @@ def spark_path(path: str, table: str) -> str:
         path = SCHEMES[scheme[1]] + path[len(scheme[1]) :]
     elif scheme[1] != "file":
         raise TableUnusable(f"the table {table} has the file {path}: Spark reads no files of {scheme[1]}")
-    return _GLOB.sub(r"\\\1", path)
+    return literal(path)
 
 
 def place_key(path: str) -> str:
