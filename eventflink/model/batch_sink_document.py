@@ -58,8 +58,6 @@ class BatchSinkDocument(BaseModel):
     def _check_format(self) -> Self:
         if fault := self.table.find_format_fault(self.format):
             raise ValueError(fault)
-        if self.format == "iceberg" and self.table.mode == "merge":
-            raise ValueError("table.mode: a table of format iceberg has no merge: take append, overwrite or overwrite-partitions")
         return self
 
     def find_parallelism_fault(self, parallelism: int) -> str:

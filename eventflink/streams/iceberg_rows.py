@@ -49,28 +49,30 @@ _FILLED: Final = "eventflink_filled_"
 _MICROS: Final = 1_000_000
 
 
-def read_scan(spark: "SparkSession", scan: Scan) -> "DataFrame":
-    """Return the rows of a scan, with its columns."""
+def read_scan(spark: "SparkSession", scan: Scan, *, path_column: str = "") -> "DataFrame":
+    """Return the rows of a scan, with its columns, and with the `place_key` of its file in one more, where that has a name."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     spark.conf.set(BY_IDS, "true")
     groups: dict[tuple[str, tuple[int, ...], bool, bool], list[ScannedFile]] = {}
     for file in scan.files:
         groups.setdefault((file.columns.json(), tuple(file.filled), bool(file.deleted), file.is_plain), []).append(file)
-    parts = [_read_group(spark, scan, files) for files in groups.values()]
-    raw = functools.reduce(lambda one, other: one.union(other), parts) if parts else spark.createDataFrame([], scan.columns)
+    parts = [_read_group(spark, scan, files, path_column) for files in groups.values()]
+    nothing = scan.columns.add(path_column, "string") if path_column and not parts else scan.columns
+    raw = functools.reduce(lambda one, other: one.union(other), parts) if parts else spark.createDataFrame([], nothing)
     if scan.has_condition:
         raw = raw.where(visit(scan.condition, _OnColumns(scan.schema)))
-    return raw.select(*[_shown(f.col(quoted(each.name)), each.field_type).alias(each.name, metadata={}) for each in scan.schema.fields])
+    shown = [_shown(f.col(quoted(each.name)), each.field_type).alias(each.name, metadata={}) for each in scan.schema.fields]
+    return raw.select(*shown, *([path_column] if path_column else []))
 
 
-def _read_group(spark: "SparkSession", scan: Scan, files: Sequence[ScannedFile]) -> "DataFrame":
+def _read_group(spark: "SparkSession", scan: Scan, files: Sequence[ScannedFile], path_column: str) -> "DataFrame":
     """Return the rows of files whose columns are found alike, without those that are deleted."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     first, fields = files[0], scan.schema.fields
     rows = spark.read.schema(first.columns).parquet(*[spark_path(file.path, scan.table) for file in files])
-    if not first.is_plain:
+    if path_column or not first.is_plain:
         rows = _with_files(spark, rows, files, scan)
     if first.deleted:
         deleted = pa.table(
@@ -84,6 +86,8 @@ def _read_group(spark: "SparkSession", scan: Scan, files: Sequence[ScannedFile])
     for number, (there, wanted, field) in enumerate(zip(first.columns.fields, scan.columns.fields, fields, strict=True)):
         column = _value_of(f.col(f"{_FILLED}{number}"), field.field_type) if number in first.filled else f.col(quoted(there.name))
         selected.append(column.cast(wanted.dataType).alias(wanted.name))
+    if path_column:
+        selected.append(f.col(_KEY).alias(path_column))
     return rows.select(*selected)
 
 

@@ -21,7 +21,7 @@ from eventflink.model.texts import did_you_mean
 from eventflink.streams.failures import TableUnusable
 from eventflink.streams.iceberg_catalogs import ask
 from eventflink.streams.iceberg_conditions import InvalidCondition, condition_of
-from eventflink.streams.iceberg_table import FIELD_ID, NoSuchType, spark_struct, spark_type
+from eventflink.streams.iceberg_table import FIELD_ID, IcebergTable, NoSuchType, spark_struct, spark_type
 
 with needs("iceberg", "a table of Iceberg"):
     import pyarrow as pa
@@ -120,6 +120,14 @@ def plan_scan(catalog: Catalog, declared: SourceTableDocument, parameters: Mappi
     return ask(catalog.name, lambda: _plan(table, f"{catalog.name}.{name}", declared, parameters))
 
 
+def plan_version(table: IcebergTable, snapshot_id: int, condition: BooleanExpression) -> Scan:
+    """Return the rows of a version that may fulfil a condition, with the columns that the table has now; raises as `plan_scan` does."""
+    loaded, name = table.loaded, table.name
+    schema = loaded.schema()
+    bound = bind(schema, condition, case_sensitive=False)
+    return ask(loaded.catalog.name, lambda: _plan_files(loaded, name, snapshot_id, schema, bound, condition))
+
+
 def _load(catalog: Catalog, name: str) -> Table:
     namespace = name.rpartition(".")[0]
     try:
@@ -142,13 +150,19 @@ def _some(names: Sequence[str]) -> str:
 def _plan(table: Table, name: str, declared: SourceTableDocument, parameters: Mapping[str, Any]) -> Scan:
     snapshot_id = _snapshot_of(table, name, declared)
     schema = table.schema() if declared.is_newest else table.scan(snapshot_id=snapshot_id).projection()
-    columns = _columns_of(schema, name)
     try:
         condition = condition_of(declared.where, schema, parameters) if declared.where is not None else AlwaysTrue()
         bound = bind(schema, condition, case_sensitive=False)
     except (InvalidCondition, ValueError, TypeError) as error:
         raise TableUnusable(f"invalid where of the source, which is the table {name}: {error}") from error
-    tasks = []
+    return _plan_files(table, name, snapshot_id, schema, bound, condition)
+
+
+def _plan_files(
+    table: Table, name: str, snapshot_id: int | None, schema: Schema, bound: BooleanExpression, condition: BooleanExpression
+) -> Scan:
+    """Return what is read of a version by a condition, which is `bound` to the columns."""
+    columns, tasks = _columns_of(schema, name), []
     if snapshot_id is not None:
         try:
             tasks = list(table.scan(row_filter=condition, snapshot_id=snapshot_id, case_sensitive=False).plan_files())

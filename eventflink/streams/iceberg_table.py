@@ -123,6 +123,11 @@ class IcebergTable:
         self._table = table
 
     @property
+    def loaded(self) -> Table:
+        """The table, as pyiceberg has it."""
+        return self._table
+
+    @property
     def name(self) -> str:
         """What the table is called in messages."""
         return f"{self._table.catalog.name}.{'.'.join(self._table.name())}"
@@ -165,9 +170,29 @@ class IcebergTable:
         problems += [f"the table is partitioned by '{name}', and the rows do not have it" for name in columns if name.lower() not in have]
         if problems:
             raise TableUnusable(f"the rows do not fit the table {self.name}: {'; '.join(problems[:_MOST_PROBLEMS])}")
-        has_field_ids = not any(_is_found_by_name(field.field_type) for field in schema.fields)
         written = spark_struct([field for name, field in there.items() if name in have])
-        return Fit(written, tuple(columns), schema.schema_id, spec.spec_id, has_field_ids)
+        return self._fit(written, columns)
+
+    def fit_of_all(self) -> Fit:
+        """Return how rows fit that the table has.
+
+        Raises:
+            TableUnusable: Spark cannot write them.
+
+        """
+        columns, faults = _partition_columns(self._table.spec(), self._table.schema())
+        try:
+            written = spark_struct(self._table.schema().fields)
+        except NoSuchType as error:
+            faults.append(str(error))
+        if faults:
+            raise TableUnusable(f"the rows of the table {self.name} cannot be written again: {'; '.join(faults)}")
+        return self._fit(written, columns)
+
+    def _fit(self, columns: "spark_types.StructType", partition_by: Sequence[str]) -> Fit:
+        schema = self._table.schema()
+        has_field_ids = not any(_is_found_by_name(field.field_type) for field in schema.fields)
+        return Fit(columns, tuple(partition_by), schema.schema_id, self._table.spec().spec_id, has_field_ids)
 
     def describe_files(self, fit: Fit, paths: Sequence[str], written_rows: int) -> list[DataFile]:
         """Return what the table is told of files that Spark has written, from their ends; those without rows are left out.

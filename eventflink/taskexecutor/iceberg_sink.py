@@ -4,8 +4,9 @@ Spark writes the files below the location of the table, into a folder of the att
 of the mark (`streams/iceberg_table.py`) is the subtask, whichever attempt writes. The rules it keeps, besides those of `table_sink.py`:
 
 - An attempt looks for the mark before it computes anything: where an earlier one has committed, it has finished.
-- What replaces rows is committed beside the files that were there when it began, or not at all: the rows may have been computed from them.
-  It began when the task read the table as its source, if it has; else when the table was opened here.
+- What replaces rows is committed beside the files that were there when it began, or not at all: the rows may have been computed from
+  them, and a merge (`streams/iceberg_merge.py`) has compared them with its own. It began when the task read the table as its source, if
+  it has; else when the table was opened here.
 - An attempt removes what it has written if it knows that nothing of it is in the table, and never what another attempt has written.
 """
 
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from eventflink.model.attempts import UNKNOWN_COUNT, AttemptId
-from eventflink.model.batch_sink_document import BatchTableDocument, batch_table_of
+from eventflink.model.batch_sink_document import batch_table_of
 from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.secret_masks import hide
@@ -25,11 +26,12 @@ from eventflink.taskexecutor.io_metrics import TableCommit
 from eventflink.taskexecutor.table_sink import check_earlier
 
 if TYPE_CHECKING:
+    from pyiceberg.expressions import BooleanExpression
     from pyiceberg.manifest import DataFile
     from pyiceberg.table import FileScanTask
     from pyspark.sql import DataFrame
 
-    from eventflink.streams.iceberg_table import IcebergTable
+    from eventflink.streams.iceberg_table import Fit, IcebergTable
 
 logger = logging.getLogger(__name__)
 
@@ -61,27 +63,71 @@ def write_to_iceberg(
     """
     declared = batch_table_of(sink)
     catalog = load_named_catalog(catalogs, declared.catalog or "", hide)
-    from eventflink.streams.iceberg_files import write_files  # noqa: PLC0415 - what it needs is an extra
-    from eventflink.streams.iceberg_table import commit_once, open_table  # noqa: PLC0415 - likewise
+    from eventflink.streams.iceberg_table import commit_once, open_table  # noqa: PLC0415 - what it needs is an extra
 
     writer_id = f"{cluster_id}/{attempt.job_id}/{attempt.vertex_id}/{attempt.subtask_index}"
     table = open_table(catalog, declared.name or "", rows.schema, declared.partition_by)
     if (mark := table.mark_of(writer_id)) is not None:
         return _earlier(mark, attempt, table.name, writer_id)
     fit = table.fit(rows.schema, declared.partition_by)
-    began_with = (read or {}).get(sink.location, table.snapshot_id)
-    files = write_files(rows, table, fit)
-    size_bytes = sum(file.file_size_in_bytes for file in files)
-    said = {"attempt": attempt.attempt, "commit": uuid.uuid4().hex, "rows": sum(file.record_count for file in files), "bytes": size_bytes}
-
-    def find_replaced() -> "Sequence[FileScanTask]":
-        return _find_replaced(table, declared, files, began_with)
-
-    committed = commit_once(table, fit, files, find_replaced, writer_id, said, lambda _mark: True)
+    write = _Write(table, declared.mode, (read or {}).get(sink.location, table.snapshot_id))
+    write.have_written(rows, fit, declared.keys)
+    size_bytes = sum(file.file_size_in_bytes for file in write.files)
+    said = {"attempt": attempt.attempt, "commit": uuid.uuid4().hex, "rows": write.rows, "bytes": size_bytes}
+    committed = commit_once(table, fit, write.files, write.find_replaced, writer_id, said, lambda _mark: True)
     if committed.get("commit") != said["commit"]:
         return _earlier(committed, attempt, table.name, writer_id)
     logger.info("TableWritten writer=%s mode=%s rows=%d table=%s", writer_id, declared.mode, said["rows"], table.name)
     return _commit_of(committed)
+
+
+class _Write:
+    """What an attempt writes, and which files of the table go for it."""
+
+    def __init__(self, table: "IcebergTable", mode: str, began_with: int | None) -> None:
+        """Name the version of the table of which the attempt knows."""
+        self._table = table
+        self._mode = mode
+        self._began_with = began_with
+        self._within: BooleanExpression | None = None
+        self._replaced: frozenset[str] | None = None
+        self.files: Sequence[DataFile] = ()
+        self.rows = 0
+
+    def have_written(self, rows: "DataFrame", fit: "Fit", keys: "Sequence[str]") -> None:
+        """Have Spark write the files; raises as `write_to_iceberg` does."""
+        from eventflink.streams.iceberg_files import write_files  # noqa: PLC0415 - what it needs is an extra
+        from eventflink.streams.iceberg_merge import write_merged  # noqa: PLC0415 - likewise
+
+        if self._mode == "merge":
+            merge = write_merged(rows, self._table, fit, keys, self._began_with)
+            self.files, self.rows, self._within, self._replaced = merge.files, merge.rows, merge.within, merge.replaced
+            return
+        self.files = write_files(rows, self._table, fit)
+        self.rows = sum(file.record_count for file in self.files)
+        if self._mode != "append":
+            self._within = self._table.replaced_by(self.files, is_all=self._mode == "overwrite")
+
+    def find_replaced(self) -> "Sequence[FileScanTask]":
+        """Return which files of the newest version go.
+
+        Raises:
+            SinkUnavailable: what the attempt knows of is not what is there.
+            TableUnusable: one of them has rows of other partitions as well.
+
+        """
+        if self._within is None:
+            return []
+        there = self._table.files_with(self._within, self._table.snapshot_id)
+        is_known = self._table.snapshot_id == self._began_with
+        if not is_known and _contents(there) != _contents(self._table.files_with(self._within, self._began_with)):
+            raise SinkUnavailable(
+                f"nothing was written to the table {self._table.name}: another writer changed at the same time what is replaced; the next "
+                "attempt writes it, where the restart strategy or 'retries' allow one"
+            )
+        if self._mode == "overwrite-partitions":
+            self._table.check_partitioned(there)
+        return there if self._replaced is None else [task for task in there if task.file.file_path in self._replaced]
 
 
 def _earlier(mark: Mapping[str, Any], attempt: AttemptId, table: str, writer_id: str) -> TableCommit:
@@ -93,30 +139,6 @@ def _earlier(mark: Mapping[str, Any], attempt: AttemptId, table: str, writer_id:
 
 def _commit_of(mark: Mapping[str, Any]) -> TableCommit:
     return TableCommit(int(mark.get("rows", UNKNOWN_COUNT)), int(mark.get("bytes", UNKNOWN_COUNT)))
-
-
-def _find_replaced(
-    table: "IcebergTable", declared: BatchTableDocument, new: "Sequence[DataFile]", began_with: int | None
-) -> "Sequence[FileScanTask]":
-    """Return which files the new ones replace.
-
-    Raises:
-        SinkUnavailable: they are others than when the attempt began.
-        TableUnusable: one of them has rows of other partitions as well.
-
-    """
-    if declared.mode == "append":
-        return []
-    rows = table.replaced_by(new, is_all=declared.mode == "overwrite")
-    there = table.files_with(rows, table.snapshot_id)
-    if table.snapshot_id != began_with and _contents(there) != _contents(table.files_with(rows, began_with)):
-        raise SinkUnavailable(
-            f"nothing was written to the table {table.name}: another writer changed at the same time what is replaced; the next attempt "
-            "writes it, where the restart strategy or 'retries' allow one"
-        )
-    if declared.mode != "overwrite":
-        table.check_partitioned(there)
-    return there
 
 
 def _contents(files: "Iterable[FileScanTask]") -> set[tuple[str, ...]]:

@@ -138,15 +138,78 @@ def test_rows_of_the_first_attempt_that_commits_are_there_once_and_the_next_job_
 
 
 @pytest.mark.rule("P17")
-@pytest.mark.parametrize("mode", ["append", pytest.param("overwrite", marks=LONG), "overwrite-partitions"])
+@pytest.mark.parametrize("mode", ["append", pytest.param("overwrite", marks=LONG), "overwrite-partitions", "merge"])
 def test_of_an_old_attempt_and_a_new_one_that_commit_at_the_same_moment_one_does(subtask: Subtask, meanwhile: Meanwhile, mode: str) -> None:
-    table: dict[str, Any] = {"mode": mode, "partition_by": ["day"]}
+    table: dict[str, Any] = {"mode": mode, "partition_by": ["day"], "keys": ["number"] if mode == "merge" else []}
     subtask.write(1, subtask.rows(0), **table)
     subtask.next_job()
     meanwhile.before_a_commit(lambda: subtask.write(2, subtask.rows(2, 3), **table))
     with pytest.raises(SinkFenced):
         subtask.write(1, subtask.rows(1), **table)
-    assert subtask.there() == ([0, 2, 3] if mode == "append" else [2, 3])
+    assert subtask.there() == ([0, 2, 3] if mode in ("append", "merge") else [2, 3])
+    assert subtask.left_over_files() == set()
+
+
+OLD = "SELECT * FROM VALUES (1, 'a', 10), (1, 'b', 20), (2, 'c', 30), (NULL, 'd', 40), (3, 'e', 50) AS t(day, who, amount)"
+
+
+@pytest.mark.parametrize(("partition_by", "keys"), [([], ["who", "day"]), (["day"], ["DAY", "who"]), (["day"], ["who"])])
+def test_a_merge_replaces_the_rows_with_the_keys_of_new_ones_and_inserts_the_others(
+    subtask: Subtask, partition_by: list[str], keys: list[str]
+) -> None:
+    merge: dict[str, Any] = {"mode": "merge", "keys": keys, "partition_by": partition_by}
+    subtask.write(1, subtask.session.sql(OLD).coalesce(1), **merge)
+    subtask.next_job()
+    new = subtask.session.sql("SELECT * FROM VALUES (1, 'b', 21), (NULL, 'd', 41), (4, NULL, 60), (4, 'f', 70) AS t(day, who, amount)")
+    assert subtask.write(1, new, **merge).rows == 4
+    expected = {("a", 1, 10), ("b", 1, 21), ("c", 2, 30), ("d", None, 41), ("e", 3, 50), (None, 4, 60), ("f", 4, 70)}
+    assert {(row["who"], row["day"], row["amount"]) for row in rows_of(subtask.catalog)} == expected
+    assert len(rows_of(subtask.catalog)) == len(expected)
+    subtask.next_job()
+    again = subtask.session.sql("SELECT 'b' AS who, 1 AS day, 22 AS amount UNION ALL SELECT NULL, 4, 61 UNION ALL SELECT NULL, 4, 61")
+    with pytest.raises(
+        TableUnusable, match=r"cannot be merged into the table lake\.shop\.sales: several have the keys of one that is there"
+    ):
+        subtask.write(1, again, **merge)
+    assert len(rows_of(subtask.catalog)) == len(expected)
+    assert subtask.left_over_files() == set()
+
+
+def test_a_merge_leaves_the_columns_that_its_rows_lack_and_the_files_without_its_keys(subtask: Subtask) -> None:
+    """Whatever a column was called when a file was written."""
+    merge: dict[str, Any] = {"mode": "merge", "keys": ["who"]}
+    for day in (1, 2):
+        subtask.write(1, subtask.session.sql(f"SELECT * FROM ({OLD}) WHERE day = {day}").coalesce(1))
+        subtask.next_job()
+    untouched = {task.file.file_path for task in subtask.table().scan(row_filter="day = 2").plan_files()}
+    with subtask.table().update_schema() as change:
+        change.rename_column("amount", "total")
+    subtask.write(1, subtask.session.sql("SELECT 'b' AS who, 9 AS day UNION ALL SELECT 'x', 8 UNION ALL SELECT 'x', 8"), **merge)
+    rows = sorted(((row["who"], row["day"], row["total"]) for row in rows_of(subtask.catalog)), key=str)
+    assert rows == [("a", 1, 10), ("b", 9, 20), ("c", 2, 30), ("x", 8, None), ("x", 8, None)]
+    assert untouched <= {task.file.file_path for task in subtask.table().scan().plan_files()}
+    assert subtask.left_over_files() == set()
+    subtask.next_job()
+    with pytest.raises(TableUnusable, match="keys of the sink names column 'who', which the rows do not have: day"):
+        subtask.write(1, subtask.session.sql("SELECT 1 AS day"), **merge)
+
+
+def test_a_merge_is_committed_beside_the_rows_that_it_has_compared_or_not_at_all(subtask: Subtask, meanwhile: Meanwhile) -> None:
+    merge: dict[str, Any] = {"mode": "merge", "keys": ["day", "number"], "partition_by": ["day"]}
+    subtask.write(1, subtask.rows(1, day=1).union(subtask.rows(1, day=2)), **merge)
+    another = Subtask(subtask.session, subtask.directory)
+    subtask.next_job()
+    meanwhile.before_a_commit(lambda: another.write(1, subtask.rows(7, day=3)))
+    assert subtask.write(1, subtask.rows(1, 2, day=1), **merge).rows == 2
+    assert meanwhile.tries == 3
+    for job in (subtask, another):
+        job.next_job()
+    meanwhile.before_a_commit(lambda: another.write(1, subtask.rows(8, day=1)))
+    with pytest.raises(SinkUnavailable, match="another writer changed at the same time what is replaced"):
+        subtask.write(1, subtask.rows(8, day=1), **merge)
+    assert subtask.by_day() == [(1, 1), (1, 2), (1, 8), (2, 1), (3, 7)]
+    assert subtask.write(2, subtask.rows(8, day=1), **merge).rows == 1
+    assert subtask.by_day() == [(1, 1), (1, 2), (1, 8), (2, 1), (3, 7)]
     assert subtask.left_over_files() == set()
 
 

@@ -421,6 +421,18 @@ def test_what_is_replaced_is_what_was_read_though_the_sink_looks_at_the_table_la
     assert lake.numbers() == [1, 2, 3]
 
 
+def test_a_merge_brings_no_deleted_row_back(lake: Lake) -> None:
+    lake.make(NUMBER, DAY)
+    [task] = lake.append(*days(1, 2, 3)).scan().plan_files()
+    delete_by_position(lake.table, (task.file.file_path, 0), (task.file.file_path, 2))
+    merged = {"table": {"catalog": CATALOG, "name": TABLE, "mode": "merge", "keys": ["number"]}, "format": "iceberg"}
+    sink, attempt = BatchSinkDocument.model_validate(merged).to_record(), AttemptId("job", "vertex", 0, 1)
+    rows = lake.session.sql("SELECT number, DATE '2026-02-01' AS day FROM VALUES (2L), (3L), (3L) AS t(number)")
+    assert write_to_iceberg(rows, sink, [lake.catalog], "cluster", attempt).rows == 3
+    assert lake.numbers() == [2, 3, 3]
+    assert lake.numbers(where="day = DATE '2026-02-01'") == [2, 3, 3]
+
+
 def test_the_log_of_an_attempt_says_which_version_it_read(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
     lake.make(NUMBER, DAY)
     snapshot = lake.append(*days(1, 2)).snapshots()[0].snapshot_id

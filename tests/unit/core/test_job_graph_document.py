@@ -608,11 +608,8 @@ NAMED_TWICE = [
         ({"table": ICEBERG | {"path": "/x"}, "format": "iceberg"}, {}, ".sink: table.path: a table of format iceberg has a 'catalog', and"),
         ({"table": ICEBERG | {"name": "sales"}, "format": "iceberg"}, {}, ".sink.table: invalid name: 'sales'; give a namespace and a tab"),
         ({"table": ICEBERG | {"catalog": "a.b"}, "format": "iceberg"}, {}, ".sink.table.catalog: must match"),
-        (
-            {"table": ICEBERG | {"mode": "merge", "keys": ["a"]}, "format": "iceberg"},
-            {},
-            ".sink: table.mode: a table of format iceberg has",
-        ),
+        ({"table": ICEBERG | {"mode": "merge"}, "format": "iceberg"}, {}, ".sink.table: mode: merge needs 'keys'"),
+        ({"table": ICEBERG | {"mode": "merge", "keys": ["a"]}, "format": "iceberg"}, {"parallelism": 2}, ": sink.table.mode: merge is one"),
         ({"table": ICEBERG, "format": "hudi"}, {}, ".sink.format: must be 'delta' or 'iceberg'"),
     ],
 )
