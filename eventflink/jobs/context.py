@@ -15,6 +15,7 @@ from eventflink.model.attempts import AttemptId
 from eventflink.model.closing import GraphOutcome
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -83,6 +84,7 @@ class TaskContext:
         readers: Mapping[str, Callable[[], "DataFrame"]],
         open_spark: Callable[[], "SparkSession"],
         accumulators: TaskAccumulators,
+        open_catalog: "Callable[[str], Catalog] | None" = None,
         row_input: str | None = None,
         outcome: GraphOutcome | None = None,
     ) -> None:
@@ -97,6 +99,7 @@ class TaskContext:
         self.logger = logging.getLogger(f"task.{attempt_id.vertex_id}")
         self._accumulators = accumulators
         self._open_spark = open_spark
+        self._open_catalog = open_catalog
         self._spark: SparkSession | None = None
         self.row_input = row_input
         """The name of the input that gives each subtask one row; None: the vertex is not mapped."""
@@ -119,6 +122,21 @@ class TaskContext:
         if self._spark is None:
             self._spark = self._open_spark()
         return self._spark
+
+    def iceberg_catalog(self, name: str) -> "Catalog":
+        """Return a catalogue of Iceberg, as pyiceberg has it: one that the configuration of the TaskExecutor names.
+
+        Raises:
+            TableUnusable: there is none of that name, or the extra `iceberg` is not installed.
+            SinkUnavailable: the catalogue does not answer.
+
+        Examples:
+            >>> context.iceberg_catalog("lake").load_table("shop.sales").current_snapshot()  # doctest: +SKIP
+
+        """
+        if self._open_catalog is None:
+            raise InputUnusable(f"vertex '{self.vertex_id}' has no catalogues: it is chained to another one")
+        return self._open_catalog(name)
 
     @property
     def row(self) -> Mapping[str, Any]:

@@ -145,7 +145,7 @@ class IcebergSink:
             catalog = load_catalog(self._settings.catalog, hide, who)
             from eventflink.streams.iceberg_table import find_table  # noqa: PLC0415 - what it needs is an extra
 
-            self._opened = find_table(catalog, self._settings.name)
+            self._opened = find_table(catalog, self._settings.name, " was there when the stream began")
 
     @property
     def _table(self) -> "IcebergTable":

@@ -145,6 +145,12 @@ class IcebergTable:
         return str(self._table.properties.get(TableProperties.PARQUET_COMPRESSION, default))
 
     @property
+    def target_file_bytes(self) -> int:
+        """How large its files are to be."""
+        name, default = TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, TableProperties.WRITE_TARGET_FILE_SIZE_BYTES_DEFAULT
+        return max(1, int(self._table.properties.get(name, default)))
+
+    @property
     def snapshot_id(self) -> int | None:
         """The newest snapshot; None: there is none yet."""
         snapshot = self._table.current_snapshot()
@@ -332,18 +338,35 @@ class IcebergTable:
             Exception: of each catalogue its own; whether the commit is there is not known.
 
         """
-        if fit is not None and (fit.schema_id, fit.spec_id) != (self._table.schema().schema_id, self._table.spec().spec_id):
-            raise SinkUnavailable(f"nothing was written to the table {self.name}: its columns or partitions were changed meanwhile")
         now_ms = int(time.time() * 1000)
         text = json.dumps({"writer": writer_id, "at_ms": now_ms, **said})
-        transaction = _OneTry(self._table)
-        transaction.write(new, replaced, {MARK: text})
         properties = {property_of(writer_id): text}
+        old = [name for name, mark in self._marks() if mark.get("at_ms", now_ms) < now_ms - _KEPT_MS and name not in properties]
+        self._try(fit, new, replaced, {MARK: text}, properties, old)
+
+    def replace_files(self, fit: Fit, new: Sequence[DataFile], replaced: Sequence[FileScanTask]) -> None:
+        """Try once to commit files with the same rows as those that they replace; raises as `commit` does."""
+        self._try(fit, new, replaced, {}, {}, [])
+
+    def _try(
+        self,
+        fit: Fit | None,
+        new: Sequence[DataFile],
+        replaced: Sequence[FileScanTask],
+        summary: dict[str, str],
+        properties: dict[str, str],
+        old_properties: Sequence[str],
+    ) -> None:
+        if fit is not None and (fit.schema_id, fit.spec_id) != (self._table.schema().schema_id, self._table.spec().spec_id):
+            raise SinkUnavailable(f"nothing was written to the table {self.name}: its columns or partitions were changed meanwhile")
+        transaction = _OneTry(self._table)
+        transaction.write(new, replaced, summary)
         if fit is not None and not fit.has_field_ids and self._table.name_mapping() is None:
-            properties[TableProperties.DEFAULT_NAME_MAPPING] = self._table.schema().name_mapping.model_dump_json()
-        transaction.set_properties(properties)
-        if old := [name for name, mark in self._marks() if mark.get("at_ms", now_ms) < now_ms - _KEPT_MS and name not in properties]:
-            transaction.remove_properties(*old)
+            properties = properties | {TableProperties.DEFAULT_NAME_MAPPING: self._table.schema().name_mapping.model_dump_json()}
+        if properties:
+            transaction.set_properties(properties)
+        if old_properties:
+            transaction.remove_properties(*old_properties)
         try:
             transaction.commit_transaction()
         except CommitFailedException:
@@ -355,14 +378,17 @@ class IcebergTable:
             if name.startswith(_PROPERTY):
                 yield name, _mark_in(text)
 
-    def remove(self, paths: Iterable[str]) -> None:
-        """Remove files that no commit has; what cannot be removed is left to who cleans up the table."""
+    def remove(self, paths: Iterable[str]) -> int:
+        """Remove files that no version has, up to the first one that cannot be removed; return how many were."""
+        removed = 0
         for path in paths:
             try:
                 self._table.io.delete(path)
             except Exception as error:  # noqa: BLE001 - each FileIO has errors of its own, and nothing depends on it
                 logger.warning("FileNotRemoved path=%s error=%s", path, type(error).__name__)
-                return
+                break
+            removed += 1
+        return removed
 
 
 class _OneTry(Transaction):  # type: ignore[misc]
@@ -419,11 +445,16 @@ def open_table(catalog: Catalog, name: str, rows: "spark_types.StructType", part
     return IcebergTable(ask(catalog.name, load_or_make))
 
 
-def find_table(catalog: Catalog, name: str) -> IcebergTable:
+def find_table(catalog: Catalog, name: str, why: str = "") -> IcebergTable:
     """Return a table that was made before.
 
+    Args:
+        catalog: where it is.
+        name: of the table.
+        why: it should be there, for the message.
+
     Raises:
-        TableUnusable: it is gone.
+        TableUnusable: it is not there.
         SinkUnavailable: the catalogue does not answer, or refuses.
 
     """
@@ -432,7 +463,7 @@ def find_table(catalog: Catalog, name: str) -> IcebergTable:
         try:
             return catalog.load_table(name)
         except (NoSuchTableError, NoSuchNamespaceError) as error:
-            raise TableUnusable(f"table of Iceberg not found: {catalog.name}.{name} was there when the stream began") from error
+            raise TableUnusable(f"table of Iceberg not found: {catalog.name}.{name}{why}") from error
 
     return IcebergTable(ask(catalog.name, load))
 
@@ -515,6 +546,11 @@ def commit_once(
         else:
             return said
         table.refresh()
+
+
+def file_contents(files: Iterable[FileScanTask]) -> set[tuple[str, ...]]:
+    """Return what files have: their paths, each with those of the files that say which rows of it are deleted."""
+    return {(task.file.file_path, *sorted(each.file_path for each in task.delete_files)) for task in files}
 
 
 def _serialized(statistics: DataFileStatistics) -> dict[str, Any]:

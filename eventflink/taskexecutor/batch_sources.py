@@ -23,6 +23,7 @@ from eventflink.streams.iceberg_catalogs import load_named_catalog
 from eventflink.taskexecutor.io_metrics import TableRead
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
     from pyspark.sql import DataFrame, SparkSession
 
     from eventflink.streams.iceberg_scan import Scan
@@ -33,9 +34,12 @@ logger = logging.getLogger(__name__)
 class BatchSources:
     """The sources of one attempt."""
 
-    def __init__(self, sources: Iterable[StreamSource], catalogs: Iterable[IcebergCatalog]) -> None:
+    def __init__(
+        self, sources: Iterable[StreamSource], catalogs: Iterable[IcebergCatalog], on_catalog: Callable[[str], None] = lambda _: None
+    ) -> None:
         self._sources = {source.name: source for source in sources}
         self._catalogs = tuple(catalogs)
+        self._on_catalog = on_catalog
         self.newest: dict[str, int | None] = {}
         """Of the tables that were read as they are, by their location: the newest snapshot."""
         self.newest_paths: set[str] = set()
@@ -46,6 +50,11 @@ class BatchSources:
     def readers(self, open_spark: "Callable[[], SparkSession]", parameters: Mapping[str, Any]) -> "dict[str, Callable[[], DataFrame]]":
         """Return what reads each source, by its name."""
         return {name: partial(self._read, source, open_spark, parameters) for name, source in self._sources.items()}
+
+    def give_catalog(self, name: str) -> "Catalog":
+        """Return a catalogue of this TaskExecutor for the task's own code; raises as `load_named_catalog` does."""
+        self._on_catalog(name)
+        return load_named_catalog(self._catalogs, name, hide)
 
     def _read(self, source: StreamSource, open_spark: "Callable[[], SparkSession]", parameters: Mapping[str, Any]) -> "DataFrame":
         """Return the rows of a source.

@@ -116,11 +116,13 @@ class _Write:
             TableUnusable: one of them has rows of other partitions as well.
 
         """
+        from eventflink.streams.iceberg_table import file_contents  # noqa: PLC0415 - likewise
+
         if self._within is None:
             return []
         there = self._table.files_with(self._within, self._table.snapshot_id)
         is_known = self._table.snapshot_id == self._began_with
-        if not is_known and _contents(there) != _contents(self._table.files_with(self._within, self._began_with)):
+        if not is_known and file_contents(there) != file_contents(self._table.files_with(self._within, self._began_with)):
             raise SinkUnavailable(
                 f"nothing was written to the table {self._table.name}: another writer changed at the same time what is replaced; the next "
                 "attempt writes it, where the restart strategy or 'retries' allow one"
@@ -139,8 +141,3 @@ def _earlier(mark: Mapping[str, Any], attempt: AttemptId, table: str, writer_id:
 
 def _commit_of(mark: Mapping[str, Any]) -> TableCommit:
     return TableCommit(int(mark.get("rows", UNKNOWN_COUNT)), int(mark.get("bytes", UNKNOWN_COUNT)))
-
-
-def _contents(files: "Iterable[FileScanTask]") -> set[tuple[str, ...]]:
-    """Return what files have: which rows of them were deleted stands in others."""
-    return {(task.file.file_path, *sorted(each.file_path for each in task.delete_files)) for task in files}

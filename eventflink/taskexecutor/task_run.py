@@ -66,6 +66,7 @@ def run_task(
     later_orders: Iterable[StreamOrder],
     on_session: OnSession | None = None,
     begin_with: Callable[[Path], None] = lambda _: None,
+    on_catalog: Callable[[str], None] = lambda _: None,
 ) -> Finished:
     """Run the task and return what it published; whatever it raises passes through.
 
@@ -77,6 +78,7 @@ def run_task(
         later_orders: what the TaskExecutor asks a stream while it runs; waits for the next one.
         on_session: called with the task's Spark session before the task has it.
         begin_with: called with the packages that the job requires before any of its code is loaded; need not return.
+        on_catalog: called with the name of each catalogue of Iceberg that the task's code asks for before it has it.
 
     """
     deployment = order.deployment
@@ -102,7 +104,7 @@ def run_task(
     stream = _make_stream(deployment, attempt, settings, archives, secrets, tell)
     accumulators = TaskAccumulators()
     hash_inputs = _hash_inputs_of(deployment)
-    sources = BatchSources(deployment.sources, settings.catalogs)
+    sources = BatchSources(deployment.sources, settings.catalogs, on_catalog)
     context = _make_context(deployment, parameters, spark, opened, stream, accumulators, hash_inputs, sources)
     if stream is not None:
         stream.prepare(context.spark)
@@ -204,6 +206,7 @@ def _make_context(
         readers=readers,
         open_spark=spark.open,
         accumulators=accumulators,
+        open_catalog=sources.give_catalog,
         row_input=mapping.input_name if mapping is not None else None,
         outcome=deployment.outcome,
     )

@@ -45,7 +45,7 @@ from eventflink.taskexecutor.task_secrets import SecretSettings
 from eventflink.workbench.own_spark import OwnSpark, own_spark
 from eventflink.workbench.selection import deployment_of, select_vertices, with_parallelism
 from eventflink.workbench.user_frames import describe_raised
-from eventflink.workbench.withheld_writes import WithheldWrites
+from eventflink.workbench.withheld_writes import SinksNeeded, WithheldWrites
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -368,7 +368,7 @@ class _Bench:
         opened = OpenedInputs()
         try:
             with _own_modules(self._members):
-                return run_task(order, self._settings, lambda _event: None, opened, (), self._on_session)
+                return run_task(order, self._settings, lambda _event: None, opened, (), self._on_session, on_catalog=self._on_catalog)
         except (KeyboardInterrupt, Ended, SparkUnavailable):
             raise
         except BaseException as error:  # user code may raise anything
@@ -382,6 +382,10 @@ class _Bench:
         self._session = session
         if self._withheld is not None:
             self._withheld.watch(session.client)
+
+    def _on_catalog(self, name: str) -> None:
+        if self._withheld is not None:
+            raise SinksNeeded(f"context.iceberg_catalog('{name}') may change tables")
 
     def _failed(self, error: BaseException, vertex: JobVertex, index: int, opened: OpenedInputs) -> VertexFailed:
         cause, _ = failure_of(error, vertex.vertex_id, opened)

@@ -515,10 +515,12 @@ def test_a_table_has_each_record_once_though_the_task_its_sink_and_spark_are_kil
     assert sum(subtask.attempt - 1 for subtask in cluster.job(job_id).execution_graph.subtasks()) >= 3
     assert DeltaTable(str(table)).metadata().partition_columns == ["key"]
     cancel(cluster, job_id)
-    sql = f"SELECT count(*) AS rows, count(DISTINCT number) AS numbers FROM delta.`{table}`"
+    upkeep = f"OPTIMIZE delta.`{table}`; VACUUM delta.`{table}` RETAIN 168 HOURS"
+    sql = f"{upkeep}; SELECT count(*) AS rows, count(DISTINCT number) AS numbers FROM delta.`{table}`"
     counting = cluster.submit(cluster.graph({"id": "count", "sql": sql}))
     [counted] = cluster.wait_for_status(counting, JobStatus.FINISHED, TIMEOUT_S).execution_graph.subtasks()
     assert read_result(counted.outputs, 10).to_pylist() == [{"rows": fed, "numbers": fed}]
+    assert len(DeltaTable(str(table)).file_uris()) == 3
 
 
 @pytest.mark.rule("S1")

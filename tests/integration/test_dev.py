@@ -19,7 +19,7 @@ from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.workbench.graph_run import GraphRun, VertexFailed
-from tests.support.iceberg_tables import CATALOG, TABLE, catalog_in, configured, loaded
+from tests.support.iceberg_tables import CATALOG, TABLE, catalog_in, configured, loaded, numbers_of
 from tests.support.rate_jar import write_rate_jar
 from tests.support.reference import NEED_SPARK, run_example
 
@@ -450,6 +450,35 @@ def test_a_source_is_read_as_on_a_cluster(job: Callable[..., Path], tmp_path: Pa
     last = {"sql": "SELECT count(DISTINCT number) AS n FROM sales, numbers", "sources": {"sales": source}}
     done = eventflink.dev(job(last), configuration=configured(catalog))
     assert (done.result().to_arrow().to_pylist(), done.withheld) == ([{"n": 2}], ())
+
+
+def test_a_table_of_iceberg_is_compacted_and_loses_its_old_versions_with_sinks_alone(job: Callable[..., Path], tmp_path: Path) -> None:
+    catalog = catalog_in(tmp_path / "lake")
+    loaded(catalog).create_namespace("shop")
+    table = loaded(catalog).create_table(TABLE, pa.schema([("number", pa.int64())]))
+    for number in range(5):
+        table.append(pa.table({"number": [number]}))
+
+    def run(task: str, *, sinks: bool = True, **parameters: Any) -> GraphRun:
+        told = {"table": {"catalog": CATALOG, "name": TABLE, **parameters}}
+        return eventflink.dev(
+            job({"python": f"eventflink.iceberg:{task}", "parameters": told}), configuration=configured(catalog), sinks=sinks
+        )
+
+    for task in ("compact", "expire"):
+        with pytest.raises(
+            VertexFailed, match=r"context\.iceberg_catalog\('lake'\) may change tables: run it with --sinks, or on a cluster"
+        ):
+            run(task, sinks=False)
+    assert len(table.refresh().snapshots()) == 5
+    run("compact")
+    assert (len(list(table.refresh().scan().plan_files())), numbers_of(catalog)) == (1, [0, 1, 2, 3, 4])
+    with pytest.raises(
+        VertexFailed, match=r"invalid parameter 'table' of vertex 'last': older_than: must be a whole number with ms, s, m, h"
+    ):
+        run("expire", older_than="soon")
+    run("expire")
+    assert len(table.refresh().snapshots()) == 6
 
 
 def test_nothing_is_changed_by_clones_of_the_session_statements_and_the_catalog(job: Callable[..., Path], tmp_path: Path) -> None:

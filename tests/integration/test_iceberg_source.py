@@ -5,6 +5,7 @@ import json
 import math
 import uuid
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -34,6 +35,8 @@ from eventflink.streams import iceberg_rows, iceberg_scan
 from eventflink.streams.failures import SinkUnavailable, SourceUnavailable, TableUnusable
 from eventflink.streams.iceberg_rows import BY_IDS
 from eventflink.streams.iceberg_scan import spark_path
+from eventflink.streams.iceberg_table import IcebergTable, find_table
+from eventflink.streams.iceberg_upkeep import Compaction, compact_table
 from eventflink.taskexecutor.batch_sources import BatchSources
 from eventflink.taskexecutor.iceberg_sink import write_to_iceberg
 from tests.support.iceberg_tables import CATALOG, TABLE, catalog_in, loaded
@@ -308,7 +311,9 @@ def test_a_where_that_is_no_condition_on_the_columns_is_refused_with_the_table_a
         lake.read(where="dya > 1")
 
 
-def delete_by_position(table: Table, *deleted: tuple[str, int], by_value: bool = False, day: dt.date | None = None) -> None:
+def delete_by_position(
+    table: Table, *deleted: tuple[str, int], by_value: bool = False, day: dt.date | None = None, partition: int | None = None
+) -> None:
     """Commit a file that says which rows are deleted, as engines write it that leave the files of a table as they are."""
     path = f"{table.location()}/data/{uuid.uuid4().hex}.parquet"
     rows = {"file_path": pa.array([file for file, _ in deleted]), "pos": pa.array([position for _, position in deleted], pa.int64())}
@@ -318,7 +323,7 @@ def delete_by_position(table: Table, *deleted: tuple[str, int], by_value: bool =
         content=DataFileContent.EQUALITY_DELETES if by_value else DataFileContent.POSITION_DELETES,
         file_path=path,
         file_format=FileFormat.PARQUET,
-        partition=Record() if day is None else Record((day - dt.date(1970, 1, 1)).days),
+        partition=Record(partition) if partition is not None else Record() if day is None else Record((day - dt.date(1970, 1, 1)).days),
         record_count=len(deleted),
         file_size_in_bytes=len(table.io.new_input(path)),
         spec_id=table.spec().spec_id,
@@ -431,6 +436,75 @@ def test_a_merge_brings_no_deleted_row_back(lake: Lake) -> None:
     assert write_to_iceberg(rows, sink, [lake.catalog], "cluster", attempt).rows == 3
     assert lake.numbers() == [2, 3, 3]
     assert lake.numbers(where="day = DATE '2026-02-01'") == [2, 3, 3]
+
+
+def compacted(lake: Lake, where: str | None = None, **parameters: Any) -> Compaction:
+    return compact_table(lake.session, find_table(loaded(lake.catalog), TABLE), where, parameters, 3)
+
+
+def files_by_day(table: Table) -> dict[int, int]:
+    return Counter(task.file.partition[0] for task in table.scan().plan_files())
+
+
+def by_two_days(lake: Lake) -> None:
+    """Make a table with four files of one day, two of another, and one of a third with a deleted row."""
+    lake.make(NUMBER, field(2, "day", t.IntegerType()), by=[BY_DAY])
+    for number, day in enumerate((1, 1, 1, 1, 2, 2)):
+        lake.append({"number": number, "day": day})
+    lake.append({"number": 6, "day": 3}, {"number": 7, "day": 3})
+    [task] = lake.table.scan(row_filter="day = 3").plan_files()
+    delete_by_position(lake.table, (task.file.file_path, 1), partition=3)
+
+
+def test_a_compaction_replaces_what_is_small_or_has_deleted_rows_and_no_row_is_lost_or_comes_back(lake: Lake) -> None:
+    by_two_days(lake)
+    done = compacted(lake)
+    assert (done.partitions, done.files_before, done.files_after, done.rows, done.bytes_after > 0) == (2, 5, 2, 5, True)
+    assert (files_by_day(lake.table), lake.numbers()) == ({1: 1, 2: 2, 3: 1}, list(range(7)))
+    assert not any(task.delete_files for task in lake.table.scan().plan_files())
+    assert sorted(lake.table.scan().to_arrow()["number"].to_pylist()) == list(range(7))
+    assert compacted(lake).partitions == 0
+    for number in (8, 9):
+        lake.append({"number": number, "day": 1}, {"number": number, "day": 2})
+    assert compacted(lake, "day = :day", day=2).partitions == 1
+    assert files_by_day(lake.table) == {1: 3, 2: 1, 3: 1}
+
+
+def test_a_compaction_leaves_the_partitions_that_others_change_meanwhile(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_two_days(lake)
+    commit = IcebergTable.replace_files
+    changes = [lambda: lake.table.overwrite(arrow(lake, number=99, day=1), "day = 1"), lambda: lake.append({"number": 7, "day": 3})]
+
+    def interrupted(table: IcebergTable, *arguments: Any) -> None:
+        if changes:
+            changes.pop(0)()
+        commit(table, *arguments)
+
+    monkeypatch.setattr(IcebergTable, "replace_files", interrupted)
+    done = compacted(lake)
+    assert (done.partitions, done.files_before, done.rows) == (1, 1, 1)
+    assert (files_by_day(lake.table), lake.numbers()) == ({1: 1, 2: 2, 3: 2}, [4, 5, 6, 7, 99])
+    there = {Path(task.file.file_path.removeprefix("file://")) for task in lake.table.scan().plan_files()}
+    assert set(Path(lake.table.location().removeprefix("file://")).glob("data/eventflink-*/**/*.parquet")) <= there
+
+
+def arrow(lake: Lake, **row: Any) -> pa.Table:
+    return pa.Table.from_pylist([row], schema=lake.table.schema().as_arrow())
+
+
+def test_a_compaction_that_cannot_be_done_is_refused(lake: Lake) -> None:
+    lake.make(NUMBER, field(2, "id", t.UUIDType()))
+    assert compacted(lake).partitions == 0
+    for number in range(3):
+        lake.append({"number": number})
+    with pytest.raises(
+        TableUnusable, match=r"invalid where of a compaction of the table lake\.shop\.sales: 'nubmer = 1': column not found"
+    ):
+        compacted(lake, "nubmer = 1")
+    with pytest.raises(
+        TableUnusable, match=r"the rows of the table lake\.shop\.sales cannot be written again: Spark has no such type as uuid"
+    ):
+        compacted(lake)
 
 
 def test_the_log_of_an_attempt_says_which_version_it_read(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
