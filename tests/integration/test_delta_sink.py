@@ -523,6 +523,7 @@ def test_a_table_has_each_record_once_though_the_task_its_sink_and_spark_are_kil
     assert len(DeltaTable(str(table)).file_uris()) == 3
 
 
+@pytest.mark.soak("eventflink.streams", "eventflink.taskexecutor")
 @pytest.mark.rule("S1")
 def test_a_table_has_the_newest_total_of_each_key_though_the_task_and_spark_are_killed(cluster: RunningCluster, tmp_path: Path) -> None:
     topic, table, fed = create_topic(cluster.bootstrap), tmp_path / "totals", 0

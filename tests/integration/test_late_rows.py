@@ -40,6 +40,9 @@ def records() -> list[dict[str, Any]]:
     return rows + [{"number": NEXT_DAY + each, "at": "2026-11-27T12:00:00Z"} for each in range(BATCH)]
 
 
+LONG = pytest.mark.soak("eventflink.streams")
+"""Of a test that shows for one more kind what another test shows each time."""
+
 WINDOWS = "SELECT collect_list(number) AS numbers FROM source GROUP BY {}"
 KINDS: dict[str, tuple[str, dict[str, int]]] = {
     "windows": (WINDOWS.format("window(at, '10 minutes')"), {"window_ms": 600_000}),
@@ -65,7 +68,7 @@ def numbers_of(cluster: RunningCluster, topic: str) -> list[int]:
     return sorted(number for row in reader.rows for number in row.get("numbers", [row.get("number")]))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=LONG) if kind in ("windows", "sessions") else kind for kind in KINDS])
 def test_a_row_is_either_in_the_result_or_among_the_late_ones(cluster: RunningCluster, kind: str) -> None:
     sql, windows = KINDS[kind]
     source, plain, apart, late = (create_topic(cluster.bootstrap, 1) for _ in range(4))
@@ -87,6 +90,6 @@ def test_a_row_is_either_in_the_result_or_among_the_late_ones(cluster: RunningCl
     assert set(late_ones) | set(in_result) >= of_time
 
 
-@pytest.mark.parametrize("of", ["source", "edge"])
+@pytest.mark.parametrize("of", [pytest.param("source", marks=LONG), "edge"])
 def test_late_rows_are_told_apart_by_an_attempt_that_goes_on_where_another_was_killed(cluster: RunningCluster, of: str) -> None:
     check_told_apart(cluster, of)

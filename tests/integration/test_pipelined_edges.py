@@ -195,7 +195,7 @@ def test_rows_go_over_an_edge_once_each_whatever_is_killed_and_its_topic_goes_wi
     wait_until(lambda: not work.has_topic(), "the topic is removed")
 
 
-@pytest.mark.parametrize("ship", ["forward", "broadcast"])
+@pytest.mark.parametrize("ship", [pytest.param("forward", marks=pytest.mark.soak("eventflink.streams")), "broadcast"])
 def test_each_subtask_reads_what_is_shipped_to_it(cluster: RunningCluster, ship: str) -> None:
     chain = {"chain": False} if ship == "forward" else {}
     work = Work(cluster, "copy_parsed", {"ship": ship, "writers": 2, **chain}, parallelism=2)
@@ -229,6 +229,7 @@ def test_a_bounded_stream_reads_an_edge_when_all_was_written(cluster: RunningClu
     wait_until(lambda: not work.has_topic(), "the topic is removed")
 
 
+@pytest.mark.soak("eventflink.streams", "eventflink.taskexecutor")
 @pytest.mark.rule("S3")
 def test_jobs_one_after_the_other_begin_in_savepoints_and_what_was_on_the_edge_counts_once(cluster: RunningCluster, tmp_path: Path) -> None:
     """Each is stopped in the middle of its batches, wherever that is, the first after a savepoint with which it went on."""

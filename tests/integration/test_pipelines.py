@@ -233,6 +233,7 @@ def test_a_table_of_delta_takes_several_flows_and_one_of_files_refuses_them(
     assert rows(cluster, "SELECT a FROM newest") == [(30,)]
 
 
+@pytest.mark.soak("eventflink.jobs", "eventflink.streams")
 def test_vertices_write_and_read_tables_of_delta_by_their_names(cluster: RunningCluster) -> None:
     """A table is made by the first job that writes to it; a batch and a stream read it, and another stream appends to it."""
 

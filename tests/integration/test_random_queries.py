@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
 SOAK_SEED = int(os.environ.get("SOAK_SEED", "0"))
 SOAK_SEEDS = int(os.environ.get("SOAK_SEEDS", "20"))
-GRAPHS = 5
+GRAPHS = 3
 
 
 @pytest.fixture(scope="module")

@@ -204,5 +204,6 @@ def test_a_job_begins_in_a_savepoint_of_the_store_once(hosts: Hosts, store: Obje
     work.cancel(job_id)
 
 
+@pytest.mark.soak("eventflink.streams", "eventflink.jobs")
 def test_late_rows_and_edges_read_their_notes_in_the_store(hosts: Hosts) -> None:
     check_told_apart(hosts.cluster, "edge")
