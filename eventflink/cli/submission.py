@@ -102,10 +102,10 @@ def read_job_of(file: Path, session: Session | None = None) -> DescribedJob:
             job = read_job(file)
     else:
         job = describe_document(read_document(file), name_of_source(file), file.parent)
-    if session is not None and any(vertex.task_type is TaskType.SQL for vertex in job.graph.vertices):
+    if session is not None and any(vertex.task_type is not TaskType.PYTHON for vertex in job.graph.vertices):
         from eventflink.jobs.sql_doubts import doubts_of
 
-        for doubt in doubts_of(job.graph):
+        for doubt in doubts_of(job.graph, job.sql_files):
             session.err.print(Text(f"warning: {doubt}", style="yellow"))
     return job
 

@@ -64,6 +64,7 @@ def dev(
             paths,
             load_configuration(None, configuration or {}),
             jars=job.jars,
+            sql_files=job.sql_files,
             vertices=vertices,
             parallelism=parallelism,
             sinks=sinks,

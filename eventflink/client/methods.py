@@ -50,7 +50,7 @@ from eventflink.gateways.leader import finding_leader
 from eventflink.gateways.request_channel import Accepted
 from eventflink.gateways.schedule_methods import ScheduleMethods, parameters_of
 from eventflink.gateways.steps import Pause, Steps, ask, work
-from eventflink.jobs.job_files import DescribedJob, Document, described
+from eventflink.jobs.job_files import DescribedJob, Document, described, with_sql_files
 from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import bind_parameters
@@ -134,7 +134,8 @@ class ClusterMethods(ScheduleMethods):
 
         """
         checked = check_schedule(definition)
-        graph = yield from _with_code(self, checked.job_graph, DescribedJob(checked.job_graph), code)
+        job = with_sql_files(DescribedJob(checked.job_graph), "the schedule", None)
+        graph = yield from _with_code(self, job.graph, job, code)
         return (yield from self._put_schedule(schedule_id, dataclasses.replace(checked, job_graph=graph), {}))
 
     def _submission(self, document: Document, options: SubmitOptions) -> Steps[str]:

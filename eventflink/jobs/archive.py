@@ -48,6 +48,10 @@ JARS_MARKER: Final = "eventflink-jars.json"
 """The member of an archive that holds jars for Spark in place of a job's own code: it names them."""
 
 
+SQL_MARKER: Final = "eventflink-sql.json"
+"""The member of an archive that holds SQL in place of a job's own code: it says in how many files."""
+
+
 class ArchiveKind(Enum):
     """What an archive holds."""
 
@@ -57,6 +61,8 @@ class ArchiveKind(Enum):
     """Packages that it requires."""
     JARS = JARS_MARKER
     """Jars for the Spark sessions of its tasks."""
+    SQL = SQL_MARKER
+    """Files with the SQL of its vertices."""
 
 
 class ArchiveError(Exception):

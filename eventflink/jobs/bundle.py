@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Final, Self
 
 from eventflink.jobs.archive import MAX_ARCHIVE_BYTES, MAX_FILES, ArchiveError, Opened, is_left_behind, is_safe_name, write_archive
+from eventflink.jobs.sql_files import read_sql_files
 from eventflink.model.document_faults import describe_value
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, load_document, parse_job_graph
@@ -195,9 +196,13 @@ class Bundle:
         folder = name[: name.rfind("/") + 1]
         with _undamaged():
             try:
-                return parse_job_graph(document, name, zipfile.Path(self._archive, folder))
+                graph = parse_job_graph(document, name, zipfile.Path(self._archive, folder))
+                read_sql_files(graph, zipfile.Path(self._archive))  # From the top: so tasks find them, as they find modules.
             except InvalidJobGraph as error:
                 raise BundleError(str(error)) from error
+            except ValueError as error:
+                raise BundleError(f"{name}: {error}") from error
+        return graph
 
     def _without_job(self) -> str:
         has_classes = any(name.endswith(".class") for name in self._members)

@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,7 @@ from eventflink.jobs.jars import pack_jars, parse_jars
 from eventflink.jobs.local_modules import NEVER_LOCAL
 from eventflink.jobs.pipelines.definitions import SPEC_FILES
 from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob
+from eventflink.jobs.sql_files import find_sql, pack_sql_files, read_sql_files, with_sql_in_files
 from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.job_graph_document import JARS, PACKED_KEYS, PIPELINE, REQUIREMENTS, InvalidJobGraph, load_document, parse_job_graph
 from eventflink.model.reuse import bind_digest
@@ -49,14 +50,16 @@ class DescribedJob:
     """Those of its Spark sessions, which are as well."""
     pipeline: "Pipeline | None" = None
     """The definitions of its data sets, where it is one of Spark's declarative pipelines; they are as well."""
+    sql_files: Mapping[str, str] = field(default_factory=dict)
+    """The texts of the files that its vertices name, by their paths; they are as well."""
 
     @property
     def has_code(self) -> bool:
         """Whether anything travels with the job."""
-        return bool(self.code) or self.requirements is not None or bool(self.jars) or self.pipeline is not None
+        return bool(self.code or self.requirements or self.jars or self.pipeline or self.sql_files)
 
     def archives(self, code: Sequence[Path] = ()) -> list[bytes]:
-        """Return the archives that travel with the job: its code, or `code` in place of it, its jars, and the packages that it requires.
+        """Return the archives that travel with the job: its code, or `code` in place of it, SQL, jars, and the packages that it requires.
 
         Raises:
             ArchiveError: the code or a jar cannot be packed, or the packages cannot be installed.
@@ -66,6 +69,8 @@ class DescribedJob:
         archives = [build_archive(chosen)] if chosen else []
         if self.pipeline is not None:
             archives.append(self.pipeline.pack())
+        if self.sql_files:
+            archives.append(pack_sql_files(self.sql_files))
         if self.jars:
             archives.append(pack_jars(self.jars))
         if self.requirements is not None:
@@ -87,6 +92,7 @@ def with_archives(
         kept: the keys of archives of packages and jars that the job has as well.
 
     Raises:
+        ArchiveError: a vertex names a file with SQL that no archive has.
         Exception: what the store raises.
 
     """
@@ -97,29 +103,47 @@ def with_archives(
     code_archives = (*graph.code_archives, *kinds)
     if graph.code_archives:
         return replace(graph, code_archives=code_archives)
-    digests = _digests_of(graph.vertices, [each for key, each in keys.items() if kinds[key] is ArchiveKind.CODE], kinds)
+    of_kind = {kind: [each for key, each in keys.items() if kinds[key] is kind] for kind in (ArchiveKind.SQL, ArchiveKind.CODE)}
+    digests = _digests_of(graph.vertices, of_kind, kinds)
     bound = {task: bind_digest(digest, code_archives) for task, digest in digests.items()}
     vertices = [replace(each, code_digest=bound[each.task] if each.stream is None else "") for each in graph.vertices]
     return replace(graph, vertices=tuple(vertices), code_archives=code_archives)
 
 
-def _digests_of(vertices: Sequence[JobVertex], code: Sequence[bytes], kinds: Mapping[str, ArchiveKind]) -> dict[str, str]:
-    """Return of each task what it is made of: a function of code, packages and jars, a statement of jars."""
-    beside = sorted(key for key, kind in kinds.items() if kind is not ArchiveKind.CODE)
+def _digests_of(
+    vertices: Sequence[JobVertex], archives: Mapping[ArchiveKind, Sequence[bytes]], kinds: Mapping[str, ArchiveKind]
+) -> dict[str, str]:
+    """Return of each task what it is made of: a function of code, packages and jars, SQL of jars, and of its text where a file has that."""
+    beside = sorted(key for key, kind in kinds.items() if kind not in archives)
     jars = "".join(sorted(key for key, kind in kinds.items() if kind is ArchiveKind.JARS))
     of_statements = hashlib.sha256(jars.encode()).hexdigest()
+    digests = dict.fromkeys((vertex.task for vertex in vertices), of_statements)
+    for vertex in vertices:
+        if vertex.task_type is TaskType.SQL_FILE:
+            text = _sql_of(vertex, [each for of_kind in archives.values() for each in of_kind])
+            digests[vertex.task] = hashlib.sha256(f"{jars}\n{text}".encode()).hexdigest()
     functions = {vertex.task for vertex in vertices if vertex.task_type is TaskType.PYTHON and vertex.stream is None}
-    return dict.fromkeys((vertex.task for vertex in vertices), of_statements) | function_digests(code, functions, beside)
+    return digests | function_digests(archives[ArchiveKind.CODE], functions, beside)
+
+
+def _sql_of(vertex: JobVertex, archives: Sequence[bytes]) -> str:
+    try:
+        text = find_sql(vertex.task, map(io.BytesIO, archives))
+    except ValueError as error:
+        raise ArchiveError(f"vertex '{vertex.vertex_id}': sql_file: {vertex.task}: {error}") from error
+    if text is None:
+        raise ArchiveError(f"vertex '{vertex.vertex_id}': sql_file not found in the job's code: {vertex.task}")
+    return text
 
 
 def with_newer_code(
     graph: JobGraph, archives: Sequence[bytes], store: Callable[[bytes], str], fetch: Callable[[str], bytes], before: Sequence[str] = ()
 ) -> JobGraph:
-    """Return a graph with these archives, and where no code is among them with that of an ended job; packages and jars that it names stay.
+    """Return a graph with these archives, and where no code is among them with that of an ended job; what else it names stays.
 
     Args:
         graph: a job's, as it was submitted, or as it runs in place of that of an ended job.
-        archives: of the newer code, packages and jars.
+        archives: of the newer code, SQL, packages and jars.
         store: takes an archive, and returns its key in the blob store.
         fetch: returns the archive of a key.
         before: the keys of the archives of the ended job.
@@ -128,15 +152,21 @@ def with_newer_code(
         Exception: what `store` and `fetch` raise.
 
     """
-    if any(kind_of(io.BytesIO(each)) is ArchiveKind.CODE for each in archives):
+    given = {kind_of(io.BytesIO(each)) for each in archives}
+    if ArchiveKind.CODE in given and graph.code_archives:
         kinds = {key: kind_of(io.BytesIO(fetch(key))) for key in graph.code_archives}
-        kept = {key: kind for key, kind in kinds.items() if kind is not ArchiveKind.CODE}
-        return with_archives(replace(graph, code_archives=()), archives, store, kept)
+        kept = {key: kind for key, kind in kinds.items() if kind not in (ArchiveKind.CODE, ArchiveKind.SQL)}
+        of_sql = [fetch(key) for key, kind in kinds.items() if kind is ArchiveKind.SQL]
+        return with_archives(replace(graph, code_archives=()), [*archives, *of_sql], store, kept)
     if graph.code_archives:
         return with_archives(graph, archives, store)
-    has_functions = any(vertex.task_type is TaskType.PYTHON for vertex in graph.vertices)
-    code = [each for each in map(fetch, before if has_functions else ()) if kind_of(io.BytesIO(each)) is ArchiveKind.CODE]
-    return with_archives(graph, [*code, *archives], store)
+    task_types = {vertex.task_type for vertex in graph.vertices}
+    missing = {ArchiveKind.CODE} if TaskType.PYTHON in task_types else set[ArchiveKind]()
+    if TaskType.SQL_FILE in task_types and ArchiveKind.SQL not in given:
+        missing = {ArchiveKind.CODE, ArchiveKind.SQL}
+    missing -= given
+    of_before = [each for each in map(fetch, before if missing else ()) if kind_of(io.BytesIO(each)) in missing]
+    return with_archives(graph, [*of_before, *archives], store)
 
 
 Document = JobGraph | PythonJob | Mapping[str, Any] | Path | str
@@ -196,7 +226,7 @@ def describe_document(document: str | Mapping[str, Any], source: str, directory:
     """
     parsed = load_document(document, source) if isinstance(document, str) else document
     if not isinstance(parsed, Mapping) or parsed.keys().isdisjoint(PACKED_KEYS):
-        return DescribedJob(parse_job_graph(document, source, directory))
+        return with_sql_files(DescribedJob(parse_job_graph(document, source, directory)), source, directory)
     requirements, jars, pipeline, key = None, tuple[Path, ...](), None, JARS
     rest = {key: value for key, value in parsed.items() if key not in (REQUIREMENTS, JARS)}
     try:
@@ -214,7 +244,22 @@ def describe_document(document: str | Mapping[str, Any], source: str, directory:
         raise InvalidJobGraph(f"{source}: {key}: {error}") from error
     # The places of a document that is put together here are in no text.
     text = document if isinstance(document, str) and pipeline is None else None
-    return DescribedJob(parse_job_graph(rest, source, directory, text), requirements=requirements, jars=jars, pipeline=pipeline)
+    graph = parse_job_graph(rest, source, directory, text)
+    return with_sql_files(DescribedJob(graph, requirements=requirements, jars=jars, pipeline=pipeline), source, directory)
+
+
+def with_sql_files(job: DescribedJob, source: str, directory: Path | None) -> DescribedJob:
+    """Return a job with the files that its vertices name, and with SQL in files that would be too long for a record.
+
+    A document that is in no directory, or names archives, has its files in those.
+    """
+    graph, texts = with_sql_in_files(job.graph)
+    if directory is not None and not job.graph.code_archives:
+        try:
+            texts = read_sql_files(job.graph, directory) | texts
+        except ValueError as error:
+            raise InvalidJobGraph(f"{source}: {error}") from error
+    return replace(job, graph=graph, sql_files=texts)
 
 
 def is_specification(path: Path) -> bool:

@@ -7,8 +7,9 @@ warning, and never a reason to refuse a job.
 import logging
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any, Final
 
 from eventflink.model.job_graph import JobGraph, JobVertex
@@ -27,8 +28,10 @@ _NO_WINDOW: Final = "windov"
 """A name of the same length: sqlglot takes `window`, Spark's function and the column of its rows, for the begin of a WINDOW clause."""
 
 
-def doubts_of(graph: JobGraph) -> list[str]:
+def doubts_of(graph: JobGraph, texts: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """Return what looks wrong in the statements of a graph, in words, at most `MAX_DOUBTS`; nothing where sqlglot is not installed.
+
+    `texts` are those of the files that vertices name, by their paths.
 
     Example:
         `SELECT a FROM orders WHERE` has one, with a caret below its end.
@@ -40,23 +43,24 @@ def doubts_of(graph: JobGraph) -> list[str]:
     found: list[str] = []
     deadline = time.monotonic() + _WITHIN_S
     for vertex in graph.vertices:
-        if vertex.task_type is TaskType.SQL:
+        sql = vertex.task if vertex.task_type is TaskType.SQL else texts.get(vertex.task)
+        if sql is not None:
             inputs = {edge.input_name.lower() for edge in graph.edges if edge.target == vertex.vertex_id}
             sources = (*(vertex.stream.sources if vertex.stream is not None else ()), *vertex.sources)
             inputs |= {source.name.lower() for source in sources}
             others = {other.vertex_id.lower(): other.vertex_id for other in graph.vertices if other is not vertex}
-            found.extend(_doubts_of_vertex(vertex, {name: other for name, other in others.items() if name not in inputs}))
+            found.extend(_doubts_of_vertex(vertex, sql, {name: other for name, other in others.items() if name not in inputs}))
         if len(found) >= MAX_DOUBTS or time.monotonic() > deadline:
             break
     return found[:MAX_DOUBTS]
 
 
-def _doubts_of_vertex(vertex: JobVertex, others: dict[str, str]) -> Iterator[str]:
+def _doubts_of_vertex(vertex: JobVertex, sql: str, others: dict[str, str]) -> Iterator[str]:
     import sqlglot  # noqa: PLC0415 - for jobs with SQL alone
     from sqlglot import expressions  # noqa: PLC0415
 
     made: set[str] = set()
-    for statement in statements_of(vertex.task):
+    for statement in statements_of(sql):
         if is_compound(statement.text) or len(statement.text) > _MAX_LENGTH:
             return
         try:

@@ -133,7 +133,7 @@ class _Comparison:
         if self._inputs[0].get(name) != self._inputs[1].get(name):
             changed.append("inputs")
         if changed:
-            words = _WORDS | {"task": "statement" if vertex.task_type is TaskType.SQL else "function"}
+            words = _WORDS | {"task": "function" if vertex.task_type is TaskType.PYTHON else "statement"}
             return VertexReuse(name, ReuseReason.CHANGED, ", ".join(words.get(field, field) for field in changed))
         if self._code_changed(known, vertex):
             return VertexReuse(name, ReuseReason.CODE_CHANGED)
@@ -175,7 +175,7 @@ def _changed_parameters(before: JobMaster, graph: JobGraph) -> list[str]:
 
 
 def _may_use(vertex: JobVertex, parameter: str) -> bool:
-    """Tell whether a task may depend on a parameter: a function on each, a statement on those whose name stands in it as a word.
+    """Tell whether a task may depend on a parameter: a statement in the log on those whose name stands in it as a word.
 
     What is said of its sources counts as well: the rows of a table are chosen by a condition with parameters.
     """

@@ -125,7 +125,7 @@ class ChainedOperator:
     task_type: TaskType
     """What `task` is."""
     task: str
-    """PYTHON: `module:function`. SQL: one Spark SQL query."""
+    """PYTHON: `module:function`. SQL: Spark SQL. SQL_FILE: the path of a file with it."""
     parameters_json: str = "{}"
     """A JSON object that the task gets as its parameters."""
     input_name: str
@@ -198,7 +198,7 @@ class JobVertex:
     task_type: TaskType
     """What `task` is."""
     task: str
-    """PYTHON: `module:function`. SQL: one Spark SQL query."""
+    """PYTHON: `module:function`. SQL: Spark SQL. SQL_FILE: the path of a file with it."""
     parallelism: int = 1
     """How many subtasks."""
     max_parallelism: int = 128

@@ -89,12 +89,14 @@ from eventflink.model.stream_document import (
     MAX_SOURCES,
     MAX_WATERMARK_DELAY_MS,
     LateRowsField,
+    SqlFile,
     StreamDocument,
     check_one_statement,
     check_parameters,
     end_document,
     late_rows_document,
     stream_document,
+    task_of,
 )
 from eventflink.model.texts import did_you_mean
 
@@ -147,13 +149,14 @@ Engine = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
 class VertexDocument(BaseModel):
-    """One vertex: exactly one of `python` and `sql`."""
+    """One vertex: exactly one of `python`, `sql` and `sql_file`."""
 
     model_config = ConfigDict(extra="forbid")
 
     id: Name
     python: str | None = Field(None, max_length=MAX_CALLABLE_LENGTH)
     sql: str | None = Field(None, max_length=65_536)
+    sql_file: SqlFile | None = None
     parallelism: Whole = Field(1, ge=1, le=MAX_PARALLELISM)
     max_parallelism: Whole = Field(128, ge=1, le=32_768)
     parameters: dict[str, Any] = Field(default_factory=dict)
@@ -181,15 +184,14 @@ class VertexDocument(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.python is None) == (self.sql is None):
-            raise ValueError("exactly one of 'python' and 'sql' says what the vertex runs")
+        task_of(self)
         if self.python is not None and not _CALLABLE.fullmatch(self.python):
             raise ValueError(f"python: '{self.python}' is not of the form module:function")
         if self.sql is not None and not has_statement(self.sql):
             raise ValueError("sql: the query is empty")
         if self.parallelism > self.max_parallelism:
             raise ValueError(f"parallelism {self.parallelism} is above max_parallelism {self.max_parallelism}")
-        check_parameters(self.parameters, is_sql=self.sql is not None)
+        check_parameters(self.parameters, is_sql=self.is_sql)
         if self.stream is not None:
             check_one_statement(self.sql or "")
             if len({_input_key(self, name) for name in self.stream.sources}) < len(self.stream.sources):
@@ -218,12 +220,18 @@ class VertexDocument(BaseModel):
             )
         return self
 
+    @property
+    def is_sql(self) -> bool:
+        """Whether it runs SQL, wherever that stands."""
+        return self.python is None
+
     def to_record(self) -> JobVertex:
         """Return the core's record."""
+        task_type, task = task_of(self)
         return JobVertex(
             vertex_id=self.id,
-            task_type=TaskType.SQL if self.python is None else TaskType.PYTHON,
-            task=self.python or self.sql or "",
+            task_type=task_type,
+            task=task,
             parallelism=self.parallelism,
             max_parallelism=self.max_parallelism,
             parameters_json=canonical_json(self.parameters),
@@ -519,7 +527,7 @@ def _check_graph(graph: JobGraphDocument) -> None:
 
 def _input_key(reader: VertexDocument, name: str) -> str:
     """Return the name by which inputs of a vertex differ: in lower case for SQL, where a view's name has no case."""
-    return name if reader.sql is None else name.lower()
+    return name.lower() if reader.is_sql else name
 
 
 def _check_parameters(graph: JobGraphDocument) -> None:
@@ -682,7 +690,7 @@ def _check_closing(graph: JobGraphDocument) -> None:
         if vertex.stream is not None:
             raise ValueError(f"vertices[{number}]: '{vertex.id}' is a stream, and a vertex that runs {vertex.runs} is a batch task")
         taken = next((name for name in SQL_NAMES if name in vertex.parameters or name in graph.parameters), None)
-        if vertex.sql is not None and taken is not None:
+        if vertex.is_sql and taken is not None:
             raise ValueError(
                 f"vertices[{number}]: :{taken} is what the statement of '{vertex.id}' is told of the end of the others: rename the "
                 f"parameter '{taken}'"
@@ -739,7 +747,7 @@ def _find_condition_fault(vertex: VertexDocument, condition: RowCondition, verti
         fault = f"'{source.id}' is a stream, whose rows are never complete: name a batch vertex"
     elif source.runs is not None:
         fault = f"'{source.id}' runs {source.runs}, when all others have come to their end: name one that runs before"
-    elif source.sql is not None and condition.output != DEFAULT_OUTPUT:
+    elif source.is_sql and condition.output != DEFAULT_OUTPUT:
         fault = f"a statement has one output, '{DEFAULT_OUTPUT}', and '{source.id}' none called '{condition.output}'"
     return f".{condition_key(condition)}: {fault}" if fault else ""
 
@@ -794,7 +802,7 @@ def _check_outputs(vertex: VertexDocument, where: str, outputs: set[str], late: 
     own = outputs - set(names)
     if not own:
         raise ValueError(f"{where}.stream: only late rows go anywhere: name a sink, or an edge, for what the task returns")
-    if vertex.sql is not None and (more := own - {DEFAULT_OUTPUT}):
+    if vertex.is_sql and (more := own - {DEFAULT_OUTPUT}):
         raise ValueError(
             f"{where}: a statement has one output, '{DEFAULT_OUTPUT}', and none called '{min(more)}'; a 'python' function returns a "
             "DataFrame for each output"
@@ -821,7 +829,7 @@ def _find_edge_fault(edge: EdgeDocument, writer: VertexDocument, reader: VertexD
         return _find_pipeline_fault(edge, writer.stream, reader.stream) or _find_partitions_fault(edge, reader)
     if writer.stream is not None:
         return f": '{edge.source}' is a stream and '{edge.target}' is not: only another stream can read its rows"
-    if writer.sql is not None and edge.output != DEFAULT_OUTPUT:
+    if writer.is_sql and edge.output != DEFAULT_OUTPUT:
         return f".output: a statement has one output, '{DEFAULT_OUTPUT}', and '{edge.source}' none called '{edge.output}'"
     of_streams = [key for name, key in _PIPELINED.items() if getattr(edge, name) is not None and (key != "schema" or not is_from_mapped)]
     return f".{of_streams[0]}: it is for edges from a stream to a stream; this one is blocking" if of_streams else ""
@@ -1170,7 +1178,7 @@ def _vertex_document(vertex: JobVertex) -> dict[str, Any]:
         raise InvalidJobGraph(f"vertex '{vertex.vertex_id}': parameters_json is not JSON: {reason}") from error
     written = {
         "id": vertex.vertex_id,
-        "sql" if vertex.task_type is TaskType.SQL else "python": vertex.task,
+        vertex.task_type.lower(): vertex.task,
         "parallelism": vertex.parallelism,
         "max_parallelism": vertex.max_parallelism,
         "parameters": parameters,

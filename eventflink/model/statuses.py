@@ -94,6 +94,8 @@ class TaskType(UpperStrEnum):
 
     PYTHON = auto()
     SQL = auto()
+    SQL_FILE = auto()
+    """SQL as well, of which the record has the path of its file in the job's code archives."""
 
 
 class ParameterType(UpperStrEnum):

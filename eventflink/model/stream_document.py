@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from eventflink.model.avro_schema import SCHEMA_SUFFIX, spark_columns
 from eventflink.model.document_faults import describe_fault, describe_value
@@ -49,6 +49,7 @@ MIN_REAL_TIME_MS: Final = 5_000
 
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 60_000
 MAX_TRANSACTION_TIMEOUT_MS: Final = 900_000
+MAX_SQL_FILE_LENGTH: Final = 512
 MAX_SNAPSHOT: Final = 2**63 - 1
 _Topic = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}$")]
 _Text = Annotated[str, Field(min_length=1, max_length=4_096)]
@@ -97,6 +98,29 @@ def check_one_statement(sql: str) -> None:
     """
     if (count := len(statements_of(sql))) > 1:
         raise ValueError(f"sql: a stream is one statement, and here are {count}: name what the others prepare in its WITH clause")
+
+
+def task_of(document: BaseModel) -> tuple[TaskType, str]:
+    """Return what a vertex runs, or a stream that is part of a query.
+
+    Raises:
+        ValueError: its document says none, or several.
+
+    """
+    said = [(each, task) for each in TaskType if (task := getattr(document, each.lower())) is not None]
+    if len(said) != 1:
+        raise ValueError("exactly one of 'python', 'sql' and 'sql_file' says what it runs")
+    return said[0]
+
+
+def _check_path(path: str) -> str:
+    if not path.isprintable() or "\\" in path or path.startswith("/") or not {"", ".", ".."}.isdisjoint(path.split("/")):
+        raise ValueError("must be the path of a file below the document, such as models/orders.sql")
+    return path
+
+
+SqlFile = Annotated[str, Field(max_length=MAX_SQL_FILE_LENGTH), AfterValidator(_check_path)]
+"""A file with SQL, by its path from the document, and in the job's code archives from their top."""
 
 
 def check_parameters(parameters: Mapping[str, Any], *, is_sql: bool) -> None:
@@ -473,11 +497,12 @@ class StreamTriggerDocument(_Document):
 
 
 class ChainedDocument(_Document):
-    """A stream that is part of the query of another one: exactly one of `python` and `sql`."""
+    """A stream that is part of the query of another one: exactly one of `python`, `sql` and `sql_file`."""
 
     id: Name
     python: _Callable | None = None
     sql: Annotated[str, Field(min_length=1, max_length=65_536)] | None = None
+    sql_file: SqlFile | None = None
     parameters: dict[str, Any] = Field(default_factory=dict)
     input: Name
     schema_: Annotated[str, Field(alias="schema", min_length=1, max_length=65_536)]
@@ -486,20 +511,20 @@ class ChainedDocument(_Document):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if (self.python is None) == (self.sql is None):
-            raise ValueError("exactly one of 'python' and 'sql' says what it runs")
+        task_type, _ = task_of(self)
         if (self.event_time is None) != (self.watermark_delay_ms is None):
             raise ValueError(EVENT_TIME_WITH_DELAY)
-        check_parameters(self.parameters, is_sql=self.sql is not None)
+        check_parameters(self.parameters, is_sql=task_type is not TaskType.PYTHON)
         check_one_statement(self.sql or "")
         return self
 
     def to_record(self) -> ChainedOperator:
         """Return the core's record."""
+        task_type, task = task_of(self)
         return ChainedOperator(
             operator_id=self.id,
-            task_type=TaskType.SQL if self.python is None else TaskType.PYTHON,
-            task=self.python or self.sql or "",
+            task_type=task_type,
+            task=task,
             parameters_json=canonical_json(self.parameters),
             input_name=self.input,
             row_schema=self.schema_,
@@ -709,8 +734,8 @@ def stream_document(stream: StreamDefinition) -> dict[str, Any]:
 
 
 def _chained_document(operator: ChainedOperator) -> dict[str, Any]:
-    key = "sql" if operator.task_type is TaskType.SQL else "python"
-    written: dict[str, Any] = {"id": operator.operator_id, key: operator.task, "input": operator.input_name, "schema": operator.row_schema}
+    written: dict[str, Any] = {"id": operator.operator_id, operator.task_type.lower(): operator.task}
+    written |= {"input": operator.input_name, "schema": operator.row_schema}
     written["parameters"] = _object_of(operator.parameters_json, "parameters_json")
     if operator.event_time or operator.watermark_delay_ms:
         written |= {"event_time": operator.event_time, "watermark_delay_ms": operator.watermark_delay_ms}

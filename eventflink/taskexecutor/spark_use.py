@@ -40,6 +40,6 @@ def code_of(deployment: TaskDeployment) -> Code | None:
     """Return on which code it depends whether the task uses Spark; None: on none, its definition says so."""
     has_end = deployment.stream is not None or deployment.sink is not None or bool(deployment.sources)
     is_declared = has_end or deployment.inputs or deployment.outputs
-    if deployment.task_type is TaskType.SQL or is_declared:
+    if deployment.task_type is not TaskType.PYTHON or is_declared:
         return None
     return tuple(deployment.code_archives), deployment.task

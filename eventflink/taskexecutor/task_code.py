@@ -11,12 +11,16 @@ import inspect
 import math
 import sys
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from eventflink.blob.keys import check_key
+from eventflink.events.effects import TaskDeployment
 from eventflink.jobs.archive import ArchiveKind, kind_of
+from eventflink.jobs.sql_files import find_sql
+from eventflink.model.statuses import TaskType
 from eventflink.processes.file_lock import LockBusy
 from eventflink.taskexecutor.archive_cache import DIRECTORY, hold_archive, release_unused
 from eventflink.taskexecutor.blob_access import fetch_blob
@@ -74,6 +78,35 @@ def fetch_archive(digest: str, blob_address: str, settings: ForkServerSettings) 
 @functools.cache
 def _kind_of(path: Path) -> ArchiveKind:
     return kind_of(path)
+
+
+def with_statements(deployment: TaskDeployment, archives: Sequence[Path]) -> TaskDeployment:
+    """Return a deployment that says the SQL of its task, and of what is chained to that, where it names files.
+
+    Raises:
+        CodeUnusable: a file is in none of the archives, or cannot be read.
+
+    """
+
+    def read(task_type: TaskType, task: str) -> dict[str, Any]:
+        return {"task_type": TaskType.SQL, "task": _read_sql(task, archives)} if task_type is TaskType.SQL_FILE else {}
+
+    stream = deployment.stream
+    if stream is not None:
+        stream = replace(stream, chained=tuple([replace(each, **read(each.task_type, each.task)) for each in stream.chained]))
+    return replace(deployment, stream=stream, **read(deployment.task_type, deployment.task))
+
+
+def _read_sql(path: str, archives: Sequence[Path]) -> str:
+    try:
+        text = find_sql(path, archives)
+    except (OSError, ValueError) as error:
+        raise CodeUnusable(f"sql_file {path} cannot be read: {error}") from error
+    if text is None:
+        raise CodeUnusable(
+            f"sql_file not found: {path}; the code archives of the job are {', '.join(each.stem for each in archives) or 'none'}"
+        )
+    return text
 
 
 def resolve_task(task: str) -> Callable[[Any], Any]:

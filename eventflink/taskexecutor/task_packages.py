@@ -40,7 +40,7 @@ def packages_of(order: LaunchTask, settings: ForkServerSettings) -> Path | None:
 
     """
     deployment = order.deployment
-    if deployment.task_type is TaskType.SQL and (deployment.stream is None or not deployment.stream.chained):
+    if deployment.task_type is not TaskType.PYTHON and (deployment.stream is None or not deployment.stream.chained):
         return None
     found = fetch_archives(ArchiveKind.PACKAGES, deployment.code_archives, order.blob_address, settings)
     if len(found) > 1:

@@ -37,7 +37,7 @@ from eventflink.taskexecutor.seen_by_spark import check_seen_by_spark
 from eventflink.taskexecutor.spark_engines import find_engine
 from eventflink.taskexecutor.spark_pools import pool_of
 from eventflink.taskexecutor.sql_faults import explain
-from eventflink.taskexecutor.task_code import fetch_archives, load_archives, resolve_task
+from eventflink.taskexecutor.task_code import fetch_archives, load_archives, resolve_task, with_statements
 from eventflink.taskexecutor.task_files import output_place
 from eventflink.taskexecutor.task_packages import packages_of
 from eventflink.taskexecutor.task_secrets import TaskSecrets
@@ -92,6 +92,8 @@ def run_task(
     if (packages := packages_of(order, settings)) is not None:
         begin_with(packages)
     archives = load_archives(deployment.code_archives, order.blob_address, settings)
+    of_sql = fetch_archives(ArchiveKind.SQL, deployment.code_archives, order.blob_address, settings)
+    deployment = with_statements(deployment, (*of_sql, *archives))
     earlier = [
         EarlierSession(
             spark_session_of(each.instance_id, attempt._replace(subtask_index=each.subtask_index, attempt=each.attempt)), each.spark_address

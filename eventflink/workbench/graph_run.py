@@ -18,12 +18,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from eventflink.gateways.errors import ResultNotNamed, ResultNotThere
 from eventflink.jobs.archive import build_archive, find_members
 from eventflink.jobs.jars import pack_jars
 from eventflink.jobs.result import JobOutput
+from eventflink.jobs.sql_files import pack_sql_files
 from eventflink.model.attempts import AttemptId, FailureCause, OutputLocation
 from eventflink.model.closing import GraphOutcome, runs_after
 from eventflink.model.conditions import conditions_of, find_skip
@@ -184,6 +186,7 @@ def run_graph(
     configuration: "Configuration",
     *,
     jars: Sequence[Path] = (),
+    sql_files: Mapping[str, str] = MappingProxyType({}),
     vertices: Collection[str] = (),
     parallelism: int | None = None,
     sinks: bool = False,
@@ -200,6 +203,7 @@ def run_graph(
         code: files and directories of its Python code.
         configuration: of the TaskExecutors that it is to run on: how Spark is started, and where secrets are.
         jars: what its Spark sessions have besides Spark's own.
+        sql_files: the texts of the files that its vertices name, by their paths.
         vertices: run these and what they need; none: all.
         parallelism: run at most so many subtasks of each vertex; None: as many as the graph says.
         sinks: let Spark write elsewhere than to the outputs.
@@ -221,7 +225,9 @@ def run_graph(
     chosen = select_vertices(graph, vertices)
     code = tuple(code)
     members = find_members(code) if code else {}
-    archives = [*([build_archive(code)] if code else []), *([pack_jars(jars)] if jars else [])]
+    archives = [build_archive(code)] if code else []
+    archives += [pack_jars(jars)] if jars else []
+    archives += [pack_sql_files(sql_files)] if sql_files else []
     root = Path(tempfile.mkdtemp(prefix="eventflink-dev-run-")) if keep is None else keep.absolute()
     job_id = f"dev-{uuid.uuid4().hex[:8]}"
     run = GraphRun(job_id, root / job_id)

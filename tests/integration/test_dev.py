@@ -213,6 +213,16 @@ def test_a_statement_calls_what_a_jar_of_the_job_has(tmp_path: Path) -> None:
     assert eventflink.dev(tmp_path / "rated.json").result().to_arrow().to_pylist() == [{"rate": "5"}]
 
 
+def test_sql_in_files_runs_as_it_stands_there(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "twice.sql").write_text("DECLARE VARIABLE factor INT DEFAULT 2;\nSELECT sum(id * factor) AS total FROM numbers")
+    (tmp_path / "numbers.sql").write_text("SELECT id FROM range(:rows)")
+    vertices = [{"id": "numbers", "sql_file": "numbers.sql", "parameters": {"rows": 3}}, {"id": "twice", "sql_file": "models/twice.sql"}]
+    document = {"name": "files", "vertices": vertices, "edges": [{"from": "numbers", "to": "twice"}]}
+    (tmp_path / "job.json").write_text(json.dumps(document))
+    assert eventflink.dev(tmp_path / "job.json").result().to_arrow().to_pylist() == [{"total": 6}]
+
+
 def test_of_a_job_with_a_stream_its_batch_vertices_run(tmp_path: Path) -> None:
     (tmp_path / "customers.csv").write_text("ada,UK\n")
     graph = yaml.safe_load((EXAMPLES / "enrichment" / "enrichment.yaml").read_text())

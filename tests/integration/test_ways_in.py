@@ -16,7 +16,11 @@ import fastavro
 import pytest
 from confluent_kafka import KafkaException, Producer
 
+from eventflink import connect
+from eventflink.cli.failures import ExitCode
+from eventflink.cli.main import run
 from eventflink.events.codec import PayloadCodec
+from eventflink.events.log_events import TaskDeployed
 from eventflink.events.schemas import schema_directory
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -292,6 +296,26 @@ def test_what_is_wrong_with_a_task_is_the_cause_of_its_job_s_failure(
     assert len(job.cause.message) < 1000
     if failure_type is not None:
         assert job.cause.failure_type == failure_type
+
+
+def test_sql_in_files_runs_and_of_a_rerun_what_was_mended(cluster: RunningCluster, tmp_path: Path) -> None:
+    for name, sql in (("numbers", "SELECT id FROM range(4)"), ("total", "SELECT sum(id) AS total FROM absent")):
+        (tmp_path / f"{name}.sql").write_text(sql)
+    vertices = [{"id": name, "sql_file": f"{name}.sql"} for name in ("numbers", "total")]
+    document = {"name": "files", "vertices": vertices, "edges": [{"from": "numbers", "to": "total"}], "restart_strategy": {"type": "none"}}
+    (tmp_path / "job.json").write_text(json.dumps(document))
+    options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id]
+    assert run([*options, "submit", str(tmp_path / "job.json"), "--job-id", "files-1"]) == ExitCode.NEGATIVE
+    (tmp_path / "total.sql").write_text("SELECT sum(id) AS total FROM numbers")
+    assert run([*options, "rerun", "files-1", str(tmp_path / "job.json"), "--failed", "--job-id", "files-2"]) == ExitCode.OK
+    assert [event.vertex_id for event in cluster.events_of("files-2") if isinstance(event, TaskDeployed)] == ["total"]
+    with connect(cluster.bootstrap, cluster.cluster_id) as client:
+        assert client.job("files-2").result().to_arrow().to_pylist() == [{"total": 6}]
+        lost = client.submit(document | {"name": "lost"})
+        end = lost.wait(timeout_s=60)
+    assert end.cause is not None
+    assert end.cause.failure_type == "CodeUnusable"
+    assert end.cause.message == "vertex 'numbers': sql_file not found: numbers.sql; the code archives of the job are none"
 
 
 def test_a_job_id_runs_once(cluster: RunningCluster) -> None:

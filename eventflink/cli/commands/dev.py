@@ -117,6 +117,7 @@ def dev(
                 code,
                 session.configuration,
                 jars=job.jars,
+                sql_files=job.sql_files,
                 vertices=vertices,
                 parallelism=parallelism,
                 sinks=sinks,

@@ -15,6 +15,7 @@ from eventflink.model.job_graph import JobEdge, JobGraph
 from eventflink.model.job_graph_document import graph_digest
 from eventflink.model.job_parameters import type_name
 from eventflink.model.mapped_vertices import mapping_edges_of
+from eventflink.model.statuses import TaskType
 from eventflink.rest.flink.plans import JobPlanInfo, name_of, plan_of_graph
 
 
@@ -47,7 +48,7 @@ def _print(session: Session, graph: JobGraph) -> None:
         sources = [*(vertex.stream.sources if vertex.stream else ()), *vertex.sources]
         reads += [f"{source.name} ({source.connector.lower()})" for source in sources]
         sinks = [*(vertex.stream.sinks if vertex.stream else ()), *([vertex.sink] if vertex.sink else [])]
-        task = vertex.task if vertex.task_type == "PYTHON" else f"SQL: {vertex.task.strip().splitlines()[0]}"
+        task = f"SQL: {vertex.task.strip().splitlines()[0]}" if vertex.task_type is TaskType.SQL else vertex.task
         table.add_row(
             Text(name_of(vertex)),
             Text(f"{task}{closes}"),

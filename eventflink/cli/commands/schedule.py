@@ -26,7 +26,7 @@ from eventflink.events.wording import when_of
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
-from eventflink.jobs.job_files import DescribedJob
+from eventflink.jobs.job_files import DescribedJob, with_sql_files
 from eventflink.log.admin_connection import AdministrationError
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.schedule_document import InvalidSchedule, parse_schedule, time_in, timing_of
@@ -69,11 +69,12 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
         raise CommandFailed(
             ExitCode.USAGE, f"invalid schedule: records.topic: '{watched.name}' is the cluster's own: a job would add to it"
         )
-    archives = packed(session, described or DescribedJob(definition.job_graph), code)
+    job = described or with_sql_files(DescribedJob(definition.job_graph), name_of_source(file), file.parent)
+    archives = packed(session, job, code)
     deadline = Deadline.after(None, time.monotonic())
     with session.working("storing the schedule"), DispatcherGateway(session.access) as gateway:
         if archives:
-            graph = with_code(gateway, definition.job_graph, archives, schedule_id, tls_files(session.configuration), deadline)
+            graph = with_code(gateway, job.graph, archives, schedule_id, tls_files(session.configuration), deadline)
             definition = replace(definition, job_graph=graph)
         accepted = gateway.put_schedule(schedule_id, definition, actor=actor_name())
     first = next(instants(definition.timing, int(time.time() * 1000)), None)

@@ -167,7 +167,7 @@ def test_a_record_of_another_topic_is_refused() -> None:
         (b'{"job_graph": {}, "request_id": 5}', "request_id: must be a text"),
         (b'{"job_graph": {}}', "job_graph: name: it is missing; vertices: it is missing"),
         (b'{"name": "x", "vertices": []}', "job_graph: vertices: must have at least 1 item"),
-        (b'{"name": "x", "vertices": [{"id": "a"}]}', "vertices[0]: exactly one of 'python' and 'sql'"),
+        (b'{"name": "x", "vertices": [{"id": "a"}]}', "vertices[0]: exactly one of 'python', 'sql' and 'sql_file'"),
         (
             b'{"name": "x", "vertices": [{"id": "a", "sql": "s", "parameters": {"p": NaN}}]}',
             "vertices[0].parameters.p: NaN is not a number of JSON (line 1, column 72)",

@@ -93,7 +93,7 @@ function Subtasks({ document, job, query, moment, address }) {
     },
   ];
   return html`<div class="panel-head">
-      <h2>${vertex.name ?? query.vertex} <span class="muted">${plural(vertex.parallelism, "subtask")}${vertex.type ? ` · ${vertex.type === "SQL" ? "SQL" : "Python"}` : ""}</span></h2>
+      <h2>${vertex.name ?? query.vertex} <span class="muted">${plural(vertex.parallelism, "subtask")}${vertex.type ? ` · ${vertex.type === "PYTHON" ? "Python" : "SQL"}` : ""}</span></h2>
       <a class="button small" href=${href(address)}>All vertices</a>
     </div>
     ${h(VertexFacts, { vertex })}
