@@ -55,7 +55,7 @@ class TaskInput:
     keys: tuple[str, ...]
     """The columns of a HASH edge."""
     locations: tuple[OutputLocation, ...]
-    """What the writer's subtasks left for it, in their order."""
+    """What the writer's subtasks left for it, in their order; of a FORWARD edge what its partner left, the subtask of the same index."""
     row_schema: str = ""
     """As in the JobEdge."""
 

@@ -55,22 +55,16 @@ def read_share(
         spark: the session that reads.
         name: the input's name, for messages.
         ship: how the edge shares out.
-        locations: Parquet directories: one for each subtask of the writer, in their order.
+        locations: Parquet directories: one for each subtask of the writer, in their order; of a forward edge that of the partner.
         share: whose rows.
         row_schema: the columns, as Spark's DDL, also where there are no locations; empty: they are not said.
 
     Raises:
-        InputUnusable: there are other columns, or no locations and no columns, or no location for this subtask.
+        InputUnusable: there are other columns, or no locations and no columns.
 
     """
     if not locations:
         return _no_rows(spark, name, row_schema)
-    if ship is ShipStrategy.FORWARD:
-        if share.subtask_index >= len(locations):
-            raise InputUnusable(
-                f"input '{name}' is shipped forward from {len(locations)} subtasks, so subtask {share.subtask_index} has no partner"
-            )
-        return read_parquet(spark, [locations[share.subtask_index]])
     rows = _read_all(spark, name, locations, row_schema)
     if ship is ShipStrategy.REBALANCE and share.parallelism > 1:
         return _rebalance_share(rows, share)

@@ -16,6 +16,7 @@ from eventflink.master.mapped_vertices import decide_parallelism
 from eventflink.master.shared_slots import SharePicker
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.attempts import FailureCause
+from eventflink.model.statuses import ShipStrategy
 
 SCHEDULE_BATCH: Final = 256
 """How many tasks one decision schedules at most; the rest follows in the next (P10a)."""
@@ -61,8 +62,9 @@ def decide_schedule(job: JobMaster, slots: SlotManager, now_ms: int, keys: Itera
 def find_fault_of_deployment(graph: ExecutionGraph, vertex_id: str) -> FailureCause | None:
     """Return why no subtask of a vertex can be deployed, or None: a record that Kafka does not take would be resent for ever.
 
-    All subtasks of a vertex are told the same, so a vertex is weighed once. What is weighed are the parts that a graph or a report can
-    make large; the rest has its place in the room between this bound and the topic's.
+    All subtasks of a vertex are told the same, but for what their partners left, so a vertex is weighed once, with the largest of these.
+    What is weighed are the parts that a graph or a report can make large; the rest has its place in the room between this bound and the
+    topic's.
     """
     vertex = graph.vertices[vertex_id].vertex
     count, size = 0, _weigh(graph.graph.name) + _weigh(vertex.task) + _weigh(vertex.parameters_json)
@@ -70,9 +72,11 @@ def find_fault_of_deployment(graph: ExecutionGraph, vertex_id: str) -> FailureCa
     size += sum(_weigh(each.name) + _weigh(each.value or "") for each in graph.graph.parameters)
     for edge in graph.edges_to.get(vertex_id, ()):
         size += _weigh(edge.input_name) + _weigh(edge.row_schema) + sum(_weigh(key) for key in edge.keys)
-        locations = graph.input_locations(edge)
-        count += len(locations)
-        size += sum(_weigh(each.output) + _weigh(each.location) + _weigh(each.digest) + _BYTES_OF_COUNTS for each in locations)
+        locations = graph.locations_of(edge.source, edge.output)
+        weights = [_weigh(each.output) + _weigh(each.location) + _weigh(each.digest) + _BYTES_OF_COUNTS for each in locations]
+        told = sorted(weights)[-1:] if edge.ship is ShipStrategy.FORWARD else weights
+        count += len(told)
+        size += sum(told)
     size += sum(map(_weigh, graph.outputs_of(vertex_id)))
     if size <= MAX_DEPLOYMENT_BYTES:
         return None

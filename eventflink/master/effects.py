@@ -386,7 +386,8 @@ def _deployment(state: ClusterState, subtask: Subtask, attempt: AttemptId, slot_
     graph = job.execution_graph
     vertex = graph.vertices[attempt.vertex_id].vertex
     edges = graph.edges_to.get(attempt.vertex_id, ())
-    inputs = tuple([TaskInput(each.input_name, each.ship, each.keys, graph.input_locations(each), each.row_schema) for each in edges])
+    located = [(each, graph.input_locations(each, attempt.subtask_index)) for each in edges]
+    inputs = tuple([TaskInput(edge.input_name, edge.ship, edge.keys, where, edge.row_schema) for edge, where in located])
     outputs = graph.outputs_of(attempt.vertex_id)
     told = describe_task(attempt, graph.graph, vertex, graph.vertices[attempt.vertex_id].parallelism, inputs, outputs)
     told.allocation_id, told.slot_index, told.spark = subtask.allocation_id, slot_index, graph.graph.spark

@@ -684,9 +684,11 @@ class ExecutionGraph:
                 writers.setdefault(edge.target, set()).add(edge.source)
         return writers
 
-    def input_locations(self, edge: JobEdge) -> tuple[OutputLocation, ...]:
-        """Return where the rows of an edge are, in the order of the writer's subtasks."""
-        return self.locations_of(edge.source, edge.output)
+    def input_locations(self, edge: JobEdge, reader: int) -> tuple[OutputLocation, ...]:
+        """Return where the rows of an edge are that a subtask reads, in the order of the writer's subtasks."""
+        if edge.ship is not ShipStrategy.FORWARD:
+            return self.locations_of(edge.source, edge.output)
+        return tuple([o for o in self.vertices[edge.source].subtasks[reader].outputs if o.output == edge.output])
 
     def locations_of(self, vertex_id: str, output: str) -> tuple[OutputLocation, ...]:
         """Return where the rows of an output are, in the order of the subtasks that have left it."""
@@ -697,7 +699,7 @@ class ExecutionGraph:
         edge = self.mapping_edges.get(vertex_id)
         if edge is None or not self.vertices[edge.source].is_complete:
             return None
-        return rows_in(self.input_locations(edge))
+        return rows_in(self.locations_of(edge.source, edge.output))
 
     def is_unmapped(self, vertex_id: str) -> bool:
         """Tell whether a vertex is to have another number of subtasks before it begins: one for each row, one if there are none."""

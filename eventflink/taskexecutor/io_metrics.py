@@ -7,7 +7,7 @@ many each of these got is known to nobody. What is not known is said to be so.
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from eventflink.events.effects import TaskDeployment, TaskInput
+from eventflink.events.effects import TaskDeployment
 from eventflink.model.attempts import UNKNOWN_COUNT, IOMetrics, OutputLocation, SourceSnapshot
 from eventflink.model.statuses import ShipStrategy
 
@@ -34,14 +34,8 @@ class TableRead:
 def io_metrics_of(deployment: TaskDeployment, opened: Collection[str], outputs: Iterable[OutputLocation]) -> IOMetrics:
     """Return the counts of a subtask that has opened these of its inputs, and published these outputs."""
     read = [each for each in deployment.inputs if each.input_name in opened]
-    shipped = _shipped(read, deployment) if all(each.ship in _WHOLE or deployment.parallelism == 1 for each in read) else None
-    return IOMetrics(*_sizes(shipped), *_sizes(outputs))
-
-
-def _shipped(read: Iterable[TaskInput], deployment: TaskDeployment) -> list[OutputLocation]:
-    """Return all that edges shipped to the subtask."""
-    index = deployment.subtask_index
-    return [left for each in read for left in (each.locations[index : index + 1] if each.ship is ShipStrategy.FORWARD else each.locations)]
+    is_known = all(each.ship in _WHOLE or deployment.parallelism == 1 for each in read)
+    return IOMetrics(*_sizes([left for each in read for left in each.locations] if is_known else None), *_sizes(outputs))
 
 
 def _sizes(outputs: Iterable[OutputLocation] | None) -> tuple[int, int]:

@@ -178,7 +178,8 @@ def _make_context(
     unopened = [each for each in deployment.inputs if each.ship is ShipStrategy.HASH]
 
     def open_input(task_input: TaskInput, only: int | None = None) -> None:
-        read_by_it = {i: each for i, each in enumerate(task_input.locations) if only is None or i == only}
+        first = share.subtask_index if task_input.ship is ShipStrategy.FORWARD else 0
+        read_by_it = {first + i: each for i, each in enumerate(task_input.locations) if only is None or i == only}
         opened.open(read := OpenedInput(task_input.input_name, read_by_it))
         if spark.is_elsewhere:  # The host's own Spark sees what this process sees.
             check_seen_by_spark(context.spark, read)
@@ -190,7 +191,7 @@ def _make_context(
             open_input(task_input, position)
             return read_row(context.spark, task_input.locations[position], row_number)
         if ship is not ShipStrategy.HASH:
-            open_input(task_input, share.subtask_index if ship is ShipStrategy.FORWARD else None)
+            open_input(task_input)
             return read_share(context.spark, name, ship, _places_of(task_input), share, task_input.row_schema)
         while unopened:  # Of all of them the types of the keys are read.
             open_input(unopened.pop())

@@ -11,8 +11,9 @@ from eventflink.events.effects import TaskDeployment, TaskInput, describe_task
 from eventflink.jobs.pipelines.refresh import REFRESH
 from eventflink.model.attempts import AttemptId, OutputLocation
 from eventflink.model.conditions import conditions_of
-from eventflink.model.job_graph import JobGraph, JobVertex
+from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
 from eventflink.model.job_graph_document import InvalidJobGraph
+from eventflink.model.statuses import ShipStrategy
 from eventflink.model.texts import did_you_mean
 
 Written = Mapping[tuple[str, str], Sequence[OutputLocation]]
@@ -78,11 +79,15 @@ def with_parallelism(graph: JobGraph, most: int) -> JobGraph:
 def deployment_of(graph: JobGraph, vertex: JobVertex, attempt: AttemptId, written: Written, archives: tuple[str, ...]) -> TaskDeployment:
     """Return what a subtask is told; `written`: what the vertices before it have left."""
     edges = [edge for edge in graph.edges if edge.target == vertex.vertex_id]
-    left = [tuple(written.get((each.source, each.output), ())) for each in edges]
-    inputs = tuple([TaskInput(e.input_name, e.ship, e.keys, locations, e.row_schema) for e, locations in zip(edges, left, strict=True)])
+    inputs = tuple([TaskInput(e.input_name, e.ship, e.keys, _locations_of(e, attempt, written), e.row_schema) for e in edges])
     read = [each.output for each in graph.edges if each.source == vertex.vertex_id]
     read += [condition.output for _, condition in conditions_of(graph) if condition.source == vertex.vertex_id]
     outputs = tuple(dict.fromkeys(read))
     told = describe_task(attempt, graph, vertex, vertex.parallelism, inputs, outputs)
     told.code_archives = archives
     return told
+
+
+def _locations_of(edge: JobEdge, attempt: AttemptId, written: Written) -> tuple[OutputLocation, ...]:
+    left = written.get((edge.source, edge.output), ())
+    return tuple(left[attempt.subtask_index : attempt.subtask_index + 1] if edge.ship is ShipStrategy.FORWARD else left)

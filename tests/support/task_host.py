@@ -11,6 +11,7 @@ import time
 import uuid
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from eventflink.model.attempts import AttemptId, OutputLocation
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.model.spark_engines import SparkEngine
-from eventflink.model.statuses import TaskType
+from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.taskexecutor.fork_server import ForkServer, ForkServerSettings
 from eventflink.taskexecutor.process_events import (
     Failed,
@@ -279,9 +280,15 @@ class Host:
         """Return the rows that each subtask sees of the input."""
         shares = []
         for index in range(parallelism):
-            outputs = self.finish("same", inputs=(task_input,), subtask_index=index, parallelism=parallelism)
+            told = forwarded(task_input, index) if task_input.ship is ShipStrategy.FORWARD else task_input
+            outputs = self.finish("same", inputs=(told,), subtask_index=index, parallelism=parallelism)
             shares.append(read_result([outputs[0]], 1_000_000).to_pylist())
         return shares
+
+
+def forwarded(task_input: TaskInput, subtask_index: int) -> TaskInput:
+    """Return what a master tells a subtask of a forward edge of which all is given."""
+    return replace(task_input, locations=task_input.locations[subtask_index : subtask_index + 1])
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> None:

@@ -13,6 +13,7 @@ from zlib import crc32
 from eventflink.events.effects import TaskDeployment
 from eventflink.model.attempts import AttemptId, FailureCause, LostInput, OutputLocation
 from eventflink.model.failure_types import SPARK_LOST
+from eventflink.model.statuses import ShipStrategy
 from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,
@@ -285,7 +286,8 @@ class TaskProcesses:
         if not deployment.inputs or self._losses.random() >= _LOSS_SHARE:
             return ()
         chosen = self._losses.choice(deployment.inputs)
-        return (LostInput(chosen.input_name, self._losses.randrange(max(1, len(chosen.locations)))),)
+        writers = deployment.parallelism if chosen.ship is ShipStrategy.FORWARD and chosen.locations else len(chosen.locations)
+        return (LostInput(chosen.input_name, self._losses.randrange(max(1, writers))),)
 
     def _open_spark(self, task: _Task) -> None:
         task.is_on_spark = True

@@ -254,6 +254,13 @@ def test_a_task_that_would_have_to_be_told_more_than_a_record_holds_fails_before
     assert cluster.job("next").status is JobStatus.FINISHED
 
 
+def test_a_forward_edge_may_have_more_locations_than_one_record_holds(cluster: ScriptedCluster) -> None:
+    cluster.register("tm", slots=300)
+    effects = cluster.submit(graph(vertex("a", 256), vertex("b", 256), edges=[("a", "b", "forward")]))
+    assert len(deployments(finish_all(cluster, effects, MAX_LOCATION_LENGTH))) == 256
+    assert not cluster.events(TaskFailed)
+
+
 def test_a_task_that_is_just_small_enough_is_sent_in_one_record(cluster: ScriptedCluster) -> None:
     """What is weighed is what is large: the rest of a deployment fits into the room beside it."""
     cluster.register("tm", slots=300)

@@ -113,8 +113,8 @@ def test_the_other_vertices_of_forward_edges_follow(cluster: ScriptedCluster) ->
     _begin(cluster, document)
     effects = cluster.run(_end(cluster, cluster.rescale("a", 3)))
     assert [(t.vertex_id, t.parallelism) for t in tasks(effects)] == [(v, 3) for v in "abc" for _ in range(3)]
-    for task in tasks(effects)[3:6]:
-        assert task.inputs[0].locations == tuple(output_at(f"/outputs/job/a/{index}/2/default") for index in range(3))
+    for index, task in enumerate(tasks(effects)[3:6]):
+        assert task.inputs[0].locations == (output_at(f"/outputs/job/a/{index}/2/default"),)
     assert cluster.job("job").status is JobStatus.FINISHED
 
 

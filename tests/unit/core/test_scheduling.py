@@ -49,6 +49,13 @@ def test_a_vertex_starts_only_when_every_subtask_of_every_input_has_finished(clu
     assert tasks([last])[0].vertex_id == "d"
 
 
+def test_of_a_forward_edge_a_task_is_told_what_its_partner_left(cluster: ScriptedCluster) -> None:
+    cluster.register(slots=8)
+    first = deployments(cluster.submit(graph(vertex("a", 3), vertex("b", 3), edges=[("a", "b", "forward")])))
+    second = tasks([effect for each in first for effect in cluster.report(each, ExecutionState.FINISHED)])
+    assert [t.inputs[0].locations for t in second] == [(output_of(t),) for t in tasks(first)]
+
+
 def test_a_task_is_told_where_the_rows_of_its_inputs_are(cluster: ScriptedCluster) -> None:
     """All locations in the order of the writer's subtasks, whatever order they finished in; the share is the reader's to take."""
     cluster.register(slots=8)
