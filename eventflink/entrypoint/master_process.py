@@ -46,7 +46,6 @@ from eventflink.log.administration import (
     AdministrationError,
     check_durability,
     check_transaction_bound,
-    count_deployment_partitions,
     ensure_topics,
 )
 from eventflink.log.producers import EffectProducer
@@ -213,14 +212,11 @@ class MasterProcess:
             await tail.stop()
 
 
-def _participant_settings(
-    configuration: Configuration, access: ClusterAccess, incarnation: str, blob_address: str, deployment_partitions: int
-) -> ParticipantSettings:
+def _participant_settings(configuration: Configuration, access: ClusterAccess, incarnation: str, blob_address: str) -> ParticipantSettings:
     return ParticipantSettings(
         master_id=configuration.master_id,
         incarnation=incarnation,
         blob_address=blob_address,
-        deployment_partitions=deployment_partitions,
         lease_timeout_ms=configuration.lease_timeout_ms,
         leader_heartbeat_interval_ms=configuration.leader_heartbeat_interval_ms,
         window_size=configuration.window_size,
@@ -282,7 +278,6 @@ async def _run(
     application: "Application | None",
     render_flink: Render | None,
 ) -> ApplicationStatus | None:
-    partitions = await asyncio.to_thread(count_deployment_partitions, access)
     stop, loop = ending_on_signals(), asyncio.get_running_loop()
     incarnation = uuid.uuid4().hex
     peers = Peers(configuration.lease_timeout_ms, configuration.feature_level_wait_ms)
@@ -302,7 +297,7 @@ async def _run(
         work = LeadershipMetrics() if configuration.metrics_ports or IS_TRACING else None
         registry = SchemaRegistryClient(configuration.schema_registry_url)
         life = MasterLife(
-            _participant_settings(configuration, access, incarnation, f"{configuration.rpc_address}:{port}", partitions),
+            _participant_settings(configuration, access, incarnation, f"{configuration.rpc_address}:{port}"),
             election.election,
             peers,
             InboundDecoder(registry.schema, seals_of(access)),

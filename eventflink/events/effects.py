@@ -32,8 +32,6 @@ class LeaderChanged:
     """Who leads."""
     blob_address: str
     """host:port of its blob server."""
-    deployment_partitions: int
-    """Among how many partitions of `deployments` it divides the TaskManagers."""
 
 
 @dataclass(slots=True)

@@ -439,6 +439,8 @@ class TaskManagerRegistration(InstanceMessage):
     """Which registration of this instance it is, from 1 on: the answer names it. 0: not said."""
     spark_addresses: tuple[SparkAddress, ...] = ()
     """Where those of its Sparks are that are elsewhere."""
+    deployment_partition: int = 0
+    """Which partition of `deployments` it reads; a registered instance goes on reading that one."""
 
 
 @dataclass(slots=True)
@@ -458,6 +460,8 @@ class SlotReport(InstanceMessage):
     """Why it cannot write where its tasks would; empty: it can. While it cannot, it is given no tasks."""
     spark_end: SparkEnd | None = None
     """The last end of the host's Spark that the instance has seen; null: none."""
+    deployment_partition: int = 0
+    """Which partition of `deployments` it reads: an instance that is not registered is answered there."""
 
 
 @dataclass(slots=True)

@@ -38,6 +38,8 @@ class TaskManagerRegistered(LogEvent):
     """Of the registration that is answered; 0: not said."""
     spark_addresses: tuple[SparkAddress, ...] = ()
     """Where those of its Sparks are that are elsewhere; the first registration of an instance counts."""
+    deployment_partition: int = 0
+    """Which partition of `deployments` it reads; the first registration of an instance counts."""
 
 
 @dataclass(slots=True)
@@ -74,6 +76,9 @@ class TaskManagerReportReconciled(LogEvent):
 class TaskManagerRegistrationRefused(InstanceEndEvent):
     """The instance is gone for good: it has to come back as a new one (P12)."""
 
+    deployment_partition: int = 0
+    """Which partition of `deployments` it reads."""
+
 
 @dataclass(slots=True)
 class TaskManagerDisconnected(InstanceEndEvent):
@@ -83,6 +88,9 @@ class TaskManagerDisconnected(InstanceEndEvent):
 @dataclass(slots=True)
 class TaskManagerLost(InstanceEndEvent):
     """An instance is gone: it missed its heartbeats, or its guardian saw it die."""
+
+    deployment_partition: int = 0
+    """Which partition of `deployments` it reads, if it lives after all."""
 
 
 @dataclass(slots=True)

@@ -14,6 +14,8 @@ MAX_INBOUND_BYTES: Final = 256 * 1024
 MAX_DECISION_BYTES: Final = 512 * 1024
 """The largest decision (P10a)."""
 
+MAX_DEPLOYMENT_PARTITIONS: Final = 1_000
+"""So many partitions `deployments` may have."""
 
 MAX_SNAPSHOT_CHUNK_BYTES: Final = 512 * 1024
 """The most data of one record of `snapshots`."""
@@ -70,5 +72,5 @@ def topic_name(cluster_id: str, topic: Topic) -> str:
 
 
 def deployment_partition(task_manager_id: str, partitions: int) -> int:
-    """Return which of the partitions of `deployments` a TaskManager reads, and no other."""
+    """Return which partition of `deployments` a TaskManager chooses, where there are so many; it tells it when it registers."""
     return zlib.crc32(task_manager_id.encode()) % partitions

@@ -137,7 +137,7 @@ class Participant:
         self.reads = Reads(self)
         self._stalls = Stalls(self.fold, self.intake, settings.lease_timeout_ms)
         self._requests, self._reports = InputProgress(self.intake, REQUESTS), InputProgress(self.intake, REPORTS)
-        self._releaser = Releaser(self.wires, settings.master_id, settings.deployment_partitions, settings.seals)
+        self._releaser = Releaser(self.wires, settings.master_id, settings.seals)
         self._liveness = Liveness(settings, self.wires)
         self._codec = PayloadCodec("LeadershipEnvelope", seal=settings.seals.of(Topic.LEADERSHIP))
         self._rewound = self.intake.take_rewound()
@@ -332,8 +332,7 @@ class Participant:
             if led_ms < 2 * watch_ms:
                 self.leader.recovery.watch_internal_inputs(now_ms + watch_ms)
         self._become(Role.LEADER)
-        change = leader_change(fold.master, self.settings.master_id, self.settings.deployment_partitions)
-        effects = [change, *unacknowledged(fold.master)]
+        effects = [*leader_change(fold.master, self.settings.master_id), *unacknowledged(fold.master)]
         return Promoted(Released(offset, decision.epoch, decision.sequence, decision.leader_id, effects))
 
     def _silence_ms(self, granted_at_ms: int, now_ms: int) -> int:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from eventflink.events.effects import LeaderDeath
 from eventflink.events.seal import NO_SEALS, Seals
-from eventflink.events.topics import SPECIFICATIONS, Topic
+from eventflink.events.topics import Topic
 from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, Effect, FileWatch, TableWatch, WorkerOrder
 from eventflink.model.statuses import Role
 
@@ -30,8 +30,6 @@ class ParticipantSettings:
     loss_timeout_ms: int = 5000
     feature_level_wait_ms: int = 0
     """For so long no master that reads less may have been heard of; -1: the level is never raised (P19)."""
-    deployment_partitions: int = SPECIFICATIONS[Topic.DEPLOYMENTS].partitions
-    """Among how many partitions of `deployments` the TaskManagers are divided: as many as the topic has."""
     seals: Seals = NO_SEALS
     """What this master's records are sealed with, and without which it believes nobody who speaks as a master or a TaskExecutor (P3a)."""
 

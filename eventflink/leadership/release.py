@@ -12,7 +12,7 @@ from typing import Final
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import DeadLetter
 from eventflink.events.seal import NO_SEALS, Seals
-from eventflink.events.topics import MAX_INBOUND_BYTES, SPECIFICATIONS, Topic, deployment_partition
+from eventflink.events.topics import MAX_INBOUND_BYTES, SPECIFICATIONS, Topic
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.leader import Released
@@ -41,9 +41,8 @@ EFFECTS_PER_BATCH: Final = 64
 class Releaser:
     """Sends the effects of accepted decisions."""
 
-    def __init__(self, wires: Wires, master_id: str, deployment_partitions: int, seals: Seals = NO_SEALS) -> None:
+    def __init__(self, wires: Wires, master_id: str, seals: Seals = NO_SEALS) -> None:
         self._wires = wires
-        self._deployment_partitions = deployment_partitions
         self._master_id = master_id
         self._deployments = PayloadCodec("DeploymentEnvelope", seal=seals.of(Topic.DEPLOYMENTS))
         self._replies = PayloadCodec("ReplyEnvelope", seal=seals.of(Topic.REPLIES))
@@ -72,11 +71,7 @@ class Releaser:
         value = self._deployments.encode(
             effect.payload, epoch=epoch, task_manager_id=effect.task_manager_id, instance_id=effect.instance_id
         )
-        partitions: Iterable[int] = range(self._deployment_partitions)
-        if effect.task_manager_id:
-            partitions = (deployment_partition(effect.task_manager_id, self._deployment_partitions),)
-        for partition in partitions:
-            self._wires.produce(Topic.DEPLOYMENTS, effect.task_manager_id, value, partition)
+        self._wires.produce(Topic.DEPLOYMENTS, effect.task_manager_id, value, effect.partition)
 
     def _reply(self, effect: Reply, released: Released) -> None:
         value = self._replies.encode(

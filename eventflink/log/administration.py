@@ -43,7 +43,6 @@ __all__ = [
     "check_durability",
     "check_transaction_bound",
     "check_was_never_written",
-    "count_deployment_partitions",
     "delete_topics",
     "describe_topics",
     "ensure_topics",
@@ -205,20 +204,6 @@ def _check_brokers_suffice(connection: AdminConnection, kafka: KafkaAccess, repl
         raise AdministrationError(
             f"{kafka.bootstrap}: topics.replication-factor is {replication_factor}, but the Kafka cluster has {brokers} broker(s) now"
         )
-
-
-def count_deployment_partitions(access: ClusterAccess, timeout_s: float = DEFAULT_TIMEOUT_S) -> int:
-    """Return among how many partitions of `deployments` the TaskManagers are divided: as many as the topic has.
-
-    Raises:
-        AdministrationError: the topic does not exist, or no broker answered.
-
-    """
-    name = topic_name(access.cluster_id, Topic.DEPLOYMENTS)
-    found = AdminConnection(access.kafka, timeout_s).find_topics().get(name)
-    if found is None:
-        raise AdministrationError(f"topic not found: '{name}' at {access.bootstrap}")
-    return found.partitions
 
 
 def remove_edges(access: ClusterAccess, job_id: str, edges: Iterable[str]) -> None:

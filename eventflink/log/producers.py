@@ -5,8 +5,10 @@ what is queued behind it. What librdkafka had sent by then may still arrive; the
 """
 
 import logging
+import threading
 import time
-from typing import Final, Self
+from contextlib import suppress
+from typing import Final, NamedTuple, Self
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -19,6 +21,8 @@ from eventflink.processes.trace import stamp
 
 _logger = logging.getLogger(__name__)
 _EFFECT_TIMEOUT_MS: Final = 30_000
+_ASK_TIMEOUT_S: Final = 5.0
+_MOST_HELD: Final = 10_000
 
 PATIENCE_S: Final = 60.0
 """For how long who has time waits for Kafka to take a record."""
@@ -90,6 +94,15 @@ class LogAppender:
         self._producer.flush(0)
 
 
+class _Effect(NamedTuple):
+    """A record of an outbound topic, by its name in Kafka."""
+
+    topic: str
+    key: bytes
+    value: bytes
+    partition: int
+
+
 class EffectProducer:
     """Produces replies, deployments, heartbeats and dead letters: at least once, for each receiver in order."""
 
@@ -97,19 +110,54 @@ class EffectProducer:
         self._access = access
         self._producer = new_producer(access.kafka, _EFFECT_TIMEOUT_MS)
         self.failed_count = 0
+        self._held: list[_Effect] = []
+        """Those whose partition the client does not know."""
+        self._asking: threading.Thread | None = None
+        """Has the client hear of it."""
 
     def produce(self, topic: Topic, key: str, value: bytes, partition: int = 0) -> None:
         """Queue a record, without waiting: who calls this has a lease to keep.
 
         A record that finds the queue full, or that is too large to be sent at all, counts as one that was not delivered: it must not end
-        the leadership, since the next leader would have to send the same.
+        the leadership, since the next leader would have to send the same. One for a partition that the client has not heard of waits
+        until it has asked: the topic may have grown since.
         """
-        name = topic_name(self._access.cluster_id, topic)
-        try:
-            self._producer.produce(name, key=key.encode(), value=value, partition=partition, on_delivery=self._delivered)
-        except (BufferError, KafkaException) as error:
-            self._note_failure(name, str(error))
+        record = _Effect(topic_name(self._access.cluster_id, topic), key.encode(), value, partition)
+        is_behind = any((held.topic, held.partition) == (record.topic, partition) for held in self._held)
+        if is_behind or not self._send(record):
+            self._hold(record)
         self.poll()
+
+    def _send(self, record: _Effect) -> bool:
+        """Queue a record, or count it as not delivered; tell whether the client knows the partition."""
+        topic, key, value, partition = record
+        try:
+            self._producer.produce(topic, key=key, value=value, partition=partition, on_delivery=self._delivered)
+        except (BufferError, KafkaException) as error:
+            if isinstance(error, KafkaException) and error.args[0].code() == KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001 - public, named so
+                return False
+            self._note_failure(topic, str(error))
+        return True
+
+    def _hold(self, record: _Effect) -> None:
+        if len(self._held) >= _MOST_HELD:
+            self._note_failure(record.topic, f"{_MOST_HELD} records wait for partitions that were not known")
+            return
+        self._held.append(record)
+        if self._asking is None:
+            self._asking = threading.Thread(target=self._ask_for_partitions, args=(record.topic,), name="partitions", daemon=True)
+            self._asking.start()
+
+    def _ask_for_partitions(self, topic: str) -> None:
+        with suppress(KafkaException):  # What Kafka does not tell now, the record that waits for it says.
+            self._producer.list_topics(topic, timeout=_ASK_TIMEOUT_S)
+
+    def _send_held(self) -> None:
+        self._asking = None
+        held, self._held = self._held, []
+        for record in held:
+            if not self._send(record):
+                self._note_failure(record.topic, f"partition not found: {record.partition}")
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -122,7 +170,9 @@ class EffectProducer:
         _logger.warning("EffectNotDelivered topic=%s error=%s", name, error)
 
     def poll(self) -> None:
-        """Serve delivery reports."""
+        """Serve delivery reports, and send what has waited for its partition."""
+        if self._asking is not None and not self._asking.is_alive():
+            self._send_held()
         try:
             self._producer.poll(0)
         except KafkaException as error:  # As of the log's.
@@ -131,7 +181,7 @@ class EffectProducer:
     def close(self, timeout_s: float) -> bool:
         """Wait for what is queued, at most `timeout_s`; tell whether Kafka has all of it."""
         failed_before = self.failed_count
-        return not self._producer.flush(timeout_s) and self.failed_count == failed_before
+        return not self._producer.flush(timeout_s) and not self._held and self.failed_count == failed_before
 
 
 class PatientProducer:

@@ -63,7 +63,7 @@ def wanted_configuration(topic: Topic, replication_factor: int) -> dict[str, str
 def find_fault(topic: Topic, name: str, partitions: int, configuration: Mapping[str, str]) -> Fault | None:
     """Return the first thing that is wrong with an existing topic, or None."""
     specification = SPECIFICATIONS[topic]
-    # Among how many partitions the TaskExecutors are divided is the operator's to choose.
+    # TaskExecutors are divided among as many partitions as the topic has got.
     if partitions != specification.partitions and topic is not Topic.DEPLOYMENTS:
         return Fault(name, "number of partitions", str(partitions), str(specification.partitions))
     policy = configuration.get("cleanup.policy", specification.cleanup_policy)

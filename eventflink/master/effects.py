@@ -49,11 +49,13 @@ from eventflink.model.statuses import CheckpointRetention, DrillStepType, Execut
 
 @dataclass(slots=True)
 class Deployment:
-    """Something for one instance of one TaskManager, on `deployments`; with empty ids for all TaskManagers."""
+    """Something for one instance of one TaskManager, on `deployments`; with empty ids for all who read the partition."""
 
     task_manager_id: str
     instance_id: str
     payload: DeploymentPayload
+    partition: int = 0
+    """Which one the instance reads."""
 
 
 @dataclass(slots=True)
@@ -182,7 +184,7 @@ def _effects_of(state: ClusterState, event: LogEvent) -> Iterator[Effect]:  # no
         case e.TaskManagerReportReconciled():
             for unknown in event.unknown:
                 cancellation = TaskCancellation(*unknown.attempt_id, reason="the master does not know this attempt as alive")
-                yield Deployment(event.task_manager_id, event.instance_id, cancellation)
+                yield _told(state, event.task_manager_id, event.instance_id, cancellation)
         case RequestAccepted() | RequestRejected():
             yield from replies_of((event,))
             if isinstance(event, RequestRejected) and event.dead_letter:
@@ -191,9 +193,8 @@ def _effects_of(state: ClusterState, event: LogEvent) -> Iterator[Effect]:  # no
             if event.reply_partition != NO_REPLY and (answer := state.requests.answer_to(event)) is not None:
                 yield Reply(event.request_id, event.reply_partition, answer)
         case e.TaskManagerRegistered():
-            yield Deployment(
-                event.task_manager_id, event.instance_id, RegistrationAccepted(state.leader.blob_address, event.registration_number)
-            )
+            accepted = RegistrationAccepted(state.leader.blob_address, event.registration_number)
+            yield Deployment(event.task_manager_id, event.instance_id, accepted, event.deployment_partition)
         case e.TaskManagerRegistrationRefused():
             yield _end_of_instance(state, event)
         case e.TaskManagerLost():
@@ -302,12 +303,21 @@ def due_file_watches(state: ClusterState, now_ms: int) -> Iterator[FileWatch]:
                 yield FileWatch(schedule_id, instant_ms, waiting.file, is_over=waiting.until_ms <= now_ms)
 
 
-def leader_change(state: ClusterState, master_id: str, deployment_partitions: int) -> Deployment:
-    """Return the message to all TaskManagers that there is a new leader: one for however many there are."""
-    return Deployment("", "", LeaderChanged(master_id, state.leader.blob_address, deployment_partitions))
+def leader_change(state: ClusterState, master_id: str) -> list[Deployment]:
+    """Return the message to all TaskManagers that there is a new leader: one in each partition, for however many read it.
+
+    Partitions that nobody has named yet are read by nobody to whom it is news: who registers there is answered by the new leader.
+    """
+    change = LeaderChanged(master_id, state.leader.blob_address)
+    return [Deployment("", "", change, partition) for partition in range(state.resource_manager.deployment_partitions)]
 
 
 # -- what the state says of each subject --------------------------------------------------------------------------
+
+
+def _told(state: ClusterState, task_manager_id: str, instance_id: str, payload: DeploymentPayload) -> Deployment:
+    """Return an order to a registered instance, where it reads."""
+    return Deployment(task_manager_id, instance_id, payload, state.resource_manager.partition_of(task_manager_id))
 
 
 def _of_attempt(state: ClusterState, attempt: AttemptId) -> Iterator[Deployment]:
@@ -324,7 +334,7 @@ def _of_attempt(state: ClusterState, attempt: AttemptId) -> Iterator[Deployment]
         payload = _deployment(state, subtask, attempt, allocation.slot_index)
     else:
         return
-    yield Deployment(allocation.task_manager_id, allocation.instance_id, payload)
+    yield _told(state, allocation.task_manager_id, allocation.instance_id, payload)
 
 
 def _of_checkpoint(state: ClusterState, job_id: str) -> Iterator[Deployment]:
@@ -378,7 +388,7 @@ def _to_instance_of(state: ClusterState, order: CheckpointOrder | ResumeStream |
     subtask = state.live_subtask(order.attempt_id)
     allocation = state.slot_manager.allocations.get(subtask.allocation_id) if subtask is not None else None
     if allocation is not None and not allocation.orphaned:
-        yield Deployment(allocation.task_manager_id, allocation.instance_id, order)
+        yield _told(state, allocation.task_manager_id, allocation.instance_id, order)
 
 
 def _deployment(state: ClusterState, subtask: Subtask, attempt: AttemptId, slot_index: int) -> TaskDeployment:
@@ -439,7 +449,7 @@ def _of_upload(state: ClusterState, request_id: str) -> Deployment:
         order = FileUploadOrder(request_id, *upload.attempt, file=upload.file)
     else:
         order = TaskManagerFileUploadOrder(request_id, upload.file, upload.name)
-    return Deployment(upload.task_manager_id, upload.instance_id, order)
+    return _told(state, upload.task_manager_id, upload.instance_id, order)
 
 
 def _of_worker(state: ClusterState, worker_id: str) -> Iterator[RequestWorker | StopWorker]:
@@ -475,10 +485,10 @@ def _kept_checkpoints(job: JobMaster) -> list[str]:
 
 def _stops(state: ClusterState) -> Iterator[Deployment]:
     for task_manager_id, task_manager in state.resource_manager.task_managers.items():
-        yield Deployment(task_manager_id, task_manager.instance_id, StopTaskManager(REASON))
+        yield Deployment(task_manager_id, task_manager.instance_id, StopTaskManager(REASON), task_manager.deployment_partition)
 
 
 def _end_of_instance(state: ClusterState, event: e.TaskManagerLost | e.TaskManagerRegistrationRefused) -> Deployment:
     # In a shutdown it is not to come back as a new instance.
     payload = StopTaskManager(event.reason) if state.shutdown.is_under_way else InstanceForgotten(event.reason)
-    return Deployment(event.task_manager_id, event.instance_id, payload)
+    return Deployment(event.task_manager_id, event.instance_id, payload, event.deployment_partition)

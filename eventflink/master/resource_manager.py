@@ -7,7 +7,7 @@ TaskManager are ordered by when they began, by their own host's clock.
 
 from dataclasses import dataclass, field
 
-from eventflink.events.inputs import Disconnection, InstanceMessage, SlotReport, TaskManagerDeath, TaskManagerRegistration
+from eventflink.events.inputs import Disconnection, SlotReport, TaskManagerDeath, TaskManagerRegistration
 from eventflink.events.log_events import (
     InputsSkipped,
     LogEvent,
@@ -19,6 +19,7 @@ from eventflink.events.log_events import (
     TaskManagerReleased,
     WorkerRequested,
 )
+from eventflink.events.topics import MAX_DEPLOYMENT_PARTITIONS
 from eventflink.master.canonical import require
 from eventflink.master.inputs import HeartbeatTimeout
 from eventflink.model.configuration import ID_PATTERN
@@ -57,6 +58,8 @@ class TaskManager:
     """How often the Spark of its host ended by itself."""
     spark_end: SparkEnd | None = None
     """The last of these ends."""
+    deployment_partition: int = 0
+    """Which partition of `deployments` it reads."""
 
 
 @dataclass(slots=True)
@@ -66,11 +69,18 @@ class ResourceManager:
     task_managers: dict[str, TaskManager] = field(default_factory=dict)
     gone_instances: dict[str, str] = field(default_factory=dict)
     """Instances that ended, with the reason; the oldest are forgotten."""
+    deployment_partitions: int = 0
+    """So many partitions of `deployments` are read for all that is known: the last one that an instance has named, and those before."""
 
     def is_current(self, task_manager_id: str, instance_id: str) -> bool:
         """Tell whether the instance is the registered one."""
         known = self.task_managers.get(task_manager_id)
         return known is not None and known.instance_id == instance_id
+
+    def partition_of(self, task_manager_id: str) -> int:
+        """Return which partition of `deployments` the registered instance of a TaskManager reads; the first where none is registered."""
+        known = self.task_managers.get(task_manager_id)
+        return known.deployment_partition if known is not None else 0
 
     def decide_registration(self, registration: TaskManagerRegistration) -> list[LogEvent]:
         """Register an instance; an older one of the same TaskManager is lost first."""
@@ -88,22 +98,28 @@ class ResourceManager:
         place = (name, instance_id, registration.host, registration.process_id)
         if known is not None and known.instance_id == instance_id:
             said = (known.begun_at_ms, known.slot_profile, known.metrics_address, known.hardware)
-            return [TaskManagerRegistered(*place, known.slot_count, *said, registration.number, registration.spark_addresses)]
+            repeated = (registration.number, registration.spark_addresses, known.deployment_partition)
+            return [TaskManagerRegistered(*place, known.slot_count, *said, *repeated)]
         address = registration.metrics_address[:MAX_METRICS_ADDRESS_LENGTH]
         said = (registration.begun_at_ms, profile, address, registration.hardware)
-        registered = TaskManagerRegistered(*place, registration.slot_count, *said, registration.number, registration.spark_addresses)
-        lost = [TaskManagerLost(name, known.instance_id, f"replaced by its new instance {instance_id}")] if known is not None else []
-        return [*lost, registered]
+        more = (registration.number, registration.spark_addresses, registration.deployment_partition)
+        registered = TaskManagerRegistered(*place, registration.slot_count, *said, *more)
+        if known is None:
+            return [registered]
+        reason = f"replaced by its new instance {instance_id}"
+        return [TaskManagerLost(name, known.instance_id, reason, known.deployment_partition), registered]
 
     def decide_disconnection(self, departure: Disconnection | TaskManagerDeath | HeartbeatTimeout) -> list[LogEvent]:
         """Remove an instance: it signed off, its guardian reported its death, or it was silent for too long."""
         if not self.is_current(departure.task_manager_id, departure.instance_id):
             name = departure.task_manager_id[:MAX_REASON_LENGTH]
             return [InputsSkipped(1, f"{type(departure).__name__} of {name}: that instance is not registered")]
+        ids, partition = (departure.task_manager_id, departure.instance_id), self.partition_of(departure.task_manager_id)
         if isinstance(departure, HeartbeatTimeout):
-            return [TaskManagerLost(departure.task_manager_id, departure.instance_id, f"no heartbeat for {departure.silence_ms} ms")]
-        gone = TaskManagerDisconnected if isinstance(departure, Disconnection) else TaskManagerLost
-        return [gone(departure.task_manager_id, departure.instance_id, cut_bytes(departure.reason, MAX_REASON_LENGTH))]
+            return [TaskManagerLost(*ids, f"no heartbeat for {departure.silence_ms} ms", partition)]
+        reason = cut_bytes(departure.reason, MAX_REASON_LENGTH)
+        is_in_order = isinstance(departure, Disconnection)
+        return [TaskManagerDisconnected(*ids, reason) if is_in_order else TaskManagerLost(*ids, reason, partition)]
 
     decide_task_manager_death = decide_heartbeat_timeout = decide_disconnection
 
@@ -136,6 +152,8 @@ class ResourceManager:
             raise IllegalTransition(f"{event.task_manager_id}: the instance {event.instance_id} is gone for good")
         if not 1 <= event.slot_count <= MAX_SLOTS:
             raise IllegalTransition(f"{event.task_manager_id} cannot have {event.slot_count} slots")
+        if not _is_partition(event.deployment_partition):
+            raise IllegalTransition(f"{event.task_manager_id} cannot read partition {event.deployment_partition} of deployments")
         if not self.is_current(event.task_manager_id, event.instance_id):
             self.task_managers[event.task_manager_id] = TaskManager(
                 event.instance_id,
@@ -147,7 +165,9 @@ class ResourceManager:
                 event.slot_profile,
                 event.metrics_address,
                 event.hardware,
+                deployment_partition=event.deployment_partition,
             )
+            self.deployment_partitions = max(self.deployment_partitions, event.deployment_partition + 1)
 
     def check_worker_requested(self, event: WorkerRequested) -> None:
         """Raise `IllegalTransition` where a TaskManager is registered under the id of a new worker."""
@@ -169,11 +189,18 @@ class ResourceManager:
         """Check that no registered instance is one that is gone."""
         for task_manager_id, task_manager in self.task_managers.items():
             require(task_manager.instance_id not in self.gone_instances, f"{task_manager_id} is registered under an instance that is gone")
+            partition = task_manager.deployment_partition
+            require(0 <= partition < self.deployment_partitions, f"{task_manager_id} reads partition {partition}, which is not known")
 
 
-def refused(message: InstanceMessage, reason: str) -> TaskManagerRegistrationRefused:
+def refused(message: TaskManagerRegistration | SlotReport, reason: str) -> TaskManagerRegistrationRefused:
     """Return that an instance is not one of the cluster's."""
-    return TaskManagerRegistrationRefused(message.task_manager_id, message.instance_id, reason)
+    partition = message.deployment_partition if _is_partition(message.deployment_partition) else 0
+    return TaskManagerRegistrationRefused(message.task_manager_id, message.instance_id, reason, partition)
+
+
+def _is_partition(number: int) -> bool:
+    return 0 <= number < MAX_DEPLOYMENT_PARTITIONS
 
 
 def _find_fault(registration: TaskManagerRegistration) -> str:
@@ -189,6 +216,8 @@ def _find_fault(registration: TaskManagerRegistration) -> str:
         return f"its host has {len(registration.host)} characters; it may have {MAX_HOST_LENGTH}"
     if not 1 <= registration.slot_count <= MAX_SLOTS:
         return f"a TaskManager needs 1 to {MAX_SLOTS} slots, not {registration.slot_count}"
+    if not _is_partition(registration.deployment_partition):
+        return f"its partition of deployments is {registration.deployment_partition}, not 0 to {MAX_DEPLOYMENT_PARTITIONS - 1}"
     hardware = registration.hardware
     for amount in (hardware.cpu_cores, hardware.physical_bytes, hardware.available_bytes) if hardware is not None else ():
         if not 0 <= amount <= MAX_AMOUNT:

@@ -90,4 +90,7 @@ def _decide_lost(state: ClusterState, task_manager_ids: list[str], since_ms: int
         return []
     known = state.resource_manager.task_managers
     reason = f"it did not do its part of the cluster's shutdown within {timeout_ms} ms"
-    return [TaskManagerLost(name, known[name].instance_id, reason) for name in task_manager_ids[:TASK_MANAGER_BATCH]]
+    return [
+        TaskManagerLost(name, known[name].instance_id, reason, known[name].deployment_partition)
+        for name in task_manager_ids[:TASK_MANAGER_BATCH]
+    ]

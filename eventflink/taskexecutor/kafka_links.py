@@ -4,8 +4,8 @@ Everything that Kafka delivers is put into one bounded inbox as an `Input`, to b
 decided here. Effects are read from the end of this TaskManager's partition of `deployments` on (P12) with positions that are never
 committed; a hole is reported, and what is for others is dropped by its key.
 
-The reader of effects stands apart from those of `log`: which partition is its own may change while it reads, and an error costs it the
-records of a hole alone, never those that came with the error. So do the producers: each record's fate is an input of the protocol, and
+The reader of effects stands apart from those of `log`: it chooses its partition again behind a hole, and an error costs it the records of
+that hole alone, never those that came with the error. So do the producers: each record's fate is an input of the protocol, and
 one that delivers nothing is replaced.
 """
 
@@ -20,7 +20,6 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from eventflink.events.codec import UndecodableRecord
-from eventflink.events.effects import DeploymentEnvelope, LeaderChanged
 from eventflink.events.inputs import Heartbeat, TaskManagerReport
 from eventflink.events.seal import seals_of
 from eventflink.events.topics import Topic, deployment_partition, topic_name
@@ -114,12 +113,8 @@ class EffectsReader:
         self._access = access
         self._topic = topic_name(access.cluster_id, Topic.DEPLOYMENTS)
         self._task_manager_id = task_manager_id
-        self._partitions = 0
-        """Among how many it chose its own; 0: it has not yet."""
-        self._named_partitions = 0
-        """How many the last leader that the protocol obeys has named."""
-        self._is_named = threading.Event()
-        """Set by the main loop when it has named them anew."""
+        self._partition = 0
+        """Its own; the protocol tells the master."""
         self._inbox = inbox
         self._protocol = protocol
         self._codecs = TaskExecutorCodecs(seals_of(access))
@@ -142,11 +137,8 @@ class EffectsReader:
 
     def _run(self) -> None:
         self._position()
-        self._inbox.put_input(self._protocol.on_positioned)
+        self._inbox.put_input(partial(self._protocol.on_positioned, self._partition))
         while not self._closing.is_set():
-            if self._is_named.is_set():
-                self._is_named.clear()
-                self._choose_again()
             message = self._consumer.poll(_POLL_S)
             if message is None:
                 continue
@@ -160,16 +152,17 @@ class EffectsReader:
         self._consumer.close()
 
     def _position(self) -> None:
-        """Stand at the end of the partition. The offset is asked for here: `OFFSET_END` would be looked up at some later time."""
+        """Choose a partition and stand at its end. The offset is asked for here: `OFFSET_END` would be looked up at some later time."""
         while not self._closing.is_set():
             try:
-                partition = self._find_partition()
+                partition = self._choose_partition()
                 _, end = self._consumer.get_watermark_offsets(partition, timeout=_METADATA_TIMEOUT_S)
             except KafkaException as error:
                 _LOGGER.warning("EffectsNotPositioned topic=%s error=%s", self._topic, self._explain(self._ask_why(error.args[0])))
                 self._closing.wait(_RETRY_S)
                 continue
             partition.offset = end
+            self._partition = partition.partition
             self._consumer.assign([partition])
             _LOGGER.info("EffectsPositioned topic=%s partition=%d offset=%d", self._topic, partition.partition, end)
             return
@@ -187,8 +180,8 @@ class EffectsReader:
     def _explain(self, error: KafkaError) -> str:
         return explain(error, self._access.kafka, "Read", self._topic)
 
-    def _find_partition(self) -> TopicPartition:
-        """Return the partition in which orders for this TaskManager are.
+    def _choose_partition(self) -> TopicPartition:
+        """Return one of those that the topic has now; it may get more at any time.
 
         Raises:
             KafkaException: Kafka does not answer, or there is no such topic.
@@ -197,19 +190,13 @@ class EffectsReader:
         metadata = self._consumer.list_topics(self._topic, timeout=_METADATA_TIMEOUT_S).topics[self._topic]
         if metadata.error is not None or not metadata.partitions:
             raise KafkaException(metadata.error or KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-        counted, named = len(metadata.partitions), self._named_partitions
-        self._partitions = named if 0 < named <= counted else counted
-        return TopicPartition(self._topic, deployment_partition(self._task_manager_id, self._partitions))
-
-    def _choose_again(self) -> None:
-        if (named := self._named_partitions) != self._partitions:
-            self._skip_hole(f"the leader writes to {named} partitions, and this one was chosen among {self._partitions}")
+        return TopicPartition(self._topic, deployment_partition(self._task_manager_id, len(metadata.partitions)))
 
     def _skip_hole(self, reason: str) -> None:
         _LOGGER.error("EffectsLost topic=%s reason=%s", self._topic, reason)
         self._position()
         text = f"effects of {self._topic} may have been missed: {reason}"
-        self._inbox.put_input(lambda now_ms: self._protocol.on_effects_lost(text, now_ms))
+        self._inbox.put_input(partial(self._protocol.on_effects_lost, text, self._partition))
 
     def _deliver(self, message: Message) -> None:
         if not is_for(message.key(), self._task_manager_id):
@@ -223,15 +210,7 @@ class EffectsReader:
                 where = f"topic={self._topic} offset={message.offset()} count={self._undecodable}"
                 _LOGGER.warning("EffectUndecodable %s reason=%s", where, error)
             return
-        self._inbox.put_input(lambda now_ms: self._hand_over(envelope, now_ms))
-
-    def _hand_over(self, envelope: DeploymentEnvelope, now_ms: int) -> list[Action]:
-        """Have the protocol obey, in the main loop; it alone knows whose word on the partitions counts: not that of an older epoch (P4)."""
-        actions = self._protocol.on_deployment(envelope, now_ms)
-        if isinstance(envelope.payload, LeaderChanged) and envelope.epoch >= self._protocol.newest_epoch:
-            self._named_partitions = envelope.payload.deployment_partitions
-            self._is_named.set()
-        return actions
+        self._inbox.put_input(partial(self._protocol.on_deployment, envelope))
 
 
 class _PolledProducer:

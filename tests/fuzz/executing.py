@@ -13,7 +13,7 @@ from typing import Final
 from hypothesis import strategies as st
 
 from eventflink.events.codec import UndecodableRecord
-from eventflink.events.effects import LeaderChanged, TaskDeployment
+from eventflink.events.effects import TaskDeployment
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import Topic
 from eventflink.leadership.leader import Released
@@ -77,7 +77,7 @@ class Obeyed:
         self.codecs = TaskExecutorCodecs(seals)
         self.cluster = ScriptedCluster(check_digests=False, check_states=False, seals=seals)
         self.wires = _Wires()
-        self.releaser = Releaser(self.wires, "master-1", 1, seals)
+        self.releaser = Releaser(self.wires, "master-1", seals)
         self.released = 0
         self.now_ms = 1_000
         self.ids = itertools.count(1)
@@ -100,7 +100,7 @@ class Obeyed:
             kill_timeout_ms=400,
         )
         loop = MainLoop(settings, lambda: f"{NAME}.{next(self.ids)}")
-        self.inputs = [loop.protocol.on_positioned]
+        self.inputs = [partial(loop.protocol.on_positioned, 0)]
         self.running.clear()
         return loop
 
@@ -119,8 +119,6 @@ class Obeyed:
         except UndecodableRecord:
             return
         self.inputs.append(partial(self.loop.protocol.on_deployment, envelope))
-        if isinstance(envelope.payload, LeaderChanged) and envelope.payload.deployment_partitions != 1:
-            self.inputs.append(partial(self.loop.protocol.on_effects_lost, "other partitions are named"))
 
     def step(self) -> None:
         """Let a little time pass: the TaskExecutor has a turn, and the leader decides what it says."""

@@ -294,7 +294,7 @@ def test_a_life_from_registration_to_disconnection(cell: Cell) -> None:
 
     cell.run(attempt(5), "sleep")
     cell.epoch = 2
-    cell.effect(LeaderChanged("m2", cell.blobs.address, cell.partitions))
+    cell.effect(LeaderChanged("m2", cell.blobs.address))
     report = cell.wait_for_report(SlotReport, lambda r: any(each.attempt == 5 for each in r.attempts))
     assert [s.allocation_id for s in report.slots] == [f"allocation-{attempt(5)}", None]
     assert [(a.attempt, a.execution_state) for a in report.attempts] == [(5, ExecutionState.RUNNING)]
@@ -321,15 +321,17 @@ def test_its_own_partition_alone_is_read_and_what_is_for_others_there_is_not_dec
     cell.wait_for(lambda: cell.read_log().count("EffectUndecodable") == 1)
     grown = cell.partitions + 3
     assert deployment_partition("tm", grown) != deployment_partition("tm", cell.partitions)
+    cell.run(attempt(1), "sleep")
     topic = topic_name(cell.cluster_id, Topic.DEPLOYMENTS)
     admin = AdminClient({"bootstrap.servers": cell.bootstrap})
     admin.create_partitions([NewPartitions(topic, grown)])[topic].result(120)
     cell.wait_for(lambda: len(admin.list_topics(topic, timeout=60).topics[topic].partitions) == grown)
-    cell.effect(LeaderChanged("m2", cell.blobs.address, grown))
-    cell.producer.flush(10)
-    cell.partitions, cell.producer = grown, Producer({"bootstrap.servers": cell.bootstrap, "acks": "all"})  # It knows of the new ones.
-    cell.register(2).run(attempt(1), "sleep")
+    cell.effect(LeaderChanged("m2", cell.blobs.address))
+    report = cell.wait_for_report(SlotReport, lambda r: any(each.attempt == 1 for each in r.attempts))
+    assert report.deployment_partition == deployment_partition("tm", cell.partitions)
+    cell.run(attempt(2), "sleep", slot_index=1)
     assert cell.read_log().count("EffectUndecodable") == 1
+    assert cell.read_log().count("InstanceStarted") == 1
 
 
 def test_a_task_whose_master_dies_before_it_has_the_code_gets_it_from_the_next_leader(cell: Cell, tmp_path: Path) -> None:
@@ -338,13 +340,13 @@ def test_a_task_whose_master_dies_before_it_has_the_code_gets_it_from_the_next_l
     cell.register()
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        cell.effect(LeaderChanged("m2", f"127.0.0.1:{nobody.getsockname()[1]}", cell.partitions))
+        cell.effect(LeaderChanged("m2", f"127.0.0.1:{nobody.getsockname()[1]}"))
         where = (*attempt(1), "allocation", 0, "job", TaskType.PYTHON, "late:run", 1, 128, "{}")
         cell.effect(TaskDeployment(*where, inputs=(), outputs=(), code_archives=(key,)))
         cell.wait_for_state(attempt(1), ExecutionState.INITIALIZING)
         time.sleep(1)
         cell.epoch = 2
-        cell.effect(LeaderChanged("m3", cell.blobs.address, cell.partitions))
+        cell.effect(LeaderChanged("m3", cell.blobs.address))
         cell.wait_for_state(attempt(1), ExecutionState.FINISHED, 40)
 
 

@@ -29,6 +29,7 @@ from tests.simulation.queues import Queues
 from tests.simulation.records_check import RecordsCheck
 from tests.simulation.schedules import ScheduleOwners
 from tests.simulation.stream_faults import StreamFaults
+from tests.simulation.topic_growth import TopicGrowth
 from tests.simulation.variations import Disks, Guardians, Lifecycles, Resources, Savepoints, Schedulers, Streams
 from tests.simulation.wrong_clocks import WrongClocks
 
@@ -52,6 +53,7 @@ class Cluster(VirtualCluster):
         self.defects = Defects(settings.seed, may_hang=self.guardians.are_there)
         super().__init__(settings, rng)
         self.forged_epochs = ForgedEpochs(settings.seed, self.broker, self.task_executors, self.transcript)
+        self.topic_growth = TopicGrowth(settings.seed, self.broker, self.transcript)
         self.forgers = Forgers(settings.seed, self.broker, self.task_executors, self.transcript)
         self.foreign_records = ForeignRecords(settings.seed, self.broker)
         self.stream_faults = StreamFaults(settings.seed, self.task_executors, self.transcript)

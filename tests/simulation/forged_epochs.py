@@ -9,7 +9,7 @@ from typing import Final
 
 from eventflink.events.codec import PayloadCodec
 from eventflink.events.effects import LeaderChanged, LeaderHeartbeat
-from eventflink.events.topics import SPECIFICATIONS, Topic, deployment_partition
+from eventflink.events.topics import Topic
 from eventflink.testing.simulation.broker import Broker
 from eventflink.testing.simulation.task_executor_host import TaskExecutorHost
 from eventflink.testing.simulation.transcript import Transcript
@@ -44,6 +44,5 @@ class ForgedEpochs:
         if host.is_up:
             self._transcript.note("somebody", f"names the epoch {epoch} to {host.name}")
             fields = {"epoch": epoch, "task_manager_id": host.name, "instance_id": host.protocol.instance_id}
-            partitions = SPECIFICATIONS[Topic.DEPLOYMENTS].partitions
-            value = _DEPLOYMENTS.encode(LeaderChanged("somebody", "nowhere:1", partitions), **fields)
-            self._broker.append(Topic.DEPLOYMENTS, deployment_partition(host.name, partitions), host.name.encode(), value)
+            value = _DEPLOYMENTS.encode(LeaderChanged("somebody", "nowhere:1"), **fields)
+            self._broker.append(Topic.DEPLOYMENTS, host.partition, host.name.encode(), value)

@@ -14,7 +14,7 @@ from eventflink.events.effects import InstanceForgotten, LeaderHeartbeat, Resign
 from eventflink.events.inputs import TaskManagerDeath
 from eventflink.events.log_events import RequestRejected
 from eventflink.events.seal import NO_SEALS, Seals
-from eventflink.events.topics import SPECIFICATIONS, Topic, deployment_partition
+from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.leadership.fold import Fold
 from eventflink.testing.simulation.broker import Broker
 from eventflink.testing.simulation.task_executor_host import TaskExecutorHost
@@ -115,20 +115,20 @@ class Forgers:
     def _order(self, fold: Fold) -> None:
         host = self._rng.choice(self._hosts)
         if host.is_up:
-            self._order_to(host.name, host.protocol.instance_id, InstanceForgotten("so it is said"), fold.acceptance.epoch)
+            self._order_to(host.partition, host.name, host.protocol.instance_id, InstanceForgotten("so it is said"), fold.acceptance.epoch)
 
     def _deployment(self, fold: Fold) -> None:
-        partition = self._rng.randrange(SPECIFICATIONS[Topic.DEPLOYMENTS].partitions)
+        partition = self._rng.randrange(self._broker.count_partitions(Topic.DEPLOYMENTS))
         said = [_DEPLOYMENTS.decode(r.value) for r in self._broker.partition(Topic.DEPLOYMENTS, partition).records[-20:] if r.value]
         orders = [(payload, fields) for payload, fields in said if isinstance(payload, TaskDeployment)]
         if orders:
             payload, fields = self._rng.choice(orders)
             forged = replace(payload, attempt=payload.attempt + 7)
-            self._order_to(fields["task_manager_id"], fields["instance_id"], forged, fold.acceptance.epoch)
+            self._order_to(partition, fields["task_manager_id"], fields["instance_id"], forged, fold.acceptance.epoch)
 
-    def _order_to(self, name: str, instance_id: str, payload: InstanceForgotten | TaskDeployment, epoch: int) -> None:
+    def _order_to(self, partition: int, name: str, instance_id: str, payload: InstanceForgotten | TaskDeployment, epoch: int) -> None:
         value = _DEPLOYMENTS.encode(payload, epoch=epoch, task_manager_id=name, instance_id=instance_id)
-        self._append(Topic.DEPLOYMENTS, name, value, deployment_partition(name, SPECIFICATIONS[Topic.DEPLOYMENTS].partitions))
+        self._append(Topic.DEPLOYMENTS, name, value, partition)
 
     def _reply(self, fold: Fold) -> None:
         answers = list(fold.master.requests.answers)

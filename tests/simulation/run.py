@@ -204,7 +204,7 @@ def _let_people_act(cluster: Cluster) -> None:
 
 
 def _let_strangers_act(cluster: Cluster) -> None:
-    """Have others forge what they can, in the runs that have such people."""
+    """Have others forge what they can, and add partitions, in the runs that have such people."""
     if cluster.forged_epochs.are_there:
         forged, fold = cluster.forged_epochs, cluster.observer.fold
         _order_again(cluster, forged.next_in_ms, lambda: forged.forge(fold.acceptance.epoch))
@@ -212,6 +212,8 @@ def _let_strangers_act(cluster: Cluster) -> None:
         _order_again(cluster, cluster.foreign_records.next_in_ms, cluster.foreign_records.write)
     if cluster.forgers.are_there:
         _order_again(cluster, cluster.forgers.next_in_ms, lambda: cluster.forgers.forge(cluster.observer.fold))
+    if cluster.topic_growth.is_there:
+        _order_again(cluster, cluster.topic_growth.next_in_ms, cluster.topic_growth.grow)
     if cluster.guardians.are_forged:
         _order_again(cluster, cluster.guardians.next_forgery_in_ms, cluster.forge_death)
 

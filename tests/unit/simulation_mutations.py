@@ -87,6 +87,7 @@ from eventflink.master.inputs import BindInputs, HeartbeatTimeout, VersionsSeen
 from eventflink.master.job_master import JobMaster
 from eventflink.master.master import Master
 from eventflink.master.requests import Cursor, Requests
+from eventflink.master.resource_manager import ResourceManager
 from eventflink.master.retries import next_retry
 from eventflink.master.schedules import Schedule, Schedules
 from eventflink.master.settings import Context
@@ -538,7 +539,7 @@ def instances_are_not_compared(patch: pytest.MonkeyPatch) -> None:
 
 @breaks("P12", "what is for a TaskManager goes to the first partition of `deployments`, whichever it reads")
 def deployments_are_not_divided(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("eventflink.leadership.release.deployment_partition", lambda _name, _partitions: 0)
+    patch.setattr(ResourceManager, "partition_of", lambda _self, _name: 0)
 
 
 @breaks("P12", "what is for other TaskManagers of the partition is decoded as well")

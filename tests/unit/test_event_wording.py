@@ -19,6 +19,7 @@ EVENTS: tuple[type[Any], ...] = tuple(e.EVENTS.values())
 UNTOLD = {
     "reply_partition",
     "dead_letter",
+    "deployment_partition",
     "FileUploaded.error",  # It is told where there is no key.
     "JobMasterStarted.checkpoint_history_size",
     "JobMasterStarted.exception_history_size",

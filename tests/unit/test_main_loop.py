@@ -62,7 +62,7 @@ class Driver:
         return self.loop.protocol.stop(now_ms, "told to")
 
     def registered(self) -> "Driver":
-        self.turn(self.loop.protocol.on_positioned)
+        self.turn(partial(self.loop.protocol.on_positioned, 0))
         self.turn(self.effect(RegistrationAccepted("blob:1", 1)))
         assert self.loop.protocol.phase is Phase.REGISTERED
         return self
@@ -78,7 +78,7 @@ def test_the_fork_server_loads_while_nothing_is_sent_before_no_effect_can_be_mis
     assert driver.loop.wait_ms(driver.now_ms) == 0
     assert driver.turn() == [StartForkServer()]
     assert [driver.turn(after_ms=1000) for _ in range(10)] == [[]] * 10
-    actions = driver.turn(driver.loop.protocol.on_positioned)
+    actions = driver.turn(partial(driver.loop.protocol.on_positioned, 0))
     assert actions[0] == InstanceStarted("i1", "", "the TaskExecutor has started")
     assert _kinds(actions[1:]) == [SendReports]
     assert [type(report) for report in reports(list(actions))] == [TaskManagerRegistration]
@@ -86,13 +86,13 @@ def test_the_fork_server_loads_while_nothing_is_sent_before_no_effect_can_be_mis
 
 def test_positions_that_are_taken_again_begin_no_other_instance() -> None:
     driver = Driver().registered()
-    assert InstanceStarted not in _kinds(driver.turn(driver.loop.protocol.on_positioned))
+    assert InstanceStarted not in _kinds(driver.turn(partial(driver.loop.protocol.on_positioned, 0)))
     assert driver.loop.protocol.instance_id == "i1"
 
 
 def test_who_is_told_to_stop_before_its_first_instance_ends_without_one() -> None:
     driver = Driver()
-    assert driver.turn(driver.stop, driver.loop.protocol.on_positioned)[1:] == [Stopped("told to", failed=False)]
+    assert driver.turn(driver.stop, partial(driver.loop.protocol.on_positioned, 0))[1:] == [Stopped("told to", failed=False)]
     assert driver.loop.stopped == Stopped("told to", failed=False)
     assert driver.instances == 0
 
@@ -130,7 +130,7 @@ def test_the_reports_of_a_turn_go_out_together_after_the_orders_to_processes() -
     protocol = driver.loop.protocol
     launched = partial(protocol.on_process_event, TaskLaunched(A, 4711))
     killed = partial(protocol.on_process_event, TaskProcessEnded(A, Killed(9)))
-    actions = driver.turn(launched, killed, driver.effect(deployment(B, 1)), driver.effect(LeaderChanged("leader-2", "blob:2", 1)))
+    actions = driver.turn(launched, killed, driver.effect(deployment(B, 1)), driver.effect(LeaderChanged("leader-2", "blob:2")))
     assert _kinds(actions).count(SendReports) == 1
     assert _kinds(actions).index(LaunchTask) < _kinds(actions).index(SendReports)
     assert isinstance(reports(list(actions))[-1], SlotReport)
@@ -177,7 +177,7 @@ def test_what_is_held_back_is_not_overtaken_and_not_lost_by_a_stop() -> None:
     driver = Driver().registered()
     driver.turn(driver.effect(deployment(A)))
     driver.turn(partial(driver.loop.protocol.on_process_event, TaskLaunched(A, 4711)))
-    asked = driver.turn(driver.effect(LeaderChanged("leader-2", "blob:2", 1)), after_ms=1)
+    asked = driver.turn(driver.effect(LeaderChanged("leader-2", "blob:2")), after_ms=1)
     assert _reported(asked) == ["SlotOffer", "INITIALIZING", "SlotReport"]
     driver.turn(partial(driver.loop.protocol.on_process_event, TaskInitialized(A)))
     killed = partial(driver.loop.protocol.on_process_event, TaskProcessEnded(A, Killed(9)))
@@ -227,7 +227,7 @@ def _happening(rng: random.Random, driver: Driver) -> Input:
 def test_a_turn_that_waits_as_long_as_it_may_misses_nothing(seed: int) -> None:
     """Whoever waits for what happens, and `wait_ms` at most, does the same at the same time as one that looks every millisecond."""
     rng, driver = random.Random(seed), Driver()
-    driver.turn(driver.loop.protocol.on_positioned)
+    driver.turn(partial(driver.loop.protocol.on_positioned, 0))
     has_waited = False
     for _ in range(150):
         wait_ms = driver.loop.wait_ms(driver.now_ms)

@@ -46,7 +46,7 @@ class Executor:
         self.link = ProcessLink(
             configuration, access_to("127.0.0.1:9", "test"), directory, directory / "run", self.inbox, self.loop.protocol, guardian
         )
-        self.loop.turn(0, 0, [self.loop.protocol.on_positioned])
+        self.loop.turn(0, 0, [partial(self.loop.protocol.on_positioned, 0)])
 
     def turn_until(self, is_so: Callable[[], bool], now_ms: int) -> None:
         deadline = time.monotonic() + 60

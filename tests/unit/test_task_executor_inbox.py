@@ -5,15 +5,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
-from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import LeaderChanged, RegistrationAccepted
+from eventflink.events.inputs import TaskManagerRegistration
 from eventflink.events.topics import deployment_partition
 from eventflink.model.cluster_access import access_to
 from eventflink.taskexecutor import kafka_links
 from eventflink.taskexecutor.kafka_links import EffectsReader, Inbox
-from eventflink.taskexecutor.protocol import Action, Phase, ProtocolSettings, TaskExecutorProtocol
+from eventflink.taskexecutor.protocol import Action, MainLoop, ProtocolSettings, SendReports
 
 
 def _nothing(_now_ms: int) -> list[Action]:
@@ -40,7 +39,6 @@ def test_who_is_faster_than_the_loop_waits_until_there_is_room_or_the_inbox_is_c
     assert not stuck.is_alive()
 
 
-PARTITIONS = 8
 SETTINGS = ProtocolSettings(
     task_manager_id="tm",
     host="host",
@@ -53,43 +51,38 @@ SETTINGS = ProtocolSettings(
 
 
 class _Deployments:
-    """A consumer of `deployments` with the records that a test names; the main loop has always taken one before the next comes."""
+    """A consumer of `deployments`, whose polls find what a test names; the topic has got another partition with each that it chooses."""
 
-    def __init__(self, epoch: int) -> None:
-        self.protocol = TaskExecutorProtocol(SETTINGS)
+    def __init__(self, *found: KafkaError | None) -> None:
+        self.loop = MainLoop(SETTINGS, iter(("first", "second")).__next__)
         self.inbox = Inbox()
+        self.partitions = 8
         self.assigned: list[int] = []
-        self._codec = PayloadCodec("DeploymentEnvelope")
-        self._values: list[bytes] = []
-        self.protocol.start(0, "i1", 0)
-        self.say(RegistrationAccepted("blob:1", 1), epoch)
-
-    def say(self, payload: LeaderChanged | RegistrationAccepted, epoch: int) -> None:
-        task_manager_id, instance_id = ("tm", "i1") if isinstance(payload, RegistrationAccepted) else ("", "")
-        self._values.append(self._codec.encode(payload, epoch=epoch, task_manager_id=task_manager_id, instance_id=instance_id))
+        self.registered: list[tuple[str, int]] = []
+        self._found = list(found)
 
     def read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Have an `EffectsReader` read all of it."""
         monkeypatch.setattr(kafka_links, "new_consumer", lambda _bootstrap, _own: self)
-        self.reader = EffectsReader(access_to("", "cluster"), "tm", self.inbox, self.protocol)
+        self.reader = EffectsReader(access_to("", "cluster"), "tm", self.inbox, self.loop.protocol)
         self.reader._run()
         self._take()
 
     def _take(self) -> None:
-        for on_input in self.inbox.take_inputs(0, 100):
-            on_input(1)
+        for action in self.loop.turn(1, 1, self.inbox.take_inputs(0, 100)):
+            for report in action.reports if isinstance(action, SendReports) else ():
+                assert isinstance(report, TaskManagerRegistration)
+                self.registered.append((report.instance_id, report.deployment_partition))
 
     def poll(self, _timeout_s: float) -> Any:
-        if not self.inbox and not self._values:
+        self._take()
+        if not self._found:
             self.reader.close(0)
-        if self.inbox or not self._values:
-            self._take()
-            return None
-        value = self._values.pop(0)
-        return SimpleNamespace(error=lambda: None, key=lambda: b"", value=lambda: value, offset=lambda: 0)
+        error = self._found.pop(0) if self._found else None
+        return SimpleNamespace(error=lambda: error) if error is not None else None
 
     def list_topics(self, topic: str, timeout: float) -> Any:  # noqa: ARG002 - confluent's name
-        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions=dict.fromkeys(range(PARTITIONS)))})
+        return SimpleNamespace(topics={topic: SimpleNamespace(error=None, partitions=dict.fromkeys(range(self.partitions)))})
 
     def get_watermark_offsets(self, _partition: TopicPartition, timeout: float) -> tuple[int, int]:  # noqa: ARG002 - confluent's name
         return 0, 99
@@ -97,38 +90,29 @@ class _Deployments:
     def assign(self, partitions: list[TopicPartition]) -> None:
         [chosen] = partitions
         self.assigned.append(chosen.partition)
+        self.partitions += 1
 
     def close(self) -> None:
         pass
 
 
 @pytest.mark.rule("P12")
-def test_a_leader_whose_epoch_is_over_has_nobody_read_another_partition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it said once, from when there were fewer of them, can be written again by anybody who may write there."""
-    deployments = _Deployments(epoch=7)
-    deployments.say(LeaderChanged("m3", "blob:3", PARTITIONS - 1), epoch=3)
+def test_who_is_registered_reads_on_in_its_partition_though_the_topic_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    deployments = _Deployments(None, KafkaError(KafkaError._ALL_BROKERS_DOWN), None)
     deployments.read(monkeypatch)
-    assert deployments.assigned == [deployment_partition("tm", PARTITIONS)]
-    assert (deployments.protocol.phase, deployments.protocol.newest_epoch) == (Phase.REGISTERED, 7)
+    assert deployments.assigned == [deployment_partition("tm", 8)]
+    assert deployments.registered == [("first", deployment_partition("tm", 8))]
 
 
 @pytest.mark.rule("P12")
-@pytest.mark.parametrize("epoch", [7, 8])
-def test_a_leader_that_is_obeyed_and_names_other_partitions_has_a_new_instance_choose_among_them(
-    epoch: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deployments = _Deployments(epoch=7)
-    deployments.say(LeaderChanged("m", "blob:7", PARTITIONS), epoch=7)
-    deployments.say(LeaderChanged("m", "blob:8", PARTITIONS - 1), epoch=epoch)
+def test_behind_a_hole_a_new_instance_registers_in_a_partition_of_those_that_there_are_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert deployment_partition("tm", 8) != deployment_partition("tm", 9)
+    deployments = _Deployments(KafkaError(KafkaError._AUTO_OFFSET_RESET), None)
     deployments.read(monkeypatch)
-    assert deployments.assigned == [deployment_partition("tm", PARTITIONS), deployment_partition("tm", PARTITIONS - 1)]
-    assert deployments.protocol.phase is Phase.NEW, "its instance goes on, and may have missed what was written there"
-
-
-def test_more_partitions_than_there_are_are_chosen_among_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    deployments = _Deployments(epoch=7)
-    deployments.say(LeaderChanged("m", "blob:8", PARTITIONS + 1), epoch=8)
-    for _ in range(10):
-        deployments.say(RegistrationAccepted("blob:8", 1), epoch=8)
-    deployments.read(monkeypatch)
-    assert deployments.assigned == [deployment_partition("tm", PARTITIONS)] * 2
+    assert deployments.assigned == [deployment_partition("tm", 8), deployment_partition("tm", 9)]
+    assert deployments.loop.protocol.instance_id == "second", "the first goes on, and may have missed what was written there"
+    deployments.loop.protocol.on_tick(10_000)
+    registrations = [a for a in deployments.loop.turn(20_000, 1, ()) if isinstance(a, SendReports)]
+    [[registration]] = [a.reports for a in registrations]
+    assert isinstance(registration, TaskManagerRegistration)
+    assert (registration.instance_id, registration.deployment_partition) == ("second", deployments.assigned[-1])

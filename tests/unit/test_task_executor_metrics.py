@@ -157,7 +157,7 @@ def test_starts_ends_and_refusals_are_counted_over_all_instances(tmp_path: Path)
         protocol.on_process_event(TaskProcessEnded(attempt, outcome), loop.now_ms)
     loop.deploy(3, 0, 77)
     loop.deploy(4, 0, 0)  # The slot is taken.
-    protocol.on_effects_lost("a hole", loop.now_ms)
+    protocol.on_effects_lost("a hole", 0, loop.now_ms)
     protocol.on_process_event(TaskProcessEnded(AttemptId("job-1", "numbers", 3, 1), Failed(FailureCause("Killed", ""))), loop.now_ms)
     loop.begin()
     scrape = loop.scrape()

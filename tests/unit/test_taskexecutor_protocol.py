@@ -310,7 +310,7 @@ def test_only_the_answer_to_a_registration_registers_and_another_leader_is_asked
     """After a change of leader the answer itself may be lost; no other effect says since when the master counts."""
     harness = Harness()
     assert orders(harness.effect(deployment())) == []
-    harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)
+    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
     [number] = registrations(harness.wait(SETTINGS.registration_retry_ms))
     assert is_in(harness, Phase.REGISTERING)
     harness.accept(number, epoch=2)
@@ -325,7 +325,7 @@ def test_what_a_new_leader_says_to_all_proves_no_registration_and_has_it_repeate
     for _ in range(5):
         harness.wait(5_000)
     assert reports(harness.wait(1_000)) == [], "registrations that nobody answers come slowly by now"
-    assert harness.to_all(LeaderChanged("m2", "blob:2", 1), epoch=2) == []
+    assert harness.to_all(LeaderChanged("m2", "blob:2"), epoch=2) == []
     assert is_in(harness, Phase.REGISTERING)
     assert said(harness.wait(SETTINGS.registration_retry_ms)) == ["TaskManagerRegistration"]
 
@@ -349,7 +349,7 @@ def test_nothing_but_a_change_of_leader_is_said_to_all() -> None:
 @pytest.mark.rule("P4")
 def test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored() -> None:
     harness = registered()
-    harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=7)
+    harness.effect(LeaderChanged("m2", "blob:2"), epoch=7)
     assert harness.effect(deployment(), epoch=6) == []
     assert harness.effect(cancellation(), epoch=6) == []
     assert is_in(harness, Phase.REGISTERED)
@@ -359,7 +359,7 @@ def test_effects_of_an_older_epoch_than_the_newest_seen_are_ignored() -> None:
 def test_that_an_instance_is_forgotten_counts_whatever_epoch_was_named_before() -> None:
     """It is final. A TaskExecutor to which an epoch was named that nobody was granted would otherwise never begin anew."""
     harness = registered()
-    harness.effect(LeaderChanged("nobody", "blob:9", 1), epoch=2**62)
+    harness.effect(LeaderChanged("nobody", "blob:9"), epoch=2**62)
     harness.effect(InstanceForgotten("it was silent"), epoch=1)
     assert is_in(harness, Phase.NEW)
 
@@ -368,7 +368,7 @@ def test_that_an_instance_is_forgotten_counts_whatever_epoch_was_named_before() 
 def test_that_an_instance_is_to_stop_counts_whatever_epoch_was_named_before() -> None:
     """A cluster that ends answers no registration, so nothing else would ever be believed: it would stay when its cluster begins again."""
     harness = registered()
-    harness.effect(LeaderChanged("nobody", "blob:9", 1), epoch=2**62)
+    harness.effect(LeaderChanged("nobody", "blob:9"), epoch=2**62)
     assert Stopped("the cluster is shut down", failed=False) in harness.effect(StopTaskManager("the cluster is shut down"), epoch=1)
 
 
@@ -385,7 +385,7 @@ def test_an_epoch_that_was_never_granted_is_asked_about_and_the_leader_obeyed_ag
     """One record that is forged, or that a fault of memory has changed, must not end the TaskExecutor's obedience for ever."""
     harness = registered()
     harness.wait(2_000)
-    asked = harness.effect(LeaderChanged("nobody", "blob:9", 1), epoch=2**62)
+    asked = harness.effect(LeaderChanged("nobody", "blob:9"), epoch=2**62)
     [number] = registrations(asked)
     assert orders(harness.effect(deployment(), epoch=1)) == []
     harness.effect(StopTaskManager("the cluster is shut down"), epoch=1, instance_id="an older one")
@@ -401,7 +401,7 @@ def test_an_epoch_that_was_never_granted_is_asked_about_and_the_leader_obeyed_ag
 def test_what_a_deposed_leader_still_says_is_asked_about_and_changes_nothing() -> None:
     harness = registered()
     harness.wait(2_000)
-    harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)
+    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
     asked = harness.effect(deployment(), epoch=1)
     [number] = registrations(asked)
     assert orders(asked) == []
@@ -415,7 +415,7 @@ def test_what_a_deposed_leader_still_says_is_asked_about_and_changes_nothing() -
 @pytest.mark.rule("P4")
 def test_a_flood_of_contradictions_is_asked_about_ever_more_slowly() -> None:
     harness = registered()
-    harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)
+    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
     asked = []
     for _ in range(6_000):
         asked += reports(harness.effect(deployment(), epoch=1))
@@ -425,7 +425,7 @@ def test_a_flood_of_contradictions_is_asked_about_ever_more_slowly() -> None:
 
 def test_a_new_instance_obeys_whoever_answers_its_registration() -> None:
     harness = registered()
-    harness.effect(LeaderChanged("nobody", "blob:9", 1), epoch=2**62)
+    harness.effect(LeaderChanged("nobody", "blob:9"), epoch=2**62)
     harness.wait(10_000, heartbeats_arrive=False)
     assert is_in(harness, Phase.NEW)
     harness.actions = harness.machine.start(harness.now_ms, "i2", WALL_CLOCK_MS) + harness.wait(3_000)
@@ -443,14 +443,14 @@ def test_first_effect_of_a_newer_epoch_is_answered_with_one_slot_report() -> Non
 def test_leader_changed_is_always_answered() -> None:
     """A leader may ask for full reports again (P9)."""
     harness = registered()
-    assert said(harness.effect(LeaderChanged("m1", "blob:1", 1))) == ["SlotReport"]
-    assert said(harness.effect(LeaderChanged("m1", "blob:1", 1))) == ["SlotReport"]
+    assert said(harness.effect(LeaderChanged("m1", "blob:1"))) == ["SlotReport"]
+    assert said(harness.effect(LeaderChanged("m1", "blob:1"))) == ["SlotReport"]
 
 
 def test_slot_report_holds_every_slot_and_every_attempt_that_is_not_terminal() -> None:
     harness = registered().run()
     harness.effect(deployment(B, 1))
-    report = reports(harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2))[-1]
+    report = reports(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2))[-1]
     assert report == SlotReport(
         "tm",
         "i1",
@@ -458,7 +458,7 @@ def test_slot_report_holds_every_slot_and_every_attempt_that_is_not_terminal() -
         (AttemptStatus(*A, ExecutionState.RUNNING), AttemptStatus(*B, ExecutionState.DEPLOYING)),
         number=1,
     )
-    [*_, next_report] = reports(harness.effect(LeaderChanged("m3", "blob:3", 1), epoch=3))
+    [*_, next_report] = reports(harness.effect(LeaderChanged("m3", "blob:3"), epoch=3))
     assert next_report == replace(report, number=2)
 
 
@@ -466,7 +466,7 @@ def test_slot_report_is_preceded_by_terminal_states_that_kafka_has_not_acknowled
     """Else the attempt would seem missing, and its result would be thrown away (P16)."""
     harness = registered().run()
     end = harness.end(Finished(OUTPUTS))
-    assert said(harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)) == [
+    assert said(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)) == [
         "SlotOffer",
         "INITIALIZING",
         "RUNNING",
@@ -474,12 +474,12 @@ def test_slot_report_is_preceded_by_terminal_states_that_kafka_has_not_acknowled
         "SlotReport",
     ]
     harness.machine.on_reports_delivered(reports(end), harness.now_ms)
-    assert said(harness.effect(LeaderChanged("m3", "blob:3", 1), epoch=3)) == ["SlotReport"]
+    assert said(harness.effect(LeaderChanged("m3", "blob:3"), epoch=3)) == ["SlotReport"]
 
 
 def test_new_blob_address_is_used() -> None:
     harness = registered()
-    harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)
+    harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)
     (order,) = orders(harness.effect(deployment(), epoch=2))
     assert isinstance(order, LaunchTask)
     assert order.blob_address == "blob:2"
@@ -620,7 +620,7 @@ def test_a_report_names_the_allocation_of_a_shared_slot_once_and_all_attempts_in
     harness = registered()
     for attempt in (A, OTHER):
         harness.effect(shared(attempt, 1))
-    [report] = [r for r in reports(harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)) if isinstance(r, SlotReport)]
+    [report] = [r for r in reports(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)) if isinstance(r, SlotReport)]
     assert report.slots == (SlotStatus(0), SlotStatus(1, "allocation-shared"))
     assert [(a.vertex_id, a.execution_state) for a in report.attempts] == [("v", ExecutionState.DEPLOYING), ("w", ExecutionState.DEPLOYING)]
 
@@ -1013,7 +1013,9 @@ def test_a_pause_of_the_process_leads_to_the_fence_before_anything_else() -> Non
 @pytest.mark.parametrize("way", ["forgotten", "hole"])
 def test_a_forgotten_instance_ends_its_tasks_and_gives_way_to_a_new_one(way: str) -> None:
     harness = registered().run()
-    actions = harness.effect(InstanceForgotten("lost")) if way == "forgotten" else harness.machine.on_effects_lost("hole", harness.now_ms)
+    actions = (
+        harness.effect(InstanceForgotten("lost")) if way == "forgotten" else harness.machine.on_effects_lost("hole", 0, harness.now_ms)
+    )
     assert orders(actions) == [EndTask(A, 1000)]
     assert [type(a) for a in harness.end(Killed(9))] == [NewInstanceNeeded]
 
@@ -1077,10 +1079,10 @@ def said_ready(actions: list[Action]) -> list[bool]:
 
 def test_an_instance_says_once_that_it_is_ready_and_says_so_in_each_later_report() -> None:
     harness = registered()
-    assert said_ready(harness.effect(LeaderChanged("m1", "blob:1", 1))) == [False]
+    assert said_ready(harness.effect(LeaderChanged("m1", "blob:1"))) == [False]
     assert said_ready(harness.event(ForkServerReady())) == [True]
     assert said_ready(harness.event(ForkServerReady())) == []
-    assert said_ready(harness.effect(LeaderChanged("m1", "blob:1", 1))) == [True]
+    assert said_ready(harness.effect(LeaderChanged("m1", "blob:1"))) == [True]
 
 
 def test_who_is_ready_before_it_is_registered_says_so_when_it_is() -> None:
@@ -1274,7 +1276,7 @@ class RandomLife:
             "spark released": (1, lambda: harness.event(SparkReleased(attempt))),
             "ended": (2, lambda: self.end(dice.choice(outcomes), running)),
             "time": (1, lambda: harness.wait(dice.choice([10, 500, 6000]), heartbeats_arrive=dice.random() < 0.9)),
-            "leader": (1, lambda: harness.effect(LeaderChanged("m", "blob:9", 1), epoch + dice.randrange(2))),
+            "leader": (1, lambda: harness.effect(LeaderChanged("m", "blob:9"), epoch + dice.randrange(2))),
             "accepted": (2, lambda: harness.accept(epoch=max(1, epoch))),
             "forgotten": (0.2, lambda: harness.effect(InstanceForgotten("x"), epoch)),
         }
@@ -1341,7 +1343,7 @@ def test_the_start_of_a_query_is_reported_with_its_session() -> None:
 def test_the_start_of_a_query_is_told_again_with_the_states_of_its_attempt_and_to_a_new_leader() -> None:
     harness = streaming()
     assert said(harness.effect(deployment())) == ["SlotOffer", "INITIALIZING", "RUNNING", "StreamStartReport"]
-    assert said(harness.effect(LeaderChanged("m2", "blob:2", 1), epoch=2)) == ["SlotReport", "StreamStartReport"]
+    assert said(harness.effect(LeaderChanged("m2", "blob:2"), epoch=2)) == ["SlotReport", "StreamStartReport"]
     harness.end(Finished(()))
     assert said(harness.effect(deployment(), epoch=2)) == ["SlotOffer", "INITIALIZING", "RUNNING", "StreamStartReport", "FINISHED"]
 

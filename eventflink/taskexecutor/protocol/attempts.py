@@ -146,10 +146,12 @@ def _clip_cause(cause: FailureCause) -> FailureCause:
 class AttemptTable:
     """What one instance runs and ran; it writes orders and reports to the outbox."""
 
-    def __init__(self, settings: ProtocolSettings, instance_id: str, outbox: Outbox, counters: Counters) -> None:
+    def __init__(self, settings: ProtocolSettings, instance_id: str, partition: int, outbox: Outbox, counters: Counters) -> None:
         self._counters = counters
         self._settings = settings
         self._instance_id = instance_id
+        self._partition = partition
+        """Which one of `deployments` the instance reads."""
         self._outbox = outbox
         self._live: dict[AttemptId, KnownAttempt] = {}
         self._ended: dict[AttemptId, KnownAttempt] = {}
@@ -330,7 +332,9 @@ class AttemptTable:
         self._slot_report_number += 1
         self.reported_ready, self.reported_disk_fault, self.reported_spark_end = is_ready, self.disk_fault, self.spark_end
         place = (self._settings.task_manager_id, self._instance_id)
-        self._outbox.add_reports([SlotReport(*place, slots, attempts, self._slot_report_number, is_ready, self.disk_fault, self.spark_end)])
+        number, disk_fault, spark_end = self._slot_report_number, self.disk_fault, self.spark_end
+        report = SlotReport(*place, slots, attempts, number, is_ready, disk_fault, spark_end, self._partition)
+        self._outbox.add_reports([report])
         # A start that no master has read, because retention was faster, is told again; every other one is skipped by name.
         self._outbox.add_reports(k.stream_start for k in self._live.values() if k.stream_start is not None and not k.ending)
 

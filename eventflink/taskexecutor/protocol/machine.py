@@ -76,7 +76,9 @@ class TaskExecutorProtocol:
         self._settings = settings
         self._outbox = Outbox()
         self.counters = Counters()
-        self._table = AttemptTable(settings, "", self._outbox, self.counters)
+        self._partition = 0
+        """Which partition of `deployments` is read."""
+        self._table = AttemptTable(settings, "", self._partition, self._outbox, self.counters)
         self.phase = Phase.NEW
         self.instance_id = ""
         self.newest_epoch = _EPOCH_OF_NO_LEADER
@@ -106,8 +108,9 @@ class TaskExecutorProtocol:
         self._fork_server_start_ms: int | None = 0
         self._fork_server_deaths: list[int] = []
 
-    def on_positioned(self, _now_ms: int) -> list[Action]:
-        """From here on no effect is missed: only now the first instance may begin and register (P12)."""
+    def on_positioned(self, partition: int, _now_ms: int) -> list[Action]:
+        """From here on no effect in this partition is missed: only now the first instance may begin and register (P12)."""
+        self._partition = partition
         is_first = self.phase is Phase.NEW and not self.instance_id
         return [NewInstanceNeeded("the TaskExecutor has started")] if is_first else []
 
@@ -126,7 +129,7 @@ class TaskExecutorProtocol:
         self.phase = Phase.REGISTERING
         self.instance_id = instance_id
         self._begun_at_ms = max(wall_clock_ms, self._begun_at_ms + 1)  # A clock that was set back does not make it the older one.
-        table = AttemptTable(self._settings, instance_id, self._outbox, self.counters)
+        table = AttemptTable(self._settings, instance_id, self._partition, self._outbox, self.counters)
         before, self._table = self._table, table
         table.disk_fault = before.disk_fault
         # An end that was told is the instance's before: told again, it would count twice.
@@ -166,8 +169,12 @@ class TaskExecutorProtocol:
                 self._on_current_effect(payload, envelope.epoch, now_ms)
         return self._settle(now_ms)
 
-    def on_effects_lost(self, reason: str, now_ms: int) -> list[Action]:
-        """Effects for this instance may have been missed (a hole in `deployments`): only a new instance knows what it is to do."""
+    def on_effects_lost(self, reason: str, partition: int, now_ms: int) -> list[Action]:
+        """Effects for this instance may have been missed (a hole in `deployments`): only a new instance knows what it is to do.
+
+        It is the next instance that is told what comes in this partition.
+        """
+        self._partition = partition
         self._fence(reason, now_ms)
         return self._settle(now_ms)
 
@@ -436,6 +443,7 @@ class TaskExecutorProtocol:
             hardware=settings.hardware,
             number=self._registration_count + 1,
             spark_addresses=settings.spark_addresses,
+            deployment_partition=self._partition,
         )
         self._outbox.add_reports([registration])
         self._registration_count += 1

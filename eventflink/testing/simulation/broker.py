@@ -90,6 +90,15 @@ class Broker:
         """Return a partition."""
         return self._partitions[topic, number]
 
+    def count_partitions(self, topic: Topic) -> int:
+        """Return how many partitions a topic has."""
+        return sum(of is topic for of, _ in self._partitions)
+
+    def grow(self, topic: Topic, partitions: int) -> None:
+        """Add partitions to a topic until it has so many."""
+        for number in range(self.count_partitions(topic), partitions):
+            self._partitions[topic, number] = Partition(topic)
+
     def append(self, topic: Topic, number: int, key: bytes | None, value: bytes | None, *, is_marker: bool = False) -> int:
         """Append a record, and let those who read the partition know; return its timestamp."""
         partition = self._partitions[topic, number]

@@ -2,12 +2,13 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from typing import Final
 
 from eventflink.events.codec import ReportsCodec, UndecodableRecord
 from eventflink.events.inputs import TaskManagerDeath, TaskManagerRegistration, TaskManagerReport
-from eventflink.events.topics import SPECIFICATIONS, Topic, deployment_partition
+from eventflink.events.topics import Topic, deployment_partition
 from eventflink.model.attempts import AttemptId
 from eventflink.model.resources import ResourceProfile
 from eventflink.taskexecutor.process_events import EndTask, FinishQuery, LaunchTask, ProcessEvent, ReleaseSpark, ResumeQuery, TakeCheckpoint
@@ -85,6 +86,8 @@ class TaskExecutorHost:
         self.disk_fault = ""
         self._knows_fault = False
         """Whether the TaskExecutor was told that it cannot write."""
+        self.partition = 0
+        """Which one of `deployments` this life reads."""
         self.is_up = False
         self.on_end: Callable[[], None] = self.start
         """What follows when a life is over and its time to start again has come: another one, unless somebody else is to see to it."""
@@ -153,14 +156,14 @@ class TaskExecutorHost:
         if not self.link.can_receive(Topic.DEPLOYMENTS):
             process.after(500, self._position)
             return
-        partition = deployment_partition(self.name, SPECIFICATIONS[Topic.DEPLOYMENTS].partitions)
+        partition = self.partition = deployment_partition(self.name, self._broker.count_partitions(Topic.DEPLOYMENTS))
         end_offset = self._broker.partition(Topic.DEPLOYMENTS, partition).end_offset
 
         def positioned() -> None:
             self._consumer = SimulatedConsumer(
                 self._broker, process, self.link, self._rng, Topic.DEPLOYMENTS, end_offset, self._on_deployment, partition
             )
-            self._inbox += [self._tell_disk, self.protocol.on_positioned]
+            self._inbox += [self._tell_disk, partial(self.protocol.on_positioned, partition)]
             self._turn(process)
 
         process.after(self._rng.random() * 20, positioned)

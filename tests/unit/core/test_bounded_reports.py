@@ -66,7 +66,7 @@ class SizedWires(ListWires):
 
 def sizes_of(effects: list[Effect]) -> list[int]:
     wires = SizedWires()
-    releaser = Releaser(wires, "master-1", 1)
+    releaser = Releaser(wires, "master-1")
     for effect in deployments(effects):
         releaser._deploy(effect, 1)
     return wires.sizes

@@ -33,7 +33,7 @@ def test_a_dead_letter_is_one_line_of_the_log_whatever_it_holds(cluster: Scripte
     cluster.put(Topic.COMMANDS, json.dumps({"type": "CancelJob", "job_id": forged}).encode())
     cluster.settle()
     with caplog.at_level(logging.WARNING, "eventflink.leadership.release"):
-        Releaser(ListWires(), "master-1", 1).release(cluster.released[-1], 1)
+        Releaser(ListWires(), "master-1").release(cluster.released[-1], 1)
     [line] = caplog.messages
     assert line.startswith("DeadLetter topic=commands offset=0 reason=")
     assert "LeadershipGranted" in line

@@ -202,7 +202,7 @@ class TestPromotion:
         cluster.report(done, ExecutionState.FINISHED)
         cluster.command(type="RequestFileUpload", request_id="up", job_id="done", vertex_id="a")
         effects = cluster.fail_over().effects
-        assert effects[0] == Deployment("", "", LeaderChanged("master-1", "blob:1", 4))
+        assert effects[0] == Deployment("", "", LeaderChanged("master-1", "blob:1"))
         assert deployments(effects) == [pending]
         assert [e.payload.job_id for e in effects if isinstance(e, Deployment) and isinstance(e.payload, TaskCancellation)] == ["ending"]
         assert [e.payload.request_id for e in effects if isinstance(e, Deployment) and isinstance(e.payload, FileUploadOrder)] == ["up"]

@@ -251,7 +251,7 @@ class TestTaskManagers:
         envelope = {"epoch": 2**62, "task_manager_id": "tm", "instance_id": "i"}
         codecs = TaskExecutorCodecs(SEALS)
         for seals in (Seals(), OTHERS):
-            for payload in (InstanceForgotten("so it is said"), LeaderChanged("nobody", "h:1", 4)):
+            for payload in (InstanceForgotten("so it is said"), LeaderChanged("nobody", "h:1")):
                 value = PayloadCodec("DeploymentEnvelope", seal=seals.of(Topic.DEPLOYMENTS)).encode(payload, **envelope)
                 with pytest.raises(UndecodableRecord, match="no valid seal"):
                     codecs.decode_deployment(value)
