@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from eventflink.events import log_events as e
 from eventflink.model.schedules import OffsetRange, ScheduleDefinition, VersionRange, count_records
-from eventflink.model.statuses import CursorMove, InstantOrigin, JobStatus, OverlapPolicy, RunOutcome
+from eventflink.model.statuses import CursorMove, InstantOrigin, JobStatus, OverlapPolicy, RunOutcome, SkipReason
 from eventflink.testing.simulation.violations import Invariant, ViolationFound
 
 _SHARE: Final = 0.2
@@ -396,7 +396,7 @@ class ScheduleLedger:
             self._take_end(known, event, last_ms, offset)
         elif known.next_ms != event.instant_ms:
             raise _violation(event, offset, f"the next one is {known.next_ms}")
-        elif event.next_ms != last_ms - last_ms % timing.interval_ms + timing.interval_ms:
+        elif not _is_changed(event) and event.next_ms != last_ms - last_ms % timing.interval_ms + timing.interval_ms:
             raise _violation(event, offset, f"it is followed by {event.next_ms}, with an interval of {timing.interval_ms}")
         else:
             known.next_ms = event.next_ms
@@ -409,6 +409,11 @@ class ScheduleLedger:
         known.ends = [each for each in known.ends if each > last_ms]
         if event.next_ms != next(iter(known.ends), None):
             raise _violation(event, offset, f"it is followed by {event.next_ms}, not {known.ends}")
+
+
+def _is_changed(event: e.InstantEvent) -> bool:
+    """Return whether another timing than the one that the instants were of says which comes next: that of the version stored then."""
+    return isinstance(event, e.InstantsSkipped) and event.reason is SkipReason.CHANGED
 
 
 def _taken_by(definition: ScheduleDefinition) -> str:
