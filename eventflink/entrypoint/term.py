@@ -21,6 +21,7 @@ from eventflink.entrypoint.clocks import monotonic_ms, wall_ms
 from eventflink.entrypoint.guardian_link import MasterGuardianLink
 from eventflink.entrypoint.outside_looks import OutsideLook
 from eventflink.entrypoint.outside_watching import KafkaLook, OutsideWatcher
+from eventflink.entrypoint.partition_grower import PartitionGrower
 from eventflink.entrypoint.resource_driver import ResourceDriver
 from eventflink.entrypoint.tail import Tail, nothing
 from eventflink.entrypoint.worker_supervisor import WorkerSupervisor
@@ -29,7 +30,7 @@ from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold
 from eventflink.leadership.master_life import MAX_TICK_MS, Deregister, MasterLife, Step
 from eventflink.leadership.reads import Read
-from eventflink.log.administration import remove_edges
+from eventflink.log.administration import grow_deployments, remove_edges
 from eventflink.log.producers import EffectProducer, LogAppender
 from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, FileWatch, TableWatch, WorkerOrder
 from eventflink.master.inputs import MasterInput
@@ -74,6 +75,7 @@ class Term:
         self._archiver = (NotingArchiver if is_rehearsal else Archiver)(archives.own, self._ask, self._later, archives.flink)
         outside = OutsideLook(catalogs_of(configuration.iceberg_catalogs))
         self._watcher = None if is_rehearsal else OutsideWatcher(KafkaLook(access), outside, self._later)
+        self._grower = None if is_rehearsal else PartitionGrower(partial(grow_deployments, access), monotonic_ms)
         self._supervisor = WorkerSupervisor(driver, self._later) if driver is not None else None
         self._flush_s = configuration.lease_timeout_ms / 1000
         self._is_turn_due = False
@@ -117,6 +119,8 @@ class Term:
                 self._ticker.cancel()
             self._life.end_term(None)
             self._end_supervision()
+            if self._grower is not None:
+                self._grower.close()
             if self._deregistering is not None:
                 await asyncio.wait([self._deregistering])  # What the driver has begun it ends, within the bound of a call.
             for task in tasks:
@@ -237,6 +241,11 @@ class Term:
         """Have topics, tables and files looked at; a master that rehearses starts no jobs for what comes to another cluster."""
         if self._watcher is not None:
             self._watcher.watch(topics, tables, files)
+
+    def grow_deployments(self, partitions: int) -> None:
+        """Have partitions added; a master that rehearses has a fleet that is only said to be there."""
+        if self._grower is not None:
+            self._grower.submit(partitions)
 
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         """Hand an order to the resource driver, if there is one."""

@@ -45,7 +45,7 @@ class TopicSpecification:
     """What a topic must look like."""
 
     partitions: int
-    """Of `deployments`: what it is created with, unless it is configured otherwise."""
+    """Of `deployments`: what it is created with, unless it is configured otherwise; leaders add some."""
     retention_ms: int
     max_message_bytes: int = 1024 * 1024
     cleanup_policy: str = "delete"

@@ -36,6 +36,7 @@ from eventflink.master.effects import (
     due_watches,
     leader_change,
     unacknowledged,
+    wanted_partitions,
 )
 from eventflink.master.inputs import ArchiveFailed, BindInputs, CleanupFailed, LoseInputs, MasterInput, RaiseFeatureLevel, StartCluster
 from eventflink.master.timers import DecidedUntil
@@ -597,6 +598,8 @@ class Participant:
             self.wires.clean_up(clean_up)
         for archive in due_archives(master, log_now_ms):
             self.wires.archive(archive)
+        if partitions := wanted_partitions(master, self.settings.task_managers_per_partition):
+            self.wires.grow_deployments(partitions)
         if (master.schedules.watchers or master.schedules.waiters) and not master.shutdown.is_under_way:
             self.wires.watch_outside(due_watches(master, log_now_ms), due_table_watches(master), due_file_watches(master, log_now_ms))
 

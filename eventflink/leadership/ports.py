@@ -10,7 +10,17 @@ from typing import Protocol
 from eventflink.events.effects import LeaderDeath
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import Topic
-from eventflink.master.effects import ArchiveJob, CleanUp, CursorWatch, DrillOrder, Effect, FileWatch, TableWatch, WorkerOrder
+from eventflink.master.effects import (
+    TASK_MANAGERS_PER_PARTITION,
+    ArchiveJob,
+    CleanUp,
+    CursorWatch,
+    DrillOrder,
+    Effect,
+    FileWatch,
+    TableWatch,
+    WorkerOrder,
+)
 from eventflink.model.statuses import Role
 
 
@@ -30,6 +40,8 @@ class ParticipantSettings:
     loss_timeout_ms: int = 5000
     feature_level_wait_ms: int = 0
     """For so long no master that reads less may have been heard of; -1: the level is never raised (P19)."""
+    task_managers_per_partition: int = TASK_MANAGERS_PER_PARTITION
+    """Where more TaskManagers share a partition of `deployments`, on average, it gets more of them."""
     seals: Seals = NO_SEALS
     """What this master's records are sealed with, and without which it believes nobody who speaks as a master or a TaskExecutor (P3a)."""
 
@@ -69,6 +81,9 @@ class Wires(Protocol):
 
         What topics and tables have that the cursors have not passed, and that a file is there, comes back as an input.
         """
+
+    def grow_deployments(self, partitions: int) -> None:
+        """See to it some time that `deployments` has at least so many partitions; called again and again while that is wanted."""
 
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         """Have the resource driver do what an accepted decision of this epoch wants; what becomes of it comes back as an input."""

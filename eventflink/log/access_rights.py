@@ -77,7 +77,7 @@ _MASTER_DOES: Final[dict[Topic, tuple[str, ...]]] = {
     Topic.TASKMANAGERS: (_READ,),
     Topic.HEARTBEATS: (_READ, _WRITE),
     Topic.LOG: (_READ, _WRITE),
-    Topic.DEPLOYMENTS: (_WRITE,),
+    Topic.DEPLOYMENTS: (_WRITE, "Alter"),  # It adds partitions for a fleet that grows.
     Topic.REPLIES: (_WRITE,),
     Topic.LEADERSHIP: (_READ, _WRITE),
     Topic.SNAPSHOTS: (_READ, _WRITE),

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
     AclPermissionType,
     AdminClient,
     ConfigResource,
+    NewPartitions,
     NewTopic,
     OffsetSpec,
     ResourcePatternType,
@@ -148,6 +149,18 @@ class AdminConnection:
             except AdministrationError as error:
                 if not _has_code(error, KafkaError.TOPIC_ALREADY_EXISTS):
                     raise
+
+    def create_partitions(self, name: str, partitions: int) -> None:
+        """Let a topic have so many partitions; one to which somebody else has added as many meanwhile is left as it is."""
+        futures = self._client.create_partitions(
+            [NewPartitions(name, partitions)], operation_timeout=self.timeout_s, request_timeout=self.timeout_s
+        )
+        (future,) = futures.values()
+        try:
+            self._result(f"add partitions to {name}", future, "Alter", name)
+        except AdministrationError as error:
+            if not _has_code(error, KafkaError.INVALID_PARTITIONS):
+                raise
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics; one that is not there is no error."""

@@ -1,7 +1,7 @@
 """The topics and consumer groups of a cluster, as a master and the commands need them.
 
 The calls are in `admin_connection`, the demands on topics in `topic_checks`. The rule: what is missing is created rightly, what exists
-is never changed, and what exists wrongly is refused by name.
+is never changed, but for partitions that are added to `deployments`, and what exists wrongly is refused by name.
 """
 
 import logging
@@ -46,6 +46,7 @@ __all__ = [
     "delete_topics",
     "describe_topics",
     "ensure_topics",
+    "grow_deployments",
     "log_topic_id",
     "remove_edges",
     "topic_ids",
@@ -59,6 +60,9 @@ _CREATION_S = 2.0
 """How long the creation of a cluster's topics by another process may take until all of them are visible."""
 
 _POLL_S = 0.1
+
+_GROWTH_S = 10.0
+"""For so long a master that ends may have to wait for it."""
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -204,6 +208,21 @@ def _check_brokers_suffice(connection: AdminConnection, kafka: KafkaAccess, repl
         raise AdministrationError(
             f"{kafka.bootstrap}: topics.replication-factor is {replication_factor}, but the Kafka cluster has {brokers} broker(s) now"
         )
+
+
+def grow_deployments(access: ClusterAccess, partitions: int, timeout_s: float = _GROWTH_S) -> None:
+    """See to it that `deployments` has at least so many partitions.
+
+    Raises:
+        AdministrationError: the topic does not exist, the broker refuses, or none answered.
+
+    """
+    name = topic_name(access.cluster_id, Topic.DEPLOYMENTS)
+    connection = AdminConnection(access.kafka, timeout_s)
+    _, found = connection.read_topics([name])[name]
+    if found < partitions:
+        connection.create_partitions(name, partitions)
+        _LOGGER.info("PartitionsAdded topic=%s before=%d partitions=%d", name, found, partitions)
 
 
 def remove_edges(access: ClusterAccess, job_id: str, edges: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ Receivers are idempotent. Nothing here sends anything.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Final
 
 from eventflink.events import log_events as e
 from eventflink.events.effects import (
@@ -32,6 +33,7 @@ from eventflink.events.effects import (
 )
 from eventflink.events.inputs import NO_REPLY
 from eventflink.events.log_events import LogEvent, RequestAccepted, RequestRejected
+from eventflink.events.topics import MAX_DEPLOYMENT_PARTITIONS
 from eventflink.master.checkpoints import streams_of
 from eventflink.master.cluster_shutdown import REASON
 from eventflink.master.execution_graph import MAX_REMEMBERED_ATTEMPTS, Execution, ExecutionGraph, ExecutionVertex, Subtask
@@ -45,6 +47,12 @@ from eventflink.model.pipelined_edges import edge_location, stream_with_edges
 from eventflink.model.resources import ResourceProfile
 from eventflink.model.schedules import FollowedTable, TableVersion
 from eventflink.model.statuses import CheckpointRetention, DrillStepType, ExecutionState, InstantOrigin, JobStatus, TopicBegin
+
+TASK_MANAGERS_PER_PARTITION: Final = 64
+"""So many may share a partition of `deployments`, on average: Kafka delivers each order to all of them."""
+
+_GROWTH: Final = 2
+"""So many times the partitions that are needed are made: a fleet that grows by one more needs no more for a long time."""
 
 
 @dataclass(slots=True)
@@ -301,6 +309,13 @@ def due_file_watches(state: ClusterState, now_ms: int) -> Iterator[FileWatch]:
         for instant_ms, waiting in schedule.awaiting.items():
             if schedule.pause is None or waiting.origin is InstantOrigin.BACKFILL:
                 yield FileWatch(schedule_id, instant_ms, waiting.file, is_over=waiting.until_ms <= now_ms)
+
+
+def wanted_partitions(state: ClusterState, task_managers_per_partition: int = TASK_MANAGERS_PER_PARTITION) -> int:
+    """Return how many partitions `deployments` has to have at least; 0: those that instances have named are enough."""
+    managers = state.resource_manager
+    needed = -(-len(managers.task_managers) // task_managers_per_partition)
+    return min(needed * _GROWTH, MAX_DEPLOYMENT_PARTITIONS) if needed > managers.deployment_partitions else 0
 
 
 def leader_change(state: ClusterState, master_id: str) -> list[Deployment]:

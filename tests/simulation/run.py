@@ -50,8 +50,11 @@ class RunResult:
 
 def draw_settings(rng: Random, seed: int) -> SimulationSettings:
     """Return the settings of one run: clusters differ in size, and runs in length and density."""
+    is_outgrown = seed % 2 == 1
     return SimulationSettings(
         seed=seed,
+        deployment_partitions=1 if is_outgrown else 4,
+        task_managers_per_partition=1 if is_outgrown else 64,
         masters=rng.choice((2, 3, 3)),
         task_executors=rng.choice((2, 3)),
         slots=rng.choice((1, 2, 2)),

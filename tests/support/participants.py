@@ -72,6 +72,8 @@ class ListWires:
     archives: list[ArchiveJob] = field(default_factory=list)
     drill_steps: list[DrillOrder] = field(default_factory=list)
     worker_orders: list[tuple[WorkerOrder, int]] = field(default_factory=list)
+    grown_to: int = 0
+    """So many partitions `deployments` is to have at least, by its last word."""
     will: LeaderDeath | None = None
     """What its guardian says when it dies."""
     deciding: str = ""
@@ -103,6 +105,9 @@ class ListWires:
 
     def watch_outside(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch], files: Iterable[FileWatch]) -> None:
         """There are no topics, tables and files."""
+
+    def grow_deployments(self, partitions: int) -> None:
+        self.grown_to = partitions
 
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         self.worker_orders.append((order, epoch))

@@ -32,6 +32,9 @@ class SilentWires:
     def watch_outside(self, topics: Iterable[CursorWatch], tables: Iterable[TableWatch], files: Iterable[FileWatch]) -> None:
         """There are no topics, tables and files."""
 
+    def grow_deployments(self, partitions: int) -> None:
+        """It has as many as it has."""
+
     def order_worker(self, order: WorkerOrder, epoch: int) -> None:
         """No driver is there."""
 

@@ -69,7 +69,7 @@ class ClusterKeys(Keys):
         alias="topics.deployments-partitions",
         ge=1,
         le=1_000,
-        description="Of the topic `deployments`, when it is created; each TaskExecutor reads one of them.",
+        description="What the topic `deployments` begins with; each TaskExecutor reads one, and leaders add some for a fleet.",
     )
     drills_allowed: bool = Field(
         False,  # noqa: FBT003 - a default, not an argument

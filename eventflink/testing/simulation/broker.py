@@ -73,13 +73,16 @@ class Partition:
 class Broker:
     """All partitions of a cluster."""
 
-    def __init__(self, scheduler: Scheduler, rng: Random, clocks: BrokerClocks, seals: Seals = NO_SEALS) -> None:
+    def __init__(
+        self, scheduler: Scheduler, rng: Random, clocks: BrokerClocks, seals: Seals = NO_SEALS, deployment_partitions: int = 4
+    ) -> None:
         self.scheduler = scheduler
         self.seals = seals
         """What masters and TaskExecutors seal their records with."""
         self._rng = rng
         self._clocks = clocks
-        self._partitions = {(topic, n): Partition(topic) for topic, s in SPECIFICATIONS.items() for n in range(s.partitions)}
+        counts = {topic: each.partitions for topic, each in SPECIFICATIONS.items()} | {Topic.DEPLOYMENTS: deployment_partitions}
+        self._partitions = {(topic, n): Partition(topic) for topic, count in counts.items() for n in range(count)}
         self.slow_until_us = 0
         self.stall_share = STALL_SHARE
         self.duplicate_share = DUPLICATE_SHARE

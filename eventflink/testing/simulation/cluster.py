@@ -64,7 +64,7 @@ class VirtualCluster:
         seals = self.seals()
         self.storage = StreamStorage(settings.seed, self.scheduler, self.committed_records())
         self.observer, self.effect_observer, self.attempt_observer = self.observers(seals)
-        self.broker = Broker(self.scheduler, rng, self.clocks(), seals)
+        self.broker = Broker(self.scheduler, rng, self.clocks(), seals, settings.deployment_partitions)
         self.broker.on_log_record = self.observer.on_record
         self.broker.on_heartbeat = self.observer.on_heartbeat
         self.join()

@@ -457,6 +457,11 @@ class MasterHost:
             elif file.is_over:
                 self._later(FileMissed(file.schedule_id, file.instant_ms, file.file))
 
+    def grow_deployments(self, partitions: int) -> None:
+        """Have the broker add partitions, most of the time with success."""
+        if not self._fails():
+            self._broker.grow(Topic.DEPLOYMENTS, partitions)
+
     def _fails(self) -> bool:
         """Tell whether a work outside fails. That is a fault, and faults come to an end."""
         is_over = self._broker.scheduler.now_us >= self._settings.active_ms * MILLISECOND
@@ -516,4 +521,5 @@ def _participant_settings(settings: SimulationSettings, master_id: str, incarnat
         resend_interval_ms=settings.resend_interval_ms,
         heartbeat_interval_ms=settings.heartbeat_interval_ms,
         loss_timeout_ms=settings.loss_timeout_ms,
+        task_managers_per_partition=settings.task_managers_per_partition,
     )

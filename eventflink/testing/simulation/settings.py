@@ -38,6 +38,10 @@ class SimulationSettings:
     """How much faster or slower than true time a monotonic clock may be: two percent, far more than real ones."""
     least_run_ms: int = 0
     """How long every task runs at least that is not ended before."""
+    deployment_partitions: int = 4
+    """What the topic begins with."""
+    task_managers_per_partition: int = 64
+    """Where more of them share one, the leader adds partitions."""
     active_ms: int = 16_000
     """For how long clients submit and faults happen."""
     fault_interval_ms: int = 600

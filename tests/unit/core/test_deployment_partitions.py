@@ -7,9 +7,11 @@ from eventflink.events.inputs import SlotReport, TaskManagerDeath, TaskManagerRe
 from eventflink.events.topics import MAX_DEPLOYMENT_PARTITIONS, Topic, deployment_partition
 from eventflink.leadership.leader import Released
 from eventflink.leadership.release import Releaser
-from eventflink.master.effects import Deployment, Effect, leader_change
+from eventflink.master.effects import Deployment, Effect, leader_change, wanted_partitions
+from eventflink.master.resource_manager import TaskManager
 from eventflink.taskexecutor.protocol.records import TaskExecutorCodecs, is_for
-from tests.support.cluster import ScriptedCluster, graph, vertex
+from tests.support.cluster import REPORTS, ScriptedCluster, graph, new_fold, vertex
+from tests.support.participants import World
 from tests.support.wires import SilentWires
 
 PARTITIONS = 7
@@ -95,3 +97,33 @@ def test_a_change_of_leader_is_said_once_in_each_partition_to_all_who_read_it(cl
     assert all(is_for(key, name) for _, key, _ in records for name in NAMES)
     assert {type(TaskExecutorCodecs().decode_deployment(value).payload) for _, _, value in records} == {LeaderChanged}
     assert [e for e in cluster.fail_over().effects if isinstance(e, Deployment)] == leader_change(cluster.master, "master-1")
+
+
+@pytest.mark.parametrize(
+    ("task_managers", "named", "wanted"),
+    [(0, 0, 0), (64, 1, 0), (65, 1, 4), (65, 2, 0), (256, 4, 0), (257, 4, 10), (640, 10, 0), (641, 10, 22), (64_001, 999, 1_000)],
+)
+def test_partitions_are_wanted_for_more_task_managers_than_may_share_one(task_managers: int, named: int, wanted: int) -> None:
+    """Twice as many as they need now."""
+    master = new_fold().master
+    managers = master.resource_manager
+    managers.deployment_partitions = named
+    managers.task_managers = {f"tm-{n}": TaskManager(f"{n}", "h", 1, 1, 0) for n in range(task_managers)}
+    assert wanted_partitions(master) == wanted
+
+
+def test_the_leader_says_how_many_are_wanted_until_somebody_has_named_one_of_them(world: World) -> None:
+    world.start("a")
+    leader = world.leader()
+    for number in range(65):
+        world.put(Topic.TASKMANAGERS, REPORTS.encode([registration(f"tm-{number}", 0)]))
+    world.run(500)
+    assert leader.wires.grown_to == 4
+    leader.wires.grown_to = 0
+    world.run(500)
+    assert leader.wires.grown_to == 4, "the next leader has to know it as well, and each says it again"
+    world.put(Topic.TASKMANAGERS, REPORTS.encode([registration("late", 3)]))
+    world.run(500)
+    leader.wires.grown_to = 0
+    world.run(500)
+    assert leader.wires.grown_to == 0
