@@ -22,6 +22,7 @@ from benchmarks.failover_times import (
     measure_failover,
     measure_real_tasks,
 )
+from benchmarks.fleet import HOSTS, measure_fleet
 from benchmarks.gate import Kind, Verdict, compare
 from benchmarks.gate_runs import NotComparable, Repository, RunFailed, Trees, alternate
 from benchmarks.gate_table import print_gate
@@ -338,6 +339,32 @@ def bench_heartbeats(session: Session, task_managers: int, slots: int, interval_
     ]
     print_figures(session, rows, {"benchmark": "heartbeats", **asdict(figures)}, as_json=as_json)
     session.err.print(f"{figures.beats:,} heartbeats, no TaskManager lost; all registered within {figures.registered_s:.1f} s")
+    return ExitCode.OK
+
+
+@benchmarks.command("fleet")
+@click.option(
+    "--task-executors", type=click.IntRange(4, 100_000), default=1_000, show_default=True, help="How many consumers read deployments."
+)
+@click.option("--waves", type=click.IntRange(1, 1000), default=5, show_default=True, help="How often each gets an order.")
+@click.option("--at-once", is_flag=True, help="All come before the topic has grown, and share the partitions that it began with.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@pass_session
+def bench_fleet(session: Session, task_executors: int, waves: int, *, at_once: bool, as_json: bool) -> int:
+    """Measure what it costs to give each of many TaskExecutors an order."""
+    patient = {"heartbeat.interval": "60000", "heartbeat.missed-beats": "100"}  # These readers send none.
+    quiet = Session(session.config, {**session.overrides, **patient}, verbose=session.verbose)
+    with explained(), own_broker(quiet) as (used, bootstrap, _):
+        command = partial(command_of, used, bootstrap)
+        sizes = {"task_executors": task_executors // HOSTS * HOSTS, "waves": waves}
+        figures = measure_fleet(used.configuration, bootstrap, command, **sizes, at_once=at_once, say=sayer(session))
+    rows = [
+        as_row("submit → all tasks finished", "s", figures.seconds),
+        as_row("records delivered for each order", "", figures.deliveries),
+        as_row("bytes delivered for each order", "bytes", figures.delivered_bytes),
+    ]
+    print_figures(session, rows, {"benchmark": "fleet", **asdict(figures)}, as_json=as_json)
+    session.err.print(f"{figures.task_executors:,} TaskExecutors in {figures.partitions:,} partitions, {figures.fullest:,} in the fullest")
     return ExitCode.OK
 
 

@@ -5,9 +5,10 @@ from eventflink.model.job_graph_document import parse_job_graph
 from eventflink.testing.tasks import RUN_TIME_PARAMETER, idle, noop
 
 
-def noop_graph() -> JobGraph:
+def noop_graph(parallelism: int = 1) -> JobGraph:
     """Return a job of one vertex that does nothing."""
-    vertex = {"id": "noop", "python": f"{noop.__module__}:{noop.__name__}"}
+    groups = max(parallelism, 128)
+    vertex = {"id": "noop", "python": f"{noop.__module__}:{noop.__name__}", "parallelism": parallelism, "max_parallelism": groups}
     return parse_job_graph({"name": "benchmark", "vertices": [vertex]}, "benchmark")
 
 
