@@ -9,10 +9,16 @@ _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 
 MAX_INBOUND_BYTES: Final = 256 * 1024
-"""The largest inbound record that is decoded; a longer one is refused before decoding (P10)."""
+"""The largest inbound record that is decoded, but for requests with graphs; a longer one is refused before decoding (P10)."""
 
-MAX_DECISION_BYTES: Final = 512 * 1024
-"""The largest decision (P10a)."""
+MAX_REQUEST_BYTES: Final = 2 * 1024 * 1024
+"""The largest request that is decoded: a graph of many vertices (`events/request_sizes.py`)."""
+
+MAX_DECISION_BYTES: Final = 3 * 1024 * 1024
+"""The largest decision (P10a): the log has the whole of a graph, and there is room for what else its submission leads to."""
+
+_MAX_GRAPH_MESSAGE_BYTES: Final = 4 * 1024 * 1024
+"""Of topics whose records have graphs: what our clients of Kafka send, and an embedded broker takes."""
 
 MAX_DEPLOYMENT_PARTITIONS: Final = 1_000
 """So many partitions `deployments` may have."""
@@ -52,11 +58,11 @@ class TopicSpecification:
 
 
 SPECIFICATIONS: Final = {
-    Topic.SUBMISSIONS: TopicSpecification(1, 7 * _DAY_MS),
-    Topic.COMMANDS: TopicSpecification(1, 7 * _DAY_MS),
+    Topic.SUBMISSIONS: TopicSpecification(1, 7 * _DAY_MS, _MAX_GRAPH_MESSAGE_BYTES),
+    Topic.COMMANDS: TopicSpecification(1, 7 * _DAY_MS, _MAX_GRAPH_MESSAGE_BYTES),
     Topic.TASKMANAGERS: TopicSpecification(1, 7 * _DAY_MS),
     Topic.HEARTBEATS: TopicSpecification(1, _DAY_MS),
-    Topic.LOG: TopicSpecification(1, -1),
+    Topic.LOG: TopicSpecification(1, -1, _MAX_GRAPH_MESSAGE_BYTES),
     Topic.DEPLOYMENTS: TopicSpecification(4, 7 * _DAY_MS),
     Topic.REPLIES: TopicSpecification(4, _DAY_MS),
     Topic.LEADERSHIP: TopicSpecification(1, _HOUR_MS),

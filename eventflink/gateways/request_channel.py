@@ -18,8 +18,9 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from eventflink.events.codec import PayloadCodec, UndecodableRecord
 from eventflink.events.inputs import NO_REPLY, Request
 from eventflink.events.log_events import RequestAccepted
+from eventflink.events.request_sizes import find_size_fault
 from eventflink.events.seal import NO_SEALS, Seals, seals_of
-from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
+from eventflink.events.topics import Topic, topic_name
 from eventflink.gateways.deadline import Deadline
 from eventflink.gateways.errors import GatewayError, RequestRefused, refusal_of
 from eventflink.gateways.kafka_clients import DEFAULT_CONNECT_TIMEOUT_S, PartitionReader, make_producer
@@ -145,8 +146,8 @@ class RequestChannel:
         partition = self.reply_partition if wants_reply else NO_REPLY
         request = dataclasses.replace(request, request_id=request.request_id or str(uuid.uuid4()), reply_partition=partition)
         value = self._requests[request.topic].encode(request, sent_at_ms=time.time_ns() // 1_000_000)
-        if len(value) > MAX_INBOUND_BYTES:
-            raise RequestRefused("RequestTooLarge", f"the request has {len(value)} bytes, and masters take at most {MAX_INBOUND_BYTES}")
+        if fault := find_size_fault(request, len(value)):
+            raise RequestRefused("RequestTooLarge", fault)
         return EncodedRequest(request.request_id, topic_name(self._access.cluster_id, request.topic), request.subject.encode(), value)
 
     def send(self, request: EncodedRequest) -> None:

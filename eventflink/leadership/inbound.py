@@ -32,8 +32,10 @@ from eventflink.events.inputs import (
     Request,
     RerunJob,
 )
+from eventflink.events.request_sizes import find_size_fault
+from eventflink.events.schemas import MARKER
 from eventflink.events.seal import NO_SEALS, Seals
-from eventflink.events.topics import MAX_INBOUND_BYTES, Topic
+from eventflink.events.topics import MAX_INBOUND_BYTES, MAX_REQUEST_BYTES, Topic
 from eventflink.leadership.intake import InboundRecord
 from eventflink.leadership.senders import Sender, sender_of
 from eventflink.master.inputs import MasterInput, PoisonedInput, UnreadableInput
@@ -144,14 +146,18 @@ class InboundDecoder:
             payload = codec.in_ours(fields)
         else:
             payload, _ = codec.decode(value)
+            if fault := find_size_fault(payload, len(value)):
+                raise InvalidRequest(fault, {name: getattr(payload, name) for name in ("request_id", "reply_partition")})
         return _checked(type(payload), {name: getattr(payload, name) for name in _DOCUMENTS[type(payload)].model_fields}, record)
 
 
 def _checked_value(record: InboundRecord) -> bytes:
     if record.value is None:
         raise UndecodableRecord("the record has no value")
-    if len(record.value) > MAX_INBOUND_BYTES:
-        raise UndecodableRecord(f"the record has {len(record.value)} bytes; at most {MAX_INBOUND_BYTES} are read")
+    is_request = record.value.startswith(MARKER) and record.topic != Topic.TASKMANAGERS
+    most = MAX_REQUEST_BYTES if is_request else MAX_INBOUND_BYTES
+    if len(record.value) > most:
+        raise UndecodableRecord(f"the record has {len(record.value)} bytes; at most {most} are read")
     return record.value
 
 

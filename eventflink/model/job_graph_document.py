@@ -100,9 +100,11 @@ from eventflink.model.stream_document import (
 )
 from eventflink.model.texts import did_you_mean
 
-MAX_VERTICES: Final = 1_000
+MAX_VERTICES: Final = 5_000
+MAX_EDGES: Final = 20_000
+"""To check them takes a leader as long as it takes to check the vertices; a lease is not much longer."""
 MAX_PARALLELISM: Final = 4_096
-MAX_SUBTASKS: Final = 10_000
+MAX_SUBTASKS: Final = 100_000
 MAX_EDGE_PARTITIONS: Final = 1_000
 MAX_PROFILES: Final = 16
 """How many different resources the vertices of one job may ask for: matching costs by how many different ones wait."""
@@ -454,7 +456,7 @@ class JobGraphDocument(BaseModel):
     name: str = Field(min_length=1, max_length=MAX_JOB_NAME_LENGTH)
     # Of many thousands of faults to write down the first three takes longer than a lease: those of one vertex are enough.
     vertices: Annotated[list[VertexDocument], Field(min_length=1, max_length=MAX_VERTICES), FailFast()]
-    edges: list[EdgeDocument] = Field(default_factory=list, max_length=10 * MAX_VERTICES)
+    edges: list[EdgeDocument] = Field(default_factory=list, max_length=MAX_EDGES)
     restart_strategy: RestartStrategyDocument | None = None
     code_archives: list[Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]] = Field(default_factory=list, max_length=64)
     requirements: Annotated[None, BeforeValidator(_refuse_what_is_packed)] = None

@@ -318,6 +318,21 @@ def test_sql_in_files_runs_and_of_a_rerun_what_was_mended(cluster: RunningCluste
     assert end.cause.message == "vertex 'numbers': sql_file not found: numbers.sql; the code archives of the job are none"
 
 
+def test_a_graph_of_thousands_of_vertices_comes_in_and_is_shown(cluster: RunningCluster, tmp_path: Path) -> None:
+    names = ["first", *(f"stg_orders_of_{number:05d}" for number in range(1, 5_000))]
+    (tmp_path / "orders.sql").write_text("SELECT 1")
+    first = {"id": "first", "python": "eventflink.testing.tasks:idle"}
+    vertices = [first, *({"id": each, "sql_file": "orders.sql"} for each in names[1:])]
+    edges = [{"from": source, "to": target} for of in (1, 2) for source, target in zip(names, names[of:], strict=False)]
+    (tmp_path / "job.json").write_text(json.dumps({"name": "large", "vertices": vertices, "edges": edges}))
+    with connect(cluster.bootstrap, cluster.cluster_id) as client:
+        job = client.submit(tmp_path / "job.json", job_id="large-1")
+        cluster.wait_for_status("large-1", JobStatus.RUNNING, 60)
+        assert len(job.details().vertices) == 5_000
+        job.cancel()
+        assert job.wait(timeout_s=60).status is JobStatus.CANCELED
+
+
 def test_a_job_id_runs_once(cluster: RunningCluster) -> None:
     """Identical while it is known: acknowledged. Another graph, or a job that has ended: refused."""
     job_id = cluster.submit(cluster.graph({"id": "task", "python": "user_tasks:noop"}))

@@ -14,6 +14,7 @@ from eventflink.events.log_events import (
     RescaleScheduled,
     TaskFinished,
 )
+from eventflink.master import rescales
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.settings import AdaptiveSettings, MasterSettings
 from eventflink.model.statuses import ExecutionState, JobStatus, RescaleReason, SchedulerType, TaskFile
@@ -227,7 +228,8 @@ def test_what_cannot_be_is_refused_and_changes_nothing(
     assert len(cluster.events(JobRescaled, RescaleScheduled, JobRescaleRequested)) == before
 
 
-def test_one_job_never_has_more_subtasks_than_a_graph_may_have(cluster: ScriptedCluster) -> None:
+def test_one_job_never_has_more_subtasks_than_a_graph_may_have(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescales, "MAX_SUBTASKS", 10_000)
     cluster.check_digests = False
     vertices = [vertex(f"v{n}", 4_000) for n in range(2)] + [vertex("a", 1)]
     cluster.submit(graph(*vertices, edges=[("v0", "v1", "hash"), ("v1", "a", "hash")]))
@@ -235,7 +237,8 @@ def test_one_job_never_has_more_subtasks_than_a_graph_may_have(cluster: Scripted
     assert _answer(cluster.rescale("a", 2_000)) == ("", "")
 
 
-def test_rescales_under_way_are_counted_in_what_one_job_may_have(cluster: ScriptedCluster) -> None:
+def test_rescales_under_way_are_counted_in_what_one_job_may_have(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rescales, "MAX_SUBTASKS", 10_000)
     cluster.check_digests = cluster.check_states = False
     _begin(cluster, graph(vertex("z", 2), vertex("a", 3_000), vertex("b", 2_900), edges=[("z", "a", "hash"), ("a", "b", "hash")]))
     effects = cluster.rescale("z", 4_000)
