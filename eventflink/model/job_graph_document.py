@@ -101,7 +101,7 @@ from eventflink.model.stream_document import (
 from eventflink.model.texts import did_you_mean
 
 MAX_VERTICES: Final = 5_000
-MAX_EDGES: Final = 20_000
+MAX_EDGES: Final = 15_000
 """To check them takes a leader as long as it takes to check the vertices; a lease is not much longer."""
 MAX_PARALLELISM: Final = 4_096
 MAX_SUBTASKS: Final = 100_000
