@@ -28,8 +28,8 @@ from eventflink.model.job_graph_document import InvalidJobGraph, load_document, 
 SUFFIXES: Final = (".jar", ".zip", ".whl")
 """What a bundle may be called: who automates Flink has tools that insist on the first one."""
 
-MAX_DOCUMENT_BYTES: Final = 512 * 1024
-"""More than a submission may have."""
+MAX_DOCUMENT_BYTES: Final = 4 * 1024 * 1024
+"""More than a submission may have, also of many vertices."""
 MAX_JOBS: Final = 20
 _MAX_DIRECTORY_BYTES: Final = 4 * 1024 * 1024
 """Of the zip's own list of its members, which is read as a whole."""
