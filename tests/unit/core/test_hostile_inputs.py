@@ -479,7 +479,7 @@ def sql(name: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("document", "code", "says"),
     [
-        ({"name": "g", "vertices": [sql(f"v{n}") for n in range(10_000)]}, "InvalidRequest", "at most 1000 items, not"),
+        ({"name": "g", "vertices": [sql(f"v{n}") for n in range(10_000)]}, "InvalidRequest", "at most 5000 items, not"),
         ({"name": "g", "vertices": [sql(f"v{n}") for n in range(20_000)]}, "UndecodableRecord", "at most 262144 are read"),
         ({"name": "g", "vertices": [sql("a")] * 1_000}, "InvalidRequest", "two vertices have the id 'a'"),
         ({"name": "g", "vertices": [sql("a")], "edges": [{"from": "a", "to": "a"}] * 7_000}, "InvalidRequest", "two inputs named 'a'"),

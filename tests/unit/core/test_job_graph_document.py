@@ -66,7 +66,7 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(vertices=[]), "f: vertices: must have at least 1 item"),
     (_graph(vertices={}), "f: vertices: must be a list"),
     (_graph(vertices=[5]), "f: vertices[0]: must be a mapping"),
-    (_graph(vertices=[_vertex(f"v{n}") for n in range(1001)]), "f: vertices: must have at most 1000 items"),
+    (_graph(vertices=[_vertex(f"v{n}") for n in range(5001)]), "f: vertices: must have at most 5000 items"),
     (_graph(vertices=[_vertex("1a")]), "f: vertices[0].id: must match"),
     (_graph(vertices=[_vertex("a/../b")]), "f: vertices[0].id: must match"),
     (_graph(vertices=[_vertex("x" * 65)]), "f: vertices[0].id: must match"),
@@ -134,8 +134,8 @@ WRONG: list[tuple[Any, str]] = [
     (_graph(vertices=[_vertex(parameters={"p": float("nan")})]), "f: vertices[0]: parameters.p: nan is not a value of JSON"),
     (_graph(vertices=[_vertex(parameters={"p": "\ud800"})]), "f: parameters must be JSON values"),
     (
-        _graph(vertices=[_vertex(f"v{n}", parallelism=4_096, max_parallelism=4_096) for n in range(3)]),
-        "f: 12288 subtasks are more than the 10000 that one job may have",
+        _graph(vertices=[_vertex(f"v{n}", parallelism=4_096, max_parallelism=4_096) for n in range(25)]),
+        "f: 102400 subtasks are more than the 100000 that one job may have",
     ),
     (_abc(_edges(("a", "x"))), "f: edges[0].to: vertex not found: 'x'"),
     (_abc(_edges(("a", "b"), ("x", "b"))), "f: edges[1].from: vertex not found: 'x'"),
@@ -1139,12 +1139,14 @@ def test_what_a_mapped_vertex_cannot_be_is_refused(document: dict[str, Any], say
 
 
 def test_a_mapped_vertex_counts_with_as_many_subtasks_as_it_may_have() -> None:
-    vertices = [_vertex(id="list"), *[_vertex(id=f"v{n}", max_parallelism=32_768) for n in range(3)]]
-    edges = [{"from": "list", "to": f"v{n}", "ship": "each"} for n in range(3)]
-    says = "12289 subtasks are more than the 10000 that one job may have, where a vertex with a subtask for each row counts with its 'max_"
+    vertices = [_vertex(id="list"), *[_vertex(id=f"v{n}", max_parallelism=32_768) for n in range(25)]]
+    edges = [{"from": "list", "to": f"v{n}", "ship": "each"} for n in range(25)]
+    says = (
+        "102401 subtasks are more than the 100000 that one job may have, where a vertex with a subtask for each row counts with its 'max_"
+    )
     with pytest.raises(InvalidJobGraph, match=says):
         parse_job_graph(_graph(vertices=vertices, edges=edges), "f")
-    parse_job_graph(_graph(vertices=vertices[:3], edges=edges[:2]), "f")
+    parse_job_graph(_graph(vertices=vertices[:24], edges=edges[:23]), "f")
 
 
 def _closed(*closing: dict[str, Any], **more: Any) -> dict[str, Any]:
