@@ -60,6 +60,8 @@ DELTA_SETTINGS: Final = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Delta reads its log by a shuffle into 50 partitions otherwise, whose cost is all of that of a small batch.
     "spark.databricks.delta.snapshotPartitions": "2",
+    # VACUUM lists the files of a table by so many tasks, 10,000 otherwise, of whatever size the table is.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
     # Else the arguments of statements are put into their text before Delta's parser sees it, and that drops them (`sql_arguments.py`).
     "spark.sql.legacy.parameterSubstitution.constantsOnly": "true",
 }

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import TableNotFoundError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -515,12 +516,20 @@ def test_a_table_has_each_record_once_though_the_task_its_sink_and_spark_are_kil
     assert sum(subtask.attempt - 1 for subtask in cluster.job(job_id).execution_graph.subtasks()) >= 3
     assert DeltaTable(str(table)).metadata().partition_columns == ["key"]
     cancel(cluster, job_id)
-    upkeep = f"OPTIMIZE delta.`{table}`; VACUUM delta.`{table}` RETAIN 168 HOURS"
-    sql = f"{upkeep}; SELECT count(*) AS rows, count(DISTINCT number) AS numbers FROM delta.`{table}`"
+    sql = f"SELECT count(*) AS rows, count(DISTINCT number) AS numbers FROM delta.`{table}`"
     counting = cluster.submit(cluster.graph({"id": "count", "sql": sql}))
     [counted] = cluster.wait_for_status(counting, JobStatus.FINISHED, TIMEOUT_S).execution_graph.subtasks()
     assert read_result(counted.outputs, 10).to_pylist() == [{"rows": fed, "numbers": fed}]
-    assert len(DeltaTable(str(table)).file_uris()) == 3
+
+
+def test_a_table_is_compacted_and_loses_its_old_files_by_two_statements(cluster: RunningCluster, tmp_path: Path) -> None:
+    table = tmp_path / "table"
+    for number in range(2):
+        write_deltalake(str(table), pa.table({"number": [number]}), mode="append")
+    sql = f"OPTIMIZE delta.`{table}`; VACUUM delta.`{table}` RETAIN 168 HOURS"
+    job_id = cluster.submit(cluster.graph({"id": "upkeep", "sql": sql}))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+    assert (len(DeltaTable(str(table)).file_uris()), numbers_of(table)) == (1, [0, 1])
 
 
 @pytest.mark.soak("eventflink.streams", "eventflink.taskexecutor")
