@@ -14,7 +14,7 @@ from eventflink.model.sql_script import quoted
 from eventflink.streams.failures import TableUnusable
 from eventflink.streams.iceberg_files import write_files
 from eventflink.streams.iceberg_rows import read_scan
-from eventflink.streams.iceberg_scan import Scan, place_key, plan_version, spark_path
+from eventflink.streams.iceberg_scan import Scan, ScannedFile, place_key, plan_version, spark_path
 from eventflink.streams.iceberg_table import Fit, IcebergTable
 
 with needs("iceberg", "a table of Iceberg"):
@@ -112,7 +112,24 @@ class _Merging:
             return untouched
         merged = self._merged(read_scan(self._spark, replace(scan, files=touched)))
         files = write_files(merged, self._table, self._table.fit_of_all())
+        self._check_rows(files, touched)
         return Merge(rows, files, frozenset(file.path for file in touched), self._within)
+
+    def _check_rows(self, files: "Sequence[DataFile]", touched: Sequence[ScannedFile]) -> None:
+        """Check that each row of the replaced files is in the new ones, as it was or replaced, and at most the new rows besides.
+
+        Raises:
+            TableUnusable: the number of rows says otherwise.
+
+        """
+        old = sum(file.rows for file in touched)
+        after, new = sum(file.record_count for file in files), sum(file.record_count for file in self._staged)
+        if not old <= after <= old + new:
+            self._table.remove([file.file_path for file in files])
+            raise TableUnusable(
+                f"nothing was merged into the table {self._table.name}: of {old} rows in the files to be replaced, such as "
+                f"{touched[0].path}, and {new} new ones Spark made {after}"
+            )
 
     def _merged(self, old: "DataFrame") -> "DataFrame":
         """Return the rows of files after the merge: a column that the new rows lack keeps what it has, and is null in inserted ones."""

@@ -68,6 +68,8 @@ class ScannedFile:
 
     path: str
     """As the table has it."""
+    rows: int
+    """The number of its rows that are not deleted."""
     columns: "spark_types.StructType"
     """What Spark finds the columns by, in their order: ids, or the names that this file has for them."""
     filled: Mapping[int, Any]
@@ -181,7 +183,7 @@ def _plan_files(
     layouts = _Layouts(table, name, schema)
     with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
         files = tuple(threads.map(lambda task: _scanned(task, layouts, deletes), tasks))
-    rows = sum(task.file.record_count for task in tasks) - sum(len(array) for file in files for array in file.deleted)
+    rows = sum(file.rows for file in files)
     return Scan(name, snapshot_id, schema, columns, bound, files, rows, sum(task.file.file_size_in_bytes for task in tasks))
 
 
@@ -229,7 +231,8 @@ def _columns_of(schema: Schema, name: str) -> "spark_types.StructType":
 
 def _scanned(task: FileScanTask, layouts: "_Layouts", deletes: "_Deletes") -> ScannedFile:
     columns, filled = layouts.find(task.file)
-    return ScannedFile(task.file.file_path, columns, filled, deletes.of_file(task))
+    deleted = deletes.of_file(task)
+    return ScannedFile(task.file.file_path, task.file.record_count - sum(map(len, deleted)), columns, filled, deleted)
 
 
 class _Layouts:

@@ -312,7 +312,7 @@ class IcebergTable:
             return []
         if self._table.snapshot_by_id(snapshot_id) is None:
             raise SinkUnavailable(f"snapshot {snapshot_id} of the table {self.name} is gone, by which it is told what others have changed")
-        return list(self._table.scan(row_filter=replaced, snapshot_id=snapshot_id).plan_files())
+        return list(self._table.scan(row_filter=replaced, snapshot_id=snapshot_id, case_sensitive=False).plan_files())
 
     def check_partitioned(self, files: Iterable[FileScanTask]) -> None:
         """Check that each of some files has rows of one partition only.

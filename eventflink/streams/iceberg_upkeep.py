@@ -9,7 +9,7 @@ keeps:
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -22,7 +22,7 @@ from eventflink.streams.iceberg_catalogs import ask
 from eventflink.streams.iceberg_conditions import InvalidCondition, condition_of
 from eventflink.streams.iceberg_files import write_files
 from eventflink.streams.iceberg_rows import read_scan
-from eventflink.streams.iceberg_scan import plan_version
+from eventflink.streams.iceberg_scan import ScannedFile, plan_version
 from eventflink.streams.iceberg_table import Fit, IcebergTable, file_contents
 
 with needs("iceberg", "a table of Iceberg"):
@@ -52,24 +52,29 @@ _FILES_REMAIN: Final = "gc.enabled"
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What a compaction did."""
+    """The result of a compaction."""
 
     partitions: int
-    """How many had files that were replaced."""
+    """The number of partitions whose files were replaced."""
     files_before: int
+    """The number of files that were replaced."""
     files_after: int
+    """The number of files that replaced them."""
     rows: int
+    """The number of rows in these."""
     bytes_after: int
+    """The size of these."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """What an expiry removed."""
+    """The number of versions and files that an expiry removed."""
 
     snapshots: int
     data_files: int
-    """With rows, or with what says which rows are deleted."""
+    """Files with rows, and files that name deleted rows."""
     metadata_files: int
+    """Manifests, and lists of manifests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +111,11 @@ def compact_table(
     files, fit, rewritten = {file.path: file for file in scan.files}, table.fit_of_all(), list[_Rewritten]()
     try:
         for tasks in chosen[:MAX_PARTITIONS]:
-            rows = read_scan(spark, replace(scan, files=tuple(files[task.file.file_path] for task in tasks)))
+            read = tuple(files[task.file.file_path] for task in tasks)
+            rows = read_scan(spark, replace(scan, files=read))
             count = -(-sum(task.file.file_size_in_bytes for task in tasks) // table.target_file_bytes)
             rewritten.append(_Rewritten(tasks, write_files(rows.coalesce(max(1, count)), table, fit)))
+            _check_rows(table, rewritten[-1], read)
     except BaseException:
         table.remove([file.file_path for each in rewritten for file in each.new])
         raise
@@ -125,6 +132,21 @@ def compact_table(
     )
 
 
+def _check_rows(table: IcebergTable, rewritten: _Rewritten, read: Sequence[ScannedFile]) -> None:
+    """Check that the new files of a partition have as many rows as the old ones have that are not deleted.
+
+    Raises:
+        TableUnusable: they have more or fewer.
+
+    """
+    before = sum(file.rows for file in read)
+    if (after := sum(file.record_count for file in rewritten.new)) != before:
+        raise TableUnusable(
+            f"the table {table.name} was not compacted: its files have {before} rows by the catalogue, such as "
+            f"{rewritten.old[0].file.file_path}, and Spark read {after} from them"
+        )
+
+
 def _condition_of(table: IcebergTable, where: str | None, parameters: dict[str, Any]) -> BooleanExpression:
     try:
         return condition_of(where, table.loaded.schema(), parameters) if where is not None else AlwaysTrue()
@@ -133,7 +155,7 @@ def _condition_of(table: IcebergTable, where: str | None, parameters: dict[str, 
 
 
 def _chosen(table: IcebergTable, condition: BooleanExpression, least_files: int) -> list[list[FileScanTask]]:
-    """Return the files of each partition that are worth it."""
+    """Return the files of each partition that are to be replaced."""
     small_bytes = _SMALL * table.target_file_bytes
     partitions: dict[tuple[Any, ...], list[FileScanTask]] = {}
     for task in ask(table.loaded.catalog.name, lambda: table.files_with(condition, table.snapshot_id)):
@@ -169,7 +191,8 @@ def _replace(table: IcebergTable, fit: Fit, rewritten: Sequence[_Rewritten]) -> 
             raise
         except Exception as error:  # whatever the catalogue raised, it may have committed before
             table.refresh()
-            if not {file.file_path for file in new} <= {path for path, *_ in _all_contents(table)}:
+            there = _all_contents(table)
+            if file_contents(old) & there or not {file.file_path for file in new} <= {path for path, *_ in there}:
                 raise SinkUnavailable(f"the table {table.name} may be as it was: {type(error).__name__}: {error}") from error
             return left
         else:
@@ -204,7 +227,7 @@ def expire_snapshots(table: IcebergTable, older_than_ms: int, least_kept: int, n
         )
     deadline_s, pauses = time.monotonic() + _PATIENCE_S, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
     while expired := _expired(table.loaded, now_ms - older_than_ms, least_kept):
-        manifests = [each for snapshot in expired for each in _manifests_of(table, snapshot)]
+        manifests = _manifests_of(table, expired)
         failed: Exception | None = None
         try:
             table.loaded.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in expired]).commit()
@@ -219,8 +242,14 @@ def expire_snapshots(table: IcebergTable, older_than_ms: int, least_kept: int, n
     return Expiry(0, 0, 0)
 
 
-def _manifests_of(table: IcebergTable, snapshot: Snapshot) -> list[ManifestFile]:
-    return ask(table.loaded.catalog.name, lambda: snapshot.manifests(table.loaded.io))
+def _manifests_of(table: IcebergTable, snapshots: Sequence[Snapshot]) -> dict[str, ManifestFile]:
+    """Return the manifests of some versions by their paths: most versions share most of them."""
+
+    def read(snapshot: Snapshot) -> list[ManifestFile]:
+        return ask(table.loaded.catalog.name, lambda: snapshot.manifests(table.loaded.io))
+
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        return {each.manifest_path: each for of_one in threads.map(read, snapshots) for each in of_one}
 
 
 def _expired(table: Table, before_ms: int, least_kept: int) -> list[Snapshot]:
@@ -234,10 +263,10 @@ def _expired(table: Table, before_ms: int, least_kept: int) -> list[Snapshot]:
     return [each for each in table.snapshots() if each.timestamp_ms < before_ms and each.snapshot_id not in kept]
 
 
-def _removed(table: IcebergTable, expired: Sequence[Snapshot], manifests: Sequence[ManifestFile]) -> Expiry:
+def _removed(table: IcebergTable, expired: Sequence[Snapshot], manifests: Mapping[str, ManifestFile]) -> Expiry:
     """Remove the files that only expired versions had; one that cannot be removed is logged, and is no file of the table any more."""
-    current = {each.manifest_path: each for snapshot in table.loaded.snapshots() for each in _manifests_of(table, snapshot)}
-    old = {each.manifest_path: each for each in manifests if each.manifest_path not in current}
+    current = _manifests_of(table, table.loaded.snapshots())
+    old = {path: each for path, each in manifests.items() if path not in current}
     data = _files_in(table, old.values(), are_gone=True)
     if data:
         data -= _files_in(table, current.values(), are_gone=False)

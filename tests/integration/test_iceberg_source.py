@@ -31,7 +31,7 @@ from pyspark.sql import functions as f
 from eventflink.model.attempts import AttemptId, SourceSnapshot
 from eventflink.model.batch_sink_document import BatchSinkDocument
 from eventflink.model.batch_source_document import BatchSourceDocument
-from eventflink.streams import iceberg_rows, iceberg_scan
+from eventflink.streams import iceberg_merge, iceberg_rows, iceberg_scan, iceberg_upkeep
 from eventflink.streams.failures import SinkUnavailable, SourceUnavailable, TableUnusable
 from eventflink.streams.iceberg_rows import BY_IDS
 from eventflink.streams.iceberg_scan import spark_path
@@ -458,15 +458,18 @@ def by_two_days(lake: Lake) -> None:
 
 def test_a_compaction_replaces_what_is_small_or_has_deleted_rows_and_no_row_is_lost_or_comes_back(lake: Lake) -> None:
     by_two_days(lake)
+    lake.append({"number": 7, "day": 4})
+    [task] = lake.table.scan(row_filter="day = 4").plan_files()
+    delete_by_position(lake.table, (task.file.file_path, 0), partition=4)
     done = compacted(lake)
-    assert (done.partitions, done.files_before, done.files_after, done.rows, done.bytes_after > 0) == (2, 5, 2, 5, True)
+    assert (done.partitions, done.files_before, done.files_after, done.rows, done.bytes_after > 0) == (3, 6, 2, 5, True)
     assert (files_by_day(lake.table), lake.numbers()) == ({1: 1, 2: 2, 3: 1}, list(range(7)))
     assert not any(task.delete_files for task in lake.table.scan().plan_files())
     assert sorted(lake.table.scan().to_arrow()["number"].to_pylist()) == list(range(7))
     assert compacted(lake).partitions == 0
     for number in (8, 9):
         lake.append({"number": number, "day": 1}, {"number": number, "day": 2})
-    assert compacted(lake, "day = :day", day=2).partitions == 1
+    assert compacted(lake, "DAY = :day", day=2).partitions == 1
     assert files_by_day(lake.table) == {1: 3, 2: 1, 3: 1}
 
 
@@ -486,6 +489,29 @@ def test_a_compaction_leaves_the_partitions_that_others_change_meanwhile(lake: L
     assert (files_by_day(lake.table), lake.numbers()) == ({1: 1, 2: 2, 3: 2}, [4, 5, 6, 7, 99])
     there = {Path(task.file.file_path.removeprefix("file://")) for task in lake.table.scan().plan_files()}
     assert set(Path(lake.table.location().removeprefix("file://")).glob("data/eventflink-*/**/*.parquet")) <= there
+
+
+def test_nothing_is_compacted_or_merged_if_spark_reads_another_number_of_rows(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_two_days(lake)
+    read = iceberg_rows.read_scan
+
+    def read_less(*arguments: Any, path_column: str = "") -> DataFrame:
+        rows = read(*arguments, path_column=path_column)
+        return rows if path_column else rows.where("number != 3")
+
+    for module in (iceberg_upkeep, iceberg_merge):
+        monkeypatch.setattr(module, "read_scan", read_less)
+    with pytest.raises(
+        TableUnusable, match=r"the table lake\.shop\.sales was not compacted: its files have 4 rows by the catalogue, such as .*"
+    ):
+        compacted(lake)
+    merged = {"table": {"catalog": CATALOG, "name": TABLE, "mode": "merge", "keys": ["day"], "partition_by": ["day"]}, "format": "iceberg"}
+    sink, attempt = BatchSinkDocument.model_validate(merged).to_record(), AttemptId("job", "vertex", 0, 1)
+    with pytest.raises(
+        TableUnusable, match=r"nothing was merged into the table lake\.shop\.sales: of 4 rows in the files to be replaced, .* 3"
+    ):
+        write_to_iceberg(lake.session.sql("SELECT 9L AS number, 1 AS day"), sink, [lake.catalog], "cluster", attempt)
+    assert lake.numbers() == list(range(7))
 
 
 def arrow(lake: Lake, **row: Any) -> pa.Table:
