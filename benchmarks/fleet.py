@@ -40,7 +40,7 @@ class FleetFigures:
     deliveries: Distribution
     """Records that consumers got, for each order."""
     delivered_bytes: Distribution
-    """Of these, keys and values, for each order."""
+    """Bytes of keys and values that consumers got, for each order."""
 
 
 def measure_fleet(

@@ -1,7 +1,7 @@
 """Tasks that keep a table of Iceberg well: `python: "eventflink.iceberg:compact"` and `python: "eventflink.iceberg:expire"` of a vertex.
 
-Here is what they are told, by the vertex's parameter `table`; the work is `streams/iceberg_upkeep.py`'s. Both may run at any time, and
-again, beside others that write the table. What they did stands in the accumulators of the job.
+This module reads the vertex's parameter `table`; `streams/iceberg_upkeep.py` does the work. Both tasks may run at any time, and again,
+while others write the table. The accumulators of the job have their results.
 """
 
 import time
@@ -26,7 +26,7 @@ _MOST_AGE_MS: Final = 3_650 * 86_400_000
 
 
 class _Upkeep(BaseModel):
-    """Which table it is."""
+    """The table of a task."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,7 +35,7 @@ class _Upkeep(BaseModel):
 
 
 class CompactParameters(_Upkeep):
-    """What `compact` is told."""
+    """The parameters of `compact`."""
 
     where: str | None = Field(None, min_length=1)
     """A condition in SQL, as of a source: only files that may have rows which fulfil it are replaced."""
@@ -44,7 +44,7 @@ class CompactParameters(_Upkeep):
 
 
 class ExpireParameters(_Upkeep):
-    """What `expire` is told."""
+    """The parameters of `expire`."""
 
     older_than: Annotated[int, duration_within(_LEAST_AGE_MS, _MOST_AGE_MS)] = Field("5d", validate_default=True)
     """How old a version has to be, such as `7d`."""

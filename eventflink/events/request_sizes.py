@@ -14,7 +14,7 @@ from eventflink.model.schedules import ScheduleDefinition
 from eventflink.model.statuses import TaskType
 
 _BYTES_BESIDE_TEXTS: Final = 40
-"""Of Avro: what a vertex or an edge has at least beside its texts."""
+"""The least number of bytes that Avro takes for a vertex or an edge, besides its texts."""
 
 
 def find_size_fault(request: Any, size: int) -> str:

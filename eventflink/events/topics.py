@@ -18,7 +18,7 @@ MAX_DECISION_BYTES: Final = 3 * 1024 * 1024
 """The largest decision (P10a): the log has the whole of a graph, and there is room for what else its submission leads to."""
 
 _MAX_GRAPH_MESSAGE_BYTES: Final = 4 * 1024 * 1024
-"""Of topics whose records have graphs: what our clients of Kafka send, and an embedded broker takes."""
+"""The largest record of a topic for graphs: our Kafka clients send as much, and an embedded broker takes it."""
 
 MAX_DEPLOYMENT_PARTITIONS: Final = 1_000
 """So many partitions `deployments` may have."""
@@ -51,7 +51,7 @@ class TopicSpecification:
     """What a topic must look like."""
 
     partitions: int
-    """Of `deployments`: what it is created with, unless it is configured otherwise; leaders add some."""
+    """The number of partitions at its creation. That of `deployments` may be configured, and leaders add partitions."""
     retention_ms: int
     max_message_bytes: int = 1024 * 1024
     cleanup_policy: str = "delete"

@@ -127,7 +127,7 @@ class TaskContext:
         """Return a catalogue of Iceberg, as pyiceberg has it: one that the configuration of the TaskExecutor names.
 
         Raises:
-            TableUnusable: there is none of that name, or the extra `iceberg` is not installed.
+            TableUnusable: catalogue not found, or the extra `iceberg` is not installed.
             SinkUnavailable: the catalogue does not answer.
 
         Examples:

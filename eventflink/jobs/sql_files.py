@@ -68,6 +68,7 @@ def find_sql(path: str, archives: Iterable[Path | IO[bytes]]) -> str | None:
                 if path in opened.NameToInfo:
                     with opened.open(path) as file:
                         return _text_of(file)
+        # The last two: a compression that zipfile does not know, and a member that is encrypted.
         except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise ValueError(f"the archive is damaged: {error}") from error
     return None
