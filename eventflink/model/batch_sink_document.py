@@ -9,14 +9,14 @@ rule it keeps: what can be known to be wrong before a job runs is refused here, 
 from collections.abc import Mapping
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from eventflink.model.batch_source_document import BatchSourceDocument
-from eventflink.model.document_fields import DistinctColumns, canonical_json
+from eventflink.model.document_fields import canonical_json
 from eventflink.model.job_graph import StreamSink
 from eventflink.model.places import in_one_spelling
 from eventflink.model.statuses import StreamConnector, StreamFormat
-from eventflink.model.stream_document import MERGE_NEEDS_KEYS, TableDocument, TableSinkDocument, end_document
+from eventflink.model.stream_document import TableDocument, TableSinkDocument, end_document
 
 
 class BatchTableDocument(TableSinkDocument):
@@ -25,15 +25,9 @@ class BatchTableDocument(TableSinkDocument):
     mode: Literal["append", "overwrite", "overwrite-partitions", "merge"] = "append"
     """What becomes of the rows that are there: all of them stay, none does, those of partitions that have no new rows, or those that no
     new row has the keys of."""
-    keys: DistinctColumns = Field(default_factory=list)
-    """The columns by which a new row finds the row that it replaces: both have the same values there."""
 
     @model_validator(mode="after")
     def _check_mode(self) -> Self:
-        if self.mode == "merge" and not self.keys:
-            raise ValueError(MERGE_NEEDS_KEYS)
-        if self.mode != "merge" and self.keys:
-            raise ValueError(f"'keys' go with mode: merge, not with {self.mode}")
         if self.mode == "overwrite-partitions" and not self.partition_by:
             raise ValueError("mode: overwrite-partitions needs 'partition_by', the columns by which the table is partitioned")
         return self

@@ -77,7 +77,6 @@ _TABLES: Final = {"delta": "a 'path', or a 'name' in the catalogue of its Spark"
 
 _Callable = Annotated[str, Field(pattern=CALLABLE_PATTERN, max_length=MAX_CALLABLE_LENGTH)]
 
-MERGE_NEEDS_KEYS: Final = "mode: merge needs 'keys', the columns by which a row replaces the one that is there"
 
 OWN_SETTINGS: Final = {
     "spark.sql.streaming.checkpointLocation": "a stream's checkpoints are where execution.checkpointing.dir says",
@@ -333,6 +332,28 @@ class TableSinkDocument(TableDocument):
 
     partition_by: DistinctColumns = Field(default_factory=list)
     """The columns by which a table is partitioned that is made; one that is there has these."""
+    mode: str = "append"
+    """What becomes of the rows that are there."""
+    keys: DistinctColumns = Field(default_factory=list)
+    """The columns by which a new row finds the row that it replaces: both have the same values there."""
+    latest_by: Column | None = None
+    """Of rows with the same keys, among the new ones or in the table, the one with the greatest value in this column stays."""
+    delete_when: Column | None = None
+    """A column of the new rows that the table has not: where it is true, the row deletes the one that has its keys."""
+
+    @model_validator(mode="after")
+    def _check_merge(self) -> Self:
+        if self.mode == "merge" and not self.keys:
+            raise ValueError("mode: merge needs 'keys', the columns by which a row replaces the one that is there")
+        if self.mode != "merge" and (given := [key for key in ("keys", "latest_by", "delete_when") if getattr(self, key)]):
+            raise ValueError(f"{given[0]}: it goes with mode: merge, not with {self.mode}")
+        used = {name.lower(): "keys" for name in self.keys} | {name.lower(): "partition_by" for name in self.partition_by}
+        if self.latest_by is not None and used.get(self.latest_by.lower()) == "keys":
+            raise ValueError(f"latest_by: '{self.latest_by}' is one of 'keys', in which rows are the same: name another column")
+        used |= {self.latest_by.lower(): "latest_by"} if self.latest_by is not None else {}
+        if self.delete_when is not None and (key := used.get(self.delete_when.lower())) is not None:
+            raise ValueError(f"delete_when: '{self.delete_when}' stands in '{key}' too, and the table has no such column: name another")
+        return self
 
 
 class StreamTableSinkDocument(TableSinkDocument):
@@ -340,20 +361,6 @@ class StreamTableSinkDocument(TableSinkDocument):
 
     mode: Literal["append", "merge"] = "append"
     """What becomes of the rows that are there: all of them stay, or a new row replaces the one that has its keys."""
-    keys: DistinctColumns = Field(default_factory=list)
-    """The columns by which a new row finds the row that it replaces: both have the same values there."""
-    latest_by: Column | None = None
-    """Of rows with the same keys, in a batch or in the table, the one with the greatest value in this column stays."""
-
-    @model_validator(mode="after")
-    def _check_mode(self) -> Self:
-        if self.mode == "merge" and not self.keys:
-            raise ValueError(MERGE_NEEDS_KEYS)
-        if self.mode == "append" and (given := [key for key in ("keys", "latest_by") if getattr(self, key)]):
-            raise ValueError(f"'{given[0]}' goes with mode: merge, not with append")
-        if self.latest_by is not None and self.latest_by.lower() in map(str.lower, self.keys):
-            raise ValueError(f"latest_by: '{self.latest_by}' is one of 'keys', in which rows are the same: name another column")
-        return self
 
 
 class StreamSourceDocument(_Document):
@@ -450,8 +457,6 @@ class StreamSinkDocument(_Document):
             raise ValueError("a sink has the columns of its rows; 'schema' goes with format avro")
         if self.table is not None and (fault := self.table.find_format_fault(self.format or "")):
             raise ValueError(fault)
-        if self.table is not None and self.format == "iceberg" and self.table.mode == "merge":
-            raise ValueError("table.mode: a stream appends to a table of format iceberg: leave it out, or take a table of Delta")
         return self
 
     @property

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 from eventflink.model.places import Place
 from eventflink.streams.client_watch import ClientWatch
-from eventflink.streams.delta_table import CommitMark, TableMark, is_conflict, merge, one_row_of_each, quoted_table, read_mark
+from eventflink.streams.delta_table import CommitMark, TableMark, is_conflict, merge, quoted_table, read_mark
 from eventflink.streams.failures import CheckpointLost, SinkFenced, SinkUnavailable
+from eventflink.streams.merging import MergeBy
 from eventflink.streams.progress import offsets_fingerprint
 
 if TYPE_CHECKING:
@@ -43,10 +44,8 @@ class DeltaSinkSettings:
     """The checkpoint directory of the subtask."""
     first_batch_id: int = 0
     """Batches below it are in the table, written by the job from whose savepoint this one began."""
-    keys: tuple[str, ...] = ()
-    """The columns by which rows are merged; empty: they are appended."""
-    latest_by: str | None = None
-    """The column by which of rows with the same keys one is the latest."""
+    merge_by: MergeBy | None = None
+    """By what rows are merged; None: they are appended."""
 
 
 class DeltaSink:
@@ -149,9 +148,9 @@ class DeltaSink:
             {"writer": settings.writer_id, "attempt": settings.attempt, "batch": batch_id, "offsets": offsets, "taken_back": is_taken_back}
         )
         mark = CommitMark(settings.writer_id, self._number(batch_id), text)
-        if settings.keys and not is_taken_back:
-            one_each = one_row_of_each(rows, settings.keys, settings.latest_by, f"batch {batch_id} of {settings.writer_id}")
-            merge(one_each, settings.path, settings.keys, mark, latest_by=settings.latest_by)
+        if settings.merge_by is not None and not is_taken_back:
+            one_each = settings.merge_by.one_row_of_each(rows, f"batch {batch_id} of {settings.writer_id}")
+            merge(one_each, settings.path, settings.merge_by, mark)
         else:
             rows.write.format("delta").mode("append").options(**mark.options).save(settings.path)
         return text

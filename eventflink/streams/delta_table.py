@@ -18,6 +18,7 @@ from eventflink.model.backoff import Backoff
 from eventflink.model.places import S3
 from eventflink.model.sql_script import quoted
 from eventflink.streams.failures import TableUnusable
+from eventflink.streams.merging import MergeBy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,8 +37,6 @@ _MARK_SETTINGS: Final = (
 )
 _ROWS: Final = "eventflink_rows"
 """How the names of views begin whose rows are merged."""
-_NUMBER: Final = "_eventflink_number"
-"""The column that numbers the rows of the same keys."""
 
 _LOG_FILES: Final = "_delta_log/[0-9]*"
 _COMMIT: Final = re.compile(r"(\d{20})\.json")
@@ -146,29 +145,32 @@ def quoted_table(path: str) -> str:
     return f"delta.`{path}`"
 
 
-def merge(rows: "DataFrame", path: str, keys: Sequence[str], mark: CommitMark, *, latest_by: str | None = None) -> None:
-    """Replace the rows that have the keys of a new one, and insert the others; columns that the rows lack keep what they have.
+def merge(rows: "DataFrame", path: str, by: MergeBy, mark: CommitMark) -> None:
+    """Replace or delete the rows that have the keys of a new one, and insert the others; columns that the rows lack keep what they have.
 
     Args:
-        rows: the new ones.
+        rows: the new ones, with the column that says which of them delete.
         path: of the table.
-        keys: the columns in which a new row and the one that it replaces are the same.
+        by: what is replaced and deleted.
         mark: of the commit.
-        latest_by: replace no row that has a greater value in this column.
 
     """
-    spark, columns = rows.sparkSession, [quoted(name) for name in rows.columns]
-    known, values = {name.lower() for name in keys}, ", ".join(f"new.{name}" for name in columns)
-    same = " AND ".join(f"old.{quoted(name)} <=> new.{quoted(name)}" for name in keys)
-    changed = ", ".join(f"old.{quoted(name)} = new.{quoted(name)}" for name in rows.columns if name.lower() not in known)
-    is_later = ""
-    if latest_by is not None:
-        by = quoted(latest_by)
-        is_later = f" AND (old.{by} IS NULL OR new.{by} >= old.{by})"
+    spark, columns = rows.sparkSession, [name for name in rows.columns if name.lower() != (by.delete_when or "").lower()]
+    known, values = {name.lower() for name in by.keys}, ", ".join(f"new.{quoted(name)}" for name in columns)
+    same = " AND ".join(f"old.{quoted(name)} <=> new.{quoted(name)}" for name in by.keys)
+    changed = ", ".join(f"old.{quoted(name)} = new.{quoted(name)}" for name in columns if name.lower() not in known)
+    is_later = deletes = stays = ""
+    if by.latest_by is not None:
+        latest = quoted(by.latest_by)
+        is_later = f" AND (old.{latest} IS NULL OR new.{latest} >= old.{latest})"
+    if by.delete_when is not None:
+        said = f"coalesce(new.{quoted(by.delete_when)}, false)"
+        deletes, stays = f"WHEN MATCHED AND {said}{is_later} THEN DELETE", f" AND NOT {said}"
     view = f"{_ROWS}_{uuid.uuid4().hex}"
     clauses = [f"MERGE INTO {quoted_table(path)} AS old USING {view} AS new ON {same}"]
-    clauses += [f"WHEN MATCHED{is_later} THEN UPDATE SET {changed}"] if changed else []
-    clauses += [f"WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) VALUES ({values})"]  # noqa: S608 - names are quoted
+    clauses += [deletes] if deletes else []
+    clauses += [f"WHEN MATCHED{stays}{is_later} THEN UPDATE SET {changed}"] if changed else []
+    clauses += [f"WHEN NOT MATCHED{stays} THEN INSERT ({', '.join(map(quoted, columns))}) VALUES ({values})"]  # noqa: S608 - names are quoted
     rows.createOrReplaceTempView(view)
     # A statement is told of its mark by the session. The task's own one may have a batch of a stopped query in it, whose merge would be
     # done under the mark of this one, or under none: so each has a session of its own.
@@ -181,30 +183,6 @@ def merge(rows: "DataFrame", path: str, keys: Sequence[str], mark: CommitMark, *
         apart.client.release_session()
         apart.client.close()
         spark.catalog.dropTempView(view)
-
-
-def one_row_of_each(rows: "DataFrame", keys: Sequence[str], latest_by: str | None, what: str) -> "DataFrame":
-    """Return one row of those with the same keys, the latest; rows that fail where there are several, and none is the latest.
-
-    Args:
-        rows: those of a batch.
-        keys: the columns in which they may not be the same.
-        latest_by: the column by which one is the latest; of equal ones it is any.
-        what: has them, for the message.
-
-    """
-    from pyspark.sql import Window  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
-    from pyspark.sql import functions as f  # noqa: PLC0415 - likewise
-
-    of_keys = Window.partitionBy(*map(quoted, keys))
-    if latest_by is not None:
-        numbered = rows.withColumn(_NUMBER, f.row_number().over(of_keys.orderBy(f.col(quoted(latest_by)).desc_nulls_last())))
-        return numbered.where(f.col(_NUMBER) == 1).drop(_NUMBER)
-    which = f.concat_ws(", ", *[f.concat(f.lit(f"{key}="), f.coalesce(f.col(quoted(key)).cast("string"), f.lit("null"))) for key in keys])
-    message = f.concat(f.lit(f"{what} has several rows with the same keys ("), which, f.lit("): name in 'latest_by' which one counts"))
-    counted = rows.withColumn(_NUMBER, f.count(f.lit(1)).over(of_keys))
-    is_one = f.when(f.col(_NUMBER) > 1, f.raise_error(message).cast("boolean")).otherwise(f.lit(True))  # noqa: FBT003 - a literal of SQL
-    return counted.where(is_one).drop(_NUMBER)
 
 
 def is_conflict(error: Exception) -> bool:
@@ -272,14 +250,13 @@ def _check_log_store(spark: "SparkSession", path: str) -> None:
         )
 
 
-def make_table(rows: "DataFrame", path: str, partition_by: Sequence[str], keys: Sequence[str] = ()) -> None:
+def make_table(rows: "DataFrame", path: str, partition_by: Sequence[str]) -> None:
     """Make the table of a sink where there is none, and check one that is there; what Delta raises passes through.
 
     Args:
         rows: those that are to be written.
         path: of the table.
         partition_by: the columns by which it is partitioned; empty: by none where it is made, else by any.
-        keys: the columns by which rows are merged.
 
     Raises:
         TableUnusable: this Spark has no Delta, or would lose rows there, or the rows do not fit the table.
@@ -291,9 +268,8 @@ def make_table(rows: "DataFrame", path: str, partition_by: Sequence[str], keys: 
     check_extension(spark, path)
     _check_log_store(spark, path)
     columns = {name.lower() for name in rows.columns}
-    for key, named in (("partition_by", partition_by), ("keys", keys)):
-        if missing := [name for name in named if name.lower() not in columns]:
-            raise TableUnusable(f"{key} of the sink names column '{missing[0]}', which the rows do not have: {', '.join(rows.columns)}")
+    if missing := [name for name in partition_by if name.lower() not in columns]:
+        raise TableUnusable(f"partition_by of the sink names column '{missing[0]}', which the rows do not have: {', '.join(rows.columns)}")
     nothing = spark.createDataFrame([], rows.schema).write.format("delta").mode("ignore")
     if partition_by:
         nothing = nothing.partitionBy(*partition_by)

@@ -6,7 +6,7 @@ written by this write.
 
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from eventflink.jobs.parquet_writing import write_parquet
@@ -45,30 +45,75 @@ def write_files(rows: "DataFrame", table: IcebergTable, fit: Fit, *, settings_st
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    spark, folder = rows.sparkSession, f"{table.data_location}/eventflink-{uuid.uuid4().hex}"
-    place = _place_of(folder)
+    spark = rows.sparkSession
     # Not by `to`: where that changes nothing but the ids of columns, Spark leaves it out.
     written = rows.select(*[f.col(quoted(each.name)).cast(each.dataType).alias(each.name, metadata=each.metadata) for each in fit.columns])
     if fit.partition_by:
         written = written.withColumn(_PARTITION, _partition_key(fit))
     with _settings(spark, {**_SETTINGS, _FIELD_IDS: str(fit.has_field_ids).lower()}, stay=settings_stay):
-        try:
-            written_rows = write_parquet(
-                written, place, directories_by=_PARTITION if fit.partition_by else "", compression=table.compression
-            )
-        except OutputNotWhole as error:
-            raise TableUnusable(f"the table {table.name} cannot be written: {error}") from error
+        folder, written_rows = _write(written, table, directories_by=_PARTITION if fit.partition_by else "")
     if not written_rows:
         return []
-    listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(literal(str(place))).select("path").collect()
-    # Below the folder, for Spark may have another name for the store.
-    below = [row.path.partition(folder.rpartition("/")[2] + "/")[2] for row in listed]
-    paths = [f"{folder}/{name}" for name in sorted(below)]
+    paths = _paths_in(spark, folder)
     try:
-        return table.describe_files(fit, paths, written_rows)
+        files = table.describe_files(fit, paths, written_rows)
     except TableUnusable:
         table.remove(paths)
         raise
+    # Where the first part of the rows is empty, Spark writes a file for it all the same.
+    table.remove(sorted(set(paths) - {file.file_path for file in files}))
+    return files
+
+
+@contextmanager
+def stored(rows: "DataFrame", table: IcebergTable, *, settings_stay: bool) -> "Iterator[DataFrame]":
+    """Have Spark write rows into a folder of their own, and give them as they were written; they are gone afterwards.
+
+    Args:
+        rows: none of the table's, so nothing is told of their files.
+        table: below whose data the folder is.
+        settings_stay: as of `write_files`.
+
+    Raises:
+        TableUnusable: Spark writes no files where those of the table are.
+
+    """
+    spark = rows.sparkSession
+    with _settings(spark, _SETTINGS, stay=settings_stay):
+        folder, _ = _write(rows, table)
+    try:
+        yield spark.read.schema(rows.schema).parquet(literal(str(_place_of(folder))))
+    finally:
+        _remove(spark, table, folder)
+
+
+def _write(rows: "DataFrame", table: IcebergTable, *, directories_by: str = "") -> tuple[str, int]:
+    """Have Spark write rows into a new folder, which it then returns, with how many were written; of a failure nothing is left."""
+    folder = f"{table.data_location}/eventflink-{uuid.uuid4().hex}"
+    place = _place_of(folder)
+    try:
+        return folder, write_parquet(rows, place, directories_by=directories_by, compression=table.compression)
+    except OutputNotWhole as error:
+        _remove(rows.sparkSession, table, folder)
+        raise TableUnusable(f"the table {table.name} cannot be written: {error}") from error
+    except BaseException:
+        _remove(rows.sparkSession, table, folder)
+        raise
+
+
+def _remove(spark: "SparkSession", table: IcebergTable, folder: str) -> None:
+    """Remove the files of a folder, if Spark still says which they are: else they stay where no reader sees them."""
+    from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    with suppress(PySparkException):
+        table.remove(_paths_in(spark, folder))
+
+
+def _paths_in(spark: "SparkSession", folder: str) -> list[str]:
+    listed = spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(literal(str(_place_of(folder)))).select("path")
+    # Below the folder, for Spark may have another name for the store.
+    below = [row.path.partition(folder.rpartition("/")[2] + "/")[2] for row in listed.collect()]
+    return [f"{folder}/{name}" for name in sorted(below)]
 
 
 def _place_of(folder: str) -> Place:

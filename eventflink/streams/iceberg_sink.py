@@ -10,18 +10,21 @@ here it is carried out, on the commits of `iceberg_table.py`. The rules it keeps
 """
 
 import logging
+import time
 import uuid
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from eventflink.model.backoff import Backoff
 from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.places import Place
 from eventflink.model.secret_masks import hide, masked
 from eventflink.streams.client_watch import ClientWatch
 from eventflink.streams.failures import CheckpointLost, ClientSilent, SinkFenced, SinkTaken, SinkUnavailable, StreamUnusable
 from eventflink.streams.iceberg_catalogs import load_catalog
+from eventflink.streams.merging import MergeBy
 from eventflink.streams.progress import offsets_fingerprint
 from eventflink.streams.sink_protocol import (
     BeginTransaction,
@@ -39,14 +42,20 @@ from eventflink.streams.sink_protocol import (
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
+    from pyiceberg.table import FileScanTask
     from pyspark.sql import DataFrame
 
+    from eventflink.streams.iceberg_merge import Merge
     from eventflink.streams.iceberg_table import Fit, IcebergTable
 
 logger = logging.getLogger(__name__)
 
 _TRIES: Final = 20
 """How often older queries may commit while a newer one takes the mark over; each has few batches left to write."""
+_MERGES: Final = 5
+"""How often a batch is merged whose table others change at the same time."""
+_FIRST_PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 5.0
 _FIRST: Final = (1, 1)
 """The attempt and the query before which there is none."""
 
@@ -69,6 +78,8 @@ class IcebergSinkSettings:
     """The checkpoint directory of the subtask."""
     first_batch_id: int = 0
     """Batches below it are in the table, written by the job from whose savepoint this one began."""
+    merge_by: MergeBy | None = None
+    """By what rows are merged; None: they are appended."""
 
     @property
     def target(self) -> str:
@@ -86,7 +97,7 @@ class IcebergSink:
         self._opened: IcebergTable | None = None
         self._seen: Mapping[str, Any] | None = None
         """The mark that the table had when it was looked at last, or that was put there since."""
-        self._batch: tuple[Fit, list[DataFile]] | None = None
+        self._batch: _Files | None = None
         """The files of the batch that is written."""
         self._mark: Mark | None = None
         """What the next commit makes the mark."""
@@ -104,7 +115,8 @@ class IcebergSink:
         catalog = load_catalog(settings.catalog, hide)
         from eventflink.streams.iceberg_table import open_table  # noqa: PLC0415 - what it needs is an extra
 
-        open_table(catalog, settings.name, rows.schema, settings.partition_by).fit(rows.schema, settings.partition_by)
+        columns = self._of_table(rows).schema
+        open_table(catalog, settings.name, columns, settings.partition_by).fit(columns, settings.partition_by)
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         """Write a batch in one commit, or only compute it if it was written before.
@@ -173,11 +185,11 @@ class IcebergSink:
                 self._batch = self._mark = None
             case WriteRecords():
                 assert batch is not None  # noqa: S101 - likewise
-                self._batch = self._write_files(batch)
+                self._batch = self._write_files(batch, batch_id)
             case SendMark(mark=mark):
                 self._mark = mark
             case Commit():
-                self._commit(batch_id)
+                self._commit(batch, batch_id)
         return None
 
     def _look(self) -> Mark | None:
@@ -211,30 +223,51 @@ class IcebergSink:
                 return
         raise SinkUnavailable(f"older queries of {settings.writer_id} wrote to {settings.target} {_TRIES} times before this one did")
 
-    def _write_files(self, batch: "DataFrame") -> "tuple[Fit, list[DataFile]]":
+    def _of_table(self, rows: "DataFrame") -> "DataFrame":
+        return rows if self._settings.merge_by is None else self._settings.merge_by.rows_of_table(rows)
+
+    def _write_files(self, batch: "DataFrame", batch_id: int) -> "_Files":
         from eventflink.streams.iceberg_files import write_files  # noqa: PLC0415 - what it needs is an extra
+        from eventflink.streams.iceberg_merge import write_merged  # noqa: PLC0415 - likewise
 
         self._table.refresh()  # Its columns may be others by now.
-        fit = self._table.fit(batch.schema, self._settings.partition_by)
+        table, by = self._table, self._settings.merge_by
+        fit = table.fit(self._of_table(batch).schema, self._settings.partition_by)
         # Of a query that was stopped the last batch may still be there, in the session that the next one has.
-        return fit, write_files(batch, self._table, fit, settings_stay=True)
+        if by is None:
+            return _Files(fit, write_files(batch, table, fit, settings_stay=True))
+        what = f"batch {batch_id} of {self._settings.writer_id}"
+        merge = write_merged(batch, table, fit, by, table.snapshot_id, one_of_each_in=what, settings_stay=True)
+        return _Files(fit, merge.files, merge)
 
-    def _commit(self, batch_id: int) -> None:
-        """Commit what was written, or the mark alone.
+    def _commit(self, batch: "DataFrame | None", batch_id: int) -> None:
+        """Commit what was written, or the mark alone; what others have changed meanwhile is merged into as it is then.
 
         Raises:
             SinkFenced: a newer query has taken the mark over.
+            SinkUnavailable: others were quicker each time.
 
         """
-        settings, mark, (fit, files) = self._settings, self._mark, self._batch or (None, [])
+        settings, mark, pauses = self._settings, self._mark, Backoff(_FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         assert mark is not None  # noqa: S101 - it is sent before
-        if not files and (fit is not None or mark == self._mark_in(self._seen)):
-            return
-        if not self._move(mark, fit, files):
+        for remaining in reversed(range(_MERGES)):
+            written = self._batch or _Files()
+            if not written.changes_table and (written.fit is not None or mark == self._mark_in(self._seen)):
+                return
+            try:
+                is_moved = self._move(mark, written)
+                break
+            except _MergedIntoOther:
+                if batch is None or not remaining:
+                    raise
+                logger.info("BatchMergedAgain writer=%s batch=%d", settings.writer_id, batch_id)
+                time.sleep(pauses.next())
+                self._batch = self._write_files(batch, batch_id)
+        if not is_moved:
             raise SinkFenced(f"a newer query of {settings.writer_id} writes to {settings.target}: batch {batch_id} was not written")
-        logger.info("BatchWritten writer=%s batch=%d files=%d", settings.writer_id, batch_id, len(files))
+        logger.info("BatchWritten writer=%s batch=%d files=%d", settings.writer_id, batch_id, len(written.files))
 
-    def _move(self, mark: Mark, fit: "Fit | None" = None, files: "list[DataFile] | None" = None) -> bool:
+    def _move(self, mark: Mark, written: "_Files | None" = None) -> bool:
         """Commit files with a mark, and return true; unless the mark was moved since it was looked at, by another query."""
         from eventflink.streams.iceberg_table import commit_once  # noqa: PLC0415 - what it needs is an extra
 
@@ -246,13 +279,49 @@ class IcebergSink:
             "commit": uuid.uuid4().hex,
         }
         before, writer_id = (self._seen or {}).get("commit"), self._settings.writer_id
-        found = commit_once(self._table, fit, files or [], list, writer_id, said, lambda there: there.get("commit") != before)
+        new = written or _Files()
+
+        def is_moved(there: Mapping[str, Any]) -> bool:
+            return there.get("commit") != before
+
+        found = commit_once(self._table, new.fit, new.files, lambda: new.find_replaced(self._table), writer_id, said, is_moved)
         if is_own := found.get("commit") == said["commit"]:
             self._seen = found
         return is_own
 
     def _offsets_of(self, batch_id: int) -> str:
         return offsets_fingerprint(Place(self._settings.location), batch_id)
+
+
+class _MergedIntoOther(SinkUnavailable):
+    """Others have changed what a batch was merged into."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """The files of a batch."""
+
+    fit: "Fit | None" = None
+    """None: there is no batch."""
+    files: "Sequence[DataFile]" = ()
+    merge: "Merge | None" = None
+    """By which they replace others; None: they replace none."""
+
+    @property
+    def changes_table(self) -> bool:
+        return bool(self.files) or (self.merge is not None and bool(self.merge.replaced))
+
+    def find_replaced(self, table: "IcebergTable") -> "Sequence[FileScanTask]":
+        """Return which files of the newest snapshot go.
+
+        Raises:
+            _MergedIntoOther: others have changed what was compared.
+
+        """
+        found = self.merge.find_replaced(table) if self.merge is not None else []
+        if found is None:
+            raise _MergedIntoOther(f"nothing was merged into the table {table.name}: others changed it each time at the same moment")
+        return found
 
 
 @contextmanager
@@ -264,6 +333,8 @@ def _without_secrets() -> Iterator[None]:
         yield
     except PySparkException:  # Spark knows none, and says what is wrong with the rows.
         raise
+    except _MergedIntoOther as error:
+        raise SinkUnavailable(masked(str(error))) from None
     except (StreamUnusable, SinkFenced, SinkTaken, SinkUnavailable, CheckpointLost, ClientSilent) as error:
         raise type(error)(masked(str(error))) from None
     except Exception as error:  # noqa: BLE001 - each FileIO has errors of its own

@@ -284,17 +284,19 @@ class IcebergTable:
 
     def replaced_by(self, new: Iterable[DataFile], *, is_all: bool) -> BooleanExpression:
         """Return which rows new files replace: all, or those of the partitions that they are in."""
-        if is_all:
-            return AlwaysTrue()
+        return AlwaysTrue() if is_all else self.rows_in({tuple(self._values_of(file.partition)) for file in new})
+
+    def rows_in(self, partitions: Iterable[tuple[Any, ...]]) -> BooleanExpression:
+        """Return which rows are in partitions, given by the values of their columns; of a date that is its day after 1970."""
         columns, _ = _partition_columns(self._table.spec(), self._table.schema())
-        partitions = [
+        each_one = [
             And(
                 *[IsNull(name) if value is None else EqualTo(name, value) for name, value in zip(columns, values, strict=True)],
                 AlwaysTrue(),
             )
-            for values in {tuple(self._values_of(file.partition)) for file in new}
+            for values in partitions
         ]
-        return Or(*partitions, AlwaysFalse(), AlwaysFalse())
+        return Or(*each_one, AlwaysFalse(), AlwaysFalse())
 
     def _values_of(self, partition: Record) -> Iterator[Any]:
         for position, field in enumerate(self._table.spec().fields):
@@ -313,6 +315,18 @@ class IcebergTable:
         if self._table.snapshot_by_id(snapshot_id) is None:
             raise SinkUnavailable(f"snapshot {snapshot_id} of the table {self.name} is gone, by which it is told what others have changed")
         return list(self._table.scan(row_filter=replaced, snapshot_id=snapshot_id, case_sensitive=False).plan_files())
+
+    def files_as_they_were(self, rows: BooleanExpression, version: int | None) -> list[FileScanTask] | None:
+        """Return the files that have such rows in the newest snapshot; None: in an older one they were others.
+
+        Raises:
+            SinkUnavailable: that one is not there any more.
+
+        """
+        there = self.files_with(rows, self.snapshot_id)
+        if self.snapshot_id != version and file_contents(there) != file_contents(self.files_with(rows, version)):
+            return None
+        return there
 
     def check_partitioned(self, files: Iterable[FileScanTask]) -> None:
         """Check that each of some files has rows of one partition only.

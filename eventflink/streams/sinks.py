@@ -42,6 +42,7 @@ from eventflink.streams.json_records import finite
 from eventflink.streams.kafka_options import spark_options
 from eventflink.streams.kafka_sink import KEY, TOPIC, VALUE, KafkaSink
 from eventflink.streams.kafka_topics import partition_count
+from eventflink.streams.merging import merge_of
 from eventflink.streams.progress import OBSERVED, last_begun_batch
 from eventflink.streams.sink_protocol import KafkaSinkSettings
 
@@ -123,9 +124,9 @@ def write_to_sinks(
         to_iceberg.make_table(rows)
         return rows.writeStream.foreachBatch(to_iceberg)
     if document.table is not None:
-        _require(rows, [document.table.latest_by] if document.table.latest_by is not None else [])
-        path = find_path(rows.sparkSession, document.table.location, rows, document.table.partition_by)
-        make_table(rows, path, document.table.partition_by, document.table.keys)
+        of_table = rows if (merge_by := merge_of(document.table)) is None else merge_by.rows_of_table(rows)
+        path = find_path(rows.sparkSession, document.table.location, of_table, document.table.partition_by)
+        make_table(of_table, path, document.table.partition_by)
         return rows.writeStream.foreachBatch(_delta_sink_of(sink, path, writer))
     function = resolve(sink.location)
     if isinstance(function, DatabaseSink):
@@ -187,7 +188,7 @@ def _delta_sink_of(sink: StreamSink, path: str, writer: SinkWriter) -> DeltaSink
     table = sink_document(sink).table
     assert table is not None  # noqa: S101 - no other sink has this format
     of_writer = (writer.writer_id, writer.attempt, str(writer.location), writer.first_batch_id)
-    return DeltaSink(DeltaSinkSettings(path, *of_writer, tuple(table.keys), table.latest_by))
+    return DeltaSink(DeltaSinkSettings(path, *of_writer, merge_of(table)))
 
 
 def _iceberg_sink_of(sink: StreamSink, writer: SinkWriter) -> IcebergSink:
@@ -195,7 +196,7 @@ def _iceberg_sink_of(sink: StreamSink, writer: SinkWriter) -> IcebergSink:
     assert table is not None  # noqa: S101 - no other sink has this format
     catalog, place = find_catalog(writer.catalogs, table.catalog or ""), str(writer.location)
     of_writer = (writer.writer_id, writer.attempt, writer.query, place, writer.first_batch_id)
-    return IcebergSink(IcebergSinkSettings(catalog, table.name or "", tuple(table.partition_by), *of_writer))
+    return IcebergSink(IcebergSinkSettings(catalog, table.name or "", tuple(table.partition_by), *of_writer, merge_of(table)))
 
 
 def settle_sinks(

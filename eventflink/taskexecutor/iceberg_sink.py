@@ -22,6 +22,7 @@ from eventflink.model.job_graph import StreamSink
 from eventflink.model.secret_masks import hide
 from eventflink.streams.failures import SinkUnavailable
 from eventflink.streams.iceberg_catalogs import load_named_catalog
+from eventflink.streams.merging import MergeBy, merge_of
 from eventflink.taskexecutor.io_metrics import TableCommit
 from eventflink.taskexecutor.table_sink import check_earlier
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask
     from pyspark.sql import DataFrame
 
+    from eventflink.streams.iceberg_merge import Merge
     from eventflink.streams.iceberg_table import Fit, IcebergTable
 
 logger = logging.getLogger(__name__)
@@ -66,12 +68,14 @@ def write_to_iceberg(
     from eventflink.streams.iceberg_table import commit_once, open_table  # noqa: PLC0415 - what it needs is an extra
 
     writer_id = f"{cluster_id}/{attempt.job_id}/{attempt.vertex_id}/{attempt.subtask_index}"
-    table = open_table(catalog, declared.name or "", rows.schema, declared.partition_by)
+    merge_by = merge_of(declared)
+    of_table = rows if merge_by is None else merge_by.rows_of_table(rows)
+    table = open_table(catalog, declared.name or "", of_table.schema, declared.partition_by)
     if (mark := table.mark_of(writer_id)) is not None:
         return _earlier(mark, attempt, table.name, writer_id)
-    fit = table.fit(rows.schema, declared.partition_by)
+    fit = table.fit(of_table.schema, declared.partition_by)
     write = _Write(table, declared.mode, (read or {}).get(sink.location, table.snapshot_id))
-    write.have_written(rows, fit, declared.keys)
+    write.have_written(rows, fit, merge_by, writer_id)
     size_bytes = sum(file.file_size_in_bytes for file in write.files)
     said = {"attempt": attempt.attempt, "commit": uuid.uuid4().hex, "rows": write.rows, "bytes": size_bytes}
     committed = commit_once(table, fit, write.files, write.find_replaced, writer_id, said, lambda _mark: True)
@@ -90,18 +94,19 @@ class _Write:
         self._mode = mode
         self._began_with = began_with
         self._within: BooleanExpression | None = None
-        self._replaced: frozenset[str] | None = None
+        self._merge: Merge | None = None
         self.files: Sequence[DataFile] = ()
         self.rows = 0
 
-    def have_written(self, rows: "DataFrame", fit: "Fit", keys: "Sequence[str]") -> None:
+    def have_written(self, rows: "DataFrame", fit: "Fit", merge_by: MergeBy | None, writer_id: str) -> None:
         """Have Spark write the files; raises as `write_to_iceberg` does."""
         from eventflink.streams.iceberg_files import write_files  # noqa: PLC0415 - what it needs is an extra
         from eventflink.streams.iceberg_merge import write_merged  # noqa: PLC0415 - likewise
 
-        if self._mode == "merge":
-            merge = write_merged(rows, self._table, fit, keys, self._began_with)
-            self.files, self.rows, self._within, self._replaced = merge.files, merge.rows, merge.within, merge.replaced
+        if merge_by is not None:
+            what = f"task {writer_id}" if merge_by.takes_one_of_each else ""
+            self._merge = write_merged(rows, self._table, fit, merge_by, self._began_with, one_of_each_in=what)
+            self.files, self.rows = self._merge.files, self._merge.rows
             return
         self.files = write_files(rows, self._table, fit)
         self.rows = sum(file.record_count for file in self.files)
@@ -116,20 +121,19 @@ class _Write:
             TableUnusable: one of them has rows of other partitions as well.
 
         """
-        from eventflink.streams.iceberg_table import file_contents  # noqa: PLC0415 - likewise
-
-        if self._within is None:
-            return []
-        there = self._table.files_with(self._within, self._table.snapshot_id)
-        is_known = self._table.snapshot_id == self._began_with
-        if not is_known and file_contents(there) != file_contents(self._table.files_with(self._within, self._began_with)):
+        there: Sequence[FileScanTask] | None = []
+        if self._merge is not None:
+            there = self._merge.find_replaced(self._table)
+        elif self._within is not None:
+            there = self._table.files_as_they_were(self._within, self._began_with)
+        if there is None:
             raise SinkUnavailable(
                 f"nothing was written to the table {self._table.name}: another writer changed at the same time what is replaced; the next "
                 "attempt writes it, where the restart strategy or 'retries' allow one"
             )
         if self._mode == "overwrite-partitions":
             self._table.check_partitioned(there)
-        return there if self._replaced is None else [task for task in there if task.file.file_path in self._replaced]
+        return there
 
 
 def _earlier(mark: Mapping[str, Any], attempt: AttemptId, table: str, writer_id: str) -> TableCommit:

@@ -21,6 +21,7 @@ from eventflink.model.job_graph import StreamSink
 from eventflink.model.places import in_one_spelling
 from eventflink.streams.delta_table import CommitMark, find_path, is_conflict, make_table, merge, quoted_table, read_mark
 from eventflink.streams.failures import SinkFenced, SinkTaken, SinkUnavailable, TableUnusable
+from eventflink.streams.merging import merge_of
 from eventflink.taskexecutor.io_metrics import TableCommit
 
 if TYPE_CHECKING:
@@ -56,19 +57,22 @@ def write_to_table(
     from pyspark.errors import PySparkException  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     table, writer_id = batch_table_of(sink), f"{cluster_id}/{attempt.job_id}/{attempt.vertex_id}/{attempt.subtask_index}"
-    path = find_path(rows.sparkSession, table.location, rows, table.partition_by)
+    merge_by = merge_of(table)
+    of_table = rows if merge_by is None else merge_by.rows_of_table(rows)
+    path = find_path(rows.sparkSession, table.location, of_table, table.partition_by)
     if table.mode in ("overwrite", "overwrite-partitions") and in_one_spelling(path) in map(in_one_spelling, read_as_it_is):
         raise TableUnusable(
             f"the table {table.location} is read and replaced by one task, and would lose the rows that others add meanwhile: read it at a "
             "'version', or take mode: merge"
         )
-    make_table(rows, path, table.partition_by, table.keys)
+    make_table(of_table, path, table.partition_by)
     said = {"writer": writer_id, "attempt": attempt.attempt, "commit": uuid.uuid4().hex}
     conflict = None
     try:
         mark = CommitMark(writer_id, _NUMBER, json.dumps(said))
-        if table.mode == "merge":
-            merge(rows, path, table.keys, mark)
+        if merge_by is not None:
+            counting = merge_by.one_row_of_each(rows, f"task {writer_id}") if merge_by.takes_one_of_each else rows
+            merge(counting, path, merge_by, mark)
         else:
             _save(rows, path, table.mode, mark)
     except PySparkException as error:

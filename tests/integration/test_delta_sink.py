@@ -29,7 +29,8 @@ from eventflink.model.places import Place
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
 from eventflink.streams.delta_table import TableMark, make_table, read_mark
-from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable
+from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable, TableUnusable
+from eventflink.streams.merging import MergeBy
 from eventflink.streams.progress import begun_batch_place
 from eventflink.streams.savepoint import read_savepoint
 from eventflink.taskexecutor.task_spark import session_address
@@ -341,15 +342,15 @@ def test_a_spark_without_deltas_tables_says_which_setting_brings_them(spark: str
 class Merging(Subtask):
     """The subtask of a stream whose batches are merged: prices of articles, each with the time of its change."""
 
-    def __init__(self, session: SparkSession, directory: Path, latest_by: str | None = None) -> None:
+    def __init__(self, session: SparkSession, directory: Path, latest_by: str | None = None, delete_when: str | None = None) -> None:
         super().__init__(session, directory)
         self.table = directory / "prices"
-        self.latest_by = latest_by
-        make_table(self.prices(), str(self.table), [], ["article"])
+        self.by = MergeBy(("article",), latest_by, delete_when)
+        make_table(self.prices(), str(self.table), [])
 
     def sink(self, attempt: int, first_batch_id: int = 0) -> DeltaSink:
         of_writer = (self.writer_id, attempt, str(self.location), first_batch_id)
-        return DeltaSink(DeltaSinkSettings(str(self.table), *of_writer, ("article",), self.latest_by))
+        return DeltaSink(DeltaSinkSettings(str(self.table), *of_writer, self.by))
 
     def prices(self, *rows: tuple[str | None, int, int | None]) -> DataFrame:
         return self.session.createDataFrame(list(rows), "article STRING, price INT, at INT")
@@ -411,6 +412,23 @@ def test_a_batch_with_two_rows_of_the_same_keys_of_which_none_is_the_latest_is_r
     ):
         sink(merging.prices(("pen", 1, 1), ("pen", 2, 2)), 1)
     assert merging.there() == {("ink", 5, 1)}
+
+
+def test_a_row_that_says_so_deletes_the_one_with_its_keys_unless_that_is_later(session: SparkSession, tmp_path: Path) -> None:
+    merging = Merging(session, tmp_path, latest_by="at", delete_when="GONE")
+    sink = merging.sink(1)
+
+    def changes(*rows: tuple[str | None, int | None, int | None, bool | None]) -> DataFrame:
+        return session.createDataFrame(list(rows), "article STRING, price INT, at INT, gone BOOLEAN")
+
+    sink(changes(("pen", 1, 10, False), ("ink", 5, 10, None), (None, 7, 10, False), ("nib", 9, 10, True)), 0)
+    assert merging.there() == {("pen", 1, 10), ("ink", 5, 10), (None, 7, 10)}
+    sink(changes(("pen", None, 20, True), ("ink", None, 9, True), (None, None, 20, False), (None, None, 21, True), ("new", 1, 1, False)), 1)
+    assert merging.there() == {("ink", 5, 10), ("new", 1, 1)}
+    with pytest.raises(TableUnusable, match=r"delete_when of the sink names column 'gone', which is int: it has to be boolean"):
+        merging.by.rows_of_table(session.sql("SELECT 'pen' AS article, 1 AS at, 1 AS gone"))
+    with pytest.raises(TableUnusable, match=r"delete_when of the sink names column 'GONE', which the rows do not have: article, at"):
+        merging.by.rows_of_table(session.sql("SELECT 'pen' AS article, 1 AS at"))
 
 
 @pytest.mark.rule("S3")

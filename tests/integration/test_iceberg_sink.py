@@ -194,6 +194,19 @@ def test_a_merge_leaves_the_columns_that_its_rows_lack_and_the_files_without_its
         subtask.write(1, subtask.session.sql("SELECT 1 AS day"), **merge)
 
 
+@pytest.mark.parametrize("partition_by", [[], ["day"]])
+def test_a_merge_of_changes_takes_the_latest_of_each_and_deletes_where_that_says_so(subtask: Subtask, partition_by: list[str]) -> None:
+    merge: dict[str, Any] = {"mode": "merge", "keys": ["who", "day"], "partition_by": partition_by, "latest_by": "amount"}
+    subtask.write(1, subtask.session.sql(OLD).coalesce(1), **merge)
+    subtask.next_job()
+    changes = "(1, 'a', 9, true), (1, 'b', 21, true), (1, 'b', 20, false), (NULL, 'd', 41, true), (3, 'e', 51, NULL), (4, 'f', 1, true)"
+    new = subtask.session.sql(f"SELECT * FROM VALUES {changes} AS t(day, who, amount, `is gone`)")
+    assert subtask.write(1, new, **merge, delete_when="is gone").rows == 1
+    rows = sorted((row["who"], row["day"], row["amount"]) for row in rows_of(subtask.catalog))
+    assert rows == [("a", 1, 10), ("c", 2, 30), ("e", 3, 51)]
+    assert subtask.left_over_files() == set()
+
+
 def test_a_merge_is_committed_beside_the_rows_that_it_has_compared_or_not_at_all(subtask: Subtask, meanwhile: Meanwhile) -> None:
     merge: dict[str, Any] = {"mode": "merge", "keys": ["day", "number"], "partition_by": ["day"]}
     subtask.write(1, subtask.rows(1, day=1).union(subtask.rows(1, day=2)), **merge)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.table import Table
 from pyiceberg.types import StringType
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from eventflink.events.log_events import CheckpointAcknowledged
@@ -23,9 +24,10 @@ from eventflink.model.iceberg_catalogs import IcebergCatalog
 from eventflink.model.places import Place
 from eventflink.model.references import resolve
 from eventflink.model.statuses import JobStatus
-from eventflink.streams import iceberg_table
+from eventflink.streams import iceberg_sink, iceberg_table
 from eventflink.streams.failures import CheckpointLost, SinkFenced, SinkTaken, SinkUnavailable, TableUnusable
 from eventflink.streams.iceberg_sink import IcebergSink, IcebergSinkSettings
+from eventflink.streams.merging import MergeBy
 from eventflink.streams.progress import begun_batch_place
 from eventflink.streams.savepoint import read_savepoint
 from eventflink.taskexecutor.task_spark import session_address
@@ -392,6 +394,92 @@ def test_a_spark_without_pyiceberg_says_what_to_install_there(subtask: Subtask, 
     says = r"needs pyiceberg, which is not installed: pip install 'eventflink\[iceberg\]', where Spark servers are installed"
     with pytest.raises(TableUnusable, match=says):
         subtask.write(subtask.sink(1), 0)
+
+
+# -- merging -----------------------------------------------------------------------------------------------------------
+
+
+class Merging(Subtask):
+    """The subtask of a stream whose batches are merged: prices of articles, each with the time of its change, and whether it is gone."""
+
+    def rows(self, batch_id: int, count: int = 0) -> DataFrame:
+        """Return that many rows which delete nothing, with the columns of changes."""
+        return self.changes(*[(f"none {batch_id} {number}", 0, 0, True) for number in range(count)])
+
+    def changes(self, *rows: tuple[str | None, int | None, int | None, bool | None]) -> DataFrame:
+        return self.session.createDataFrame(list(rows), "article STRING, price INT, at INT, gone BOOLEAN")
+
+    def sink(self, attempt: int, query: int = 1, first_batch_id: int = 0, **more: Any) -> IcebergSink:
+        by = MergeBy(("article",), "at", "gone")
+        return super().sink(attempt, query, first_batch_id, **{"merge_by": by, "partition_by": (), **more})
+
+    def there(self) -> set[tuple[str | None, int, int | None]]:
+        rows = [(row["article"], row["price"], row["at"]) for row in rows_of(self.catalog)]
+        assert len(rows) == len(set(rows))
+        return set(rows)
+
+
+@pytest.mark.rule("S1")
+@pytest.mark.parametrize("partition_by", [(), ("article",)])
+def test_of_rows_with_the_same_keys_the_latest_is_in_the_table_or_has_deleted_it_and_each_batch_is_merged_once(
+    session: SparkSession, tmp_path: Path, partition_by: tuple[str, ...]
+) -> None:
+    merging = Merging(session, tmp_path)
+    merging.catalog = catalog_in(tmp_path / "own")
+    first = merging.sink(1, partition_by=partition_by)
+    first.make_table(merging.changes())
+    first(merging.changes(("pen", 3, 30, False), ("pen", 1, 10, True), ("ink", 5, 10, None), (None, 7, 10, False), ("nib", 9, 9, True)), 0)
+    assert merging.there() == {("pen", 3, 30), ("ink", 5, 10), (None, 7, 10)}
+    first(merging.changes(("pen", 2, 20, False), ("ink", None, 9, True), (None, None, 11, True), ("cap", 1, 1, False)), 1)
+    assert merging.there() == {("pen", 3, 30), ("ink", 5, 10), ("cap", 1, 1)}
+    second = merging.sink(2, partition_by=partition_by)
+    second(merging.changes(("pen", 99, 99, False)), 1)  # What another attempt has committed is not merged again, whatever it computes.
+    second(merging.changes(), 2)
+    snapshots = len(merging.table().snapshots())
+    second(merging.changes(("pen", None, 31, True), ("ink", None, 31, True), ("cap", None, 31, True)), 3)
+    assert merging.there() == set()
+    assert merging.mark() == {"attempt": 2, "query": 1, "next_batch": 4}
+    assert len(merging.table().snapshots()) == snapshots + 1
+    with pytest.raises(SinkFenced):
+        first(merging.changes(("ink", 1, 99, False)), 4)
+    second(merging.changes(("pen", 4, 4, False)), 4)
+    assert merging.there() == {("pen", 4, 4)}
+    assert {path for path in merging.left_over_files() if str(tmp_path / "own") in path} == set()
+
+
+def test_a_batch_without_a_column_that_says_which_row_counts_is_merged_if_each_has_keys_of_its_own(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    merging = Merging(session, tmp_path)
+    sink = merging.sink(1, merge_by=MergeBy(("article",)))
+    prices = [session.sql(f"SELECT * FROM VALUES {rows} AS t(article, price)") for rows in ("('pen', 1), ('ink', 5)", "('pen', 2)")]
+    for batch_id, rows in enumerate(prices):
+        sink(rows, batch_id)
+    assert merging.there() == {("pen", 2, None), ("ink", 5, None)}
+    with pytest.raises(
+        PySparkException, match=r"batch 2 of .* has several rows with the same keys \(article=pen\): name in 'latest_by' which"
+    ):
+        sink(prices[0].union(prices[1]), 2)
+    assert merging.there() == {("pen", 2, None), ("ink", 5, None)}
+    assert merging.left_over_files() == set()
+
+
+def test_what_others_change_while_a_batch_is_merged_is_merged_into_as_it_is_then(
+    session: SparkSession, tmp_path: Path, before_a_commit: Callable[[Callable[[], Any]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merging, other = Merging(session, tmp_path), Merging(session, tmp_path)
+    sink = merging.sink(1)
+    sink(merging.changes(("pen", 1, 1, False), ("ink", 5, 1, False)), 0)
+    before_a_commit(lambda: other.sink(1)(merging.changes(("ink", 6, 6, False), ("cap", 7, 1, False)), 0))
+    sink(merging.changes(("pen", 2, 2, False), ("ink", None, 5, True), ("cap", None, 2, True)), 1)
+    assert merging.there() == {("pen", 2, 2), ("ink", 6, 6)}
+    assert merging.left_over_files() == set()
+    monkeypatch.setattr(iceberg_sink, "_MERGES", 1)
+    before_a_commit(lambda: other.sink(1)(merging.changes(("ink", 8, 8, False)), 1))
+    with pytest.raises(SinkUnavailable, match="others changed it each time"):
+        sink(merging.changes(("pen", 3, 3, False)), 2)
+    merging.sink(2)(merging.changes(("pen", 3, 3, False)), 2)
+    assert merging.there() == {("pen", 3, 3), ("ink", 8, 8)}
 
 
 @pytest.fixture(scope="module")

@@ -499,8 +499,10 @@ def _stream(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ["append", "update"])
-def test_a_stream_merges_into_a_table_of_delta_by_one_subtask(mode: str) -> None:
-    sink = {"table": MERGED | {"latest_by": "at"}, "format": "delta"}
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+def test_a_stream_merges_into_a_table_by_one_subtask(mode: str, table_format: str) -> None:
+    place = ICEBERG if table_format == "iceberg" else DELTA
+    sink = {"table": place | {"mode": "merge", "keys": ["id"], "latest_by": "at", "delete_when": "gone"}, "format": table_format}
     vertex = _stream(sink=sink, sources={"ticks": {"rate": {"rows_per_second": 3}}}, output_mode=mode)
     graph = parse_job_graph(_graph(vertices=[vertex]), "f")
     assert to_document(graph)["vertices"][0]["stream"]["sink"] == sink
@@ -575,7 +577,7 @@ NAMED_TWICE = [
         ({"table": {"path": "x"}, "format": "delta"}, {}, ".sink.table: invalid path: 'x'; give an absolute path or a URL"),
         ({"table": {"path": "/x", "mode": "upsert"}, "format": "delta"}, {}, ".sink.table.mode: must be 'append', 'overwrite', "),
         ({"table": {"path": "/x", "mode": "merge"}, "format": "delta"}, {}, ".sink.table: mode: merge needs 'keys', the columns by"),
-        ({"table": {"path": "/x", "keys": ["a"]}, "format": "delta"}, {}, ".sink.table: 'keys' go with mode: merge, not with append"),
+        ({"table": {"path": "/x", "keys": ["a"]}, "format": "delta"}, {}, ".sink.table: keys: it goes with mode: merge, not with append"),
         (
             {"table": {"path": "/x", "mode": "overwrite-partitions"}, "format": "delta"},
             {},
@@ -810,19 +812,26 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
             f"{STREAM}.sink.table.mode: must be 'append' or 'merge'",
         ),
         (
-            {"sink": {"table": ICEBERG | {"mode": "merge", "keys": ["id"]}, "format": "iceberg"}},
-            f"{STREAM}.sink: table.mode: a stream appends to a table of format iceberg",
-        ),
-        (
             {"sink": {"table": DELTA | {"mode": "merge"}, "format": "delta"}},
             f"{STREAM}.sink.table: mode: merge needs 'keys', the columns by which a row replaces the one that is there",
         ),
         *[
             (
                 {"sink": {"table": DELTA | {key: value}, "format": "delta"}},
-                f"{STREAM}.sink.table: '{key}' goes with mode: merge, not with append",
+                f"{STREAM}.sink.table: {key}: it goes with mode: merge, not with append",
             )
-            for key, value in (("keys", ["id"]), ("latest_by", "at"))
+            for key, value in (("keys", ["id"]), ("latest_by", "at"), ("delete_when", "gone"))
+        ],
+        *[
+            (
+                {"sink": {"table": MERGED | {"delete_when": column, **more}, "format": "delta"}},
+                f"{STREAM}.sink.table: delete_when: '{column}' stands in '{key}' too, and the table has no such column: name another",
+            )
+            for column, more, key in (
+                ("ID", {}, "keys"),
+                ("at", {"latest_by": "At"}, "latest_by"),
+                ("day", {"partition_by": ["day"]}, "partition_by"),
+            )
         ],
         (
             {"sink": {"table": MERGED | {"latest_by": "ID"}, "format": "delta"}},

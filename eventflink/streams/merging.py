@@ -1,0 +1,85 @@
+"""Which rows of a table new ones replace or delete, and which of several new ones counts: what tables of each format have in common.
+
+How a table is changed is `delta_table.py`'s and `iceberg_merge.py`'s. The rule it keeps: of rows with the same keys one counts, or the
+merge fails and says which keys; nothing depends on the order in which Spark gives rows.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from eventflink.model.sql_script import quoted
+from eventflink.streams.failures import TableUnusable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from eventflink.model.stream_document import TableSinkDocument
+
+_NUMBER: Final = "_eventflink_number"
+"""The column that numbers, or counts, the rows with the same keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeBy:
+    """By what rows are merged into a table."""
+
+    keys: tuple[str, ...]
+    """The columns in which a new row and the ones that it replaces or deletes are the same; null is equal to null."""
+    latest_by: str | None = None
+    """The column by which of rows with the same keys one is the latest; no row of the table is replaced or deleted by an earlier one."""
+    delete_when: str | None = None
+    """The column, which the table does not have, that says which new rows delete."""
+
+    @property
+    def takes_one_of_each(self) -> bool:
+        """Whether several new rows with the same keys are refused also where the table has none with these."""
+        return self.latest_by is not None or self.delete_when is not None
+
+    def rows_of_table(self, rows: "DataFrame") -> "DataFrame":
+        """Return rows with the columns alone that the table gets.
+
+        Raises:
+            TableUnusable: they lack a column that is named here, or the one that says what deletes is none of boolean values.
+
+        """
+        there = {field.name.lower(): field for field in rows.schema.fields}
+        for key, named in (("keys", self.keys), ("latest_by", (self.latest_by,)), ("delete_when", (self.delete_when,))):
+            if missing := [name for name in named if name is not None and name.lower() not in there]:
+                raise TableUnusable(f"{key} of the sink names column '{missing[0]}', which the rows do not have: {', '.join(rows.columns)}")
+        if self.delete_when is None:
+            return rows
+        said = there[self.delete_when.lower()]
+        if (kind := said.dataType.simpleString()) != "boolean":
+            raise TableUnusable(f"delete_when of the sink names column '{said.name}', which is {kind}: it has to be boolean")
+        return rows.drop(said.name)
+
+    def one_row_of_each(self, rows: "DataFrame", what: str) -> "DataFrame":
+        """Return one row of those with the same keys, the latest; rows that fail where there are several, and none is the latest.
+
+        Args:
+            rows: of which it is any of equally late ones.
+            what: has them, for the message.
+
+        """
+        from pyspark.sql import Window  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+        from pyspark.sql import functions as f  # noqa: PLC0415 - likewise
+
+        of_keys = Window.partitionBy(*map(quoted, self.keys))
+        if self.latest_by is not None:
+            numbered = rows.withColumn(_NUMBER, f.row_number().over(of_keys.orderBy(f.col(quoted(self.latest_by)).desc_nulls_last())))
+            return numbered.where(f.col(_NUMBER) == 1).drop(_NUMBER)
+        said = [f.concat(f.lit(f"{key}="), f.coalesce(f.col(quoted(key)).cast("string"), f.lit("null"))) for key in self.keys]
+        message = f.concat(
+            f.lit(f"{what} has several rows with the same keys ("),
+            f.concat_ws(", ", *said),
+            f.lit("): name in 'latest_by' which one counts"),
+        )
+        counted = rows.withColumn(_NUMBER, f.count(f.lit(1)).over(of_keys))
+        failed = f.raise_error(message).cast("boolean")
+        is_one = f.when(f.col(_NUMBER) > 1, failed).otherwise(f.lit(True))  # noqa: FBT003 - a value of SQL
+        return counted.where(is_one).drop(_NUMBER)
+
+
+def merge_of(table: "TableSinkDocument") -> MergeBy | None:
+    """Return by what a sink merges; None: it does not."""
+    return MergeBy(tuple(table.keys), table.latest_by, table.delete_when) if table.mode == "merge" else None
