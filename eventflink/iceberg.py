@@ -1,7 +1,7 @@
 """Tasks that keep a table of Iceberg well: `python: "eventflink.iceberg:compact"` and `python: "eventflink.iceberg:expire"` of a vertex.
 
 This module reads the vertex's parameter `table`; `streams/iceberg_upkeep.py` does the work. Both tasks may run at any time, and again,
-while others write the table. The accumulators of the job have their results.
+while others write the table. What each has done is its result, a row, and stands in the accumulators of the job.
 """
 
 import time
@@ -15,6 +15,8 @@ from eventflink.model.document_fields import duration_within
 from eventflink.streams.failures import TableUnusable
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from eventflink.jobs.context import TaskContext
     from eventflink.streams.iceberg_table import IcebergTable
     from eventflink.streams.iceberg_upkeep import Compaction, Expiry
@@ -52,7 +54,7 @@ class ExpireParameters(_Upkeep):
     """So many of the newest versions stay however old they are."""
 
 
-def compact(context: "TaskContext") -> None:
+def compact(context: "TaskContext") -> "DataFrame":
     """Replace the small files of each partition of a table, and those with deleted rows, by as few as their size allows.
 
     A file is small below three quarters of the table's property `write.target-file-size-bytes`.
@@ -65,14 +67,16 @@ def compact(context: "TaskContext") -> None:
         ... }
 
     """
-    from eventflink.streams.iceberg_upkeep import compact_table  # noqa: PLC0415 - what it needs is an extra
+    from eventflink.streams.iceberg_upkeep import Compaction, compact_table  # noqa: PLC0415 - what it needs is an extra
 
     told = _told(context, CompactParameters)
+    done = None
     if context.subtask_index == 0:
-        _report(context, compact_table(context.spark, _open(context, told), told.where, context.parameters, told.least_files))
+        done = compact_table(context.spark, _open(context, told), told.where, context.parameters, told.least_files)
+    return _report(context, Compaction, done)
 
 
-def expire(context: "TaskContext") -> None:
+def expire(context: "TaskContext") -> "DataFrame":
     """Remove the old versions of a table, and the files that only they had; what branches and tags name stays.
 
     Examples:
@@ -83,11 +87,13 @@ def expire(context: "TaskContext") -> None:
         ... }
 
     """
-    from eventflink.streams.iceberg_upkeep import expire_snapshots  # noqa: PLC0415 - likewise
+    from eventflink.streams.iceberg_upkeep import Expiry, expire_snapshots  # noqa: PLC0415 - likewise
 
     told = _told(context, ExpireParameters)
+    done = None
     if context.subtask_index == 0:
-        _report(context, expire_snapshots(_open(context, told), told.older_than, told.keep_last, int(time.time() * 1_000)))
+        done = expire_snapshots(_open(context, told), told.older_than, told.keep_last, int(time.time() * 1_000))
+    return _report(context, Expiry, done)
 
 
 def _told(context: "TaskContext", model: type[U]) -> U:
@@ -105,7 +111,10 @@ def _open(context: "TaskContext", told: _Upkeep) -> "IcebergTable":
     return find_table(context.iceberg_catalog(told.catalog), told.name)
 
 
-def _report(context: "TaskContext", done: "Compaction | Expiry") -> None:
-    for each in fields(done):
-        value: Any = getattr(done, each.name)
-        context.accumulator(each.name).add(value)
+def _report(context: "TaskContext", kind: "type[Compaction | Expiry]", done: "Compaction | Expiry | None") -> "DataFrame":
+    """Return what was done as a row; of a subtask that does nothing there is none."""
+    names = [each.name for each in fields(kind)]
+    values: list[tuple[Any, ...]] = [] if done is None else [tuple([getattr(done, name) for name in names])]
+    for name, value in zip(names, *values, strict=True) if values else ():
+        context.accumulator(name).add(value)
+    return context.spark.createDataFrame(values, ", ".join(f"{name} BIGINT" for name in names))

@@ -152,6 +152,7 @@ class DeltaSink:
             one_each = settings.merge_by.one_row_of_each(rows, f"batch {batch_id} of {settings.writer_id}")
             merge(one_each, settings.path, settings.merge_by, mark)
         else:
+            _check_there(rows.sparkSession, settings.path)
             rows.write.format("delta").mode("append").options(**mark.options).save(settings.path)
         return text
 
@@ -166,6 +167,11 @@ class DeltaSink:
 def _is_taken_back(mark: TableMark) -> bool:
     """Tell whether a commit has no rows, so that its batch may come by the next number."""
     return bool(mark.said.get("taken_back", False))
+
+
+def _check_there(spark: "SparkSession", path: str) -> None:
+    """Have Spark raise if the table is gone: Delta would make it again, without its partitions."""
+    _ = spark.read.format("delta").load(path).schema
 
 
 def _newest_text(spark: "SparkSession", path: str) -> str | None:

@@ -52,6 +52,7 @@ _PART: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """What pyiceberg does not know, and the parts in which it may stand as text."""
+_PLAIN_WITH_DOTS: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _DIGITS: Final = Context(prec=100)
 _GIVEN: Final = "\x01"
 """With what a text begins that stands for a parameter."""
@@ -93,7 +94,8 @@ def condition_of(text: str, schema: Schema, parameters: Mapping[str, Any]) -> Bo
 def _rewritten(part: re.Match[str], parameters: Mapping[str, Any]) -> str:
     """Return what pyiceberg calls a part of a condition."""
     if part["name"] is not None:
-        return f'"{part["name"]}"'
+        # In quotes its parser takes no dot.
+        return part["name"] if _PLAIN_WITH_DOTS.fullmatch(part["name"]) else f'"{part["name"]}"'
     if part["typed"] is not None:
         return ""
     if (name := part["parameter"]) is None:

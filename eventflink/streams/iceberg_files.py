@@ -57,7 +57,7 @@ def write_files(rows: "DataFrame", table: IcebergTable, fit: Fit, *, settings_st
     paths = _paths_in(spark, folder)
     try:
         files = table.describe_files(fit, paths, written_rows)
-    except TableUnusable:
+    except BaseException:
         table.remove(paths)
         raise
     # Where the first part of the rows is empty, Spark writes a file for it all the same.

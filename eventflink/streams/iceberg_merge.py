@@ -15,7 +15,7 @@ from eventflink.model.sql_script import quoted
 from eventflink.streams.failures import TableUnusable
 from eventflink.streams.iceberg_files import stored, write_files
 from eventflink.streams.iceberg_rows import read_scan
-from eventflink.streams.iceberg_scan import Scan, ScannedFile, place_key, plan_version, spark_path
+from eventflink.streams.iceberg_scan import Scan, ScannedFile, place_key, plan_version, spark_path, without_ids
 from eventflink.streams.iceberg_table import Fit, IcebergTable
 from eventflink.streams.merging import MergeBy
 
@@ -93,7 +93,7 @@ def write_merged(
 
     rows = by.one_row_of_each(rows, one_of_each_in) if one_of_each_in else rows
     merging = _Merging(rows.sparkSession, table, fit, by, version, settings_stay)
-    columns = [f.col(quoted(each.name)).cast(each.dataType).alias(each.name, metadata={}) for each in fit.columns]
+    columns = [f.col(quoted(each.name)).cast(each.dataType).alias(each.name, metadata={}) for each in without_ids(fit.columns)]
     if by.delete_when is not None:
         said = f.coalesce(f.col(quoted(by.delete_when)), f.lit(False)).alias(_DELETES)  # noqa: FBT003 - a value of SQL
         with stored(rows.select(*columns, said), table, settings_stay=settings_stay) as changes:
@@ -139,7 +139,7 @@ class _Merging:
 
     def write_beside(self, staged: "Sequence[DataFile]") -> Merge:
         """Write what the merge needs besides new rows of which none deletes."""
-        plain = self._types.StructType([self._types.StructField(each.name, each.dataType) for each in self._fit.columns])
+        plain = without_ids(self._fit.columns)
         paths = [spark_path(file.file_path, self._table.name) for file in staged]
         written = self._spark.read.schema(plain).parquet(*paths) if paths else self._spark.createDataFrame([], plain)
         within = self._table.replaced_by(staged, is_all=False) if self._is_by_partition else AlwaysTrue()

@@ -277,6 +277,11 @@ class _Layouts:
         return filled
 
 
+def without_ids(columns: "spark_types.StructType") -> "spark_types.StructType":
+    """Return columns as they are called, to be found by that in files, and what they have in them likewise."""
+    return _renamed(columns, with_ids=False)
+
+
 def _renamed(columns: "spark_types.StructType", *, with_ids: bool) -> "spark_types.StructType":
     """Return columns to be found by their ids, or as they are called without these, and what they have in them likewise."""
     from pyspark.sql import types  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them

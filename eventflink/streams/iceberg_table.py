@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +31,13 @@ with needs("iceberg", "a table of Iceberg"):
     from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, NoSuchTableError
     from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, EqualTo, IsNull, Or
     from pyiceberg.io.fileformat import DataFileStatistics
-    from pyiceberg.io.pyarrow import compute_statistics_plan, data_file_statistics_from_parquet_metadata, parquet_path_to_id_mapping
+    from pyiceberg.io.pyarrow import (
+        MetricModeTypes,
+        MetricsMode,
+        compute_statistics_plan,
+        data_file_statistics_from_parquet_metadata,
+        parquet_path_to_id_mapping,
+    )
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.partitioning import PartitionField, PartitionSpec, partition_record_value
     from pyiceberg.schema import Schema
@@ -96,6 +102,10 @@ _PRIMITIVES: Final[dict[str, PrimitiveType]] = {
     "timestamp_ntz": TimestampType(),
 }
 """The types of columns, by what Spark calls them. Of those that become one, the last is what it is read as."""
+
+
+_COUNTS = MetricsMode(MetricModeTypes.COUNTS)
+"""Of a column that is told without its least and its greatest value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +174,8 @@ class IcebergTable:
 
         """
         schema, spec = self._table.schema(), self._table.spec()
+        if fault := _find_name_fault([field.name for field in schema.fields], "the table") or _find_name_fault(rows.names, "the rows"):
+            raise TableUnusable(f"the rows do not fit the table {self.name}: {fault}")
         there, have = {field.name.lower(): field for field in schema.fields}, {field.name.lower(): field for field in rows.fields}
         problems = [f"the table has no column '{field.name}'" for name, field in have.items() if name not in there]
         problems += [fault for name, field in have.items() if name in there and (fault := _find_type_fault(field, there[name]))]
@@ -228,18 +240,18 @@ class IcebergTable:
             # From a row, and not from the statistics: they are cut, and know neither each type nor each value.
             row: dict[str, Any] = {}
             if fit.partition_by:
-                [row] = next(file.iter_batches(batch_size=1, columns=list(fit.partition_by))).to_pylist()
+                [row] = self._first_row(file, fit.partition_by)
         self._check_nulls(file.metadata, schema)
         values = [
             None if isinstance(field.transform, VoidTransform) else partition_record_value(field, row[field_name], schema)
             for field in spec.fields
             for field_name in [schema.find_column_name(field.source_id)]
         ]
-        statistics = data_file_statistics_from_parquet_metadata(
-            parquet_metadata=file.metadata,
-            stats_columns=compute_statistics_plan(schema, metadata.properties),
-            parquet_column_mapping=parquet_path_to_id_mapping(schema),
-        )
+        plan = compute_statistics_plan(schema, metadata.properties)
+        try:
+            statistics = _statistics_of(file.metadata, schema, plan)
+        except (ValueError, OverflowError):  # Python has no such text, or no such date; without bounds the file is read more often.
+            statistics = _statistics_of(file.metadata, schema, {key: replace(each, mode=_COUNTS) for key, each in plan.items()})
         return DataFile.from_args(
             content=DataFileContent.DATA,
             file_path=path,
@@ -253,13 +265,30 @@ class IcebergTable:
             **_serialized(statistics),
         )
 
+    def _first_row(self, file: Any, columns: Sequence[str]) -> list[dict[str, Any]]:
+        try:
+            return next(file.iter_batches(batch_size=1, columns=list(columns))).to_pylist()  # type: ignore[no-any-return]
+        except (ValueError, OverflowError) as error:
+            by = f"by which it is partitioned ({', '.join(columns)})"
+            raise TableUnusable(
+                f"the rows do not fit the table {self.name}: a value {by} cannot be told to its catalogue: {error}"
+            ) from error
+
     def _check_nulls(self, parquet: Any, schema: Schema) -> None:
-        required = {field.name for field in schema.fields if field.required}
-        for group in range(parquet.num_row_groups) if required else ():
-            for column in map(parquet.row_group(group).column, range(parquet.num_columns)):
-                name = column.path_in_schema.split(".", 1)[0]
-                if name in required and (column.statistics is None or column.statistics.null_count):
-                    raise TableUnusable(f"the rows do not fit the table {self.name}: column '{name}' is null in some, and required there")
+        columns = {field.name: field for field in schema.fields}
+        with_parts = [field for field in schema.fields if not isinstance(field.field_type, PrimitiveType)]
+
+        def column_of(path: str) -> NestedField | None:
+            """Return the column of the table that has a column of a file, as itself or as a part; its name may have dots."""
+            return columns.get(path) or next((each for each in with_parts if path.startswith(f"{each.name}.")), None)
+
+        for group in range(parquet.num_row_groups) if any(field.required for field in schema.fields) else ():
+            for part in map(parquet.row_group(group).column, range(parquet.num_columns)):
+                column = column_of(part.path_in_schema)
+                if column is not None and column.required and (part.statistics is None or part.statistics.null_count):
+                    raise TableUnusable(
+                        f"the rows do not fit the table {self.name}: column '{column.name}' is null in some, and required there"
+                    )
 
     def mark_of(self, writer_id: str) -> dict[str, Any] | None:
         """Return what the table has of a writer, as far as was looked; None: nothing."""
@@ -398,6 +427,8 @@ class IcebergTable:
         for path in paths:
             try:
                 self._table.io.delete(path)
+            except FileNotFoundError:  # Somebody was quicker, or an older version of the table has named it as well.
+                continue
             except Exception as error:  # noqa: BLE001 - each FileIO has errors of its own, and nothing depends on it
                 logger.warning("FileNotRemoved path=%s error=%s", path, type(error).__name__)
                 break
@@ -493,6 +524,8 @@ def _make(catalog: Catalog, name: str, rows: "spark_types.StructType", partition
 
 def _schema_of(rows: "spark_types.StructType", partition_by: Sequence[str]) -> tuple[Schema, PartitionSpec]:
     """Return what a table of rows is made with; the catalogue gives the columns ids of its own."""
+    if fault := _find_name_fault(rows.names, "the rows"):
+        raise NoSuchType(fault)
     ids = count(1)
     fields = [NestedField(next(ids), field.name, _iceberg_type(field.name, field.dataType, ids), required=False) for field in rows.fields]
     by_name = {field.name.lower(): field for field in fields}
@@ -581,6 +614,12 @@ def _serialized(statistics: DataFileStatistics) -> dict[str, Any]:
     return dict(statistics.to_serialized_dict())
 
 
+def _statistics_of(parquet: Any, schema: Schema, plan: Mapping[int, Any]) -> DataFileStatistics:
+    return data_file_statistics_from_parquet_metadata(
+        parquet_metadata=parquet, stats_columns=plan, parquet_column_mapping=parquet_path_to_id_mapping(schema)
+    )
+
+
 def property_of(writer_id: str) -> str:
     """Return the property of a table that has the mark of a writer."""
     return _PROPERTY + hashlib.blake2b(writer_id.encode(), digest_size=16).hexdigest()
@@ -610,6 +649,16 @@ def _partition_columns(spec: PartitionSpec, schema: Schema) -> tuple[list[str], 
             faults.append(f"the sink knows no partitions by '{column}', which is {source.field_type}")
         columns.append(column)
     return columns, faults
+
+
+def _find_name_fault(names: Sequence[str], what: str) -> str:
+    """Return which columns Spark takes for one; empty: none."""
+    first: dict[str, str] = {}
+    for name in names:
+        if (before := first.get(name.lower())) is not None:
+            return f"columns '{before}' and '{name}' of {what} are one for Spark, which knows no upper and lower case: rename one"
+        first[name.lower()] = name
+    return ""
 
 
 def _find_type_fault(field: "spark_types.StructField", there: NestedField) -> str:

@@ -4,6 +4,7 @@ How a table is changed is `delta_table.py`'s and `iceberg_merge.py`'s. The rule 
 merge fails and says which keys; nothing depends on the order in which Spark gives rows.
 """
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from eventflink.model.stream_document import TableSinkDocument
 
+_HAS_NO_ORDER: Final = re.compile(r"\b(map<|variant\b|geometry\b|geography\b)")
+"""In what Spark calls a type whose values it does not compare."""
 _NUMBER: Final = "_eventflink_number"
 """The column that numbers, or counts, the rows with the same keys."""
 
@@ -46,6 +49,9 @@ class MergeBy:
         for key, named in (("keys", self.keys), ("latest_by", (self.latest_by,)), ("delete_when", (self.delete_when,))):
             if missing := [name for name in named if name is not None and name.lower() not in there]:
                 raise TableUnusable(f"{key} of the sink names column '{missing[0]}', which the rows do not have: {', '.join(rows.columns)}")
+        for name in (*self.keys, *((self.latest_by,) if self.latest_by is not None else ())):
+            if _HAS_NO_ORDER.search(kind := there[name.lower()].dataType.simpleString()):
+                raise TableUnusable(f"column '{name}' is {kind}, by which Spark cannot compare rows: it is no column for keys or latest_by")
         if self.delete_when is None:
             return rows
         said = there[self.delete_when.lower()]

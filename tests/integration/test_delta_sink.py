@@ -4,6 +4,7 @@ The cluster is that of batch jobs into tables as well, of Delta and of Iceberg.
 """
 
 import contextlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -334,6 +335,24 @@ def test_a_spark_without_deltas_tables_says_which_setting_brings_them(spark: str
     says = r"the Spark that runs this task has none: set 'spark\.tables: delta' where TaskExecutors"
     with own_session(spark) as session, pytest.raises(StreamUnusable, match=says):
         make_table(session.range(1), str(tmp_path / "table"), [])
+
+
+def test_a_table_that_is_removed_under_a_stream_is_not_made_again_without_its_partitions(session: SparkSession, tmp_path: Path) -> None:
+    table, rows = tmp_path / "table", session.sql("SELECT 7L AS number, 2 AS day")
+    make_table(rows, str(table), ["day"])
+    sink = DeltaSink(DeltaSinkSettings(str(table), "writer", 1, str(tmp_path)))
+    sink(rows, 0)
+    shutil.rmtree(table)
+    with pytest.raises(PySparkException):
+        sink(rows, 1)
+    assert not table.exists()
+
+
+def test_keys_that_spark_cannot_compare_are_refused(session: SparkSession) -> None:
+    rows = session.sql("SELECT map('a', 1) AS m, named_struct('m', map('a', 1)) AS s, 1 AS at")
+    for column in ("m", "S"):
+        with pytest.raises(TableUnusable, match=f"column '{column}' is .*, by which Spark cannot compare rows"):
+            MergeBy((column,)).rows_of_table(rows)
 
 
 # -- merging -----------------------------------------------------------------------------------------------------------

@@ -207,6 +207,54 @@ def test_a_merge_of_changes_takes_the_latest_of_each_and_deletes_where_that_says
     assert subtask.left_over_files() == set()
 
 
+@pytest.mark.parametrize("deletes", [{}, {"delete_when": "gone"}])
+def test_rows_with_parts_in_lists_and_maps_are_merged(subtask: Subtask, deletes: dict[str, str]) -> None:
+    merge: dict[str, Any] = {"mode": "merge", "keys": ["id"], **deletes}
+    for x in (1, 2):
+        parts = f"array(named_struct('x', {x}, 'y', named_struct('z', {x}))) AS items, map('k', named_struct('x', {x})) AS m"
+        rows = f"SELECT {x} AS id, {parts} UNION ALL SELECT 7 AS id, {parts}"
+        subtask.write(1, subtask.session.sql(f"SELECT *{', false AS gone' if deletes else ''} FROM ({rows})"), **merge)
+        subtask.next_job()
+    there = sorted((row["id"], row["items"][0]["x"], row["items"][0]["y"]["z"], row["m"][0][1]["x"]) for row in rows_of(subtask.catalog))
+    assert there == [(1, 1, 1, 1), (2, 2, 2, 2), (7, 2, 2, 2)]
+
+
+def test_columns_that_spark_takes_for_one_are_refused_before_a_table_is_made_or_written(subtask: Subtask) -> None:
+    with pytest.raises(TableUnusable, match="cannot be made: columns 'a' and 'A' of the rows are one for Spark"):
+        subtask.write(1, subtask.session.range(1).toDF("a").selectExpr("a", "a AS A"))
+    catalog = loaded(subtask.catalog)
+    catalog.create_namespace_if_not_exists("shop")
+    catalog.create_table(TABLE, pa.schema([("a", pa.int64()), ("A", pa.int64())]))
+    with pytest.raises(TableUnusable, match="columns 'a' and 'A' of the table are one for Spark"):
+        subtask.write(1, subtask.session.sql("SELECT 7L AS a"))
+
+
+def test_nulls_are_looked_for_in_the_column_that_is_required_whatever_its_name(subtask: Subtask) -> None:
+    catalog = loaded(subtask.catalog)
+    catalog.create_namespace_if_not_exists("shop")
+    columns = [pa.field("user.id", pa.int64(), nullable=False), pa.field("a", pa.int64(), nullable=False), pa.field("a.x", pa.int64())]
+    catalog.create_table(TABLE, pa.schema(columns))
+    with pytest.raises(TableUnusable, match=r"column 'user\.id' is null in some, and required there"):
+        subtask.write(1, subtask.session.sql("SELECT CAST(NULL AS BIGINT) AS `user.id`, 1L AS a, 1L AS `a.x`"))
+    subtask.write(1, subtask.session.sql("SELECT 1L AS `user.id`, 1L AS a, CAST(NULL AS BIGINT) AS `a.x`"))
+    assert rows_of(subtask.catalog) == [{"user.id": 1, "a": 1, "a.x": None}]
+    assert subtask.left_over_files() == set()
+
+
+@pytest.mark.parametrize("value", ["DATE'10000-01-01'", "TIMESTAMP_NTZ'10000-01-01'", "DATE'-0001-01-01'", "CAST(X'FF' AS STRING)"])
+def test_a_value_that_python_does_not_have_is_written_without_bounds_and_refused_where_it_is_a_partition(
+    subtask: Subtask, value: str
+) -> None:
+    rows = subtask.session.sql(f"SELECT {value} AS odd, 1L AS number")
+    subtask.write(1, rows)
+    [written] = [task.file for task in subtask.table().scan().plan_files()]
+    assert (written.record_count, written.lower_bounds) == (1, {})
+    again = Subtask(subtask.session, subtask.directory / "again")
+    with pytest.raises(TableUnusable, match=r"a value by which it is partitioned \(odd\) cannot be told to its catalogue"):
+        again.write(1, rows, partition_by=["odd"])
+    assert not again.data_files()
+
+
 def test_a_merge_is_committed_beside_the_rows_that_it_has_compared_or_not_at_all(subtask: Subtask, meanwhile: Meanwhile) -> None:
     merge: dict[str, Any] = {"mode": "merge", "keys": ["day", "number"], "partition_by": ["day"]}
     subtask.write(1, subtask.rows(1, day=1).union(subtask.rows(1, day=2)), **merge)

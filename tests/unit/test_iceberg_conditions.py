@@ -40,6 +40,7 @@ KINDS: dict[str, t.IcebergType] = {
     "clock": t.TimeType(),
     "is_new": t.BooleanType(),
     "file": t.BinaryType(),
+    "w.x": t.LongType(),
 }
 SCHEMA = Schema(*[t.NestedField(number, name, kind, required=False) for number, (name, kind) in enumerate(KINDS.items(), 1)])
 AT = dt.datetime(2026, 11, 29, 2, 30, tzinfo=dt.timezone(dt.timedelta(hours=1)))
@@ -54,6 +55,7 @@ PARAMETERS: dict[str, Any] = {"day": dt.date(2026, 11, 29), "text": "it's :day",
         ("date '2026-11-01' > day", LessThan("day", "2026-11-01")),
         ("day = :day", EqualTo("day", "2026-11-29")),
         ("`day` IN (DATE '2026-11-01', :day)", In("day", {"2026-11-01", "2026-11-29"})),
+        ("`w.x` = 1 OR w.x = 2", Or(EqualTo("w.x", 1), EqualTo("w.x", 2))),
         ("note = :text", EqualTo("note", "it's :day")),
         ("note = 'it''s DATE ''x'' and :none'", EqualTo("note", "it's DATE 'x' and :none")),
         ("note LIKE 'a%' OR NOT note LIKE 'b%'", Or(StartsWith("note", "a"), NotStartsWith("note", "b"))),

@@ -73,6 +73,19 @@ def test_what_only_old_versions_had_is_gone_and_the_newest_one_is_whole(catalog:
     assert expired(catalog) == Expiry(0, 0, 0)
 
 
+def test_files_that_an_earlier_expiry_has_removed_keep_no_others_in_the_table(catalog: Catalog, table: Table) -> None:
+    """A version that replaces files names them, also when they are gone."""
+    for number in range(3):
+        table.refresh()
+        for small in range(20):
+            table.append(rows(small))
+        table.overwrite(rows(100 + number))
+        table.append(rows(number))
+        expired(catalog)
+        table.refresh()
+        assert files(table) == known(table)
+
+
 def test_what_is_young_or_named_or_among_the_last_ones_stays(catalog: Catalog, table: Table) -> None:
     first, second = table.snapshots()[:2]
     assert expired(catalog, hours=0) == Expiry(0, 0, 0)
