@@ -393,11 +393,10 @@ class Schedules:
         try:
             timing = known.definition.timing
             next_ms = known.first_undecided() if timing.is_noted else known.next_in(timing, context.now_ms)
-            because = "the schedule was paused before it was decided"
-            dropped = _dropped(command.schedule_id, known, next_ms, context.now_ms, SkipReason.LATE, because)
+            skipped = _skipped_by_pause(command.schedule_id, known, known.pause, next_ms, context.now_ms)
         except InstantUnknown as error:
             return [_not_computable(command, error)]
-        return [accepted(command), *dropped, ScheduleResumed(command.schedule_id, command.actor, next_ms)]
+        return [accepted(command), *skipped, ScheduleResumed(command.schedule_id, command.actor, next_ms)]
 
     def decide_start_backfill(self, command: StartBackfill, context: Context) -> list[LogEvent]:
         """Begin with the instants of a range that have passed: those that come fire by themselves."""
@@ -776,7 +775,8 @@ def _next_of_version(timing: ScheduleTiming, known: Schedule | None, undecided: 
     if known is None:
         return instant_after(timing, now_ms - 1)
     overdue_ms = known.overdue(now_ms)  # An instant that had come, and was not decided yet, is not lost by the change.
-    return known.next_in(timing, now_ms if overdue_ms is None else overdue_ms)
+    until_ms = now_ms if known.pause is None else min(now_ms, known.pause.since_ms + 1)  # What came in a pause has its reason at its end.
+    return known.next_in(timing, until_ms if overdue_ms is None else overdue_ms)
 
 
 def _dropped(schedule_id: str, known: Schedule, next_ms: int | None, now_ms: int, reason: SkipReason, message: str = "") -> list[LogEvent]:
@@ -787,6 +787,19 @@ def _dropped(schedule_id: str, known: Schedule, next_ms: int | None, now_ms: int
     came_ms = now_ms if known.pause is None else min(now_ms, known.pause.since_ms)
     last_ms = known.instant_before(came_ms + 1 if next_ms is None else min(came_ms + 1, next_ms))
     return [InstantsSkipped(schedule_id, first_ms, next_ms, InstantOrigin.DUE, max(first_ms, last_ms or 0), reason, message)]
+
+
+def _skipped_by_pause(schedule_id: str, known: Schedule, pause: SchedulePause, next_ms: int | None, now_ms: int) -> list[LogEvent]:
+    """Skip what had come before a pause and was not decided, and what came in it. Raises `InstantUnknown`."""
+    timing, because = known.definition.timing, "the schedule was paused before it was decided"
+    first_ms = known.next_ms if known.overdue(now_ms) is None else known.next_in(timing, pause.since_ms + 1)
+    if timing.is_noted or first_ms is None or first_ms > now_ms:
+        return _dropped(schedule_id, known, next_ms, now_ms, SkipReason.LATE, because)
+    last_ms = known.instant_before(now_ms + 1 if next_ms is None else next_ms)
+    return [
+        *_dropped(schedule_id, known, first_ms, now_ms, SkipReason.LATE, because),
+        InstantsSkipped(schedule_id, first_ms, next_ms, InstantOrigin.DUE, max(first_ms, last_ms or 0), SkipReason.PAUSED),
+    ]
 
 
 def _is_over(timing: ScheduleTiming, next_ms: int | None, now_ms: int) -> bool:

@@ -410,6 +410,8 @@ class SkipReason(UpperStrEnum):
     """The schedule was changed before it was decided, and has no such instant any more."""
     FILE_MISSING = auto()
     """The file for which it waited was not seen in time."""
+    PAUSED = auto()
+    """It came while the schedule was paused."""
 
 
 class FailureReaction(UpperStrEnum):

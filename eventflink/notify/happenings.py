@@ -31,7 +31,7 @@ _OF_A_RUN: Final = (
 )
 """What is over when a run ends well."""
 
-_AS_WANTED: Final = (SkipReason.FINISHED_BEFORE, SkipReason.CHANGED)
+_AS_WANTED: Final = (SkipReason.FINISHED_BEFORE, SkipReason.CHANGED, SkipReason.PAUSED)
 """Why an instant gets no job where nothing is missed."""
 
 

@@ -35,6 +35,7 @@ _WHY: Final = {
     SkipReason.FILE_MISSING: "missed",
     SkipReason.REFUSED: "refused",
     SkipReason.CHANGED: "skipped: the schedule was changed before it was decided",
+    SkipReason.PAUSED: "skipped: the schedule was paused",
 }
 _WHENCE: Final = {
     InstantOrigin.DUE: "started",

@@ -243,7 +243,25 @@ def test_a_paused_schedule_fires_nothing_and_goes_on_from_its_resumption(cluster
     say(cluster, "ResumeSchedule")
     say(cluster, "ResumeSchedule")
     cluster.pass_time(0)
-    assert told(cluster) == ["2 fired"]
+    assert told(cluster) == ["0-1 PAUSED", "2 fired"]
+
+
+@pytest.mark.rule("P21")
+@pytest.mark.parametrize(("changed", "became"), [({"description": "d"}, "0-2 PAUSED"), ({"interval": "120s"}, "1 PAUSED")])
+def test_instants_of_a_pause_in_which_the_schedule_is_changed_have_a_reason_for_no_job(
+    cluster: ScriptedCluster, changed: dict[str, str], became: str
+) -> None:
+    put(cluster, catch_up="all")
+    say(cluster, "PauseSchedule")
+    to_first(cluster)
+    cluster.pass_time(MINUTE_MS)
+    put(cluster, catch_up="all", **changed)
+    cluster.pass_time(2 * MINUTE_MS)
+    assert told(cluster) == []
+    say(cluster, "ResumeSchedule")
+    assert told(cluster) == [became]
+    cluster.pass_time(0)
+    assert told(cluster) == [became, "3 fired"]
 
 
 def test_a_change_of_a_schedule_loses_no_instant_that_had_come(cluster: ScriptedCluster) -> None:
@@ -272,7 +290,7 @@ def test_instants_that_had_come_before_a_pause_have_a_reason_for_no_job(cluster:
     assert told(cluster) == []
     say(cluster, "ResumeSchedule")
     cluster.pass_time(MINUTE_MS)
-    assert told(cluster) == ["0-2 LATE", "5 fired"]
+    assert told(cluster) == ["0-2 LATE", "3-4 PAUSED", "5 fired"]
 
 
 @pytest.mark.rule("P21")
