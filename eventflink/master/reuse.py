@@ -19,7 +19,7 @@ from eventflink.master.job_master import JobMaster
 from eventflink.master.requests import rejected
 from eventflink.model.conditions import conditions_of
 from eventflink.model.job_graph import JobEdge, JobGraph, JobVertex
-from eventflink.model.reuse import VertexReuse, code_of
+from eventflink.model.reuse import VertexCode, VertexReuse
 from eventflink.model.statuses import ExecutionState, JobStatus, ReuseReason, TaskType
 
 MAX_NAMED_VERTICES: Final = 16
@@ -135,16 +135,12 @@ class _Comparison:
         if changed:
             words = _WORDS | {"task": "function" if vertex.task_type is TaskType.PYTHON else "statement"}
             return VertexReuse(name, ReuseReason.CHANGED, ", ".join(words.get(field, field) for field in changed))
-        if self._code_changed(known, vertex):
+        code = VertexCode(known.code_digest, self._before.code_archives), VertexCode(vertex.code_digest, self._after.code_archives)
+        if code[0].may_differ(code[1]):
             return VertexReuse(name, ReuseReason.CODE_CHANGED)
         if self._read[0].get(name) != self._read[1].get(name):
             return VertexReuse(name, ReuseReason.READERS_CHANGED)
         return None
-
-    def _code_changed(self, known: JobVertex, vertex: JobVertex) -> bool:
-        """Tell whether what a vertex is made of may have changed: where that is not known of both, all the code of the job counts."""
-        earlier, later = code_of(known, self._before), code_of(vertex, self._after)
-        return earlier != later if earlier and later else self._before.code_archives != self._after.code_archives
 
 
 def _edges_by_target(graph: JobGraph) -> dict[str, list[JobEdge]]:

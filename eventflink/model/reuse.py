@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.statuses import ReuseReason
 
 _WORDS: Final[Mapping[ReuseReason, str]] = {
@@ -71,10 +70,25 @@ def bind_digest(digest: str, code_archives: Sequence[str]) -> str:
     return _archives_digest(code_archives) + digest[_BOUND_LENGTH:]
 
 
-def code_of(vertex: JobVertex, graph: JobGraph) -> str:
-    """Return the part of a vertex's digest that is equal where its code is; empty: none counts, and all code of the job may be its code."""
-    bound, digest = vertex.code_digest[:_BOUND_LENGTH], vertex.code_digest[_BOUND_LENGTH:]
-    return digest if bound == _archives_digest(graph.code_archives) else ""
+@dataclass(frozen=True, slots=True)
+class VertexCode:
+    """What is known of the code of a vertex."""
+
+    digest: str
+    """Its `code_digest`; empty: nobody has looked."""
+    archives: tuple[str, ...]
+    """The code archives of its job."""
+
+    def may_differ(self, other: "VertexCode") -> bool:
+        """Tell whether the code may be another: where it is not known of both what a vertex is made of, all code of the job counts."""
+        own, others = self.own_digest, other.own_digest
+        return own != others if own and others else self.archives != other.archives
+
+    @property
+    def own_digest(self) -> str:
+        """Return the part of the digest that is equal where the code is; empty: it counts beside other archives, or there is none."""
+        bound, digest = self.digest[:_BOUND_LENGTH], self.digest[_BOUND_LENGTH:]
+        return digest if bound == _archives_digest(self.archives) else ""
 
 
 def _archives_digest(code_archives: Sequence[str]) -> str:

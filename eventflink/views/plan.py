@@ -12,6 +12,7 @@ from eventflink.documents.plan import ChangedKey, ChangedPart, JobPlan, PlannedC
 from eventflink.documents.runs import RunsPage
 from eventflink.model.job_graph import DEFAULT_OUTPUT, JobGraph
 from eventflink.model.job_graph_document import definition_of, graph_digest, to_document
+from eventflink.model.reuse import VertexCode
 from eventflink.views.job_document import shown
 
 _PARTS: Final = ("vertices", "edges", "code_archives", "parameters", "restore", "name")
@@ -34,7 +35,7 @@ def job_plan(graph: JobGraph, runs: RunsPage, newest: DocumentPage | None, sourc
     before, after = newest.document if newest is not None else {}, shown(to_document(graph))
     names = (newest.job_id if newest is not None else "", source)
     parts = [
-        *_parts("vertex", _vertices_of(before), _vertices_of(after), names),
+        *_parts("vertex", _vertices_with_code_of(before, after), _vertices_of(after), names),
         *_parts("edge", _edges_of(before), _edges_of(after), names),
     ]
     settings = [*_declared(before, after, names), *_settings(before, after, names), *_orders(before, after)]
@@ -73,6 +74,19 @@ def _code_of(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def _vertices_of(document: Mapping[str, Any]) -> dict[str, Any]:
     return {each["id"]: each for each in document.get("vertices", ())}
+
+
+def _vertices_with_code_of(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the vertices as they were; those with the same code have the digest that is made of it now, beside the archives of now."""
+    now = _codes_of(after)
+    same = {name: now[name] for name, code in _codes_of(before).items() if name in now and not code.may_differ(now[name])}
+    vertices = _vertices_of(before)
+    return {name: each | {"code_digest": same[name].digest or None} if name in same else each for name, each in vertices.items()}
+
+
+def _codes_of(document: Mapping[str, Any]) -> dict[str, VertexCode]:
+    archives = tuple(_code_of(document))
+    return {name: VertexCode(each.get("code_digest") or "", archives) for name, each in _vertices_of(document).items()}
 
 
 def _edges_of(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """What of a job's code a function is made of: which changes of an archive a digest tells, and which are nothing to the function."""
 
-import dataclasses
 import hashlib
 import io
 import zipfile
@@ -15,7 +14,7 @@ from eventflink.jobs.jars import pack_jars
 from eventflink.jobs.job_files import with_archives, with_newer_code
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.job_graph_document import check_job_graph
-from eventflink.model.reuse import bind_digest, code_of
+from eventflink.model.reuse import VertexCode, bind_digest
 from tests.support.rate_jar import write_rate_jar
 
 TASKS = '''
@@ -324,8 +323,12 @@ def test_of_code_in_an_archive_that_the_document_names_nobody_knows_what_functio
 
 def test_what_a_vertex_is_made_of_is_known_beside_its_own_archives_alone() -> None:
     graph = with_archives(check_job_graph(DOCUMENT), [archive(FILES)], lambda data: hashlib.sha256(data).hexdigest())
-    others = dataclasses.replace(graph, code_archives=("1" * 64,))
-    assert all(code_of(vertex, graph) and not code_of(vertex, others) for vertex in graph.vertices)
+    for vertex in graph.vertices:
+        code, elsewhere = VertexCode(vertex.code_digest, graph.code_archives), VertexCode(vertex.code_digest, ("1" * 64,))
+        bound = VertexCode(bind_digest(vertex.code_digest, elsewhere.archives), elsewhere.archives)
+        assert code.may_differ(elsewhere)
+        assert not code.may_differ(bound)
+        assert not elsewhere.may_differ(VertexCode("", elsewhere.archives))
 
 
 @pytest.mark.parametrize("more", [[], ["jars"]])
@@ -341,4 +344,5 @@ def test_a_document_without_code_has_that_of_the_ended_job_beside_its_own_jars(m
     before = with_archives(check_job_graph(DOCUMENT), [code, old], store)
     after = with_newer_code(check_job_graph(DOCUMENT), [new] if more else [], store, stored.__getitem__, before.code_archives)
     assert [stored[key] for key in after.code_archives] == [code, *([new] if more else [])]
-    assert all(code_of(vertex, after) != code_of(vertex, before) for vertex in after.vertices), "the jars are others, or gone"
+    codes = [[VertexCode(each.code_digest, graph.code_archives) for each in graph.vertices] for graph in (before, after)]
+    assert all(one.may_differ(other) for one, other in zip(*codes, strict=True)), "the jars are others, or gone"

@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from eventflink.blob.keys import blob_key
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.documents.plain import plain
 from eventflink.gateways import state_reads
 from eventflink.gateways.kafka_clients import PartitionReader
 from eventflink.gateways.rest_process import cluster_name
-from eventflink.model.job_graph_document import check_job_graph
+from eventflink.jobs.archive import build_archive
+from eventflink.jobs.job_files import with_archives
+from eventflink.model.job_graph_document import check_job_graph, to_document
 from eventflink.processes.announced_address import Announced, announced
 from eventflink.views.job_document import document_view
 from eventflink.views.plan import job_plan
@@ -40,8 +43,18 @@ def job(**more: Any) -> dict[str, Any]:
     return document | more
 
 
+NIGHT = graph(*[{"id": each, "python": f"night:{each}"} for each in ("load", "clean")], edges=[("load", "clean", "forward")])
+NIGHT_CODE = "def load(context):\n    return 10\n\n\ndef clean(context):\n    return 20\n"
+
+
+def with_night_code(directory: Path, code: str) -> dict[str, Any]:
+    """Return the document as it is submitted with a module of code."""
+    (directory / "night.py").write_text(code)
+    return to_document(with_archives(check_job_graph(NIGHT), [build_archive([directory / "night.py"])], blob_key))
+
+
 @pytest.fixture(scope="module")
-def cluster() -> ScriptedCluster:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> ScriptedCluster:
     cluster = ScriptedCluster()
     cluster.register(slots=8)
     cluster.run(cluster.submit(job(), job_id="one"))
@@ -49,6 +62,7 @@ def cluster() -> ScriptedCluster:
     cluster.run(cluster.submit(job(scheduler="default"), job_id="two"))
     cluster.pass_time(1_000)
     cluster.run(cluster.submit(graph(*[vertex(f"v{number}") for number in range(9)]) | {"name": "wide"}, job_id="wide"))
+    cluster.run(cluster.submit(with_night_code(tmp_path_factory.mktemp("code"), NIGHT_CODE), job_id="night"))
     return cluster
 
 
@@ -164,6 +178,30 @@ def test_each_change_is_named(data_directory: Path, capsys: pytest.CaptureFixtur
         assert line in lines, (line, said)
     assert any(line.startswith("+ code ") and len(line) == 71 for line in lines)
     assert SECRET not in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [("10", "11", ["load"]), ("20", "21", ["clean"]), ("0", "1", ["load", "clean"]), ("20\n", "20\n\n\ndef unused(): ...\n", [])],
+)
+def test_of_newer_code_those_vertices_are_changed_that_are_made_of_it(
+    data_directory: Path, capsys: pytest.CaptureFixture[str], old: str, new: str, changed: list[str]
+) -> None:
+    Path("night.py").write_text(NIGHT_CODE.replace(old, new))
+    assert planned(data_directory, NIGHT, "--code", "night.py", "--json") == ExitCode.OK
+    plan = json.loads(capsys.readouterr().out)
+    assert [(each["name"], [key["key"] for key in each["keys"]]) for each in plan["parts"]] == [(each, ["code_digest"]) for each in changed]
+    assert len(plan["code_added"]) == len(plan["code_removed"]) == 1
+    assert plan["is_new_version"]
+
+
+def test_the_same_code_is_no_change_whoever_has_looked_at_it(cluster: ScriptedCluster, tmp_path: Path) -> None:
+    document = with_night_code(tmp_path, NIGHT_CODE)
+    document["vertices"] = [{key: each[key] for key in each if key != "code_digest"} for each in document["vertices"]]
+    name = document["name"]
+    runs = runs_page(known_runs(cluster.fold, name, 0, 1), [], name, 0, 1)
+    plan = job_plan(check_job_graph(document), runs, document_view(cluster.fold, "night"), "job.json")
+    assert (plan.parts, plan.has_changes, plan.hidden) == ([], False, False)
 
 
 def test_a_secret_that_differs_is_said_and_never_shown(data_directory: Path, capsys: pytest.CaptureFixture[str]) -> None:

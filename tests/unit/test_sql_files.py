@@ -19,7 +19,7 @@ from eventflink.model.attempts import AttemptId
 from eventflink.model.document_text import read_document
 from eventflink.model.job_graph import ChainedOperator, JobGraph
 from eventflink.model.job_graph_document import InvalidJobGraph, check_job_graph, parse_job_graph, to_document
-from eventflink.model.reuse import code_of
+from eventflink.model.reuse import VertexCode
 from eventflink.model.statuses import TaskType
 from eventflink.taskexecutor.failure_causes import CodeUnusable
 from eventflink.taskexecutor.task_code import with_statements
@@ -71,8 +71,8 @@ def kinds_of(graph: JobGraph) -> list[ArchiveKind]:
 
 def changed(before: JobGraph, after: JobGraph) -> set[str]:
     """Return the vertices whose code is another."""
-    pairs = zip(before.vertices, after.vertices, strict=True)
-    return {each.vertex_id for each, other in pairs if code_of(each, before) != code_of(other, after)}
+    codes = [{each.vertex_id: VertexCode(each.code_digest, graph.code_archives) for each in graph.vertices} for graph in (before, after)]
+    return {name for name, code in codes[0].items() if code.may_differ(codes[1][name])}
 
 
 def test_a_path_is_what_the_record_has_and_its_document_is_the_same_graph() -> None:
