@@ -52,6 +52,15 @@ _DECORATORS: Final = frozenset(
 )
 """Decorators that only return another function, and keep no record of the functions that they are given."""
 
+_DATES_AND_TIMES: Final = frozenset(
+    {
+        *("datetime.date", "datetime.date.fromisoformat", "datetime.date.today"),
+        *("datetime.datetime", "datetime.datetime.fromisoformat", "datetime.datetime.now"),
+        *("datetime.time", "datetime.timedelta", "datetime.timezone", "datetime.timezone.utc", "datetime.UTC", "zoneinfo.ZoneInfo"),
+    }
+)
+"""What makes a value, and does nothing else: the types that a parameter of a job can have are among them."""
+
 _SCOPES: Final = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
@@ -277,16 +286,33 @@ class _Module:
 
     def _is_only_defined(self, function: _Function) -> bool:
         """Tell whether nothing is called when a function is defined, but for decorators that only return another one."""
-        said = [node for part in (function.args, function.returns) if part is not None for node in ast.walk(part)]
+        said = [part for part in (function.args, function.returns) if part is not None]
         decorators = [
             (each.func, [*each.args, *each.keywords]) if isinstance(each, ast.Call) else (each, []) for each in function.decorator_list
         ]
-        given = [node for _, arguments in decorators for each in arguments for node in ast.walk(each)]
         return (
-            all(isinstance(node, _SAID_OF_TYPES) for node in said)
+            all(self._calls_nothing(part, _SAID_OF_TYPES) for part in said)
             and all(self._whole_name(decorator) in _DECORATORS for decorator, _ in decorators)
-            and all(isinstance(node, (*_SAID_OF_TYPES, ast.keyword, ast.Dict)) for node in given)
+            and all(self._calls_nothing(each, (*_SAID_OF_TYPES, ast.keyword, ast.Dict)) for _, given in decorators for each in given)
         )
+
+    def _calls_nothing(self, node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> bool:
+        """Tell whether all of an expression is of kinds that call nothing, but for what makes a date or a time."""
+        if isinstance(node, ast.expr) and self._is_date_or_time(node):
+            return True
+        return isinstance(node, kinds) and all(self._calls_nothing(each, kinds) for each in ast.iter_child_nodes(node))
+
+    def _is_date_or_time(self, expression: ast.expr) -> bool:
+        """Tell whether an expression is a constant, or made of some by dates and times, as `date(2026, 1, 1) - timedelta(days=1)`."""
+        if isinstance(expression, ast.UnaryOp):
+            return self._is_date_or_time(expression.operand)
+        if isinstance(expression, ast.BinOp):
+            parts = [expression.left, expression.right]
+            return isinstance(expression.op, ast.Add | ast.Sub) and all(map(self._is_date_or_time, parts))
+        if isinstance(expression, ast.Call):
+            parts = [expression.func, *expression.args, *(each.value for each in expression.keywords)]
+            return self._whole_name(expression.func) in _DATES_AND_TIMES and all(map(self._is_date_or_time, parts))
+        return isinstance(expression, ast.Constant) or self._whole_name(expression) in _DATES_AND_TIMES
 
     def _names_of_what_is_installed(self) -> dict[str, str]:
         """Return what the names stand for that one import of something installed binds, and nothing else; none beside `import *`."""

@@ -185,6 +185,40 @@ def test_what_a_module_does_when_it_is_imported_counts_for_all_its_functions(sta
     assert differing(FILES, more) == ALL
 
 
+@pytest.mark.parametrize(
+    "default",
+    [
+        "date(2026, 1, 1)",
+        "datetime.date(2026, 1, day=1)",
+        "dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)",
+        "dt.datetime(2026, 1, 1, tzinfo=ZoneInfo('Europe/Berlin'))",
+        "date.fromisoformat('2026-01-01')",
+        "date.today() - dt.timedelta(days=-1)",
+    ],
+)
+def test_a_function_whose_defaults_are_dates_and_times_counts_for_those_alone_that_name_it(default: str) -> None:
+    imports = "import datetime, datetime as dt\nfrom datetime import date\nfrom zoneinfo import ZoneInfo\n"
+    tasks = imports + TASKS.replace("def nightly():", f"def nightly(at: date = {default}, *, until: date | None = {default}):")
+    before = FILES | {"tasks.py": tasks.replace("@eventflink.task", f"@eventflink.task(at={default})")}
+    assert differing(before, before | {"tasks.py": before["tasks.py"].replace("return OTHER", "return OTHER + '!'")}) == {"report"}
+    assert differing(before, before | {"tasks.py": before["tasks.py"].replace("report(totals", "report(report")}) == set()
+
+
+@pytest.mark.parametrize(
+    "default",
+    ["date(report(1), 1, 1)", "date(*LIMITS)", "date(**LIMITS)", "date(LIMIT, 1, 1)", "date.max.replace(1)", "date(2026, 1, 1) * report"],
+)
+def test_a_date_that_is_not_made_of_constants_may_do_anything(default: str) -> None:
+    tasks = f"from datetime import date\n{TASKS}"
+    assert differing(FILES | {"tasks.py": tasks}, FILES | {"tasks.py": f"{tasks}\ndef found(x={default}):\n    pass\n"}) == ALL
+
+
+def test_a_date_of_the_jobs_own_may_do_anything() -> None:
+    found = "\ndef found(x=date(2026, 1, 1)):\n    pass\n"
+    for tasks in (f"from helpers import date\n{TASKS}", f"from datetime import date\ndate = print\n{TASKS}"):
+        assert differing(FILES | {"tasks.py": tasks}, FILES | {"tasks.py": tasks + found}) == ALL
+
+
 def test_what_an_import_does_counts_though_nothing_of_it_is_used() -> None:
     before = FILES | {"tasks.py": f"import patches\n{TASKS}", "patches.py": "import rates\nrates.rate = None\nX = 1\n"}
     assert differing(before, before | {"patches.py": "import rates\nrates.rate = print\nX = 1\n"}) == ALL
