@@ -5,6 +5,7 @@ nothing here.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,8 +15,10 @@ from rich.text import Text
 from eventflink.cli.drawing import styled
 from eventflink.events.job_master_events import execution_state_after
 from eventflink.events.log_events import (
+    GlobalFailureOccurred,
     JobRescaled,
     JobResultStored,
+    JobReuseDecided,
     JobStatusChanged,
     JobSubmitted,
     LogEvent,
@@ -27,6 +30,8 @@ from eventflink.events.log_events import (
 )
 from eventflink.events.wording import details_of, subject_of
 from eventflink.master.execution_graph import ExecutionGraph
+from eventflink.model.job_graph import JobGraph
+from eventflink.model.reuse import VertexReuse
 from eventflink.model.stack_traces import user_location
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, JobStatus
 
@@ -38,6 +43,8 @@ class VertexProgress:
     """Where the newest attempts of a vertex's subtasks stand."""
 
     parallelism: int
+    is_reusable: bool = True
+    """Whether a job that runs this one again can take what it has finished: it is no stream, and no closing vertex."""
     states: dict[int, ExecutionState] = field(default_factory=dict)
     restarts: int = 0
 
@@ -58,7 +65,8 @@ class JobProgress:
     vertices: dict[str, VertexProgress] = field(default_factory=dict)
     result: JobResultStored | None = None
     last_failure: str = ""
-    failed_vertex_id: str = ""
+    failed: TaskFailed | None = None
+    """The last failure of an attempt before the job began to fail: that of which it failed, if it did; null: it failed as a whole."""
     wait: str = ""
     """Why no task has a slot; empty: one has, or nothing was said of it."""
     _graph: ExecutionGraph | None = None
@@ -73,9 +81,11 @@ class JobProgress:
         if getattr(event, "job_id", None) != self.job_id:
             return False
         if isinstance(event, JobSubmitted):
-            self.name = event.job_graph.name
-            self.vertices = {v.vertex_id: VertexProgress(v.parallelism) for v in event.job_graph.vertices}
-            self._graph = ExecutionGraph.of(event.job_graph)
+            self._begin(event.job_graph)
+        elif isinstance(event, JobReuseDecided):
+            self._take_outputs(event.vertices)
+        elif isinstance(event, GlobalFailureOccurred):
+            self.failed = None
         elif isinstance(event, JobStatusChanged):
             self.status = event.to_status
         elif isinstance(event, JobResultStored):
@@ -90,6 +100,19 @@ class JobProgress:
     def _has_slots(self) -> bool:
         return any(state in _WITH_SLOT for vertex in self.vertices.values() for state in vertex.states.values())
 
+    def _begin(self, graph: JobGraph) -> None:
+        self.name, self._graph = graph.name, ExecutionGraph.of(graph)
+        self.vertices = {
+            each.vertex_id: VertexProgress(each.parallelism, is_reusable=each.stream is None and not each.is_closing)
+            for each in graph.vertices
+        }
+
+    def _take_outputs(self, reuses: Iterable[VertexReuse]) -> None:
+        for reuse in reuses:
+            if (vertex := self.vertices.get(reuse.vertex_id)) is not None:
+                taken = range(vertex.parallelism) if reuse.is_reused else reuse.subtasks
+                vertex.states.update(dict.fromkeys(taken, ExecutionState.FINISHED))
+
     def _apply_to_vertex(self, event: LogEvent) -> None:
         vertex = self.vertices.get(getattr(event, "vertex_id", ""))
         if vertex is None:
@@ -99,12 +122,14 @@ class JobProgress:
             return
         if isinstance(event, JobRescaled) and self._graph is not None:
             for name in self._graph.forward_group(event.vertex_id):
-                self.vertices[name] = VertexProgress(event.to_parallelism, restarts=self.vertices[name].restarts)
+                self.vertices[name].parallelism = event.to_parallelism
+                self.vertices[name].states.clear()
             return
         if isinstance(event, TaskDeployed):
             self.wait = ""
         if isinstance(event, TaskFailed):
-            self.failed_vertex_id = event.vertex_id
+            if self.status is not JobStatus.FAILING:
+                self.failed = event
             self.last_failure = f"{subject_of(event, of_job=self.job_id)}: {details_of(event)}"
         state = execution_state_after(event)
         if state is not None:
@@ -125,17 +150,30 @@ class JobProgress:
         cause = self.result.cause
         if cause is None:
             return line
-        vertex_id, place = self.failed_vertex_id, user_location(cause.stack_trace or "")
-        vertex = f"vertex '{vertex_id}': " if vertex_id and f"vertex '{vertex_id}'" not in cause.message else ""
-        return f"{line}: {vertex}{cause.failure_type}: {cause.message}" + (f" ({place})" if place else "")
+        task, place = "", user_location(cause.stack_trace or "")
+        if self.failed is not None:
+            vertex = f"vertex '{self.failed.vertex_id}'"
+            parts = [*([vertex] if vertex not in cause.message else []), *([f"subtask {subtask}"] if (subtask := self._subtask()) else [])]
+            task = f"{', '.join(parts)}: " if parts else ""
+        return f"{line}: {task}{cause.failure_type}: {cause.message}" + (f" ({place})" if place else "")
+
+    def _subtask(self) -> str:
+        """Return which subtask failed, of several; empty: its vertex has one, or none failed."""
+        if self.failed is None or self.vertices[self.failed.vertex_id].parallelism == 1:
+            return ""
+        return str(self.failed.subtask_index)
 
     def describe_next(self) -> str:
         """Return what shows more of a job that failed, and what runs it again; empty: it did not."""
         if self.result is None or self.result.status is not JobStatus.FAILED:
             return ""
-        logs = f"; the log of its task: 'eventflink logs {self.job_id} {self.failed_vertex_id}'" if self.failed_vertex_id else ""
-        trace = f"what failed, with its stack trace: 'eventflink exceptions {self.job_id} --trace'"
-        return f"{trace}{logs}; to run it again: 'eventflink rerun {self.job_id}'"
+        logs, rerun = "", f"to run it again: 'eventflink rerun {self.job_id}'"
+        if self.failed is not None:
+            option = f" --subtask {subtask}" if (subtask := self._subtask()) else ""
+            logs = f"; the log of its task: 'eventflink logs {self.job_id} {self.failed.vertex_id}{option}'"
+        if any(each.is_reusable and ExecutionState.FINISHED in each.states.values() for each in self.vertices.values()):
+            rerun = f"to run what had not finished: 'eventflink rerun {self.job_id} --failed'"
+        return f"what failed, with its stack trace: 'eventflink exceptions {self.job_id} --trace'{logs}; {rerun}"
 
     def describe_tasks(self) -> str:
         """Return how many of the job's tasks have finished, and which vertices have some that run."""
