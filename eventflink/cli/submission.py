@@ -32,6 +32,7 @@ from eventflink.jobs.job_files import (
     read_job,
     with_archives,
 )
+from eventflink.jobs.modules_beside import modules_left_out
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import TaskType
 
@@ -105,9 +106,13 @@ def read_job_of(file: Path, session: Session | None = None) -> DescribedJob:
     if session is not None and any(vertex.task_type is not TaskType.PYTHON for vertex in job.graph.vertices):
         from eventflink.jobs.sql_doubts import doubts_of
 
-        for doubt in doubts_of(job.graph, job.sql_files):
-            session.err.print(Text(f"warning: {doubt}", style="yellow"))
+        _warn(session, doubts_of(job.graph, job.sql_files))
     return job
+
+
+def _warn(session: Session, doubts: Sequence[str]) -> None:
+    for doubt in doubts:
+        session.err.print(Text(f"warning: {doubt}", style="yellow"))
 
 
 def name_of_source(file: Path) -> str:
@@ -115,15 +120,29 @@ def name_of_source(file: Path) -> str:
     return "standard input" if str(file) == "-" else str(file)
 
 
-def packed(session: Session, job: DescribedJob, code: Sequence[Path]) -> list[bytes]:
-    """Return the archives that travel with a job; to install packages may take a while, and is said.
+def packed(session: Session, job: DescribedJob, code: Sequence[Path], file: Path | None) -> list[bytes]:
+    """Return the archives that travel with a job; to install packages may take a while, and is said, and so is which code is left out.
+
+    Args:
+        session: to whom it is said.
+        job: the job.
+        code: its code, in place of that which is known to belong to it.
+        file: its document; None: it may have other code than this.
 
     Raises:
         ArchiveError: the code cannot be packed, or the packages cannot be installed.
 
     """
     with session.working("installing packages") if job.requirements is not None else contextlib.nullcontext():
-        return job.archives(code)
+        archives = job.archives(code)
+    if file is not None:
+        warn_of_code_left_out(session, job.graph, archives, file)
+    return archives
+
+
+def warn_of_code_left_out(session: Session, graph: JobGraph, archives: Sequence[bytes], file: Path) -> None:
+    """Say which modules lie beside a document, or where this process was started, and are not sent with the job that names them."""
+    _warn(session, modules_left_out(graph, archives, (file.parent, Path())))
 
 
 def with_code(

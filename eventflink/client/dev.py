@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eventflink.jobs.job_files import Document, described
+from eventflink.jobs.modules_beside import code_beside
 from eventflink.model.job_graph_document import bind_parameters
 from eventflink.model.packages import needs
 
@@ -52,7 +53,7 @@ def dev(
     """
     with needs("cluster", "eventflink.dev"):
         from eventflink.model.configuration import load_configuration  # noqa: PLC0415 - programs that connect do without
-        from eventflink.workbench.graph_run import code_beside, run_graph  # noqa: PLC0415 - it needs Spark, which programs do without
+        from eventflink.workbench.graph_run import run_graph  # noqa: PLC0415 - it needs Spark, which programs do without
 
         job = described(document)
         graph = bind_parameters(job.graph, parameters or {})

@@ -145,7 +145,8 @@ def resolve_function(task: str) -> Callable[[Any], Any]:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
         raise UnknownFunction(
-            f"'{task}' names the module '{module_name}', but '{error.name}' is neither in the job's code archives nor installed here"
+            f"'{task}' names the module '{module_name}', but '{error.name}' is neither in the job's code archives nor installed here:"
+            " give it by --code"
         ) from error
     function: Any = module
     for part in function_name.split("."):

@@ -169,17 +169,6 @@ class GraphRun:
         return tuple(f"vertex '{run.vertex_id}': {each}" for run in self.vertices for each in run.withheld)
 
 
-def code_beside(graph: JobGraph, directory: Path) -> list[Path]:
-    """Return the modules and packages in the directory that the graph's vertices name."""
-    found: dict[Path, None] = {}
-    for vertex in graph.vertices:
-        top = vertex.task.partition(":")[0].partition(".")[0]
-        if vertex.task_type is TaskType.PYTHON and top.isidentifier():
-            module, package = directory / f"{top}.py", directory / top
-            found |= {path: None for path in (module, package) if path.is_file() or (path / "__init__.py").is_file()}
-    return list(found)
-
-
 def run_graph(
     graph: JobGraph,
     code: Iterable[Path],

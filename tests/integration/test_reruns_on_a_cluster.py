@@ -87,6 +87,7 @@ def test_a_chain_runs_again_from_its_failure_and_gives_the_result_of_a_full_run(
     document.write_text(json.dumps(GRAPH))
     options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id]
     assert run([*options, "submit", str(document), "--code", str(code), "--job-id", "chain-1"]) == ExitCode.NEGATIVE
+    assert capsys.readouterr().err.rstrip().endswith("to run what had not finished: 'eventflink rerun chain-1 --failed'")
     _kill_the_leader(cluster, "third")  # The next one decides what is reused, by the log alone.
     code.write_text(CODE.format(here=str(tmp_path), factor="3"))
     assert run([*options, "rerun", "chain-1", "--failed", "--code", str(code), "--job-id", "chain-2", "--detach"]) == ExitCode.OK
@@ -124,5 +125,7 @@ def test_a_chain_runs_again_from_its_failure_and_gives_the_result_of_a_full_run(
     assert _deployed(cluster, "chain-5") == ["scaled", "total"], "what had not finished, and has other code, runs as well"
     assert _deployed(cluster, tries.job_id(2)) == ["scaled", "total"]
     assert run([*options, "rerun", "chain-4", "--failed", "--code", str(code)]) == ExitCode.NEGATIVE
+    capsys.readouterr()
     assert run([*options, "rerun", "chain-4", str(document), "--failed", "--job-id", "chain-6"]) == ExitCode.OK
+    assert "warning" not in capsys.readouterr().err, "its code is that of the ended job"
     assert _deployed(cluster, "chain-6") == ["total"]

@@ -148,9 +148,16 @@ def test_a_job_that_failed_is_run_again_with_its_code(cluster: RunningCluster, c
     graph = {"name": "reads", "vertices": [{"id": "read", "python": "job:read"}], "restart_strategy": {"type": "none"}}
     (tmp_path / "job.json").write_text(json.dumps(graph))
     options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id]
+    for words, job_id in ((["submit"], "without"), (["rerun", "without"], "without-2")):
+        assert run([*options, *words, str(tmp_path / "job.json"), "--job-id", job_id]) == ExitCode.NEGATIVE
+        shown = capsys.readouterr()
+        assert f"give it by --code {tmp_path / 'job.py'}" in shown.err, "the warning before it runs"
+        assert "neither in the job's code archives nor installed here: give it by --code" in shown.out
     submit = ["submit", str(tmp_path / "job.json"), "--code", str(tmp_path / "job.py"), "--job-id", "reads-1"]
     assert run([*options, *submit]) == ExitCode.NEGATIVE
-    assert capsys.readouterr().err.rstrip().endswith("to run it again: 'eventflink rerun reads-1'")
+    said = capsys.readouterr().err
+    assert said.rstrip().endswith("to run it again: 'eventflink rerun reads-1'")
+    assert "warning" not in said
     missing.write_text("SELECT 42 AS answer")
     assert run([*options, "rerun", "reads-1", "--job-id", "reads-2", "--json"]) == ExitCode.OK
     told = json.loads(capsys.readouterr().out)

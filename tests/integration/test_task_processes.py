@@ -271,7 +271,7 @@ def test_an_unknown_function_is_named(host: Host) -> None:
     assert message == "vertex 'vertex': 'tasks:nop' names the function 'nop', which the module 'tasks' does not have; did you mean 'noop'?"
     failure_type, message, _ = host.fail("nowhere:run")
     assert failure_type == "UnknownFunction"
-    assert "'nowhere' is neither in the job's code archives nor installed here" in message
+    assert "'nowhere' is neither in the job's code archives nor installed here: give it by --code" in message
 
 
 def test_two_jobs_with_the_same_module_names_do_not_see_each_other(host: Host) -> None:

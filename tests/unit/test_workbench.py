@@ -17,7 +17,6 @@ from eventflink.model.places import Place
 from eventflink.processes.file_lock import FileLock
 from eventflink.taskexecutor.spark_server import SERVER_FILE, SparkServerSettings
 from eventflink.workbench import own_spark as own_sparks
-from eventflink.workbench.graph_run import code_beside
 from eventflink.workbench.own_spark import OwnSpark
 from eventflink.workbench.selection import deployment_of, select_vertices, with_parallelism
 from eventflink.workbench.withheld_writes import SinksNeeded, WithheldWrites, writes
@@ -91,18 +90,6 @@ def test_a_subtask_is_told_what_those_before_it_have_left() -> None:
     assert (read.input_name, read.ship, read.keys, list(read.locations)) == ("in", "HASH", ("k",), left)
     assert [(each.name, each.value, each.description) for each in reader.job_parameters] == [("day", "2026-11-25", "")]
     assert (reader.parameters_json, reader.outputs) == ('{"x":1}', ())
-
-
-def test_the_code_beside_a_document_is_what_its_vertices_name(tmp_path: Path) -> None:
-    (tmp_path / "package" / "inner").mkdir(parents=True)
-    (tmp_path / "package" / "__init__.py").touch()
-    (tmp_path / "data").mkdir()
-    for name in ("module.py", "other.py"):
-        (tmp_path / name).touch()
-    tasks = ("module:f", "package.inner:g", "installed:h", "data:k", "module:m")
-    vertices = [{"id": f"v{number}", "python": task} for number, task in enumerate(tasks)]
-    graph = parse_job_graph({"name": "g", "vertices": vertices}, "document")
-    assert code_beside(graph, tmp_path) == [tmp_path / "module.py", tmp_path / "package"]
 
 
 @pytest.mark.parametrize(

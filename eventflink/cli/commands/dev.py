@@ -23,6 +23,7 @@ from eventflink.cli.printer import echo
 from eventflink.cli.row_table import draw_rows
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.submission import param_option, read_job_of
+from eventflink.jobs.modules_beside import code_beside
 from eventflink.jobs.plain_rows import python_rows
 from eventflink.jobs.required_packages import Requirements, find_packages
 from eventflink.jobs.result import JobOutput
@@ -33,7 +34,7 @@ from eventflink.processes.ending import raised_on_signals
 from eventflink.processes.packages_path import environment_with
 from eventflink.taskexecutor.failure_causes import UnknownFunction
 from eventflink.taskexecutor.task_packages import unpacked
-from eventflink.workbench.graph_run import Ended, GraphRun, VertexFailed, VertexRun, code_beside, run_graph
+from eventflink.workbench.graph_run import Ended, GraphRun, VertexFailed, VertexRun, run_graph
 
 _WITHOUT_CODE: Final = (UnknownFunction.__name__, ModuleNotFoundError.__name__)
 """Failures of a vertex whose module, or one that it imports, was not found."""

@@ -64,7 +64,7 @@ def _graph(session: Session, file: Path, code: tuple[Path, ...], parameters: dic
     """Return the graph as it would be submitted: its archive of code has the key that an upload would give it."""
     job = read_job_of(file, session)
     graph = bind_parameters(job.graph, parameters) if parameters else job.graph
-    return with_archives(graph, packed(session, job, code), blob_key)
+    return with_archives(graph, packed(session, job, code, file), blob_key)
 
 
 def _lines(found: JobPlan) -> Iterator[Text]:

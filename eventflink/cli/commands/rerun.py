@@ -11,7 +11,7 @@ from eventflink.cli.completion import complete_jobs, complete_vertices
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_document
-from eventflink.cli.submission import follow, packed, param_option, read_job_of
+from eventflink.cli.submission import follow, packed, param_option, read_job_of, warn_of_code_left_out
 from eventflink.documents.one_job import DocumentPage
 from eventflink.gateways.blocking import done_by
 from eventflink.gateways.code import ship_newer_code
@@ -74,7 +74,7 @@ def rerun(
     if failed and from_vertices:
         raise click.UsageError("--failed and --from are two ways to say where to begin; give one of them")
     job = read_job_of(file, session) if file is not None else None
-    archives = packed(session, job, code) if job is not None else [build_archive(code)] if code else []
+    archives = packed(session, job, code, None) if job is not None else [build_archive(code)] if code else []
     began_s = time.monotonic()
     deadline, job_id = Deadline.after(timeout_s, began_s), job_id or new_job_id()
     with session.working("submitting"), DispatcherGateway(session.access, **done_by(deadline, timeout_s)) as gateway:
@@ -82,6 +82,8 @@ def rerun(
         if job is not None or archives:
             page = ask_document(session, rerun_of)
             graph = job.graph if job is not None else _graph_of(page)
+            if code or not page.document.get("code_archives"):
+                warn_of_code_left_out(session, graph, archives, file or Path())
             graph = _with_code(session, gateway, graph, archives, page, job_id, deadline)
         accepted = gateway.rerun_job(
             rerun_of, job_id, parameters, failed=failed, from_vertices=from_vertices, job_graph=graph, actor=actor_name()

@@ -57,10 +57,12 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
     the job: the document of one, or the path of that from FILE.
     """
     described: DescribedJob | None = None
+    job_file = file
 
     def read_job(name: str) -> JobGraph:
-        nonlocal described
-        described = read_job_of(file.parent / name, session)
+        nonlocal described, job_file
+        job_file = file.parent / name
+        described = read_job_of(job_file, session)
         return described.graph
 
     definition = parse_schedule(read_document(file), name_of_source(file), read_job)
@@ -70,7 +72,7 @@ def put(session: Session, schedule_id: str, file: Path, code: tuple[Path, ...], 
             ExitCode.USAGE, f"invalid schedule: records.topic: '{watched.name}' is the cluster's own: a job would add to it"
         )
     job = described or with_sql_files(DescribedJob(definition.job_graph), name_of_source(file), file.parent)
-    archives = packed(session, job, code)
+    archives = packed(session, job, code, job_file)
     deadline = Deadline.after(None, time.monotonic())
     with session.working("storing the schedule"), DispatcherGateway(session.access) as gateway:
         if archives:

@@ -55,7 +55,7 @@ def submit(
         from eventflink.streams.savepoint_restore import begin_in_savepoint  # noqa: PLC0415 - most jobs begin without one
 
         graph = begin_in_savepoint(graph, savepoint_path, allow_non_restored_state=allow_non_restored_state)
-    archives = packed(session, job, code)
+    archives = packed(session, job, code, file)
     began_s = time.monotonic()
     with session.working("submitting"):
         accepted = _submit(session, graph, archives, job_id, timeout_s, Deadline.after(timeout_s, began_s))
