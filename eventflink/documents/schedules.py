@@ -99,6 +99,30 @@ class BackfillProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForeseenInstant:
+    """What a back-fill would make of an instant."""
+
+    instant: str
+    """In the schedule's time zone."""
+    job_id: str | None
+    """The job that would be started; null: none would be, or not at once."""
+    skipped: SkipReason | None
+    """Why it would be left out; null: it would not be."""
+    sentence: str
+    """Why no job would be started at once; empty: one would be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForeseenBackfill:
+    """What a back-fill would do that began now."""
+
+    instants: list[ForeseenInstant]
+    """In its order."""
+    is_whole: bool
+    """Whether there are no more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
     """A schedule in a list."""
 

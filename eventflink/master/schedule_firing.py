@@ -4,7 +4,7 @@ Each decision is about one instant of one schedule, or about a range that is ski
 that is small. A job that cannot be submitted is a reason for the instant, and stops no other one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 from eventflink.events.inputs import FireSchedule
 from eventflink.events.log_events import (
     BackfillCancelled,
+    BackfillStarted,
     FileAwaited,
     InstantQueued,
     InstantsSkipped,
@@ -27,7 +28,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.master.inputs import FileMissed, FileSeen, FireSchedules, RecordsSeen, TableNotSeen, VersionsSeen
 from eventflink.master.requests import MAX_MESSAGE_LENGTH, accepted, rejected
-from eventflink.master.schedules import MAX_AWAITING, OF_ITSELF, Schedule, next_of_backfill
+from eventflink.master.schedules import MAX_AWAITING, OF_ITSELF, Backfill, Schedule, next_of_backfill
 from eventflink.master.settings import Context
 from eventflink.master.state import ClusterState
 from eventflink.model.durations import duration_text
@@ -353,27 +354,53 @@ def _next_in_time(schedule: Schedule, instant_ms: int, now_ms: int) -> int | Non
 
 def _decide_backfill(state: ClusterState, schedule_id: str, schedule: Schedule, instant_ms: int, context: Context) -> list[LogEvent]:
     backfill = schedule.backfill
-    if backfill is None:
+    if backfill is None or _what_keeps(state, schedule_id, schedule, instant_ms):
         return []
-    # Two jobs for one instant never run beside each other: how the one ends decides whether there is to be another. An instant that has
-    # come, and waits for its jitter, is decided first.
+    return _decide_of_backfill(state, schedule_id, schedule, backfill, instant_ms, context)
+
+
+def _what_keeps(state: ClusterState, schedule_id: str, schedule: Schedule, instant_ms: int) -> str:
+    """Return what a back-fill waits for before it decides about an instant, in words; empty: nothing.
+
+    Two jobs for one instant never run beside each other: how the one ends decides whether there is to be another. An instant that has
+    come, and waits for its jitter, is decided first.
+    """
     undecided_ms = schedule.next_ms if schedule.pause is None else None
-    if (
-        (undecided_ms is not None and instant_ms >= undecided_ms)
-        or instant_ms in schedule.queue
-        or instant_ms in schedule.awaiting
-        or _job_for(state, schedule_id, instant_ms, is_finished=False) is not None
-    ):
-        return []
-    following_ms, origin = next_of_backfill(schedule.definition, backfill, instant_ms), InstantOrigin.BACKFILL
+    if undecided_ms is not None and instant_ms >= undecided_ms:
+        return "it comes due by itself, and is decided then"
+    if instant_ms in schedule.queue:
+        return "it is in the queue of the schedule"
+    if instant_ms in schedule.awaiting:
+        return f"its file {schedule.awaiting[instant_ms].file} was not seen yet"
+    running = _job_for(state, schedule_id, instant_ms, is_finished=False)
+    return f"job '{running}' runs" if running is not None else ""
+
+
+def _decide_of_backfill(
+    state: ClusterState, schedule_id: str, schedule: Schedule, bounds: Backfill | BackfillStarted, instant_ms: int, context: Context
+) -> list[LogEvent]:
+    following_ms, origin = next_of_backfill(schedule.definition, bounds, instant_ms), InstantOrigin.BACKFILL
     if schedule.instant_after(instant_ms - 1) != instant_ms:
         return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.CHANGED)]
-    if not backfill.repeats_finished and (finished := _job_for(state, schedule_id, instant_ms, is_finished=True)) is not None:
+    if not bounds.repeats_finished and (finished := _job_for(state, schedule_id, instant_ms, is_finished=True)) is not None:
         message = f"job '{finished}' had finished"
         return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.FINISHED_BEFORE, message)]
     if awaited := _await_file(schedule_id, schedule, instant_ms, following_ms, origin, context):
         return awaited
     return _start(state, schedule_id, schedule, instant_ms, following_ms, origin, context)
+
+
+def foresee_backfill(state: ClusterState, begun: BackfillStarted, context: Context) -> Iterator[tuple[int, LogEvent | str]]:
+    """Yield each instant of a back-fill that would begin now, in its order, with what would be decided about it, or what that waits for.
+
+    Time stands still: the jobs that run do not end, and none of the back-fill's own starts. Raises `InstantUnknown`.
+    """
+    schedule_id, schedule = begun.schedule_id, state.schedules.schedule(begun.schedule_id)
+    instant_ms: int | None = begun.next_ms
+    while instant_ms is not None:
+        kept = _what_keeps(state, schedule_id, schedule, instant_ms)
+        yield instant_ms, kept or _decide_of_backfill(state, schedule_id, schedule, begun, instant_ms, context)[0]
+        instant_ms = next_of_backfill(schedule.definition, begun, instant_ms)
 
 
 def _job_for(state: ClusterState, schedule_id: str, instant_ms: int, *, is_finished: bool) -> str | None:

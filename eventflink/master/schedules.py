@@ -840,7 +840,9 @@ def _not_computable(command: ScheduleCommand, error: InstantUnknown) -> RequestR
     return rejected(command, "InvalidSchedule", f"schedule '{command.schedule_id}': {error}")
 
 
-def next_of_backfill(definition: ScheduleDefinition, bounds: StartBackfill | Backfill, instant_ms: int | None) -> int | None:
+def next_of_backfill(
+    definition: ScheduleDefinition, bounds: StartBackfill | BackfillStarted | Backfill, instant_ms: int | None
+) -> int | None:
     """Return the instant after this one in the order of a back-fill; None in place of it: the first. None: there is none."""
     timing = definition.timing
     if bounds.newest_first:

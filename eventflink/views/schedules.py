@@ -7,15 +7,21 @@ from eventflink.documents.schedules import (
     AwaitingInstant,
     BackfillProgress,
     DecidedInstant,
+    ForeseenBackfill,
+    ForeseenInstant,
     ScheduleCursor,
     ScheduleDetails,
     ScheduleList,
     ScheduleRow,
     TableCursorInfo,
 )
+from eventflink.events.inputs import StartBackfill
+from eventflink.events.log_events import BackfillStarted, FileAwaited, InstantsSkipped, LogEvent, RequestRejected, ScheduleFired
 from eventflink.events.wording import when_of
 from eventflink.leadership.fold import Fold
+from eventflink.master.schedule_firing import foresee_backfill
 from eventflink.master.schedules import AwaitedFile, Backfill, PastInstant, Schedule
+from eventflink.master.settings import Context
 from eventflink.model.schedule_document import schedule_document
 from eventflink.model.schedules import InstantUnknown, ScheduleTiming, instants, local_time
 from eventflink.model.statuses import InstantOrigin, SkipReason
@@ -84,6 +90,33 @@ def schedule_view(fold: Fold, schedule_id: str) -> ScheduleDetails:
         definition=shown(schedule_document(definition)),
         table_cursor=_table_cursor(schedule),
         awaiting=[_awaiting(timing, *each) for each in islice(sorted(schedule.awaiting.items(), key=_instant_of), MAX_AWAITING_SHOWN)],
+    )
+
+
+def backfill_view(fold: Fold, command: StartBackfill, now_ms: int, limit: int) -> ForeseenBackfill | RequestRejected:
+    """Return what a back-fill would make of its first `limit` instants if it began now, or why it would be refused."""
+    decided = fold.master.decide(command, now_ms)
+    begun = next((event for event in decided if isinstance(event, BackfillStarted)), None)
+    if begun is None:
+        return next(event for event in decided if isinstance(event, RequestRejected))
+    timing = fold.master.schedules.schedule(command.schedule_id).definition.timing
+    found = list(islice(foresee_backfill(fold.master, begun, Context(fold.master.settings, now_ms)), limit + 1))
+    return ForeseenBackfill(instants=[_foreseen(timing, *each) for each in found[:limit]], is_whole=len(found) <= limit)
+
+
+def _foreseen(timing: ScheduleTiming, instant_ms: int, what: LogEvent | str) -> ForeseenInstant:
+    job_id, skipped, sentence = "", None, ""
+    match what:
+        case str():
+            sentence = f"waits: {what}"
+        case ScheduleFired():
+            job_id = what.job_id
+        case FileAwaited():
+            sentence = f"waits for {what.file}"
+        case InstantsSkipped():
+            skipped, sentence = what.reason, _joined(_WHY[what.reason], what.message)
+    return ForeseenInstant(
+        instant=_local(timing, instant_ms), job_id=job_id or None, skipped=skipped, sentence=one_sentence(sentence) if sentence else ""
     )
 
 
@@ -191,10 +224,14 @@ def _decided(timing: ScheduleTiming, past: PastInstant) -> DecidedInstant:
         origin=past.origin,
         job_id=past.job_id or None,
         skipped=past.skipped,
-        sentence=one_sentence(f"{what}: {past.message}" if past.message else what),
+        sentence=one_sentence(_joined(what, past.message)),
         after_job_id=past.after_job_id or None,
         records=past.records or None,
     )
+
+
+def _joined(what: str, message: str) -> str:
+    return f"{what}: {message}" if message else what
 
 
 def _local(timing: ScheduleTiming, instant_ms: int) -> str:

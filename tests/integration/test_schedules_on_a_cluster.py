@@ -169,13 +169,24 @@ def test_each_instant_has_its_job_once_over_killed_leaders(
         at_ms = [event.instant_ms for event in fired]
         assert at_ms == list(range(at_ms[0], at_ms[-1] + 1, 1_000)), "each instant, once, in order"
         assert len(_lines(ran)) == len(set(_lines(ran))) == len(fired)
-        assert run([*options, "backfill", "often", "--from", "2026-01-01T00:00:00", "--to", "2026-01-01T00:00:05", "--at-once", "2"]) == 0
+        bounds = ["--from", "2026-01-01T00:00:00", "--to", "2026-01-01T00:00:05"]
+        capsys.readouterr()
+        assert run([*options, "backfill", "often", *bounds, "--newest-first", "--dry-run"]) == ExitCode.OK
+        assert [line.split()[-1] for line in capsys.readouterr().out.splitlines()] == [
+            f"often-20260101T00000{each}Z" for each in range(4, -1, -1)
+        ]
+        assert run([*options, "backfill", "often", *bounds, "--at-once", "2"]) == ExitCode.OK
         wait_until(lambda: len(_lines(ran)) == len(fired) + 5, "the back-fill runs", WAIT_S)
         wait_until(lambda: client.schedule("often").backfill is None, "the back-fill has ended", WAIT_S)
         wait_until(lambda: len(copied.read_text().splitlines()) == len(fired) + 5, "the runs of the back-fill are followed", WAIT_S)
         [*_, last] = _fired(cluster)
         assert (last.origin, last.job_id) == (InstantOrigin.BACKFILL, "often-20260101T000004Z")
         capsys.readouterr()
+        assert run([*options, "backfill", "often", *bounds, "--dry-run"]) == ExitCode.OK
+        assert "skipped: job 'often-20260101T000004Z' had finished." in capsys.readouterr().out
+        for option in ([], ["--dry-run"]):
+            assert run([*options, "backfill", "often", "--from", "2999-01-01", "--to", "2999-01-02", *option]) == ExitCode.NEGATIVE
+            assert "has no instant in that time that has passed (NothingToBackfill)" in " ".join(capsys.readouterr().err.split())
         assert run([*options, "fire", "often", "--for", "2026-02-01", "--timeout", str(WAIT_S)]) == ExitCode.OK
         assert _lines(ran)[-1] == "2026-02-01T00:00:00+00:00"
         assert run([*options, "show", "often"]) == ExitCode.OK

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eventflink.events.inputs import PutSchedule
+from eventflink.events.inputs import PutSchedule, StartBackfill
 from eventflink.events.log_events import (
     BackfillStarted,
     InstantQueued,
@@ -42,7 +42,7 @@ from eventflink.model.schedules import (
 )
 from eventflink.model.statuses import ExecutionState, InstantOrigin, JobStatus, SkipReason
 from eventflink.views.pages.cluster import cluster_page
-from eventflink.views.schedules import schedule_view
+from eventflink.views.schedules import backfill_view, schedule_view
 from tests.support.cluster import START_MS, ScriptedCluster, deployments, graph, replies, vertex
 
 MINUTE_MS = 60_000
@@ -452,6 +452,72 @@ def test_an_instant_whose_failed_job_was_run_again_and_finished_is_left_out_of_a
     cluster.pass_time(0)
     [skipped] = cluster.events(InstantsSkipped)
     assert (skipped.reason, skipped.message) == (SkipReason.FINISHED_BEFORE, "job 'again' had finished")
+
+
+def foreseen(cluster: ScriptedCluster, limit: int = 1_000, **more: Any) -> list[str]:
+    """Return what a back-fill would do, or why it would be refused."""
+    found = backfill_view(cluster.fold, StartBackfill(schedule_id="s", **more), cluster.wall_ms, limit)
+    if isinstance(found, RequestRejected):
+        return [f"{found.code}: {found.message}"]
+    return [*(each.job_id or each.sentence for each in found.instants), *([] if found.is_whole else ["more"])]
+
+
+@pytest.mark.parametrize("newest_first", [False, True])
+@pytest.mark.parametrize("repeats", [False, True])
+def test_what_is_foreseen_of_a_backfill_is_what_it_does(cluster: ScriptedCluster, *, newest_first: bool, repeats: bool) -> None:
+    put(cluster, interval="1d")
+    say(cluster, "StartBackfill", first_ms=DAY_MS, end_ms=3 * DAY_MS, concurrency=2)
+    first, second = deployments(cluster.take_effects() + cluster.pass_time(0))
+    cluster.run(cluster.report(first, ExecutionState.FINISHED) + cluster.report(second, ExecutionState.FAILED))
+    bounds: dict[str, Any] = {"first_ms": 0, "end_ms": 4 * DAY_MS, "newest_first": newest_first, "repeats_finished": repeats}
+    told_before = foreseen(cluster, **bounds)
+    before = len(cluster.events(ScheduleFired, InstantsSkipped))
+    assert before == 2, "to foresee it starts nothing"
+    say(cluster, "StartBackfill", concurrency=4, **bounds)
+    cluster.run(cluster.take_effects() + cluster.pass_time(0))
+    done = cluster.events(ScheduleFired, InstantsSkipped)[before:]
+    assert told_before == [e.job_id if isinstance(e, ScheduleFired) else f"skipped: {getattr(e, 'message', '')}." for e in done]
+    names = [job_id_of("s", each * DAY_MS) for each in range(4)]
+    expected = [names[0], f"{names[1]}-2" if repeats else f"skipped: job '{names[1]}' had finished.", f"{names[2]}-2", names[3]]
+    assert told_before == (expected[::-1] if newest_first else expected)
+
+
+def test_of_a_long_backfill_the_first_instants_in_its_order_are_foreseen(cluster: ScriptedCluster) -> None:
+    put(cluster, interval="1d")
+    names = [job_id_of("s", each * DAY_MS) for each in range(9)]
+    assert foreseen(cluster, 2, first_ms=0, end_ms=9 * DAY_MS) == [*names[:2], "more"]
+    assert foreseen(cluster, 2, first_ms=0, end_ms=9 * DAY_MS, newest_first=True) == [names[8], names[7], "more"]
+    assert foreseen(cluster, 9, first_ms=0, end_ms=9 * DAY_MS) == names
+
+
+def test_it_is_foreseen_that_an_instant_waits_or_is_refused(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(cluster, interval="10s", overlap="queue")
+    cluster.pass_time(10_000)
+    cluster.pass_time(10_000)
+    [fired], [queued] = cluster.events(ScheduleFired), cluster.events(InstantQueued)
+    bounds = {"first_ms": fired.instant_ms, "end_ms": queued.instant_ms + 1}
+    assert foreseen(cluster, **bounds) == [f"waits: job '{fired.job_id}' runs.", "waits: it is in the queue of the schedule."]
+    waiting = {"file": "s3a://raw/{day}", "within": "60s"}
+    day = job(parameters={"day": {"type": "date"}})
+    put(cluster, interval="1d", wait_for=waiting, job=day, instant_parameters={"day": "date"})
+    assert foreseen(cluster, first_ms=0, end_ms=1) == ["waits for s3a://raw/1970-01-01."]
+
+    def refuse(*_: object) -> JobGraph:
+        raise InvalidJobGraph("parameter 'day': no")
+
+    monkeypatch.setattr("eventflink.master.schedule_firing.graph_for", refuse)
+    assert foreseen(cluster, first_ms=0, end_ms=1) == ["refused: parameter 'day': no."]
+
+
+def test_what_refuses_a_backfill_refuses_to_foresee_it(cluster: ScriptedCluster) -> None:
+    assert foreseen(cluster, first_ms=0, end_ms=DAY_MS)[0].startswith("UnknownSchedule: ")
+    put(cluster, interval="1d")
+    for first_ms, end_ms in ((cluster.wall_ms + 1, cluster.wall_ms + 9 * DAY_MS), (2 * DAY_MS, DAY_MS)):
+        refused = foreseen(cluster, first_ms=first_ms, end_ms=end_ms)
+        assert refused == [refusal(say(cluster, "StartBackfill", first_ms=first_ms, end_ms=end_ms))]
+        assert refused[0].startswith("NothingToBackfill: ")
+    say(cluster, "StartBackfill", first_ms=0, end_ms=DAY_MS)
+    assert foreseen(cluster, first_ms=0, end_ms=DAY_MS)[0].startswith("BackfillInProgress: ")
 
 
 @pytest.mark.parametrize("repeats", [False, True])
