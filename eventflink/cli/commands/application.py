@@ -4,15 +4,17 @@ import click
 
 from eventflink.cli.failures import CommandFailed, ExitCode
 from eventflink.cli.flink_archiving import flink_render
+from eventflink.cli.id_type import JOB_ID
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.waiting import ending_in_order
 from eventflink.entrypoint.application_main import Application
 from eventflink.entrypoint.master_process import MasterFailed, run_master
-from eventflink.model.configuration import ID_PATTERN
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.option("--application-id", default="application", show_default=True, help="Names the application: its jobs' ids follow from it.")
+@click.option(
+    "--application-id", type=JOB_ID, default="application", show_default=True, help="Names the application: its jobs' ids follow from it."
+)
 @click.argument("main")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @pass_session
@@ -38,12 +40,9 @@ def run_application_master(
     """Run a master that runs an application while it leads, for `standalone-job` as well; return the exit code of its end.
 
     Raises:
-        CommandFailed: an id or the name of the entry point is not valid, or the master cannot run.
+        CommandFailed: the name of the entry point is not valid, or the master cannot run.
 
     """
-    for name, value in (("--application-id", application_id), ("--job-id", job_id)):
-        if value and not ID_PATTERN.fullmatch(value):
-            raise CommandFailed(ExitCode.USAGE, f"invalid {name}: '{value[:128]}'; use 1-128 letters, digits, '.', '_' and '-'")
     if not graph and not all(main.partition(":")):
         raise CommandFailed(ExitCode.USAGE, f"invalid main: '{main}'; give module:function")
     configuration = session.configuration.with_ids()

@@ -9,6 +9,7 @@ from eventflink.blob import BlobError
 from eventflink.blob.tls import tls_files
 from eventflink.cli.completion import complete_jobs, complete_vertices
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.id_type import JOB_ID
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_document
 from eventflink.cli.submission import follow, packed, param_option, read_job_of, warn_of_code_left_out
@@ -44,7 +45,7 @@ from eventflink.session.cluster_session import actor_name
     help="A file or directory with Python code that the job has from now on; repeatable.",
 )
 @param_option
-@click.option("--job-id", metavar="NEW_ID", help="The id of the job that runs. Default: a new one.")
+@click.option("--job-id", type=JOB_ID, metavar="NEW_ID", help="The id of the job that runs. Default: a new one.")
 @click.option("-d", "--detach", "--detached", is_flag=True, help="Do not wait for the job's end.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines for people.")
 @click.option(

@@ -15,6 +15,7 @@ from rich.text import Text
 from eventflink.blob.tls import tls_files
 from eventflink.cli.completion import complete_schedules
 from eventflink.cli.failures import CommandFailed, ExitCode
+from eventflink.cli.id_type import JOB_ID, SCHEDULE_ID
 from eventflink.cli.printer import echo
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.state import ask_schedule, ask_schedules
@@ -47,7 +48,7 @@ def schedule() -> None:
 
 
 @schedule.command("put")
-@click.argument("schedule_id", metavar="SCHEDULE")
+@click.argument("schedule_id", metavar="SCHEDULE", type=SCHEDULE_ID)
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--code", type=click.Path(path_type=Path), multiple=True, help="A file or directory with the job's Python code; repeatable.")
 @_AS_JSON
@@ -260,7 +261,7 @@ def delete(session: Session, schedule_id: str, *, as_json: bool) -> int:
 @_SCHEDULE
 @click.option("--for", "instant", metavar="TIME", help="For which day or time it runs, in the schedule's time zone. Default: now.")
 @param_option
-@click.option("--job-id", metavar="NEW_ID", help="The id of the job that runs. Default: a new one.")
+@click.option("--job-id", type=JOB_ID, metavar="NEW_ID", help="The id of the job that runs. Default: a new one.")
 @click.option("-d", "--detach", "--detached", is_flag=True, help="Do not wait for the job's end.")
 @_AS_JSON
 @click.option(

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from eventflink.cli.commands.application import run_application_master
+from eventflink.cli.id_type import JOB_ID
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.submission import param_option, read_job_of
 from eventflink.model.job_graph_document import bind_parameters, to_document
@@ -15,7 +16,7 @@ from eventflink.model.job_graph_document import bind_parameters, to_document
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--code", type=click.Path(path_type=Path), multiple=True, help="A file or directory with the job's Python code; repeatable.")
 @param_option
-@click.option("--job-id", default="", help="The job's id. Default: one that follows from the cluster's id.")
+@click.option("--job-id", type=JOB_ID, default="", help="The job's id. Default: one that follows from the cluster's id.")
 @pass_session
 def standalone_job(session: Session, file: Path, code: tuple[Path, ...], parameters: dict[str, str], job_id: str) -> int:
     """Start a master that runs the job that FILE (JSON, YAML or Python) describes.

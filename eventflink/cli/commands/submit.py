@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from eventflink.blob.tls import tls_files
+from eventflink.cli.id_type import JOB_ID
 from eventflink.cli.session import Session, pass_session
 from eventflink.cli.submission import follow, packed, param_option, read_job_of, with_code
 from eventflink.gateways.blocking import done_by
@@ -24,7 +25,7 @@ from eventflink.session.cluster_session import actor_name
 @param_option
 @click.option("-s", "--from-savepoint", "savepoint_path", metavar="PATH", help="Let the streams begin in this savepoint.")
 @click.option("-n", "--allow-non-restored-state", is_flag=True, help="Leave behind what the savepoint has and the job does not.")
-@click.option("--job-id", help="The job's id. Default: a new one.")
+@click.option("--job-id", type=JOB_ID, help="The job's id. Default: a new one.")
 @click.option("-d", "--detach", "--detached", is_flag=True, help="Do not wait for the job's end.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines for people.")
 @click.option(
