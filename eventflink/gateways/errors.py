@@ -96,7 +96,7 @@ class FencingTokenMismatch(RequestRefused):
 
 
 class FileNotAvailable(RequestRefused):
-    """The attempt was never deployed, or its TaskManager is gone; or the file could not be uploaded."""
+    """The attempt was never deployed, or ran in the job that it is reused from; its TaskManager is gone, or could not upload the file."""
 
 
 class TooManyUploads(RequestRefused):

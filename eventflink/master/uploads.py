@@ -76,6 +76,10 @@ class Uploads:
             return [self.dispatcher.unknown_job(command)]
         attempt = command.attempt_id
         execution = job.execution_graph.execution_of(attempt)
+        if execution is not None and execution.reused_from:
+            subtask = f" --subtask {attempt.subtask_index}" if attempt.subtask_index else ""
+            shows = f"'eventflink logs {execution.reused_from} {attempt.vertex_id}{subtask}' shows what it wrote there"
+            return [rejected(command, "FileNotAvailable", f"attempt {attempt} is reused from '{execution.reused_from}': {shows}")]
         if execution is None or not self.resource_manager.is_current(execution.task_manager_id, execution.instance_id):
             message = f"attempt {attempt} was never deployed, or its TaskManager is gone"
             return [rejected(command, "FileNotAvailable", message)]

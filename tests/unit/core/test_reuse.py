@@ -205,6 +205,15 @@ def test_what_was_counted_and_read_counts_as_in_a_full_run() -> None:
     cluster.check()
 
 
+def test_of_a_file_of_what_is_reused_it_is_said_which_job_wrote_it(cluster: ScriptedCluster) -> None:
+    run(cluster, rerun(cluster, failed=True))
+    wanted: dict[str, Any] = {"type": "RequestFileUpload", "job_id": "again", "vertex_id": "a", "attempt": 1, "file": "LOG"}
+    for index, option in ((0, ""), (1, " --subtask 1")):
+        said = refusal(cluster.command(**wanted, subtask_index=index))
+        shows = f"'eventflink logs job a{option}' shows what it wrote there"
+        assert said == f"FileNotAvailable: attempt again/a[{index}]#1 is reused from 'job': {shows}"
+
+
 def test_a_vertex_that_was_rescaled_is_reused_with_the_subtasks_that_it_had() -> None:
     cluster = ScriptedCluster()
     cluster.register(slots=9)
