@@ -4,6 +4,7 @@ A query is data, not a program: the engine can neither read nor write files, loa
 no variable of this process, its configuration is locked before the query is looked at, and the query is a single SELECT.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -41,6 +42,9 @@ _TYPES: Final = {
     pa.bool_(): "BOOLEAN",
     pa.timestamp("ms"): "TIMESTAMP_MS",
 }
+
+_UNKNOWN_TABLE: Final = re.compile(r"Table with name (.*) does not exist!")
+"""As the engine says it, which goes on with one of its own tables."""
 
 _FAILURES_BY_TYPE: Final = """
 SELECT payload->>'$.cause.failure_type' AS failure, count(*) AS attempts, count(DISTINCT job_id) AS jobs
@@ -216,5 +220,7 @@ def _invalid(error: Exception) -> BaseException:
     """Return what an error of the engine is to a caller: its message on one line, without the marks below its copy of the query."""
     if isinstance(error, duckdb.InterruptException):
         return KeyboardInterrupt()
+    if isinstance(error, duckdb.CatalogException) and (unknown := _UNKNOWN_TABLE.search(str(error))):
+        return QueryInvalid(f"table not found: '{unknown[1]}'; there are {', '.join(sorted(table_columns()))}")
     lines = [line.strip() for line in str(error).replace("LINE 1: EXPLAIN ", "LINE 1: ").splitlines()]
     return QueryInvalid(" ".join(line for line in lines if line and set(line) - {"^", "~", " "}))
