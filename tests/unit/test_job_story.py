@@ -45,6 +45,17 @@ def test_a_life_is_told_from_its_request_over_its_restart_to_its_end(storied: Sc
     assert texts(story, "ended") == ["ended: FINISHED after 600 ms"]
 
 
+def test_what_is_told_of_reuse_and_of_closing_vertices_stands_behind_one_colon() -> None:
+    cluster = ScriptedCluster()
+    cluster.register(slots=2)
+    document = graph(vertex("a"), vertex("b"), vertex("always") | {"runs": "always"}, edges=[("a", "b", "hash")])
+    end = {"b": ExecutionState.FAILED}
+    cluster.run(cluster.submit(document, job_id="before"), lambda task: end.get(task.vertex_id, ExecutionState.FINISHED))
+    cluster.run(cluster.command(type="RerunJob", rerun_of="before", job_id="again", failed=True))
+    assert texts(story_of(cluster, "again"), "reused") == ["outputs of the job that it runs again: 1 of 3 vertices reused; run: b, always"]
+    assert texts(story_of(cluster, "again"), "closing") == ["its closing vertices begin: it ends as FINISHED"]
+
+
 def test_what_many_tasks_do_alike_is_one_line_that_counts_them(storied: ScriptedCluster) -> None:
     [scheduled] = [line for line in story_of(storied, "late").lines if line.kind == "scheduled"]
     assert (scheduled.count, scheduled.text) == (6, "scheduled: a (3), b (3)")
