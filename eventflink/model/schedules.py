@@ -21,8 +21,10 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from eventflink.model.job_graph import JobGraph, ParameterValue
-from eventflink.model.job_graph_document import bind_parameters
+from eventflink.model.document_faults import describe_value
+from eventflink.model.job_graph import JobGraph, JobParameter, ParameterValue
+from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters
+from eventflink.model.job_parameters import bound_text, type_name
 from eventflink.model.places import is_url, parse_place
 from eventflink.model.statuses import CatchUp, InstantValue, JobStatus, OverlapPolicy, RunOutcome, TopicBegin
 
@@ -388,7 +390,7 @@ def graph_for(
         versions: those that make the instant; None: likewise.
 
     Raises:
-        InvalidJobGraph: as `bind_parameters`.
+        InvalidJobGraph: as `bind_parameters`, and where what is told of the instant is none of a parameter's type.
         InstantUnknown: as `instant_after`.
 
     """
@@ -403,7 +405,20 @@ def graph_for(
             values |= {each.name: run_id} if run_id else {}
         else:
             values[each.name] = _value_of(definition.timing, each.value, instant_ms)
+    told = {each.name: each.value for each in definition.instant_parameters if each.name in values}
+    for parameter in definition.job_graph.parameters:
+        if parameter.name in told and parameter.name not in given:
+            _check_told(parameter, told[parameter.name], values[parameter.name])
     return bind_parameters(definition.job_graph, values | dict(given))
+
+
+def _check_told(parameter: JobParameter, told: InstantValue, value: object) -> None:
+    try:
+        bound_text(parameter.parameter_type, value)
+    except ValueError as error:
+        gives = f"'{told.lower().replace('_', '-')}' gives a value such as {describe_value(value)}"
+        wanted = f"parameter '{parameter.name}' has the type {type_name(parameter.parameter_type)}"
+        raise InvalidJobGraph(f"instant_parameters.{parameter.name}: {gives}, and {wanted}") from error
 
 
 def placeholders_of(condition: FileCondition) -> list[str]:

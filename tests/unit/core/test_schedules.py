@@ -737,7 +737,11 @@ def test_a_schedule_is_the_same_in_its_document_and_in_the_log(cluster: Scripted
         ({"job": job(parameters={"day": {"type": "date"}}), "cron": "@daily"}, "parameter 'day': it has neither a default nor a value"),
         (
             {"job": job(parameters={"day": {"type": "date"}}), "cron": "@daily", "instant_parameters": {"day": "timestamp"}},
-            "parameter 'day': must be a date",
+            "instant_parameters.day: 'timestamp' gives a value such as '1970-01-02T00:00:00+00:00', and parameter 'day' has the type date",
+        ),
+        (
+            {"job": job(parameters={"n": {"type": "integer"}}), "cron": "@daily", "instant_parameters": {"n": "previous-date"}},
+            "instant_parameters.n: 'previous-date' gives a value such as '1970-01-01', and parameter 'n' has the type integer",
         ),
         ({"job": job(), "cron": "@daily", "parameters": {"x": 1}}, "unknown parameter: 'x'"),
         ({"job": job(), "cron": "@daily", "parameters": {"x": []}}, "parameters: x: a parameter is a text"),
@@ -861,7 +865,7 @@ def test_a_run_that_lacks_a_parameter_gets_no_job_and_says_why(cluster: Scripted
     assert fate(cluster) == [("up", "REFUSED"), ("up-2", "REFUSED")]
     first, second = cluster.events(InstantsSkipped)
     assert first.message.startswith("parameter 'day': it has neither a default nor a value")
-    assert second.message.startswith("parameter 'day':")
+    assert second.message.startswith("instant_parameters.day: 'parameter' gives a value such as 'yesterday'")
 
 
 def test_a_run_that_has_left_the_memory_gives_no_parameters_but_its_id() -> None:
@@ -1082,6 +1086,10 @@ def test_a_name_that_no_job_has_is_told(cluster: ScriptedCluster) -> None:
         ),
         ({"instant_parameters": {"dya": "parameter"}}, "instant_parameters.dya: unknown parameter (did you mean 'day'?)"),
         ({"instant_parameters": {"dya": "run"}}, "unknown parameter: 'dya'"),
+        (
+            {"job": job(parameters={"n": {"type": "integer"}}), "instant_parameters": {"n": "run"}},
+            "instant_parameters.n: 'run' gives a value such as 'run', and parameter 'n' has the type integer",
+        ),
         ({"starts": "2026-01-02", "ends": "2026-01-01"}, "it never fires: its 'ends' is not after its 'starts'"),
         ({}, "parameter 'day': it has neither a default nor a value"),
         (
