@@ -157,6 +157,8 @@ class VertexOfJob:
     """Why it was skipped; null: it was not."""
     engine: str | None = None
     """The name of the Spark that runs its tasks; null: the one that the TaskExecutor's configuration says."""
+    writes_to: list[str] = field(default_factory=list)
+    """The tables, topics and other sinks that its rows go to; empty: its outputs have them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

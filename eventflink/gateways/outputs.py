@@ -34,6 +34,8 @@ def find_output(job: JobInfo, vertex_id: str | None = None, output: str = "defau
     found = tuple([each for name, each in left if name == output])
     if not found and (why := vertices[vertex_id].skipped):
         raise ResultNotThere(f"vertex '{vertex_id}' of job {job.job_id} has no result, for it was skipped: {why}")
+    if not found and not left and (sinks := vertices[vertex_id].writes_to):
+        raise ResultNotThere(f"vertex '{vertex_id}' of job {job.job_id} has no outputs: its rows went to {', '.join(sinks)}")
     if not found:
         others = ", ".join(sorted({name for name, _ in left})) or "none"
         raise ResultNotThere(f"output not found: '{output}' of vertex '{vertex_id}'; it has {others}")

@@ -33,10 +33,11 @@ from eventflink.master.rescaling import describe_parallelism, wanted_parallelism
 from eventflink.master.slot_manager import SlotManager
 from eventflink.model.closing import runs_in_words, runs_note
 from eventflink.model.job_about import has_labels, labels_of, links_of
+from eventflink.model.job_graph import JobVertex
 from eventflink.model.job_parameters import shown_values
 from eventflink.model.reuse import LOST, VertexReuse
 from eventflink.model.secret_values import without_secrets
-from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState, JobStatus, StreamConnector
 from eventflink.views.accumulators import accumulators_view
 from eventflink.views.definitions import definition_digest_of
 from eventflink.views.exceptions import exceptions_view
@@ -234,7 +235,21 @@ def vertex_fields(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -
         "condition": vertex.vertex.condition,
         "skipped": vertex.skip.in_words() if vertex.skip is not None else None,
         "reuse": reuse_of(job, vertex_id),
+        "writes_to": _sinks_of(vertex.vertex),
     }
+
+
+_SINKS: Final = {
+    StreamConnector.KAFKA: "topic",
+    StreamConnector.FILES: "directory",
+    StreamConnector.PYTHON: "function",
+    StreamConnector.TABLE: "table",
+}
+
+
+def _sinks_of(vertex: JobVertex) -> list[str]:
+    sinks = [vertex.sink] if vertex.sink is not None else vertex.stream.sinks if vertex.stream is not None else ()
+    return [f"{_SINKS[each.connector]} '{without_secrets('', each.location)}'" for each in sinks]
 
 
 def reuse_of(job: JobMaster, vertex_id: str) -> ReuseOfVertex | None:

@@ -156,6 +156,23 @@ def test_only_what_the_attempt_left_that_finished_is_the_result(tmp_path: Path) 
     assert found.to_arrow().to_pydict() == {"n": [2]}
 
 
+def test_of_rows_that_went_to_a_table_it_is_said_which() -> None:
+    cluster = ScriptedCluster()
+    cluster.register("tm", slots=4)
+    delta = {"table": {"path": "/data/sales"}, "format": "delta"}
+    iceberg = {"table": {"catalog": "lake", "name": "shop.sales"}, "format": "iceberg"}
+    vertices = [vertex(name) | {"sink": sink} for name, sink in (("path", delta), ("name", iceberg))]
+    for task in deployments(cluster.submit(graph(*vertices))):
+        finished = state_report(task, ExecutionState.FINISHED)
+        finished.outputs = ()
+        cluster.say(*reports_of(task, ExecutionState.RUNNING), finished)
+    job = job_of(cluster)
+    with pytest.raises(ResultNotThere, match=r"vertex 'path' of job .* has no outputs: its rows went to table '/data/sales'$"):
+        find_output(job, "path")
+    with pytest.raises(ResultNotThere, match=r"its rows went to table 'lake.shop.sales'$"):
+        find_output(job, "name")
+
+
 def test_which_result_is_meant_has_to_be_clear() -> None:
     cluster = ScriptedCluster()
     cluster.register("tm", slots=4)
