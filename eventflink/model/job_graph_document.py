@@ -993,6 +993,8 @@ def check_job_graph(document: object, text: str | None = None) -> JobGraph:
     """
     if not isinstance(document, Mapping):
         raise InvalidJobGraph(f"a job graph is a mapping with 'name' and 'vertices', not {describe_value(document)}")
+    if "job" in document and "vertices" not in document:
+        raise InvalidJobGraph("it is the document of a schedule, whose 'job' is one: 'eventflink schedule put SCHEDULE FILE' stores it")
     try:
         parsed = JobGraphDocument.model_validate(document)
         parallelism = {vertex.id: vertex.parallelism for vertex in parsed.vertices}

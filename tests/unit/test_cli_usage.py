@@ -65,6 +65,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     (tmp_path / "typo.json").write_text('{"name": "t", "vertices": [{"id": "a", "sqll": "SELECT 1"}]}')
     (tmp_path / "daily.yaml").write_text(DAILY)
+    (tmp_path / "nightly.yaml").write_text("{cron: '0 2 * * *', job: daily.yaml}")
     (tmp_path / "broken.json").write_text('{"name": ')
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "list.yaml").write_text("[1, 2]")
@@ -92,6 +93,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("submit empty", ExitCode.USAGE, "empty: Is a directory"),
         ("submit binary", ExitCode.USAGE, "binary: not UTF-8 text"),
         ("submit broken.json", ExitCode.USAGE, "broken.json: not valid"),
+        *(
+            (f"{command} nightly.yaml", ExitCode.USAGE, "nightly.yaml: it is the document of a schedule, whose 'job' is one: 'eventflink")
+            for command in ("submit", "plan", "dev", "info")
+        ),
         ("submit list.yaml", ExitCode.USAGE, "list.yaml: a job graph is a mapping"),
         ("submit cycle.yaml", ExitCode.USAGE, ": the graph has a cycle"),
         ("submit daily.yaml", ExitCode.USAGE, "parameter 'region': it has neither a default nor a value: give it one; the job declares"),
