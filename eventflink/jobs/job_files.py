@@ -6,6 +6,7 @@ The rule it keeps: what is wrong with a file is an `InvalidJobGraph` that names 
 import hashlib
 import importlib
 import io
+import os
 import re
 import sys
 import traceback
@@ -21,8 +22,9 @@ from eventflink.jobs.code_digest import function_digests
 from eventflink.jobs.jars import pack_jars, parse_jars
 from eventflink.jobs.local_modules import NEVER_LOCAL
 from eventflink.jobs.pipelines.definitions import SPEC_FILES
-from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob
+from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob, PythonTask
 from eventflink.jobs.sql_files import find_sql, pack_sql_files, read_sql_files, with_sql_in_files
+from eventflink.model.document_faults import describe_value
 from eventflink.model.job_graph import JobGraph, JobVertex
 from eventflink.model.job_graph_document import JARS, PACKED_KEYS, PIPELINE, REQUIREMENTS, InvalidJobGraph, load_document, parse_job_graph
 from eventflink.model.reuse import bind_digest
@@ -187,7 +189,10 @@ def described(document: Document) -> DescribedJob:
         return describe_python_job(document)
     if isinstance(document, Mapping):
         return describe_document(document, "the document", None)
-    return read_job(Path(document))
+    if isinstance(document, str | os.PathLike):
+        return read_job(Path(document))
+    what = f"task '{document.function.__name__}'" if isinstance(document, PythonTask) else describe_value(document)
+    raise InvalidJobGraph(f"invalid job: {what} is none; give a function with @eventflink.job that calls tasks, a document, or its path")
 
 
 def read_job(path: Path) -> DescribedJob:

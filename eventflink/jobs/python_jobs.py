@@ -109,6 +109,19 @@ class TaskOutput:
     def _with(self, **said: Any) -> "TaskOutput":
         return replace(self, edge={**self.edge, **said})
 
+    def _has_no_rows(self, *_: object) -> NoReturn:
+        raise InvalidPythonJob(
+            f"{self.drawing.where}: the output of '{self.vertex_id}' has no rows while the job is put together: "
+            "give it to a task as an argument, or to eventflink.sql as an input"
+        )
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # Python itself asks for what there may be, as does who copies.
+            raise AttributeError(name)
+        self._has_no_rows()
+
+    __iter__ = __len__ = __getitem__ = __contains__ = _has_no_rows
+
 
 class _ParameterOfJob:
     """A parameter in a job that is being put together: its value is known when the job runs, and only by its tasks."""

@@ -299,6 +299,15 @@ def _other_job(day: date) -> None:
         (lambda day: orders(day, least=[day]), "vertex 'orders': its argument 'least' is list: an output of a task"),
         (lambda day: orders(day.year), "the parameter 'day' has no value while the job is put together"),
         (lambda day: orders(day, least={day: 1}), "the parameter 'day' has no value while the job is put together"),
+        *(
+            (body, "job 'broken': the output of 'orders' has no rows while the job is put together: give it to a task as an argument")
+            for body in (
+                lambda day: orders(day).where("id > 1"),
+                lambda day: list(orders(day)),
+                lambda day: orders(day)["id"],
+                lambda day: len(orders(day)),
+            )
+        ),
         (_no_task, "job 'broken' has no vertex: its function calls no task"),
         (_awaited, "job 'broken' has no vertex: its function calls no task"),
         (_generator, "job 'broken' has no vertex: its function calls no task"),
@@ -310,6 +319,12 @@ def test_what_cannot_be_put_together_is_named(body: Any, said: str) -> None:
     with pytest.raises(InvalidJobGraph) as raised:
         described(job)
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(("document", "said"), [(orders, "task 'orders' is none"), (_no_task, "a value of the type function is none")])
+def test_what_is_no_job_is_named_where_one_is_expected(document: Any, said: str) -> None:
+    with pytest.raises(InvalidJobGraph, match=f"invalid job: {said}; give a function with @eventflink.job"):
+        described(document)
 
 
 def test_what_is_called_where_it_should_not_is_named() -> None:
