@@ -6,8 +6,10 @@ stack trace are shown from. The rule it keeps: a function that cannot travel is 
 """
 
 import copyreg
+import dis
 import functools
 import hashlib
+import inspect
 import io
 import json
 import linecache
@@ -160,14 +162,42 @@ def _bytes_of(value: object) -> bytes:
     return written.getvalue()
 
 
+def _travelling(value: object) -> bytes:
+    data = _bytes_of(value)
+    _Looked(io.BytesIO(data)).load()
+    return data
+
+
+def _untravelling(function: Any, seen: set[FunctionType]) -> list[str]:
+    """Return the names of what a function of the notebook uses that cannot travel, by way of other functions of it as well."""
+    inner = inspect.unwrap(function)
+    if not isinstance(inner, FunctionType) or inner.__module__ != _NOTEBOOK or inner in seen:
+        return []
+    seen.add(inner)
+    found = list[str]()
+    for name in _globals_of(inner.__code__):
+        value = inner.__globals__.get(name)
+        try:
+            _travelling(value)
+        except Exception:  # noqa: BLE001 - what is pickled may raise anything
+            found += _untravelling(value, seen) or [name]
+    return found
+
+
+def _globals_of(code: CodeType) -> list[str]:
+    own = [each.argval for each in dis.get_instructions(code) if each.opname == "LOAD_GLOBAL"]
+    return [*own, *(name for each in code.co_consts if isinstance(each, CodeType) for name in _globals_of(each))]
+
+
 def _pickled(tasks: Mapping[str, Function]) -> bytes:
     for name, function in tasks.items():
         try:
-            data = _bytes_of(function)
-            _Looked(io.BytesIO(data)).load()
+            data = _travelling(function)
         except Exception as error:  # What is pickled may raise anything.
+            found = _untravelling(function, set())
+            what = f"'{found[0]}' of the notebook, which" if found else "something of the notebook that"
             raise NotebookTasksUnusable(
-                f"task '{name}' uses something of the notebook that cannot travel to another process: {type(error).__name__}: {error}"
+                f"task '{name}' uses {what} cannot travel to another process: {type(error).__name__}: {error}; make it in the function"
             ) from error
         if len(data) > MAX_TASKS_BYTES:
             raise NotebookTasksUnusable(

@@ -88,8 +88,18 @@ def test_another_python_refuses_them(typed: ModuleType, tmp_path: Path, monkeypa
 
 def test_what_cannot_travel_is_told_with_the_task_before_anything_is_submitted(typed: ModuleType) -> None:
     exec("import threading\nFACTOR = threading.Lock()", vars(typed))
-    with pytest.raises(InvalidPythonJob, match=r"job 'job': task 'writes' uses something of the notebook that cannot travel .*lock"):
+    with pytest.raises(InvalidPythonJob, match=r"job 'job': task 'writes' uses 'FACTOR' of the notebook, which cannot travel .*lock"):
         job_of(typed).code()
+
+
+def test_what_cannot_travel_is_named_wherever_it_is_used(typed: ModuleType) -> None:
+    job, program = job_of(typed), vars(typed)
+    exec("import threading\nadd = LOCK = threading.Lock()\ndef times(number):\n    return [LOCK for _ in range(number)]", program)
+    with pytest.raises(InvalidPythonJob, match="task 'writes' uses 'LOCK' of the notebook, which cannot travel"):
+        job.code()
+    exec("def made(lock):\n    return lambda number: lock\ntimes = made(LOCK)", program)
+    with pytest.raises(InvalidPythonJob, match="task 'writes' uses 'times' of the notebook, which cannot travel"):
+        job.code()
 
 
 def test_cached_functions_travel_also_those_that_call_themselves(typed: ModuleType, tmp_path: Path) -> None:
@@ -104,7 +114,7 @@ def test_cached_functions_travel_also_those_that_call_themselves(typed: ModuleTy
 
 def test_what_would_travel_as_a_name_alone_is_told(typed: ModuleType) -> None:
     exec("class Named:\n    def __reduce__(self): return 'FACTOR'\nFACTOR = Named()", vars(typed))
-    with pytest.raises(InvalidPythonJob, match=r"task 'writes' uses something .*of 'FACTOR' only the name would travel"):
+    with pytest.raises(InvalidPythonJob, match=r"task 'writes' uses 'FACTOR' .*of 'FACTOR' only the name would travel"):
         job_of(typed).code()
 
 
