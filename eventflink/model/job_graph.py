@@ -98,6 +98,15 @@ class StreamSource:
     """A JSON object of what else its connector was told."""
 
 
+_SINKS: Final = {
+    StreamConnector.KAFKA: "topic",
+    StreamConnector.FILES: "directory",
+    StreamConnector.PYTHON: "function",
+    StreamConnector.TABLE: "table",
+}
+"""What a sink is called."""
+
+
 @dataclass(slots=True, kw_only=True)
 class StreamSink:
     """Where a stream writes, or a batch task."""
@@ -114,6 +123,10 @@ class StreamSink:
     """Of AVRO, an Avro schema as JSON; empty: the rows or a registry have it."""
     options_json: str = "{}"
     """A JSON object of what else its connector was told."""
+
+    def in_words(self) -> str:
+        """Return what it is, and where: `table '/data/sales'`."""
+        return f"{_SINKS[self.connector]} '{self.location}'"
 
 
 @dataclass(slots=True, kw_only=True)

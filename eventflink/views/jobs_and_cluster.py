@@ -37,7 +37,7 @@ from eventflink.model.job_graph import JobVertex
 from eventflink.model.job_parameters import shown_values
 from eventflink.model.reuse import LOST, VertexReuse
 from eventflink.model.secret_values import without_secrets
-from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState, JobStatus, StreamConnector
+from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from eventflink.views.accumulators import accumulators_view
 from eventflink.views.definitions import definition_digest_of
 from eventflink.views.exceptions import exceptions_view
@@ -239,17 +239,9 @@ def vertex_fields(vertex: ExecutionVertex, job: JobMaster, slots: SlotManager) -
     }
 
 
-_SINKS: Final = {
-    StreamConnector.KAFKA: "topic",
-    StreamConnector.FILES: "directory",
-    StreamConnector.PYTHON: "function",
-    StreamConnector.TABLE: "table",
-}
-
-
 def _sinks_of(vertex: JobVertex) -> list[str]:
     sinks = [vertex.sink] if vertex.sink is not None else vertex.stream.sinks if vertex.stream is not None else ()
-    return [f"{_SINKS[each.connector]} '{without_secrets('', each.location)}'" for each in sinks]
+    return [str(without_secrets("", each.in_words())) for each in sinks]
 
 
 def reuse_of(job: JobMaster, vertex_id: str) -> ReuseOfVertex | None:

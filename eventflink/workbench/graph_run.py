@@ -108,6 +108,8 @@ class VertexRun:
     """What its tasks would have had Spark write elsewhere, and was not written."""
     skipped: str = ""
     """Why it was skipped; empty: it was not."""
+    sink: str = ""
+    """Where its rows went; empty: its outputs have them."""
 
     @property
     def rows(self) -> int:
@@ -158,6 +160,8 @@ class GraphRun:
         if run is None:
             raise ResultNotNamed(f"vertex not found: '{vertex_id}'; it ran {', '.join(each.vertex_id for each in self.vertices)}")
         found = next((each for each in run.outputs if each.output == output), None)
+        if found is None and run.sink:
+            raise ResultNotThere(f"vertex '{vertex_id}' has no outputs: its rows went to {run.sink}")
         if found is None:
             left = ", ".join(each.output for each in run.outputs) or "none"
             raise ResultNotThere(f"output not found: '{output}' of vertex '{vertex_id}'; it has {left}")
@@ -337,7 +341,8 @@ class _Bench:
         self._written |= {(vertex.vertex_id, name): locations for name, locations in left.items()}
         outputs = tuple(JobOutput(self._run.job_id, vertex.vertex_id, name, tuple(locations)) for name, locations in left.items())
         run_time_ms = int((time.monotonic() - began_s) * 1000)
-        return VertexRun(vertex.vertex_id, vertex.parallelism, run_time_ms, outputs, self._take_withheld())
+        sink = vertex.sink.in_words() if vertex.sink is not None and self._withheld is None else ""
+        return VertexRun(vertex.vertex_id, vertex.parallelism, run_time_ms, outputs, self._take_withheld(), sink=sink)
 
     def _mapped(self, vertex: JobVertex) -> JobVertex:
         """Return a mapped vertex with a subtask for each row, or with one if there are none; any other as it is."""

@@ -22,6 +22,7 @@ from eventflink.model.places import Place
 from eventflink.model.statuses import ExecutionState
 from eventflink.taskexecutor.task_files import output_place
 from eventflink.views.jobs_and_cluster import job_view
+from eventflink.workbench.graph_run import GraphRun, VertexRun
 from tests.support.cluster import ScriptedCluster, deployments, fixed_delay, graph, reports_of, state_report, vertex
 
 
@@ -171,6 +172,12 @@ def test_of_rows_that_went_to_a_table_it_is_said_which() -> None:
         find_output(job, "path")
     with pytest.raises(ResultNotThere, match=r"its rows went to table 'lake.shop.sales'$"):
         find_output(job, "name")
+
+
+def test_of_a_run_here_it_is_said_as_well_where_rows_went(tmp_path: Path) -> None:
+    gone = VertexRun("out", 1, 5, (), (), sink="table '/data/sales'")
+    with pytest.raises(ResultNotThere, match=r"vertex 'out' has no outputs: its rows went to table '/data/sales'$"):
+        GraphRun("run", tmp_path, (gone,), ("out",)).result()
 
 
 def test_which_result_is_meant_has_to_be_clear() -> None:
