@@ -775,8 +775,10 @@ def _next_of_version(timing: ScheduleTiming, known: Schedule | None, undecided: 
     if known is None:
         return instant_after(timing, now_ms - 1)
     overdue_ms = known.overdue(now_ms)  # An instant that had come, and was not decided yet, is not lost by the change.
-    until_ms = now_ms if known.pause is None else min(now_ms, known.pause.since_ms + 1)  # What came in a pause has its reason at its end.
-    return known.next_in(timing, until_ms if overdue_ms is None else overdue_ms)
+    next_ms = known.next_in(timing, now_ms if overdue_ms is None else overdue_ms)
+    if next_ms is None or overdue_ms is not None or known.pause is None:
+        return next_ms
+    return known.next_in(timing, min(now_ms, known.pause.since_ms + 1))  # What came in a pause has its reason at its end.
 
 
 def _dropped(schedule_id: str, known: Schedule, next_ms: int | None, now_ms: int, reason: SkipReason, message: str = "") -> list[LogEvent]:
@@ -793,7 +795,7 @@ def _skipped_by_pause(schedule_id: str, known: Schedule, pause: SchedulePause, n
     """Skip what had come before a pause and was not decided, and what came in it. Raises `InstantUnknown`."""
     timing, because = known.definition.timing, "the schedule was paused before it was decided"
     first_ms = known.next_ms if known.overdue(now_ms) is None else known.next_in(timing, pause.since_ms + 1)
-    if timing.is_noted or first_ms is None or first_ms > now_ms:
+    if timing.is_noted or first_ms is None or first_ms > now_ms or first_ms == next_ms:
         return _dropped(schedule_id, known, next_ms, now_ms, SkipReason.LATE, because)
     last_ms = known.instant_before(now_ms + 1 if next_ms is None else next_ms)
     return [

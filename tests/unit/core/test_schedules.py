@@ -264,6 +264,24 @@ def test_instants_of_a_pause_in_which_the_schedule_is_changed_have_a_reason_for_
     assert told(cluster) == [became, "3 fired"]
 
 
+def test_a_schedule_that_goes_on_in_the_moment_of_an_instant_has_its_job(cluster: ScriptedCluster) -> None:
+    put(cluster)
+    say(cluster, "PauseSchedule")
+    to_first(cluster)
+    say(cluster, "ResumeSchedule")
+    cluster.pass_time(0)
+    assert told(cluster) == ["0 fired"]
+
+
+def test_a_version_that_ends_in_a_pause_is_refused_as_one_that_has_ended(cluster: ScriptedCluster) -> None:
+    put(cluster)
+    say(cluster, "PauseSchedule")
+    to_first(cluster)
+    cluster.pass_time(10 * MINUTE_MS)
+    ends = dt.datetime.fromtimestamp((FIRST_MS + 5 * MINUTE_MS) / 1000, dt.UTC).isoformat()
+    assert refusal(put(cluster, ends=ends)).startswith("ScheduleEnded")
+
+
 def test_a_change_of_a_schedule_loses_no_instant_that_had_come(cluster: ScriptedCluster) -> None:
     put(cluster)
     cluster.wall_ms, cluster.monotonic_ms = FIRST_MS + 1, cluster.monotonic_ms + MINUTE_MS

@@ -186,7 +186,7 @@ def test_while_a_schedule_is_paused_nobody_looks_and_what_is_over_then_is_looked
     cluster.command(type="ResumeSchedule", schedule_id="s")
     cluster.pass_time(1)
     miss(cluster)
-    assert outcomes(cluster) == [(InstantOrigin.FILE, SkipReason.FILE_MISSING)]
+    assert outcomes(cluster) == [(InstantOrigin.DUE, SkipReason.PAUSED), (InstantOrigin.FILE, SkipReason.FILE_MISSING)]
 
 
 def test_a_schedule_that_goes_on_in_time_waits_on(cluster: ScriptedCluster) -> None:
