@@ -250,13 +250,14 @@ def _check_log_store(spark: "SparkSession", path: str) -> None:
         )
 
 
-def make_table(rows: "DataFrame", path: str, partition_by: Sequence[str]) -> None:
+def make_table(rows: "DataFrame", path: str, partition_by: Sequence[str], merge_by: MergeBy | None = None) -> None:
     """Make the table of a sink where there is none, and check one that is there; what Delta raises passes through.
 
     Args:
         rows: those that are to be written.
         path: of the table.
         partition_by: the columns by which it is partitioned; empty: by none where it is made, else by any.
+        merge_by: by what they are merged; None: they are not.
 
     Raises:
         TableUnusable: this Spark has no Delta, or would lose rows there, or the rows do not fit the table.
@@ -282,6 +283,8 @@ def make_table(rows: "DataFrame", path: str, partition_by: Sequence[str]) -> Non
                 raise
             time.sleep(pauses.next())
     table = {field.name.lower(): field for field in spark.read.format("delta").load(path).schema.fields}
+    if merge_by is not None:
+        merge_by.check_table(table, path)
     have = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     problems = [f"the table has no column '{name}'" for name in have if name.lower() not in table]
     problems += [

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyspark.sql import Column, DataFrame, SparkSession
 
-_PARTITION: Final = "eventflink_partition"
+_PARTITION: Final = "eventflink__partition"
 """The column by which Spark divides rows into files: a digest of the values that a table is partitioned by. A value itself may be too long
 for the name of a directory, and one that is empty would be in the same directory as none."""
 
@@ -53,6 +53,7 @@ def write_files(rows: "DataFrame", table: IcebergTable, fit: Fit, *, settings_st
     with _settings(spark, {**_SETTINGS, _FIELD_IDS: str(fit.has_field_ids).lower()}, stay=settings_stay):
         folder, written_rows = _write(written, table, directories_by=_PARTITION if fit.partition_by else "")
     if not written_rows:
+        _remove(spark, table, folder)
         return []
     paths = _paths_in(spark, folder)
     try:

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask
     from pyspark.sql import Column, DataFrame, Row, SparkSession
 
-_PATH: Final = "eventflink_path"
+_PATH: Final = "eventflink__path"
 """The column that says which file a row of the table is from."""
-_NEW: Final = "eventflink_new_"
+_NEW: Final = "eventflink__new_"
 """How the names of the columns of new rows begin, behind which their number stands."""
-_IS_NEW: Final = "eventflink_is_new"
-_IS_OLD: Final = "eventflink_is_old"
-_DELETES: Final = "eventflink_deletes"
+_IS_NEW: Final = "eventflink__is_new"
+_IS_OLD: Final = "eventflink__is_old"
+_DELETES: Final = "eventflink__deletes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class _Merging:
         plain = without_ids(self._fit.columns)
         paths = [spark_path(file.file_path, self._table.name) for file in staged]
         written = self._spark.read.schema(plain).parquet(*paths) if paths else self._spark.createDataFrame([], plain)
-        within = self._table.replaced_by(staged, is_all=False) if self._is_by_partition else AlwaysTrue()
+        within = self._table.rows_beside(staged) if self._is_by_partition else AlwaysTrue()
         rows = sum(file.record_count for file in staged)
         new = written.withColumn(_DELETES, self._f.lit(False))  # noqa: FBT003 - a value of SQL
         return self._merge(new, within, rows) or Merge(rows, staged, frozenset(), within, self._version)
@@ -163,7 +163,7 @@ class _Merging:
             return AlwaysTrue()
         told = [f.unix_date(quoted(each)) if isinstance(kinds[each], types.DateType) else f.col(quoted(each)) for each in columns]
         values = changes.select(*[each.alias(f"v{number}") for number, each in enumerate(told)]).distinct().collect()
-        return self._table.rows_in([tuple(bytes(each) if isinstance(each, bytearray) else each for each in row) for row in values])
+        return self._table.rows_near([tuple(bytes(each) if isinstance(each, bytearray) else each for each in row) for row in values])
 
     def _write(self, rows: "DataFrame", fit: Fit) -> "Sequence[DataFile]":
         return write_files(rows, self._table, fit, settings_stay=self._settings_stay)

@@ -42,10 +42,10 @@ BY_IDS: Final = "spark.sql.parquet.fieldId.read.enabled"
 """Has Spark find the columns of Parquet by their ids, where the schema that it is told has some. It stays in the session: Spark looks at it
 when a query runs."""
 
-_FILE: Final = "eventflink_file"
-_KEY: Final = "eventflink_key"
-_POSITION: Final = "eventflink_position"
-_FILLED: Final = "eventflink_filled_"
+_FILE: Final = "eventflink__file"
+_KEY: Final = "eventflink__key"
+_POSITION: Final = "eventflink__position"
+_FILLED: Final = "eventflink__filled_"
 _MICROS: Final = 1_000_000
 
 

@@ -56,7 +56,7 @@ _NAMED: Final = 8
 _AS_FILES_HAVE_THEM: Final[Mapping[type[IcebergType], str]] = {UUIDType: "binary", FixedType: "binary", TimeType: "bigint"}
 """What Spark reads for types of Iceberg that it does not have."""
 _ID_IN_FILE: Final = b"PARQUET:field_id"
-_UNKNOWN_TO_FILES: Final = "eventflink_"
+_UNKNOWN_TO_FILES: Final = "eventflink__"
 """How a name begins that stands in no file. What is found by its id has such a name, or Spark takes the type of another column that has
 the same name in the file; and so has a column that is not there."""
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")

@@ -116,7 +116,7 @@ class IcebergSink:
         from eventflink.streams.iceberg_table import open_table  # noqa: PLC0415 - what it needs is an extra
 
         columns = self._of_table(rows).schema
-        open_table(catalog, settings.name, columns, settings.partition_by).fit(columns, settings.partition_by)
+        open_table(catalog, settings.name, columns, settings.partition_by).fit(columns, settings.partition_by, settings.merge_by)
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         """Write a batch in one commit, or only compute it if it was written before.
@@ -232,7 +232,7 @@ class IcebergSink:
 
         self._table.refresh()  # Its columns may be others by now.
         table, by = self._table, self._settings.merge_by
-        fit = table.fit(self._of_table(batch).schema, self._settings.partition_by)
+        fit = table.fit(self._of_table(batch).schema, self._settings.partition_by, by)
         # Of a query that was stopped the last batch may still be there, in the session that the next one has.
         if by is None:
             return _Files(fit, write_files(batch, table, fit, settings_stay=True))
@@ -257,9 +257,10 @@ class IcebergSink:
             try:
                 is_moved = self._move(mark, written)
                 break
-            except _MergedIntoOther:
+            except _MergedIntoOther as error:
                 if batch is None or not remaining:
-                    raise
+                    says = f"nothing was merged into {settings.target}: others changed it each time at the same moment"
+                    raise SinkUnavailable(says) from error
                 logger.info("BatchMergedAgain writer=%s batch=%d", settings.writer_id, batch_id)
                 time.sleep(pauses.next())
                 self._batch = self._write_files(batch, batch_id)
@@ -293,7 +294,7 @@ class IcebergSink:
         return offsets_fingerprint(Place(self._settings.location), batch_id)
 
 
-class _MergedIntoOther(SinkUnavailable):
+class _MergedIntoOther(Exception):
     """Others have changed what a batch was merged into."""
 
 
@@ -320,7 +321,7 @@ class _Files:
         """
         found = self.merge.find_replaced(table) if self.merge is not None else []
         if found is None:
-            raise _MergedIntoOther(f"nothing was merged into the table {table.name}: others changed it each time at the same moment")
+            raise _MergedIntoOther
         return found
 
 
@@ -333,8 +334,6 @@ def _without_secrets() -> Iterator[None]:
         yield
     except PySparkException:  # Spark knows none, and says what is wrong with the rows.
         raise
-    except _MergedIntoOther as error:
-        raise SinkUnavailable(masked(str(error))) from None
     except (StreamUnusable, SinkFenced, SinkTaken, SinkUnavailable, CheckpointLost, ClientSilent) as error:
         raise type(error)(masked(str(error))) from None
     except Exception as error:  # noqa: BLE001 - each FileIO has errors of its own

@@ -24,12 +24,13 @@ from eventflink.model.backoff import Backoff
 from eventflink.model.packages import needs
 from eventflink.streams.failures import SinkUnavailable, TableUnusable
 from eventflink.streams.iceberg_catalogs import ask
+from eventflink.streams.merging import MergeBy, is_reserved
 
 with needs("iceberg", "a table of Iceberg"):
     import pyarrow.parquet as pq
     from pyiceberg.catalog import Catalog
     from pyiceberg.exceptions import CommitFailedException, NoSuchNamespaceError, NoSuchTableError
-    from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, EqualTo, IsNull, Or
+    from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, And, BooleanExpression, EqualTo, In, IsNull, Or
     from pyiceberg.io.fileformat import DataFileStatistics
     from pyiceberg.io.pyarrow import (
         MetricModeTypes,
@@ -166,8 +167,8 @@ class IcebergTable:
         snapshot = self._table.current_snapshot()
         return snapshot.snapshot_id if snapshot is not None else None
 
-    def fit(self, rows: "spark_types.StructType", partition_by: Sequence[str]) -> Fit:
-        """Return how rows of these columns fit.
+    def fit(self, rows: "spark_types.StructType", partition_by: Sequence[str], merge_by: MergeBy | None = None) -> Fit:
+        """Return how rows of these columns fit, which are appended unless they are merged.
 
         Raises:
             TableUnusable: they do not.
@@ -176,6 +177,8 @@ class IcebergTable:
         schema, spec = self._table.schema(), self._table.spec()
         if fault := _find_name_fault([field.name for field in schema.fields], "the table") or _find_name_fault(rows.names, "the rows"):
             raise TableUnusable(f"the rows do not fit the table {self.name}: {fault}")
+        if merge_by is not None:
+            merge_by.check_table([field.name for field in schema.fields], self.name)
         there, have = {field.name.lower(): field for field in schema.fields}, {field.name.lower(): field for field in rows.fields}
         problems = [f"the table has no column '{field.name}'" for name, field in have.items() if name not in there]
         problems += [fault for name, field in have.items() if name in there and (fault := _find_type_fault(field, there[name]))]
@@ -203,6 +206,8 @@ class IcebergTable:
             written = spark_struct(self._table.schema().fields)
         except NoSuchType as error:
             faults.append(str(error))
+        if fault := _find_name_fault([field.name for field in self._table.schema().fields], "the table"):
+            faults.append(fault)
         if faults:
             raise TableUnusable(f"the rows of the table {self.name} cannot be written again: {'; '.join(faults)}")
         return self._fit(written, columns)
@@ -241,6 +246,7 @@ class IcebergTable:
             row: dict[str, Any] = {}
             if fit.partition_by:
                 [row] = self._first_row(file, fit.partition_by)
+            self._check_parts(file, schema)
         self._check_nulls(file.metadata, schema)
         values = [
             None if isinstance(field.transform, VoidTransform) else partition_record_value(field, row[field_name], schema)
@@ -275,20 +281,22 @@ class IcebergTable:
             ) from error
 
     def _check_nulls(self, parquet: Any, schema: Schema) -> None:
-        columns = {field.name: field for field in schema.fields}
-        with_parts = [field for field in schema.fields if not isinstance(field.field_type, PrimitiveType)]
+        required = {field.name for field in schema.fields if field.required and isinstance(field.field_type, PrimitiveType)}
+        for group in range(parquet.num_row_groups) if required else ():
+            for column in map(parquet.row_group(group).column, range(parquet.num_columns)):
+                # What is in a struct, list or map has a path too, which may be the same: then it is no column of the table, or refused.
+                if column.path_in_schema in required and (column.statistics is None or column.statistics.null_count):
+                    raise self._null_in(column.path_in_schema)
 
-        def column_of(path: str) -> NestedField | None:
-            """Return the column of the table that has a column of a file, as itself or as a part; its name may have dots."""
-            return columns.get(path) or next((each for each in with_parts if path.startswith(f"{each.name}.")), None)
+    def _check_parts(self, file: Any, schema: Schema) -> None:
+        """Check the columns that have parts, of which statistics tell no null from an empty list."""
+        required = [field.name for field in schema.fields if field.required and not isinstance(field.field_type, PrimitiveType)]
+        for name in [name for name in required if name in file.schema_arrow.names]:
+            if any(batch.column(name).null_count for batch in file.iter_batches(columns=[name])):
+                raise self._null_in(name)
 
-        for group in range(parquet.num_row_groups) if any(field.required for field in schema.fields) else ():
-            for part in map(parquet.row_group(group).column, range(parquet.num_columns)):
-                column = column_of(part.path_in_schema)
-                if column is not None and column.required and (part.statistics is None or part.statistics.null_count):
-                    raise TableUnusable(
-                        f"the rows do not fit the table {self.name}: column '{column.name}' is null in some, and required there"
-                    )
+    def _null_in(self, column: str) -> TableUnusable:
+        return TableUnusable(f"the rows do not fit the table {self.name}: column '{column}' is null in some, and required there")
 
     def mark_of(self, writer_id: str) -> dict[str, Any] | None:
         """Return what the table has of a writer, as far as was looked; None: nothing."""
@@ -313,11 +321,12 @@ class IcebergTable:
 
     def replaced_by(self, new: Iterable[DataFile], *, is_all: bool) -> BooleanExpression:
         """Return which rows new files replace: all, or those of the partitions that they are in."""
-        return AlwaysTrue() if is_all else self.rows_in({tuple(self._values_of(file.partition)) for file in new})
-
-    def rows_in(self, partitions: Iterable[tuple[Any, ...]]) -> BooleanExpression:
-        """Return which rows are in partitions, given by the values of their columns; of a date that is its day after 1970."""
+        if is_all:
+            return AlwaysTrue()
         columns, _ = _partition_columns(self._table.spec(), self._table.schema())
+        partitions = {tuple(self._values_of(file.partition)) for file in new}
+        if len(columns) == 1:
+            return self.rows_near(partitions)
         each_one = [
             And(
                 *[IsNull(name) if value is None else EqualTo(name, value) for name, value in zip(columns, values, strict=True)],
@@ -326,6 +335,26 @@ class IcebergTable:
             for values in partitions
         ]
         return Or(*each_one, AlwaysFalse(), AlwaysFalse())
+
+    def rows_beside(self, new: Iterable[DataFile]) -> BooleanExpression:
+        """Return the rows near the partitions that new files are in."""
+        return self.rows_near({tuple(self._values_of(file.partition)) for file in new})
+
+    def rows_near(self, partitions: Iterable[tuple[Any, ...]]) -> BooleanExpression:
+        """Return the rows each of whose partition columns has the value of a partition: all of theirs, and maybe others.
+
+        It is looked at once for each file, where a condition of each partition would be looked at for each of the others' files.
+
+        Args:
+            partitions: by the values of their columns; of a date that is its day after 1970.
+
+        """
+        columns, _ = _partition_columns(self._table.spec(), self._table.schema())
+        each_one = []
+        for name, *values in zip(columns, *partitions, strict=True):
+            is_null = IsNull(name) if None in values else AlwaysFalse()
+            each_one.append(Or(In(name, {value for value in values if value is not None}), is_null))
+        return And(*each_one, AlwaysTrue(), AlwaysTrue())
 
     def _values_of(self, partition: Record) -> Iterator[Any]:
         for position, field in enumerate(self._table.spec().fields):
@@ -572,8 +601,9 @@ def commit_once(
             if mark.get("commit") != said.get("commit"):
                 table.remove([file.file_path for file in new])
             return mark
+        replaced = _find_or_remove(table, new, find_replaced)
         try:
-            table.commit(fit, new, find_replaced(), writer_id, said)
+            table.commit(fit, new, replaced, writer_id, said)
         except CommitFailedException as error:
             if time.monotonic() > deadline_s:
                 table.remove([file.file_path for file in new])
@@ -593,6 +623,15 @@ def commit_once(
         else:
             return said
         table.refresh()
+
+
+def _find_or_remove(table: IcebergTable, new: Sequence[DataFile], find: Callable[[], Sequence[FileScanTask]]) -> Sequence[FileScanTask]:
+    """Return what new files replace; where that cannot be found, nothing was committed of them, and they are removed."""
+    try:
+        return find()
+    except BaseException:
+        table.remove([file.file_path for file in new])
+        raise
 
 
 def file_contents(files: Iterable[FileScanTask]) -> set[tuple[str, ...]]:
@@ -652,9 +691,11 @@ def _partition_columns(spec: PartitionSpec, schema: Schema) -> tuple[list[str], 
 
 
 def _find_name_fault(names: Sequence[str], what: str) -> str:
-    """Return which columns Spark takes for one; empty: none."""
+    """Return which columns Spark takes for one, or are called as the sink's own; empty: none."""
     first: dict[str, str] = {}
     for name in names:
+        if is_reserved(name):
+            return f"column '{name}' of {what} begins as the sink's own do: give it another name"
         if (before := first.get(name.lower())) is not None:
             return f"columns '{before}' and '{name}' of {what} are one for Spark, which knows no upper and lower case: rename one"
         first[name.lower()] = name

@@ -5,6 +5,7 @@ merge fails and says which keys; nothing depends on the order in which Spark giv
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +19,14 @@ if TYPE_CHECKING:
 
 _HAS_NO_ORDER: Final = re.compile(r"\b(map<|variant\b|geometry\b|geography\b)")
 """In what Spark calls a type whose values it does not compare."""
-_NUMBER: Final = "_eventflink_number"
+_RESERVED: Final = "eventflink__"
+_NUMBER: Final = "eventflink__number"
 """The column that numbers, or counts, the rows with the same keys."""
+
+
+def is_reserved(name: str) -> bool:
+    """Tell whether a column is called as those that sinks put beside the user's."""
+    return name.lower().startswith(_RESERVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +52,8 @@ class MergeBy:
             TableUnusable: they lack a column that is named here, or the one that says what deletes is none of boolean values.
 
         """
+        if reserved := next(filter(is_reserved, rows.columns), None):
+            raise TableUnusable(f"column '{reserved}' of the rows begins as the sink's own do: give it another name")
         there = {field.name.lower(): field for field in rows.schema.fields}
         for key, named in (("keys", self.keys), ("latest_by", (self.latest_by,)), ("delete_when", (self.delete_when,))):
             if missing := [name for name in named if name is not None and name.lower() not in there]:
@@ -58,6 +67,16 @@ class MergeBy:
         if (kind := said.dataType.simpleString()) != "boolean":
             raise TableUnusable(f"delete_when of the sink names column '{said.name}', which is {kind}: it has to be boolean")
         return rows.drop(said.name)
+
+    def check_table(self, columns: Iterable[str], table: str) -> None:
+        """Check that a table lacks the column that says what deletes.
+
+        Raises:
+            TableUnusable: it has it, and would get nulls there.
+
+        """
+        if self.delete_when is not None and self.delete_when.lower() in map(str.lower, columns):
+            raise TableUnusable(f"delete_when of the sink names column '{self.delete_when}', which the table {table} has: name another one")
 
     def one_row_of_each(self, rows: "DataFrame", what: str) -> "DataFrame":
         """Return one row of those with the same keys, the latest; rows that fail where there are several, and none is the latest.

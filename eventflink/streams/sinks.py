@@ -126,7 +126,7 @@ def write_to_sinks(
     if document.table is not None:
         of_table = rows if (merge_by := merge_of(document.table)) is None else merge_by.rows_of_table(rows)
         path = find_path(rows.sparkSession, document.table.location, of_table, document.table.partition_by)
-        make_table(of_table, path, document.table.partition_by)
+        make_table(of_table, path, document.table.partition_by, merge_by)
         return rows.writeStream.foreachBatch(_delta_sink_of(sink, path, writer))
     function = resolve(sink.location)
     if isinstance(function, DatabaseSink):

@@ -73,7 +73,7 @@ def write_to_iceberg(
     table = open_table(catalog, declared.name or "", of_table.schema, declared.partition_by)
     if (mark := table.mark_of(writer_id)) is not None:
         return _earlier(mark, attempt, table.name, writer_id)
-    fit = table.fit(of_table.schema, declared.partition_by)
+    fit = table.fit(of_table.schema, declared.partition_by, merge_by)
     write = _Write(table, declared.mode, (read or {}).get(sink.location, table.snapshot_id))
     write.have_written(rows, fit, merge_by, writer_id)
     size_bytes = sum(file.file_size_in_bytes for file in write.files)

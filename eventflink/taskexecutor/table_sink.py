@@ -65,7 +65,7 @@ def write_to_table(
             f"the table {table.location} is read and replaced by one task, and would lose the rows that others add meanwhile: read it at a "
             "'version', or take mode: merge"
         )
-    make_table(of_table, path, table.partition_by)
+    make_table(of_table, path, table.partition_by, merge_by)
     said = {"writer": writer_id, "attempt": attempt.attempt, "commit": uuid.uuid4().hex}
     conflict = None
     try:

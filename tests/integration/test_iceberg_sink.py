@@ -241,6 +241,46 @@ def test_nulls_are_looked_for_in_the_column_that_is_required_whatever_its_name(s
     assert subtask.left_over_files() == set()
 
 
+def test_an_empty_list_is_no_null_and_a_null_one_is_refused_where_it_is_required(subtask: Subtask) -> None:
+    catalog = loaded(subtask.catalog)
+    catalog.create_namespace_if_not_exists("shop")
+    of_map = pa.field("m", pa.map_(pa.string(), pa.int64()), nullable=False)
+    catalog.create_table(TABLE, pa.schema([pa.field("l", pa.list_(pa.int64()), nullable=False), of_map]))
+    subtask.write(1, subtask.session.sql("SELECT CAST(array() AS ARRAY<BIGINT>) AS l, map('k', CAST(NULL AS BIGINT)) AS m"))
+    assert rows_of(subtask.catalog) == [{"l": [], "m": [("k", None)]}]
+    subtask.next_job()
+    with pytest.raises(TableUnusable, match="column 'l' is null in some, and required there"):
+        subtask.write(1, subtask.session.sql("SELECT CAST(NULL AS ARRAY<BIGINT>) AS l, map('k', 1L) AS m"))
+
+
+def test_names_that_would_be_lost_to_the_sink_are_refused(subtask: Subtask) -> None:
+    with pytest.raises(TableUnusable, match="column 'EventFlink__partition' of the rows begins as the sink's own do"):
+        subtask.write(1, subtask.session.sql("SELECT 1 AS id, 'x' AS EventFlink__partition"))
+    subtask.write(1, subtask.session.sql("SELECT 1 AS id, false AS gone"))
+    subtask.next_job()
+    with pytest.raises(TableUnusable, match="delete_when of the sink names column 'Gone', which the table lake"):
+        subtask.write(1, subtask.session.sql("SELECT 1 AS id, true AS gone"), mode="merge", keys=["id"], delete_when="Gone")
+    assert len(rows_of(subtask.catalog)) == 1
+
+
+def test_a_task_without_rows_leaves_no_file(subtask: Subtask) -> None:
+    subtask.write(1, subtask.rows())
+    assert not subtask.data_files()
+
+
+@pytest.mark.parametrize("deletes", [{}, {"delete_when": "gone"}])
+def test_a_merge_finds_its_rows_in_partitions_of_several_columns(subtask: Subtask, deletes: dict[str, str]) -> None:
+    merge: dict[str, Any] = {"mode": "merge", "keys": ["day", "country", "id"], "partition_by": ["day", "country"], **deletes}
+    gone = ", false AS gone" if deletes else ""
+    all_rows = "SELECT CAST(d.id AS INT) AS day, CASE c.id WHEN 0 THEN NULL ELSE CAST(c.id AS STRING) END AS country, 1 AS id"
+    subtask.write(1, subtask.session.sql(f"{all_rows}, 1 AS v{gone} FROM range(2) d, range(2) c"), **merge)
+    subtask.next_job()
+    subtask.write(1, subtask.session.sql(f"{all_rows}, 2 AS v{gone} FROM range(2) d, range(2) c WHERE d.id = c.id"), **merge)
+    there = {(row["day"], row["country"]): row["v"] for row in rows_of(subtask.catalog)}
+    assert there == {(0, None): 2, (0, "1"): 1, (1, None): 1, (1, "1"): 2}
+    assert len(rows_of(subtask.catalog)) == 4
+
+
 @pytest.mark.parametrize("value", ["DATE'10000-01-01'", "TIMESTAMP_NTZ'10000-01-01'", "DATE'-0001-01-01'", "CAST(X'FF' AS STRING)"])
 def test_a_value_that_python_does_not_have_is_written_without_bounds_and_refused_where_it_is_a_partition(
     subtask: Subtask, value: str

@@ -444,6 +444,8 @@ def test_of_rows_with_the_same_keys_the_latest_is_in_the_table_or_has_deleted_it
         first(merging.changes(("ink", 1, 99, False)), 4)
     second(merging.changes(("pen", 4, 4, False)), 4)
     assert merging.there() == {("pen", 4, 4)}
+    second(merging.changes(("nobody", None, 1, True)), 5)
+    second(merging.changes(), 6)
     assert {path for path in merging.left_over_files() if str(tmp_path / "own") in path} == set()
 
 
