@@ -143,7 +143,6 @@ def test_waiting_has_an_end_and_says_that_the_job_goes_on(cluster: LocalCluster)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["submit", "-", "--job-id", "no/id", "--detach"], "job_id 'no/id'"),
         (["cancel", "nothing"], "job not found: 'nothing'"),
         (["status", "nothing"], "job not found: 'nothing'"),
         (["result", "nothing"], "job not found: 'nothing'"),
@@ -151,7 +150,7 @@ def test_waiting_has_an_end_and_says_that_the_job_goes_on(cluster: LocalCluster)
     ],
 )
 def test_a_refusal_is_one_line_and_exit_code_1(cluster: LocalCluster, arguments: list[str], said: str) -> None:
-    finished = cluster.run(*arguments, stdin=json.dumps(GRAPH))
+    finished = cluster.run(*arguments)
     assert (finished.returncode, finished.stdout) == (1, "")
     assert said in finished.stderr
     assert finished.stderr.count("\n") == 1
