@@ -595,6 +595,37 @@ def test_what_is_fed_all_the_time_is_in_the_table_once_though_two_jobs_stop_in_t
     cancel(cluster, job_id)
 
 
+@pytest.mark.rule("S1")
+def test_a_table_of_changes_is_what_their_last_ones_say_though_the_sink_is_killed(cluster: RunningCluster, catalog: IcebergCatalog) -> None:
+    topic, name = create_topic(cluster.bootstrap), "shop.changes"
+
+    def feed_changes(round_number: int) -> dict[str, int]:
+        """Feed a change of each of ten articles, of which every third one is gone in the round; return what the table has then."""
+        changed = [(f"a{n}", 100 * round_number + n, (n + round_number) % 3 == 0) for n in range(10)]
+        feed(
+            cluster.bootstrap, topic, [{"article": a, "price": p, "at": round_number, "op": "d" if gone else "u"} for a, p, gone in changed]
+        )
+        return {article: price for article, price, gone in changed if not gone}
+
+    def wait_for(expected: dict[str, int], what: str) -> None:
+        wait_until(lambda: {row["article"]: row["price"] for row in rows_of(catalog, name)} == expected, what, TIMEOUT_S, interval_s=0.5)
+
+    expected = feed_changes(0)
+    source = {"kafka": {"topic": topic}, "format": "json", "schema": "article STRING, price BIGINT, at BIGINT, op STRING"}
+    table = {"catalog": "lake", "name": name, "mode": "merge", "keys": ["article"], "latest_by": "at", "delete_when": "gone"}
+    stream = {"sources": {"source": source}, "sink": {"table": table, "format": "iceberg"}}
+    vertex = {"id": "stream", "sql": "SELECT article, price, at, op = 'd' AS gone FROM source", "stream": stream}
+    job_id = cluster.submit(cluster.graph(vertex, restart_strategy={"type": "fixed-delay", "attempts": 50, "delay_ms": 100}))
+    wait_for(expected, "the first changes")
+    for round_number in (1, 2):
+        expected = feed_changes(round_number)
+        for worker in sink_workers(cluster.spark_processes()):
+            worker.kill()
+        wait_for(expected, f"the changes of round {round_number}")
+    assert len(rows_of(catalog, name)) == len(expected)
+    cancel(cluster, job_id)
+
+
 def test_rows_that_do_not_fit_the_table_fail_the_stream_before_anything_is_written_and_the_written_ones_are_counted(
     cluster: RunningCluster, catalog: IcebergCatalog
 ) -> None:
