@@ -112,7 +112,7 @@ def _open(context: "TaskContext", told: _Upkeep) -> "IcebergTable":
 
 
 def _report(context: "TaskContext", kind: "type[Compaction | Expiry]", done: "Compaction | Expiry | None") -> "DataFrame":
-    """Return what was done as a row; of a subtask that does nothing there is none."""
+    """Return the result as a row. A subtask that has nothing to do returns no row."""
     names = [each.name for each in fields(kind)]
     values: list[tuple[Any, ...]] = [] if done is None else [tuple([getattr(done, name) for name in names])]
     for name, value in zip(names, *values, strict=True) if values else ():

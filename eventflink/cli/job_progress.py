@@ -44,7 +44,7 @@ class VertexProgress:
 
     parallelism: int
     is_reusable: bool = True
-    """Whether a job that runs this one again can take what it has finished: it is no stream, and no closing vertex."""
+    """Whether a rerun can take the outputs of the vertex. A stream and a closing vertex have none."""
     states: dict[int, ExecutionState] = field(default_factory=dict)
     restarts: int = 0
 
@@ -66,7 +66,7 @@ class JobProgress:
     result: JobResultStored | None = None
     last_failure: str = ""
     failed: TaskFailed | None = None
-    """The last failure of an attempt before the job began to fail: that of which it failed, if it did; null: it failed as a whole."""
+    """The last failure of an attempt before the job began to fail; null: no attempt failed, or the job failed as a whole."""
     wait: str = ""
     """Why no task has a slot; empty: one has, or nothing was said of it."""
     _graph: ExecutionGraph | None = None

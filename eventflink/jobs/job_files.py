@@ -192,7 +192,7 @@ def described(document: Document) -> DescribedJob:
     if isinstance(document, str | os.PathLike):
         return read_job(Path(document))
     what = f"task '{document.function.__name__}'" if isinstance(document, PythonTask) else describe_value(document)
-    raise InvalidJobGraph(f"invalid job: {what} is none; give a function with @eventflink.job that calls tasks, a document, or its path")
+    raise InvalidJobGraph(f"invalid job: {what} is not a job; give a function with @eventflink.job, a document, or the path of one")
 
 
 def read_job(path: Path) -> DescribedJob:

@@ -86,7 +86,7 @@ class VertexCode:
 
     @property
     def own_digest(self) -> str:
-        """Return the part of the digest that is equal where the code is; empty: it counts beside other archives, or there is none."""
+        """Return the digest of the vertex's own code, without that of the archives; empty: it is not known for these archives."""
         bound, digest = self.digest[:_BOUND_LENGTH], self.digest[_BOUND_LENGTH:]
         return digest if bound == _archives_digest(self.archives) else ""
 

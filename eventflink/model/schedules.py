@@ -390,7 +390,7 @@ def graph_for(
         versions: those that make the instant; None: likewise.
 
     Raises:
-        InvalidJobGraph: as `bind_parameters`, and where what is told of the instant is none of a parameter's type.
+        InvalidJobGraph: as `bind_parameters`; or a value of the instant does not have the type of its parameter.
         InstantUnknown: as `instant_after`.
 
     """

@@ -337,9 +337,9 @@ class TableSinkDocument(TableDocument):
     keys: DistinctColumns = Field(default_factory=list)
     """The columns by which a new row finds the row that it replaces: both have the same values there."""
     latest_by: Column | None = None
-    """Of rows with the same keys, among the new ones or in the table, the one with the greatest value in this column stays."""
+    """The column whose greatest value decides which row stays, of the new ones and that of the table with the same keys."""
     delete_when: Column | None = None
-    """A column of the new rows that the table has not: where it is true, the row deletes the one that has its keys."""
+    """A boolean column of the new rows, which the table does not have: a row with true deletes the one with its keys."""
 
     @model_validator(mode="after")
     def _check_merge(self) -> Self:

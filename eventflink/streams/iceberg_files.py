@@ -71,8 +71,8 @@ def stored(rows: "DataFrame", table: IcebergTable, *, settings_stay: bool) -> "I
     """Have Spark write rows into a folder of their own, and give them as they were written; they are gone afterwards.
 
     Args:
-        rows: none of the table's, so nothing is told of their files.
-        table: below whose data the folder is.
+        rows: the rows to keep meanwhile; the table is not told of their files.
+        table: the table below whose data the folder is.
         settings_stay: as of `write_files`.
 
     Raises:
@@ -94,11 +94,10 @@ def _write(rows: "DataFrame", table: IcebergTable, *, directories_by: str = "") 
     place = _place_of(folder)
     try:
         return folder, write_parquet(rows, place, directories_by=directories_by, compression=table.compression)
-    except OutputNotWhole as error:
+    except Exception as error:  # whatever Spark raised: its other parts may have left files by then
         _remove(rows.sparkSession, table, folder)
-        raise TableUnusable(f"the table {table.name} cannot be written: {error}") from error
-    except BaseException:
-        _remove(rows.sparkSession, table, folder)
+        if isinstance(error, OutputNotWhole):
+            raise TableUnusable(f"the table {table.name} cannot be written: {error}") from error
         raise
 
 

@@ -92,7 +92,7 @@ def write_merged(
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     rows = by.one_row_of_each(rows, one_of_each_in) if one_of_each_in else rows
-    merging = _Merging(rows.sparkSession, table, fit, by, version, settings_stay)
+    merging = _Merging(rows.sparkSession, table, fit, by, version, settings_stay=settings_stay)
     columns = [f.col(quoted(each.name)).cast(each.dataType).alias(each.name, metadata={}) for each in without_ids(fit.columns)]
     if by.delete_when is not None:
         said = f.coalesce(f.col(quoted(by.delete_when)), f.lit(False)).alias(_DELETES)  # noqa: FBT003 - a value of SQL
@@ -119,7 +119,8 @@ class _Merging:
         fit: Fit,
         by: MergeBy,
         version: int | None,
-        settings_stay: bool,  # noqa: FBT001
+        *,
+        settings_stay: bool,
     ) -> None:
         from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
         from pyspark.sql import types  # noqa: PLC0415 - likewise

@@ -24,7 +24,7 @@ from eventflink.model.backoff import Backoff
 from eventflink.model.packages import needs
 from eventflink.streams.failures import SinkUnavailable, TableUnusable
 from eventflink.streams.iceberg_catalogs import ask
-from eventflink.streams.merging import MergeBy, is_reserved
+from eventflink.streams.merging import MergeBy, find_reserved_fault
 
 with needs("iceberg", "a table of Iceberg"):
     import pyarrow.parquet as pq
@@ -692,10 +692,10 @@ def _partition_columns(spec: PartitionSpec, schema: Schema) -> tuple[list[str], 
 
 def _find_name_fault(names: Sequence[str], what: str) -> str:
     """Return which columns Spark takes for one, or are called as the sink's own; empty: none."""
+    if fault := find_reserved_fault(names, what):
+        return fault
     first: dict[str, str] = {}
     for name in names:
-        if is_reserved(name):
-            return f"column '{name}' of {what} begins as the sink's own do: give it another name"
         if (before := first.get(name.lower())) is not None:
             return f"columns '{before}' and '{name}' of {what} are one for Spark, which knows no upper and lower case: rename one"
         first[name.lower()] = name

@@ -24,9 +24,10 @@ _NUMBER: Final = "eventflink__number"
 """The column that numbers, or counts, the rows with the same keys."""
 
 
-def is_reserved(name: str) -> bool:
-    """Tell whether a column is called as those that sinks put beside the user's."""
-    return name.lower().startswith(_RESERVED)
+def find_reserved_fault(names: Iterable[str], what: str) -> str:
+    """Return which column of the table, or of the rows, is called as those that sinks put beside the user's; empty: none."""
+    reserved = next((name for name in names if name.lower().startswith(_RESERVED)), None)
+    return f"column '{reserved}' of {what} begins as the sink's own do: give it another name" if reserved is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class MergeBy:
             TableUnusable: they lack a column that is named here, or the one that says what deletes is none of boolean values.
 
         """
-        if reserved := next(filter(is_reserved, rows.columns), None):
-            raise TableUnusable(f"column '{reserved}' of the rows begins as the sink's own do: give it another name")
+        if fault := find_reserved_fault(rows.columns, "the rows"):
+            raise TableUnusable(fault)
         there = {field.name.lower(): field for field in rows.schema.fields}
         for key, named in (("keys", self.keys), ("latest_by", (self.latest_by,)), ("delete_when", (self.delete_when,))):
             if missing := [name for name in named if name is not None and name.lower() not in there]:
@@ -82,8 +83,8 @@ class MergeBy:
         """Return one row of those with the same keys, the latest; rows that fail where there are several, and none is the latest.
 
         Args:
-            rows: of which it is any of equally late ones.
-            what: has them, for the message.
+            rows: the new rows; of equally late ones it is any.
+            what: the batch or task that has them, for the message.
 
         """
         from pyspark.sql import Window  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them

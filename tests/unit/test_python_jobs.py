@@ -321,7 +321,9 @@ def test_what_cannot_be_put_together_is_named(body: Any, said: str) -> None:
     assert said in str(raised.value)
 
 
-@pytest.mark.parametrize(("document", "said"), [(orders, "task 'orders' is none"), (_no_task, "a value of the type function is none")])
+@pytest.mark.parametrize(
+    ("document", "said"), [(orders, "task 'orders' is not a job"), (_no_task, "a value of the type function is not a job")]
+)
 def test_what_is_no_job_is_named_where_one_is_expected(document: Any, said: str) -> None:
     with pytest.raises(InvalidJobGraph, match=f"invalid job: {said}; give a function with @eventflink.job"):
         described(document)
