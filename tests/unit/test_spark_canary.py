@@ -90,7 +90,9 @@ def test_what_a_spark_waits_for_cores_counts_little_and_an_answer_ends_all_of_it
     spark: tuple[Answering, str], canary_of: Callable[..., SparkCanary]
 ) -> None:
     canary = canary_of(spark[1], 0.1)
-    deadline = time.monotonic() + 2
+    wait_until(lambda: spark[0].asked, "it is asked")
+    # A tenth of this second counts, on a slow host less: a call is given up after 0.2 s of silence, at the soonest after two seconds.
+    deadline = time.monotonic() + 1
     while time.monotonic() < deadline:
         assert not canary.why_ill()
         time.sleep(0.01)
