@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from eventflink.events.effects import DeploymentEnvelope, DeploymentPayload, RegistrationAccepted, TaskDeployment
+from eventflink.metrics import registry as registry_module
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.configuration import build_configuration
 from eventflink.model.statuses import TaskType
@@ -205,13 +206,13 @@ def test_spark_is_up_while_its_supervisor_holds_its_lock(tmp_path: Path) -> None
     assert elsewhere.scrape().values(f"{TM}spark_server_up") == []
 
 
-def test_a_main_loop_that_does_not_turn_or_is_full_costs_its_own_metrics(tmp_path: Path) -> None:
+def test_a_main_loop_that_does_not_turn_or_is_full_costs_its_own_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loop = MainLoop(tmp_path)
     registry = task_executor_registry(loop.configuration, loop.directory, loop.inbox, loop.look)
     failures = "eventflink_metrics_collector_failures_total"
     began = time.monotonic()
     scrape = scrape_registry(registry)
-    assert 0.9 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 0.9
     assert scrape.by("collector", failures) == {"main-loop": 1}
     assert scrape.one("eventflink_process_threads") >= 1
     time.sleep(0.3)
@@ -219,7 +220,8 @@ def test_a_main_loop_that_does_not_turn_or_is_full_costs_its_own_metrics(tmp_pat
     assert len(loop.inbox) == 1  # It is not asked again before it has answered.
     while loop.inbox.try_put_input(lambda _: []):
         pass
+    monkeypatch.setattr(registry_module, "ASK_TIMEOUT_S", 60)
     other = task_executor_registry(loop.configuration, loop.directory, loop.inbox, loop.look)
     began = time.monotonic()
     assert scrape_registry(other).by("collector", failures) == {"main-loop": 1}
-    assert time.monotonic() - began < 0.9
+    assert time.monotonic() - began < 30, "what is full is not waited for"
