@@ -4,6 +4,7 @@ The schemas of the same names are made of these classes.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from eventflink.events.log_events import RequestAccepted, RequestRejected
 from eventflink.model.attempts import AttemptId, AttemptRecord, HasAttemptId, OutputLocation
@@ -56,6 +57,28 @@ class TaskInput:
     """What the writer's subtasks left for it, in their order; of a FORWARD edge what its partner left, the subtask of the same index."""
     row_schema: str = ""
     """As in the JobEdge."""
+    locations_id: str = ""
+    """Of the list that was told before, where `locations` is empty; empty: it was not told apart."""
+
+
+INLINE_LOCATIONS: Final = 16
+"""A list that is longer is told to each instance once, as `InputLocations`, and not with each task that reads it."""
+MAX_LOCATIONS_OF_PART: Final = 128
+"""So many of the longest stay far below what a record may have."""
+
+
+@dataclass(slots=True)
+class InputLocations:
+    """A part of the list of locations that tasks read, told before the first of them; nothing begins by it."""
+
+    locations_id: str
+    """What the tasks call the list: the SHA-256 of what it has."""
+    part: int
+    """Which part, from 0."""
+    parts: int
+    """How many there are."""
+    locations: tuple[OutputLocation, ...]
+    """The locations of this part."""
 
 
 @dataclass(slots=True)
@@ -372,6 +395,7 @@ DeploymentPayload = (
     RegistrationAccepted
     | LeaderChanged
     | InstanceForgotten
+    | InputLocations
     | TaskDeployment
     | TaskCancellation
     | FileUploadOrder

@@ -138,7 +138,7 @@ class Participant:
         self.reads = Reads(self)
         self._stalls = Stalls(self.fold, self.intake, settings.lease_timeout_ms)
         self._requests, self._reports = InputProgress(self.intake, REQUESTS), InputProgress(self.intake, REPORTS)
-        self._releaser = Releaser(self.wires, settings.master_id, settings.seals)
+        self._releaser = Releaser(self.wires, settings.master_id, settings.seals, settings.inline_locations)
         self._liveness = Liveness(settings, self.wires)
         self._codec = PayloadCodec("LeadershipEnvelope", seal=settings.seals.of(Topic.LEADERSHIP))
         self._rewound = self.intake.take_rewound()
@@ -410,6 +410,7 @@ class Participant:
     def _resend(self, leader: Leader) -> None:
         """Queue what is not confirmed yet: it follows from the state as a whole, and waits until all of that was accepted."""
         acceptance, effects = self.fold.acceptance, list(unacknowledged(self.fold.master))
+        self._releaser.forget_what_was_told()
         sequence = leader.unconfirmed[-1].sequence if leader.unconfirmed else acceptance.sequence
         self._resends.enqueue_effects(Released(self.fold.last_offset, acceptance.epoch, sequence, acceptance.leader_id, effects))
 

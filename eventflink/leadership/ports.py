@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from eventflink.events.effects import LeaderDeath
+from eventflink.events.effects import INLINE_LOCATIONS, LeaderDeath
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import Topic
 from eventflink.master.effects import (
@@ -42,6 +42,8 @@ class ParticipantSettings:
     """For so long no master that reads less may have been heard of; -1: the level is never raised (P19)."""
     task_managers_per_partition: int = TASK_MANAGERS_PER_PARTITION
     """Where more TaskManagers share a partition of `deployments`, on average, it gets more of them."""
+    inline_locations: int = INLINE_LOCATIONS
+    """Where a task reads more locations over an edge, they are told apart from its order."""
     seals: Seals = NO_SEALS
     """What this master's records are sealed with, and without which it believes nobody who speaks as a master or a TaskExecutor (P3a)."""
 

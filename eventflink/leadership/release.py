@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from eventflink.events.codec import PayloadCodec
-from eventflink.events.effects import DeadLetter
+from eventflink.events.effects import INLINE_LOCATIONS, DeadLetter, DeploymentPayload, TaskDeployment
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import MAX_INBOUND_BYTES, SPECIFICATIONS, Topic
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.fold import Fold
+from eventflink.leadership.input_locations import ToldLocations
 from eventflink.leadership.leader import Released
 from eventflink.leadership.log_lines import one_line
 from eventflink.leadership.ports import Wires
@@ -41,12 +42,17 @@ EFFECTS_PER_BATCH: Final = 64
 class Releaser:
     """Sends the effects of accepted decisions."""
 
-    def __init__(self, wires: Wires, master_id: str, seals: Seals = NO_SEALS) -> None:
+    def __init__(self, wires: Wires, master_id: str, seals: Seals = NO_SEALS, inline_locations: int = INLINE_LOCATIONS) -> None:
         self._wires = wires
         self._master_id = master_id
         self._deployments = PayloadCodec("DeploymentEnvelope", seal=seals.of(Topic.DEPLOYMENTS))
         self._replies = PayloadCodec("ReplyEnvelope", seal=seals.of(Topic.REPLIES))
         self._dead_letters = PayloadCodec("DeadLetterEnvelope")
+        self._locations = ToldLocations(inline_locations)
+
+    def forget_what_was_told(self) -> None:
+        """Release what follows as if nothing had arrived: it is released because it may not have."""
+        self._locations.forget()
 
     def release(self, released: Released, epoch: int) -> None:
         """Send the effects of one decision under the epoch of the present leader."""
@@ -68,10 +74,12 @@ class Releaser:
                     self._wires.order_worker(effect, epoch)
 
     def _deploy(self, effect: Deployment, epoch: int) -> None:
-        value = self._deployments.encode(
-            effect.payload, epoch=epoch, task_manager_id=effect.task_manager_id, instance_id=effect.instance_id
-        )
-        self._wires.produce(Topic.DEPLOYMENTS, effect.task_manager_id, value, effect.partition)
+        told: Iterable[DeploymentPayload] = (effect.payload,)
+        if isinstance(effect.payload, TaskDeployment):
+            told = self._locations.tell(effect.payload, effect.instance_id)
+        for payload in told:
+            value = self._deployments.encode(payload, epoch=epoch, task_manager_id=effect.task_manager_id, instance_id=effect.instance_id)
+            self._wires.produce(Topic.DEPLOYMENTS, effect.task_manager_id, value, effect.partition)
 
     def _reply(self, effect: Reply, released: Released) -> None:
         value = self._replies.encode(

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
+from eventflink.events.effects import INLINE_LOCATIONS
 from eventflink.events.log_events import LogEvent, SlotRequested, SlotShared, TaskDeployed, TaskScheduled, VertexSkipped
 from eventflink.master.execution_graph import ExecutionGraph, SubtaskKey
 from eventflink.master.failover import decide_failure
@@ -23,6 +24,8 @@ SCHEDULE_BATCH: Final = 256
 
 MAX_DEPLOYMENT_BYTES: Final = 896 * 1024
 """Of the 1 MiB that a record of `deployments` may have."""
+MAX_TOLD_LOCATIONS: Final = 100_000
+"""Of all inputs of a task: a TaskExecutor keeps twice as many."""
 _BYTES_BESIDE_A_TEXT: Final = 5
 """Of Avro: its length, and the tag or the count before it."""
 _BYTES_OF_COUNTS: Final = 19
@@ -64,7 +67,7 @@ def find_fault_of_deployment(graph: ExecutionGraph, vertex_id: str) -> FailureCa
 
     All subtasks of a vertex are told the same, but for what their partners left, so a vertex is weighed once, with the largest of these.
     What is weighed are the parts that a graph or a report can make large; the rest has its place in the room between this bound and the
-    topic's.
+    topic's. Lists that are told apart are counted.
     """
     vertex = graph.vertices[vertex_id].vertex
     count, size = 0, _weigh(graph.graph.name) + _weigh(vertex.task) + _weigh(vertex.parameters_json)
@@ -73,18 +76,19 @@ def find_fault_of_deployment(graph: ExecutionGraph, vertex_id: str) -> FailureCa
     for edge in graph.edges_to.get(vertex_id, ()):
         size += _weigh(edge.input_name) + _weigh(edge.row_schema) + sum(_weigh(key) for key in edge.keys)
         locations = graph.locations_of(edge.source, edge.output)
+        if edge.ship is not ShipStrategy.FORWARD and len(locations) > INLINE_LOCATIONS:
+            count += len(locations)
+            continue
         weights = [_weigh(each.output) + _weigh(each.location) + _weigh(each.digest) + _BYTES_OF_COUNTS for each in locations]
-        told = sorted(weights)[-1:] if edge.ship is ShipStrategy.FORWARD else weights
-        count += len(told)
-        size += sum(told)
+        size += sum(sorted(weights)[-1:] if edge.ship is ShipStrategy.FORWARD else weights)
     size += sum(map(_weigh, graph.outputs_of(vertex_id)))
-    if size <= MAX_DEPLOYMENT_BYTES:
+    if size > MAX_DEPLOYMENT_BYTES:
+        fault = f"have to be told {size} bytes; at most {MAX_DEPLOYMENT_BYTES} bytes can be sent: fewer inputs or parameters make it less"
+    elif count > MAX_TOLD_LOCATIONS:
+        fault = f"read {count} outputs of other tasks; at most {MAX_TOLD_LOCATIONS} can be told: less parallelism before it makes it less"
+    else:
         return None
-    message = (
-        f"a task of vertex '{vertex_id}' would have to be told {size} bytes, of them the locations of {count} outputs that it reads; "
-        f"at most {MAX_DEPLOYMENT_BYTES} bytes can be sent: fewer inputs, or less parallelism before it, make it less"
-    )
-    return FailureCause("DeploymentTooLarge", message)
+    return FailureCause("DeploymentTooLarge", f"a task of vertex '{vertex_id}' would {fault}")
 
 
 def _weigh(text: str) -> int:

@@ -20,6 +20,7 @@ from eventflink import connect
 from eventflink.cli.failures import ExitCode
 from eventflink.cli.main import run
 from eventflink.events.codec import PayloadCodec
+from eventflink.events.effects import INLINE_LOCATIONS
 from eventflink.events.log_events import TaskDeployed
 from eventflink.events.schemas import schema_directory
 from eventflink.events.topics import MAX_INBOUND_BYTES, Topic, topic_name
@@ -394,9 +395,9 @@ def test_what_tasks_write_is_followed_until_their_job_has_ended(cluster: Running
 
 
 def test_hash_and_rebalance_edges_share_out_every_row_once(cluster: RunningCluster) -> None:
-    """A job over three vertices in Spark: SQL and Python, parallelism 2."""
+    """A job over three vertices in Spark: SQL and Python; where the rows of the first are is told apart from the orders that read them."""
     graph = cluster.graph(
-        {"id": "numbers", "python": "user_tasks:numbers", "parallelism": 2, "parameters": {"count": 1000}},
+        {"id": "numbers", "python": "user_tasks:numbers", "parallelism": INLINE_LOCATIONS + 2, "parameters": {"count": 1000}},
         {"id": "remainders", "sql": "SELECT id % 10 AS remainder, id FROM numbers", "parallelism": 2},
         {"id": "counts", "sql": "SELECT remainder, count(*) AS n, sum(id) AS total FROM remainders GROUP BY remainder", "parallelism": 2},
         edges=[

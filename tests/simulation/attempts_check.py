@@ -1,5 +1,6 @@
 """Counts the attempts that are really alive (P15, P17): from the launch of a process until it is reaped and runs nothing on Spark."""
 
+from eventflink.events.effects import TaskDeployment
 from eventflink.model.attempts import AttemptId, SubtaskId
 from eventflink.testing.simulation.observers import AttemptHost, AttemptObserver
 from eventflink.testing.simulation.transcript import Transcript
@@ -17,19 +18,25 @@ class AttemptsCheck(AttemptObserver):
         self._live: dict[SubtaskId, dict[AttemptId, AttemptHost]] = {}
         self.excused = 0
 
-    def began(self, attempt: AttemptId, host: AttemptHost) -> None:
+    def began(self, deployment: TaskDeployment, host: AttemptHost) -> None:
         """Take note of a launch.
 
         Raises:
             ViolationFound: it must not have been.
 
         """
+        attempt = deployment.attempt_id
         self._transcript.note(host.name, f"launches {attempt}")
         if attempt not in self._observer.ledger.slots_of_attempts:
             raise ViolationFound(Invariant.EFFECT_OF_ACCEPTED, f"{host.name} runs {attempt}, which no accepted decision deploys")
         if attempt in self._launched:
             raise ViolationFound(Invariant.ONE_LIVE_ATTEMPT, f"{host.name} runs {attempt}, which was launched before")
         self._launched.add(attempt)
+        for each in deployment.inputs:
+            unknown = {read.location for read in each.locations} - self._observer.ledger.outputs
+            if unknown or (each.locations_id and not each.locations):
+                what = f"of which {sorted(unknown)} were never accepted" if unknown else "none of whose locations it knows"
+                raise ViolationFound(Invariant.EFFECT_OF_ACCEPTED, f"{host.name} runs {attempt} on the input {each.input_name}, {what}")
         others = self._live.setdefault(SubtaskId(*attempt[:3]), {})
         for other, where in list(others.items()):
             if host.is_frozen_past_fence() or where.is_frozen_past_fence():

@@ -9,6 +9,7 @@ from eventflink.events.effects import (
     DeploymentPayload,
     FileUploadOrder,
     FinishStream,
+    InputLocations,
     InstanceForgotten,
     LeaderChanged,
     RegistrationAccepted,
@@ -98,6 +99,8 @@ class EffectsCheck(EffectObserver):
                     and place == (*receiver, payload.slot_index)
                     and all(location in ledger.outputs for location in inputs)
                 )
+            case InputLocations():
+                return all(each.location in ledger.outputs for each in payload.locations)
             case TaskCancellation():
                 return _attempt_of(payload) in ledger.cancelled
             case CheckpointOrder() | ResumeStream() | FinishStream():

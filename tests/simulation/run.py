@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from eventflink.events.effects import INLINE_LOCATIONS
 from eventflink.events.topics import Topic
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, JobStatus
 from eventflink.testing.simulation.scheduler import MILLISECOND, Call
@@ -55,6 +56,7 @@ def draw_settings(rng: Random, seed: int) -> SimulationSettings:
         seed=seed,
         deployment_partitions=1 if is_outgrown else 4,
         task_managers_per_partition=1 if is_outgrown else 64,
+        inline_locations=0 if seed % 3 else INLINE_LOCATIONS,
         masters=rng.choice((2, 3, 3)),
         task_executors=rng.choice((2, 3)),
         slots=rng.choice((1, 2, 2)),

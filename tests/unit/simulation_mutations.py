@@ -48,6 +48,7 @@ from eventflink.leadership import leader as leader_module
 from eventflink.leadership.acceptance import Acceptance
 from eventflink.leadership.election import Advice, LogElection, Peers
 from eventflink.leadership.fold import Fold
+from eventflink.leadership.input_locations import ToldLocations
 from eventflink.leadership.input_progress import InputProgress
 from eventflink.leadership.intake import InboundTopic, Stalls
 from eventflink.leadership.known_log import KnownLog, LogTruncated
@@ -114,6 +115,7 @@ from eventflink.taskexecutor.protocol import TaskExecutorProtocol
 from eventflink.taskexecutor.protocol.actions import Action, ProtocolSettings
 from eventflink.taskexecutor.protocol.attempts import AttemptTable, KnownAttempt
 from eventflink.taskexecutor.protocol.forgotten import ForgottenAttempts
+from eventflink.taskexecutor.protocol.input_locations import KnownLocations
 from tests.simulation.attempts_check import AttemptsCheck
 from tests.simulation.run import simulate
 
@@ -691,6 +693,17 @@ def other_allocations_are_answered_for(patch: pytest.MonkeyPatch) -> None:
         deploy(self, deployment, blob_address, refusal, now_ms)
 
     patch.setattr(AttemptTable, "deploy", answer)
+
+
+@breaks("P16a", "an order whose lists of locations are not known begins without them")
+def orders_begin_without_locations(patch: pytest.MonkeyPatch) -> None:
+    complete = KnownLocations.complete
+    patch.setattr(KnownLocations, "complete", lambda self, deployment: complete(self, deployment) or deployment)
+
+
+@breaks("P16a", "a list that was told once counts as known for the whole term")
+def lists_are_told_once_a_term(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ToldLocations, "forget", lambda _: None)
 
 
 @breaks("P16", "what an instance does not know it has never heard of, however much it has forgotten")
@@ -1361,6 +1374,8 @@ SELDOM = ("rejected_decisions_advance", "consequences_are_lost", "sinks_are_not_
 """Those that one seed of a hundred finds, or fewer: too few for a test that has to be short whatever is changed."""
 
 FOUND_BY_TEST = {
+    "orders_begin_without_locations": "test_an_order_of_whose_lists_a_part_is_missing_is_left_alone_until_all_are_told_again",
+    "lists_are_told_once_a_term": "test_an_order_of_whose_lists_a_part_is_missing_is_left_alone_until_all_are_told_again",
     "reused_outputs_are_held_by_nobody": "test_outputs_stay_as_long_as_a_job_takes_them_over_a_failover",
     "files_are_awaited_for_ever": "test_an_instant_has_its_job_when_its_file_is_there_once_over_changes_of_leaders",
     "late_looks_at_tables_count": "test_a_look_from_before_the_cursor_moved_starts_nothing",

@@ -16,6 +16,7 @@ from eventflink.events.effects import (
     DeploymentPayload,
     FileUploadOrder,
     FinishStream,
+    InputLocations,
     InstanceForgotten,
     LeaderChanged,
     RegistrationAccepted,
@@ -46,6 +47,7 @@ from eventflink.taskexecutor.protocol.actions import (
 )
 from eventflink.taskexecutor.protocol.attempts import AttemptTable, KnownAttempt
 from eventflink.taskexecutor.protocol.counters import Counters
+from eventflink.taskexecutor.protocol.input_locations import KnownLocations
 from eventflink.taskexecutor.protocol.resends import Resends
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ class TaskExecutorProtocol:
         self._heartbeat_sequence = 0
         self._uploads: set[str] = set()
         self._resends = Resends()
+        self._locations = KnownLocations()
         self._resend_at_ms = 0
         self._fork_server_up = False
         self._fork_server_ready = False
@@ -350,6 +353,8 @@ class TaskExecutorProtocol:
                 self._reported_epoch, self._next_registration_ms = epoch, now_ms
             return
         match payload:
+            case InputLocations():
+                self._locations.take(payload)
             case TaskDeployment() | TaskCancellation() | CheckpointOrder() | ResumeStream() | FinishStream():
                 self._obey(payload, now_ms)
             case FileUploadOrder() | TaskManagerFileUploadOrder():
@@ -376,8 +381,9 @@ class TaskExecutorProtocol:
     def _obey(self, order: TaskDeployment | TaskCancellation | CheckpointOrder | ResumeStream | FinishStream, now_ms: int) -> None:
         match order:
             case TaskDeployment():
-                refusal = self._table.disk_fault if self._fork_server_up else "the fork server is being started again"
-                self._table.deploy(order, self._blob_address, refusal, now_ms)
+                if (complete := self._locations.complete(order)) is not None:
+                    refusal = self._table.disk_fault if self._fork_server_up else "the fork server is being started again"
+                    self._table.deploy(complete, self._blob_address, refusal, now_ms)
             case TaskCancellation():
                 self._table.cancel(order, now_ms)
             case CheckpointOrder():

@@ -522,4 +522,5 @@ def _participant_settings(settings: SimulationSettings, master_id: str, incarnat
         heartbeat_interval_ms=settings.heartbeat_interval_ms,
         loss_timeout_ms=settings.loss_timeout_ms,
         task_managers_per_partition=settings.task_managers_per_partition,
+        inline_locations=settings.inline_locations,
     )

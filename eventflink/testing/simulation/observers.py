@@ -6,6 +6,7 @@ An observer is told what happens before any machine can see it, and may raise `V
 from typing import Protocol
 
 from eventflink.events.codec import DecisionCodec
+from eventflink.events.effects import TaskDeployment
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import Topic
 from eventflink.leadership.fold import Fold
@@ -79,7 +80,7 @@ class AttemptHost(Protocol):
 class AttemptObserver:
     """Is told of the processes of attempts: from the launch of one until it is reaped and runs nothing on Spark."""
 
-    def began(self, attempt: AttemptId, host: AttemptHost) -> None:
+    def began(self, deployment: TaskDeployment, host: AttemptHost) -> None:
         """Take note of a launch."""
 
     def ended(self, attempt: AttemptId) -> None:

@@ -5,6 +5,8 @@ The lease is the product's default; TaskExecutors have less than half of theirs,
 
 from dataclasses import dataclass
 
+from eventflink.events.effects import INLINE_LOCATIONS
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
@@ -42,6 +44,8 @@ class SimulationSettings:
     """What the topic begins with."""
     task_managers_per_partition: int = 64
     """Where more of them share one, the leader adds partitions."""
+    inline_locations: int = INLINE_LOCATIONS
+    """Longer lists of locations are told apart from the orders that name them."""
     active_ms: int = 16_000
     """For how long clients submit and faults happen."""
     fault_interval_ms: int = 600

@@ -236,7 +236,7 @@ class TaskProcesses:
             return
         self._process_ids += 1
         task = self._tasks[attempt] = _Task(attempt, deployment, self._process_ids)
-        self._observer.began(attempt, self._host)
+        self._observer.began(deployment, self._host)
         rng = self._rng
         launched_ms = 5 + rng.random() * 40
         initialized_ms = launched_ms + 5 + rng.random() * 100

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from eventflink.events.effects import InstanceForgotten
+from eventflink.events.effects import INLINE_LOCATIONS, InstanceForgotten
 from eventflink.events.inputs import (
     Disconnection,
     SlotOffer,
@@ -27,6 +28,7 @@ from eventflink.events.log_events import (
 )
 from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.leadership.release import Releaser
+from eventflink.master import default_scheduler
 from eventflink.master.default_scheduler import MAX_DEPLOYMENT_BYTES
 from eventflink.master.effects import Deployment, Effect
 from eventflink.master.exception_history import MAX_TYPE_LENGTH
@@ -78,9 +80,16 @@ def finished(deployment: Deployment, *outputs: OutputLocation) -> TaskStateRepor
     return report
 
 
+def many_inputs(*others: dict[str, Any], parallelism: int = 1, **options: Any) -> dict[str, Any]:
+    """Return a graph whose vertex b reads as many locations from each of sixteen vertices as stand in an order."""
+    writers = [vertex(f"a{n}", INLINE_LOCATIONS) for n in range(16)]
+    edges = [(each["id"], "b", "rebalance") for each in writers]
+    return graph(*writers, vertex("b", parallelism), *others, edges=edges, **options)
+
+
 def finish_all(cluster: ScriptedCluster, effects: Sequence[Effect], location_length: int) -> list[Effect]:
-    """Have the tasks of vertex a finish, with locations of that length; return what follows."""
-    writers = [d for d, task in zip(deployments(effects), tasks(effects), strict=True) if task.vertex_id == "a"]
+    """Have the tasks of the vertices that begin with a finish, with locations of that length; return what follows."""
+    writers = [d for d, task in zip(deployments(effects), tasks(effects), strict=True) if task.vertex_id.startswith("a")]
     reports = [finished(d, output_at(str(n).ljust(location_length, "x"))) for n, d in enumerate(writers)]
     return [effect for first in range(0, len(reports), 40) for effect in cluster.say(*reports[first : first + 40])]
 
@@ -239,19 +248,33 @@ def test_a_task_that_would_have_to_be_told_more_than_a_record_holds_fails_before
 ) -> None:
     """The master could send it to nobody, and no leader after it could: the job fails and says what is too much, and others run on."""
     cluster.register("tm", slots=300)
-    edges = [("a", "b", "rebalance")]
-    effects = cluster.submit(graph(vertex("a", 256), vertex("b", 3), vertex("c"), edges=edges, scheduler=scheduler))
+    effects = cluster.submit(many_inputs(vertex("c"), parallelism=3, scheduler=scheduler))
     by_name = {task.vertex_id: d for d, task in zip(deployments(effects), tasks(effects), strict=True)}
     assert not deployments(finish_all(cluster, effects, MAX_LOCATION_LENGTH))
     [failed] = cluster.events(TaskFailed)
     assert failed.cause.failure_type == "DeploymentTooLarge"
     assert "vertex 'b' would have to be told" in failed.cause.message
-    assert "256 outputs" in failed.cause.message
     cluster.say(state_report(by_name["c"], ExecutionState.CANCELED))
     assert cluster.job("job").status is JobStatus.FAILED
     assert cluster.job("job").cause == failed.cause
     cluster.run(cluster.submit(graph(vertex("next")), job_id="next"))
     assert cluster.job("next").status is JobStatus.FINISHED
+
+
+@pytest.mark.parametrize("most", [255, 256])
+def test_lists_that_are_told_apart_are_counted(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(default_scheduler, "MAX_TOLD_LOCATIONS", most)
+    cluster.register("tm", slots=300)
+    edges = [("a", "b", "rebalance"), ("a", "c", "forward")]
+    effects = cluster.submit(graph(vertex("a", 256), vertex("b"), vertex("c", 256), edges=edges))
+    deployed = {task.vertex_id for task in tasks(finish_all(cluster, effects, MAX_LOCATION_LENGTH))}
+    messages = [failed.cause.message for failed in cluster.events(TaskFailed)]
+    if most == 256:
+        assert deployed == {"b", "c"}
+        assert not messages
+    else:
+        assert "b" not in deployed
+        assert messages[0].startswith("a task of vertex 'b' would read 256 outputs of other tasks; at most 255 can be told")
 
 
 def test_a_forward_edge_may_have_more_locations_than_one_record_holds(cluster: ScriptedCluster) -> None:
@@ -265,14 +288,14 @@ def test_a_task_that_is_just_small_enough_is_sent_in_one_record(cluster: Scripte
     """What is weighed is what is large: the rest of a deployment fits into the room beside it."""
     cluster.register("tm", slots=300)
     size = MAX_DEPLOYMENT_BYTES // 256 - 8 - (len("default") + 5) - (32 + 5) - 19
-    effects = cluster.submit(graph(vertex("a", 256), vertex("b"), edges=[("a", "b", "rebalance")], name="n" * 256), job_id="j" * 128)
+    effects = cluster.submit(many_inputs(name="n" * 256), job_id="j" * 128)
     [sent] = sizes_of(finish_all(cluster, effects, size))
     assert MAX_DEPLOYMENT_BYTES - 12_288 < sent < MAX_DEPLOYMENT_BYTES + ROOM_BESIDE_BYTES // 2
 
 
 def test_such_a_task_restarts_as_its_strategy_has_it_and_ends_its_job_then(cluster: ScriptedCluster) -> None:
     cluster.register("tm", slots=300)
-    effects = cluster.submit(graph(vertex("a", 256), vertex("b", 3), edges=[("a", "b", "rebalance")], restart_strategy=fixed_delay(5)))
+    effects = cluster.submit(many_inputs(parallelism=3, restart_strategy=fixed_delay(5)))
     finish_all(cluster, effects, MAX_LOCATION_LENGTH)
     for _ in range(20):
         cluster.pass_time(1_000)
