@@ -97,12 +97,13 @@ def _check_url(url: str) -> str:
     check_reference("url", url, is_needed=False)
     if not url.startswith(("http://", "https://", "${")):
         raise ValueError("must begin with http:// or https://, or refer to a secret such as ${file:/path/of/it}")
-    if url.startswith("http") and (fault := _find_url_fault(url)):
+    if url.startswith("http") and (fault := find_url_fault(url)):
         raise ValueError(f"{fault}; give an address such as https://host:8443/path")
     return url
 
 
-def _find_url_fault(url: str) -> str:
+def find_url_fault(url: str) -> str:
+    """Return why nothing can be sent to an address, without the address; "": nothing is wrong with it."""
     if not url.isascii() or not url.isprintable() or " " in url:
         return "invalid url: it has a space or another character that a URL writes with %, such as %20"
     try:
@@ -110,6 +111,8 @@ def _find_url_fault(url: str) -> str:
         port = parts.port
     except ValueError as error:
         return f"invalid url: {error}"
+    if "@" in parts.netloc:
+        return "invalid url: it has a user or a password; send them as the header Authorization, which refers to a secret"
     if not parts.hostname:
         return "invalid url: it names no host"
     return "invalid url: port 0 cannot be reached" if port == 0 else ""

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import smtplib
+import ssl
 import sys
 import urllib.error
 import urllib.request
@@ -17,7 +18,7 @@ from email.utils import formatdate
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -25,7 +26,7 @@ from eventflink.audit.plain import json_text
 from eventflink.log.clients import new_producer
 from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.references import SecretMissing, resolve
-from eventflink.notify.document import FileReceiver, HttpReceiver, KafkaReceiver, MailReceiver, Receiver, SlackReceiver
+from eventflink.notify.document import FileReceiver, HttpReceiver, KafkaReceiver, MailReceiver, Receiver, SlackReceiver, find_url_fault
 from eventflink.notify.notification import Notification
 
 _TIMEOUT_S: Final = 15.0
@@ -69,17 +70,40 @@ def _post(url: str, body: dict[str, Any], key: str, headers: dict[str, str]) -> 
         resolved = {name: resolve(name, value) for name, value in headers.items()}
         if not address.startswith(("http://", "https://")):
             raise DeliveryFailed("url: the secret that it refers to is no address that begins with http:// or https://")
+        if address != url and (fault := find_url_fault(address)):
+            raise DeliveryFailed(f"url: the secret that it refers to is an {fault}")
         request = urllib.request.Request(address, json_text(body).encode(), {**own, **resolved})  # noqa: S310 - it was just checked
-        urllib.request.urlopen(request, timeout=_TIMEOUT_S).close()  # noqa: S310 - as above
+        _OPENER.open(request, timeout=_TIMEOUT_S).close()
     except SecretMissing as error:
         raise DeliveryFailed(str(error)) from None
     except urllib.error.HTTPError as error:
         error.close()
-        raise DeliveryFailed(f"it answered {error.code} {error.reason}", is_refused=error.code in _REFUSED) from None
+        raise DeliveryFailed(_describe_answer(error), is_refused=error.code in _REFUSED) from None
     except urllib.error.URLError as error:
         raise DeliveryFailed(f"it does not answer: {error.reason}") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise DeliveryFailed(f"it does not answer: {type(error).__name__}") from None
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows nothing: what is sent on would be a GET without the body, and would take the headers to another host."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Let the answer be what it is, an error."""
+
+
+_OPENER: Final = urllib.request.build_opener(_NoRedirects)
+
+
+def _describe_answer(error: urllib.error.HTTPError) -> str:
+    answer = f"it answered {error.code} {error.reason}"
+    if (there := error.headers.get("Location")) is None:
+        return answer
+    try:
+        host = urlsplit(there).netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    return f"{answer}: it is elsewhere now, {f'at {host}' if host else 'on the same host'}; let url be that address"
 
 
 class _TopicSender:
@@ -130,10 +154,7 @@ def _mail(receiver: MailReceiver, notification: Notification) -> None:
     message["Message-ID"] = f"<{sha256(notification.key.encode()).hexdigest()[:32]}@eventflink>"  # A mail that comes twice is told by it.
     message.set_content(f"{notification.text}\n\n{json.dumps(notification.document, indent=2, ensure_ascii=False)}\n")
     try:
-        client = smtplib.SMTP_SSL if receiver.security == "tls" else smtplib.SMTP
-        with client(receiver.host, receiver.port, timeout=_TIMEOUT_S) as server:
-            if receiver.security == "starttls":
-                server.starttls()
+        with _connect(receiver) as server:
             if receiver.user is not None and receiver.password is not None:
                 server.login(receiver.user, resolve("password", receiver.password))
             server.send_message(message)
@@ -142,5 +163,21 @@ def _mail(receiver: MailReceiver, notification: Notification) -> None:
     except smtplib.SMTPRecipientsRefused as error:
         is_refused = all(code // 100 == 5 for code, _ in error.recipients.values())  # noqa: PLR2004 - SMTP's class of lasting errors
         raise DeliveryFailed("the mail server takes no recipient", is_refused=is_refused) from None
+    except ssl.SSLCertVerificationError as error:
+        raise DeliveryFailed(f"the mail server's certificate does not hold: {error.verify_message}") from None
     except (OSError, smtplib.SMTPException, ValueError) as error:  # A password that is not ASCII is a `ValueError`.
         raise DeliveryFailed(f"the mail server does not take it: {type(error).__name__}") from None
+
+
+def _connect(receiver: MailReceiver) -> smtplib.SMTP:
+    """Return a connection over which a password may go: encrypted, to the host that is named, unless `security` is none."""
+    if receiver.security == "tls":
+        return smtplib.SMTP_SSL(receiver.host, receiver.port, timeout=_TIMEOUT_S, context=ssl.create_default_context())
+    server = smtplib.SMTP(receiver.host, receiver.port, timeout=_TIMEOUT_S)
+    if receiver.security == "starttls":
+        try:
+            server.starttls(context=ssl.create_default_context())
+        except BaseException:
+            server.close()
+            raise
+    return server

@@ -1,8 +1,10 @@
 """Each kind of receiver gets what it understands, over real connections; what it answers is told from what it refuses."""
 
+import contextlib
 import dataclasses
 import json
 import socketserver
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +16,14 @@ from typing import Any
 
 import pytest
 
+from eventflink.blob.tls import TlsFiles
 from eventflink.model.cluster_access import ClusterAccess
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.notify.document import NotificationDocument
 from eventflink.notify.notification import Notification
 from eventflink.notify.senders import DeliveryFailed, sender_for
 from tests.support.ports import find_free_ports
+from tests.support.tls_files import Certificates
 
 ACCESS = ClusterAccess(KafkaAccess("localhost:1"), "cell")
 KEY = "cell/7.0/rule/nightly@1800"
@@ -34,8 +38,8 @@ def send(told: Notification = TOLD, **receiver: Any) -> None:
 class Web(ThreadingHTTPServer):
     """Answers with a status, and keeps what it was sent."""
 
-    def __init__(self, status: int = 200) -> None:
-        self.status = status
+    def __init__(self, status: int = 200, location: str = "") -> None:
+        self.status, self.location = status, location
         self.requests: list[tuple[dict[str, str], Any]] = []
         super().__init__(("localhost", 0), _Handler)
 
@@ -51,6 +55,13 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.requests.append((dict(self.headers), json.loads(body)))
         self.send_response(self.server.status)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        self.server.requests.append((dict(self.headers), None))
+        self.send_response(200)
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
@@ -62,9 +73,13 @@ class Mail(socketserver.ThreadingTCPServer):
 
     allow_reuse_address = True
 
-    def __init__(self, *, takes: bool = True) -> None:
-        self.takes = takes
+    def __init__(self, *, takes: bool = True, security: str = "none", tls: TlsFiles | None = None) -> None:
+        self.takes, self.security = takes, security
         self.mails: list[bytes] = []
+        self.passwords = 0
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if tls is not None and tls.certificate is not None:
+            self.context.load_cert_chain(tls.certificate, tls.key)
         super().__init__(("localhost", 0), _MailHandler)
 
 
@@ -72,10 +87,28 @@ class _MailHandler(socketserver.StreamRequestHandler):
     server: Mail
 
     def handle(self) -> None:
-        self._say("220 ready")
-        for line in self.rfile:
+        with contextlib.suppress(OSError):  # One that does not trust the certificate goes.
+            if self.server.security == "tls":
+                self._encrypt()
+            self._say("220 ready")
+            self._converse()
+
+    def _encrypt(self) -> None:
+        self.request = self.server.context.wrap_socket(self.request, server_side=True)
+        self.setup()
+
+    def _converse(self) -> None:
+        while line := self.rfile.readline():
             word = line.split()[0].upper()
-            if word == b"DATA":
+            if word == b"EHLO":
+                self._say("250-fine\r\n250-STARTTLS\r\n250 AUTH PLAIN")
+            elif word == b"STARTTLS":
+                self._say("220 go on")
+                self._encrypt()
+            elif word == b"AUTH":
+                self.server.passwords += 1
+                self._say("235 welcome")
+            elif word == b"DATA":
                 self._say("354 go on")
                 self.server.mails.append(b"".join(iter(self.rfile.readline, b".\r\n")))
                 self._say("250 taken")
@@ -130,6 +163,21 @@ def test_an_answer_refuses_what_is_sent_or_is_another_time_another_one(status: i
     assert caught.value.is_refused is is_refused
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    ("location", "says"), [("http://me:secret@other:{port}/token", "at other:{port}; let url"), ("/token", "on the same host")]
+)
+def test_a_redirect_is_followed_nowhere_and_names_the_host_alone(status: int, location: str, says: str) -> None:
+    with serving(Web()) as other:
+        place, says = (each.replace("{port}", str(other.server_port)) for each in (location, says))
+        with serving(Web(status, place)) as web, pytest.raises(DeliveryFailed, match=says) as caught:
+            send(type="http", url=web.url, headers={"X-Tenant": "a"})
+    assert len(web.requests) == 1
+    assert not other.requests
+    assert not caught.value.is_refused
+    assert not {"secret", "token"} & set(str(caught.value).replace("/", " ").split())
+
+
 def test_nobody_there_is_no_refusal_and_no_error_has_the_address() -> None:
     [port] = find_free_ports(1)
     for kind in ("http", "slack"):
@@ -139,7 +187,7 @@ def test_nobody_there_is_no_refusal_and_no_error_has_the_address() -> None:
         assert "token" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["", "file:///etc/passwd"])
+@pytest.mark.parametrize("value", ["", "file:///etc/passwd", "https://me:secret@host/"])
 def test_a_secret_that_is_not_there_or_no_address_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     if value:
         monkeypatch.setenv("SLACK", value)
@@ -175,3 +223,23 @@ def test_a_mail_that_no_recipient_takes_is_refused_and_a_server_that_is_away_is_
     with pytest.raises(DeliveryFailed) as caught:
         send(type="mail", host="localhost", port=find_free_ports(1)[0], sender="a@x.org", to=["b@x.org"])
     assert not caught.value.is_refused
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates") / "mail")
+
+
+@pytest.mark.parametrize("security", ["tls", "starttls"])
+@pytest.mark.parametrize(("certificate", "is_trusted"), [("server", True), ("server", False), ("elsewhere", True)])
+def test_a_password_goes_to_a_mail_server_alone_that_proves_who_it_is(
+    certificates: Certificates, monkeypatch: pytest.MonkeyPatch, security: str, certificate: str, *, is_trusted: bool
+) -> None:
+    monkeypatch.setenv("PASSWORD", "secret")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca) if is_trusted else "")
+    place: dict[str, Any] = {"security": security, "user": "me", "password": "${env:PASSWORD}", "sender": "a@x.org", "to": ["b@x.org"]}
+    is_proven = is_trusted and certificate == "server"
+    outcome = contextlib.nullcontext() if is_proven else pytest.raises(DeliveryFailed, match="certificate does not hold: ")
+    with serving(Mail(security=security, tls=getattr(certificates, certificate))) as mail, outcome:
+        send(type="mail", host="localhost", port=mail.server_address[1], **place)
+    assert (len(mail.mails), mail.passwords) == (is_proven, is_proven)
