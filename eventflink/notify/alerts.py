@@ -1,20 +1,21 @@
-"""Alerts: what rules make of what happens, each said once, and again when it is over.
+"""Alerts: what rules make of what happens, each said once in a period, and again when it is over.
 
-What was said before is remembered for as long as a rule says, by the log's time, and is found again in the log after a restart. What
-happened before a receiver was there to be told was not said to it, and keeps nothing from being said to it later. The rule:
-nothing here reads a clock, so last week's log gives last week's alerts.
+Whether something is said follows from the period of the log's time in which it happens, and from what happened in that period before it. So
+it does not depend on where in the log somebody begins to read, as long as that is early enough. What happened before a receiver was there
+to be told was not said to it, and keeps nothing from being said to it later. The rule: nothing here reads a clock, so last week's log gives
+last week's alerts.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from eventflink.audit.plain import plain
 from eventflink.events.decision import Decision
 from eventflink.events.wording import iso_time
 from eventflink.leadership.fold import Fold
-from eventflink.notify.document import AlertRule, NotificationDocument
+from eventflink.notify.document import MAX_COUNTED, RESOLVED_WITHIN_MS, AlertRule, NotificationDocument
 from eventflink.notify.happenings import Happening, Resolution, happenings_of
 from eventflink.notify.notification import Notification
 from eventflink.views.job_document import shown
@@ -24,22 +25,66 @@ _MOST_REMEMBERED: Final = 10_000
 
 
 @dataclass(slots=True)
+class _Counted:
+    times: deque[tuple[int, int]] = field(default_factory=deque)
+    """When it happened, and how often at once."""
+    sum: int = 0
+
+
+class _Said(NamedTuple):
+    period: int
+    step: int
+
+
+@dataclass(slots=True)
 class _Memory:
     """What was counted for an audience, and said to it."""
 
-    counted: dict[str, deque[int]] = field(default_factory=dict)
-    """When it happened, by subject."""
-    said_ms: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, _Counted] = field(default_factory=dict)
+    """How often it happened, by subject."""
+    said: dict[str, _Said] = field(default_factory=dict)
     """When it was said last, by subject."""
+    over: dict[tuple[str, str], int] = field(default_factory=dict)
+    """When a thing was over last, as the number of what was said or over before."""
     open: dict[tuple[str, str], deque[tuple[Notification, int]]] = field(default_factory=dict)
     """All that was said of a thing and is not over, and when."""
     open_count: int = 0
+    steps: int = 0
+    """How much was said or over."""
 
     def forget(self) -> None:
-        """Let the oldest counts go where there are too many."""
-        for remembered in (self.counted, self.said_ms):
+        """Let the oldest go where there is too much."""
+        memories: tuple[dict[Any, Any], ...] = (self.counted, self.said, self.over)
+        for remembered in memories:
             while len(remembered) > _MOST_REMEMBERED:
                 del remembered[next(iter(remembered))]
+
+    def count(self, subject: str, count: int, at_ms: int, within_ms: int) -> int:
+        """Count that something happened, and return how often it did within the time."""
+        counted = self.counted.setdefault(subject, _Counted())
+        counted.times.append((at_ms, count))
+        counted.sum += count
+        while counted.times[0][0] < at_ms - within_ms or len(counted.times) > MAX_COUNTED + 1:
+            counted.sum -= counted.times.popleft()[1]
+        self.forget()
+        return counted.sum
+
+    def may_say(self, subject: str, thing: tuple[str, str], period: int) -> bool:
+        """Tell whether something was not said in a period, or is over since then; it counts as said now."""
+        said = self.said.pop(subject, None)  # What was said last is remembered longest.
+        self.steps += 1
+        if said is not None and said.period == period and self.over.get(thing, 0) < said.step:
+            self.said[subject] = said
+            return False
+        self.said[subject] = _Said(period, self.steps)
+        return True
+
+    def end(self, thing: tuple[str, str]) -> None:
+        """Note that something is over: when it happens again, that is new."""
+        self.steps += 1
+        self.over.pop(thing, None)
+        self.over[thing] = self.steps
+        self.forget()
 
     def keep(self, thing: tuple[str, str], said: Notification, said_ms: int) -> None:
         """Remember what was said of a thing until it is over. Beyond the bound the thing with the oldest news loses its oldest one."""
@@ -74,9 +119,13 @@ class _Audience:
 class Alerts:
     """The rules of a document, and what they have said."""
 
-    def __init__(self, document: NotificationDocument, cluster_id: str, first_offsets: Mapping[str, int]) -> None:
-        """Begin; `first_offsets` has the record before which nothing was said to a receiver, by name. Without one, everything was."""
+    def __init__(self, document: NotificationDocument, cluster_id: str, first_offsets: Mapping[str, int], known_from_ms: int = 0) -> None:
+        """Begin; `first_offsets` has the record before which nothing was said to a receiver, by name. Without one, everything was.
+
+        What happened before `known_from_ms` is not followed; 0: everything is.
+        """
         self._cluster_id = cluster_id
+        self._known_from_ms = known_from_ms
         self._audiences = [each for name, rule in document.rules.items() for each in _audiences(name, rule, first_offsets)]
 
     def follow(self, offset: int, decision: Decision, fold: Fold) -> list[Notification]:
@@ -97,30 +146,27 @@ class Alerts:
             return None
         # What is said of each run by itself is counted, as failures are, over all runs of the job.
         subject = f"{each.happening_type}/{each.thing if rule.more_than else each.subject}"
-        times_ms = memory.counted.setdefault(subject, deque(maxlen=rule.more_than + 1))
-        times_ms.append(at_ms)
-        memory.forget()
-        if len(times_ms) <= rule.more_than or (rule.more_than and times_ms[0] < at_ms - rule.within):
+        count = memory.count(subject, each.count, at_ms, rule.within)
+        if (rule.more_than and count <= rule.more_than) or offset < audience.first_offset:
             return None
-        if offset < audience.first_offset:
+        thing = each.happening_type, each.thing
+        if rule.repeat_after and not memory.may_say(subject, thing, at_ms // rule.repeat_after):
             return None
-        if subject in memory.said_ms and at_ms < memory.said_ms[subject] + rule.repeat_after:
-            return None
-        memory.said_ms.pop(subject, None)  # What was said last is remembered longest.
-        memory.said_ms[subject] = at_ms
-        notification = self._notification(audience, each, offset, at_ms)
-        if rule.resolved:
-            memory.keep((each.happening_type, each.thing), notification, at_ms)
+        notification = self._notification(audience, each, offset, at_ms, count)
+        if rule.resolved and at_ms >= self._known_from_ms + rule.looks_back_ms:
+            memory.keep(thing, notification, at_ms)
         return notification
 
     def _say_it_is_over(self, audience: _Audience, each: Resolution, offset: int, at_ms: int) -> list[Notification]:
         """Return the end of each thing that was said: who keeps an incident for each key would keep the others for ever."""
         told, memory = [], audience.memory
+        if each.began_ms is None:
+            memory.end((each.happening_type, each.thing))
         for before, said_ms in memory.take((each.happening_type, each.thing)):
             if each.began_ms is not None and said_ms > each.began_ms:
                 memory.keep((each.happening_type, each.thing), before, said_ms)
                 continue
-            if at_ms > said_ms + audience.rule.memory_ms:
+            if at_ms > said_ms + RESOLVED_WITHIN_MS:
                 continue
             said = before.key.removeprefix(f"{self._cluster_id}/")
             key = f"{self._cluster_id}/{offset}.{each.event_index}/{audience.rule_name}/resolved/{said}"
@@ -130,7 +176,7 @@ class Alerts:
             told.append(Notification(key, offset, before.receivers, before.job_id, text, document))
         return told
 
-    def _notification(self, audience: _Audience, each: Happening, offset: int, at_ms: int) -> Notification:
+    def _notification(self, audience: _Audience, each: Happening, offset: int, at_ms: int, count: int) -> Notification:
         job, name = each.job, audience.rule_name
         about = job.about if job is not None else None
         fields: dict[str, Any] = {
@@ -142,7 +188,7 @@ class Alerts:
             "offset": offset,
             "subject": f"'{job.name}' ({job.job_id})" if job is not None and job.job_id else each.subject,
             "details": each.details,
-            "count": audience.rule.more_than + 1,
+            "count": count,
             "job_id": job.job_id if job is not None else "",
             "job_name": job.name if job is not None else "",
             "owner": about.owner if about is not None else "",

@@ -243,7 +243,7 @@ class AlertRule(_Part):
     within: Annotated[int, duration_within(1_000, _MOST_MS)] = 600_000
     """within this time."""
     repeat_after: Annotated[int, duration_within(0, _MOST_MS)] = _DAY_MS
-    """The same of the same run, instant, schedule or TaskManager is said again after this time at the earliest."""
+    """The same of the same run, instant, schedule or TaskManager is said once in each period of that length, unless it was over."""
     resolved: Flag = False
     """Whether it is also said when it is over."""
 
@@ -254,9 +254,14 @@ class AlertRule(_Part):
         return self
 
     @property
+    def looks_back_ms(self) -> int:
+        """How far back in the log it looks for whether something is to be said."""
+        return self.repeat_after + (self.within if self.more_than else 0)
+
+    @property
     def memory_ms(self) -> int:
-        """How far back in the log it looks."""
-        return max(self.repeat_after, self.within if self.more_than else 0, RESOLVED_WITHIN_MS if self.resolved else 0)
+        """How far back in the log it looks, also for what is over."""
+        return self.looks_back_ms + (RESOLVED_WITHIN_MS if self.resolved else 0)
 
 
 class LineageSettings(_Part):

@@ -5,6 +5,7 @@ Nothing here knows of rules or receivers. Decisions of a deposed leader never co
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from eventflink.events import log_events as e
@@ -13,9 +14,10 @@ from eventflink.events.wording import details_of
 from eventflink.leadership.fold import Fold
 from eventflink.model.failure_types import JOB_TIME_LIMIT
 from eventflink.model.job_graph import JobAbout, JobGraph
+from eventflink.model.schedules import instants
 from eventflink.model.secret_values import without_secrets
 from eventflink.model.statuses import CursorMove, JobStatus, SkipReason
-from eventflink.notify.document import HappeningType
+from eventflink.notify.document import MAX_COUNTED, HappeningType
 from eventflink.views.standing_streams import standing_streams
 
 _OF_ENDS: Final = {
@@ -60,6 +62,8 @@ class Happening:
     details: str
     """What the event tells, in words and without secrets."""
     job: KnownJob | None = None
+    count: int = 1
+    """How often it happened at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +118,25 @@ def _happening(  # noqa: C901 - one case for each event
         case _:
             return None
     details = _details_of(event, decision.events[index - 1] if index else None)
-    return Happening(happening_type=kind, event_index=index, event=event, subject=subject, thing=thing, details=details, job=job)
+    return Happening(
+        happening_type=kind,
+        event_index=index,
+        event=event,
+        subject=subject,
+        thing=thing,
+        details=details,
+        job=job,
+        count=_count_skipped(event, fold) if isinstance(event, e.InstantsSkipped) else 1,
+    )
+
+
+def _count_skipped(event: e.InstantsSkipped, fold: Fold) -> int:
+    """Return of how many instants a skip is, by the schedule's present timing."""
+    schedule = fold.master.schedules.schedules.get(event.schedule_id)
+    if schedule is None or event.last_ms == event.instant_ms:
+        return 1
+    skipped = instants(schedule.definition.timing, event.instant_ms, event.last_ms + 1)
+    return max(1, sum(1 for _ in islice(skipped, MAX_COUNTED + 1)))
 
 
 def _details_of(event: e.LogEvent, before: e.LogEvent | None) -> str:

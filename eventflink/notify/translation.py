@@ -24,11 +24,12 @@ class Translation:
         cluster_id: str,
         bootstrap: str,
         first_offsets: Mapping[str, int] | None = None,
+        known_from_ms: int = 0,
     ) -> None:
-        """Begin behind the record at which the fold stands; `first_offsets` as `Alerts` has it."""
+        """Begin behind the record at which the fold stands; `first_offsets` and `known_from_ms` as `Alerts` has them."""
         self.fold = fold
         self._judge = FoldJudge(fold)
-        self._alerts = Alerts(document, cluster_id, first_offsets or {})
+        self._alerts = Alerts(document, cluster_id, first_offsets or {}, known_from_ms)
         self._lineage = Lineage(document.lineage, cluster_id, bootstrap) if document.lineage is not None else None
 
     def take(self, record: Record) -> tuple[Entry | None, list[Notification]]:

@@ -1,6 +1,6 @@
 """Alerts: what a rule is about is said once, what is counted is said when it is too much, and what is over is said if that is wanted."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -8,6 +8,7 @@ import pytest
 
 from eventflink.events.inputs import Disconnection, TaskManagerDeath
 from eventflink.events.log_events import InstantsSkipped
+from eventflink.master.effects import Effect
 from eventflink.model.attempts import FailureCause
 from eventflink.model.statuses import ExecutionState, SkipReason
 from eventflink.notify import alerts as alerts_module
@@ -267,22 +268,83 @@ def lose(cluster: ScriptedCluster, instance: str) -> None:
     cluster.say(TaskManagerDeath("tm2", f"tm2-{instance}", "exit code 137"))
 
 
+def restart(cluster: ScriptedCluster, pauses_ms: Iterable[int]) -> list[Effect]:
+    """Have the only task of a job fail again and again, so much later each time; return what deploys its last attempt."""
+    effects = cluster.submit(graph(vertex("a"), restart_strategy={"type": "fixed-delay", "attempts": 999, "delay_ms": 1}))
+    for pause_ms in pauses_ms:
+        cluster.report(deployments(effects)[0], ExecutionState.FAILED)
+        effects = cluster.pass_time(pause_ms)
+    return effects
+
+
 def test_a_new_receiver_is_told_what_others_of_its_rule_were_told_before(cluster: ScriptedCluster) -> None:
-    lose(cluster, "1")
-    first = len(cluster.log)
-    lose(cluster, "2")
-    lose(cluster, "3")
+    restart(cluster, [1_000, 1_000, 1_000])
+    times = [each.log_offset for each in alerts(cluster, events=["job-restarting"], repeat_after="0s")]
     names = ["old", "new", "set-by-hand"]
-    rule = {"events": ["task-manager-lost"], "receivers": names, "resolved": True}
-    document = notification_document(receivers=dict.fromkeys(names, FILE), rules={"rule": rule})
-    told = notifications_of(cluster, document, first_offsets={"old": 0, "new": first})
-    assert [(each.document["status"], each.receivers) for each in told] == [
-        ("firing", ("old", "set-by-hand")),
-        ("resolved", ("old", "set-by-hand")),
-        ("firing", ("new",)),
-        ("resolved", ("new",)),
-    ]
-    assert told[0].log_offset < first <= told[2].log_offset
+    document = notification_document(
+        receivers=dict.fromkeys(names, FILE), rules={"rule": {"events": ["job-restarting"], "receivers": names, "resolved": True}}
+    )
+    told = notifications_of(cluster, document, first_offsets={"old": 0, "new": times[1]})
+    assert [(each.log_offset, each.receivers) for each in told] == [(times[0], ("old", "set-by-hand")), (times[1], ("new",))]
+
+
+@pytest.mark.parametrize("resolved", [True, False])
+def test_what_was_over_and_begins_again_is_said_again_however_soon(cluster: ScriptedCluster, *, resolved: bool) -> None:
+    for instance in ("1", "2", "3"):
+        lose(cluster, instance)
+    put_schedule(cluster, "nightly", interval="60s")
+    for _ in range(2):
+        cluster.command(type="PauseSchedule", schedule_id="nightly", reason="maintenance")
+        cluster.command(type="PauseSchedule", schedule_id="nightly")
+        cluster.command(type="ResumeSchedule", schedule_id="nightly")
+    rule = {"events": ["task-manager-lost", "schedule-paused"], "repeat_after": "31d", "resolved": resolved}
+    told = [each.document["status"] for each in alerts(cluster, **rule)]
+    assert told.count("firing") == 5
+    assert told.count("resolved") == (4 if resolved else 0)  # The third instance does not come back.
+
+
+@pytest.mark.parametrize("cut", ["at a snapshot", "at its first record that is there"])
+@pytest.mark.parametrize(("every_h", "repeat_after"), [(7, "1d"), (1, "5h"), (25, "1d"), (24, "1d"), (11, "90m")])
+def test_where_somebody_begins_to_read_changes_nothing_that_is_said(
+    cluster: ScriptedCluster, every_h: int, repeat_after: str, cut: str
+) -> None:
+    cluster.run(restart(cluster, [every_h * 3_600_000] * 24))
+    rule = {"events": ["job-restarting"], "receivers": ["all"], "repeat_after": repeat_after, "resolved": True}
+    document = notification_document(rules={"r": rule})
+    whole = notifications_of(cluster, document)
+    assert {each.document["status"] for each in whole} == {"firing", "resolved"}
+    for at_ms in range(cluster.timestamps[0], cluster.timestamps[-1], 17 * 3_600_000):
+        begun = next((o for o, time_ms in enumerate(cluster.timestamps) if time_ms >= at_ms), 0)
+        if not begun:
+            continue
+        fold = replay(cluster.log[:begun], timestamps=cluster.timestamps)
+        told = notifications_of(cluster, document, fold, known_from_ms=fold.last_decided_at_ms)
+        # A snapshot is taken that is early enough; of a log that was trimmed later nothing is ended that was not said.
+        first_ms = fold.last_decided_at_ms + (document.memory_ms if cut == "at a snapshot" else document.rules["r"].looks_back_ms)
+        first = next((o for o, time_ms in enumerate(cluster.timestamps) if time_ms >= first_ms), len(cluster.log))
+        expected = [each.key for each in whole if each.log_offset >= first]
+        said = [each.key for each in told if each.log_offset >= first]
+        if cut == "at a snapshot":
+            assert said == expected
+        else:
+            assert set(said) <= set(expected)
+
+
+def test_instants_that_are_skipped_at_once_are_counted_each(cluster: ScriptedCluster) -> None:
+    put_schedule(cluster, "nightly", interval="60s")
+    cluster.pass_time(60_000 * 30)
+    [skipped] = cluster.events(InstantsSkipped)
+    count = (skipped.last_ms - skipped.instant_ms) // 60_000 + 1
+    assert count > 5
+    rule = {"events": ["run-skipped"], "within": "1h", "text": "{count}"}
+    assert [each.text for each in alerts(cluster, **rule, more_than=5)] == [str(count)]
+    assert alerts(cluster, **rule, more_than=count) == []
+
+
+def test_a_text_has_how_often_it_happened_within_the_time(cluster: ScriptedCluster) -> None:
+    restart(cluster, [1_000] * 9)
+    rule = {"events": ["job-restarting"], "within": "3s", "repeat_after": "0s", "text": "{count}"}
+    assert [each.text for each in alerts(cluster, **rule, more_than=1)] == ["2", "3", *["4"] * 6]
 
 
 def test_what_happened_before_a_receiver_was_there_is_counted(cluster: ScriptedCluster) -> None:
