@@ -1,5 +1,6 @@
 """The documents say what the code does: what is generated is in step, and what is named exists."""
 
+import ast
 import dataclasses
 import inspect
 import re
@@ -189,3 +190,31 @@ def test_every_command_and_every_refusal_that_a_client_can_meet_is_in_submitting
     commands = inputs.COMMANDS.keys() - MASTERS_AND_DRILLS
     assert not {command for command in commands if f'{{"type": "{command}"' not in page}
     assert not {refusal.__name__ for refusal in RequestRefused.__subclasses__() if f"| `{refusal.__name__}` |" not in page}
+
+
+_CODE = re.compile(r"(?:[A-Z][a-z]+){2,}")
+
+
+def _codes_in(path: Path) -> set[str]:
+    """Return the codes that a module of the master refuses with: what a refusal is made with, and what is returned with a message."""
+    codes: list[ast.expr] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(func=ast.Name("rejected"), args=[_, code, *_]):
+                codes.append(code)
+            case ast.Return(value=ast.Tuple(elts=[code, ast.JoinedStr() | ast.Name()])):
+                codes.append(code)
+            case (
+                ast.Assign(targets=[ast.Name("code")], value=code)
+                | ast.Assign(targets=[ast.Tuple(elts=[ast.Name("code"), *_])], value=ast.Tuple(elts=[code, *_]))
+            ):
+                codes.append(code)
+    constants = {each.value for code in codes for each in ast.walk(code) if isinstance(each, ast.Constant)}
+    return {each for each in constants if isinstance(each, str) and _CODE.fullmatch(each)}
+
+
+def test_every_code_that_the_master_refuses_with_is_in_the_table_of_submitting() -> None:
+    codes = {code for path in (ROOT / "eventflink" / "master").glob("*.py") for code in _codes_in(path)}
+    assert len(codes) > 40
+    documented = {code for row in _table("submitting.md", "Replies") for code in re.findall(r"`(\w+)`", row[0])}
+    assert not codes - documented

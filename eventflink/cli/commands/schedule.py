@@ -215,7 +215,8 @@ def _lines(found: ScheduleDetails) -> list[str]:
         done = f"{backfill.started} started, {backfill.skipped} skipped, {len(backfill.running)} running"
         following = f"; next {backfill.next}" if backfill.next is not None else ""
         lines.append(f"back-fill of {backfill.first} to before {backfill.end}: {done}{following}")
-    lines += [f"next: {each}" for each in found.upcoming]
+    following = "next" if found.paused_since is None else "next if it is resumed"
+    lines += [f"{following}: {each}" for each in found.upcoming]
     return lines
 
 

@@ -69,7 +69,7 @@ export function Page({ documents }) {
         : h(Empty, { title: "No instant has come yet.", small: true })}
     </section>
     <section class="card stacked">
-      <header><h2>Next instants</h2></header>
+      <header><h2>Next instants${schedule.paused_since !== null && ", if it is resumed"}</h2></header>
       ${upcoming.length
         ? html`<ul class="rows">${upcoming.map((/** @type {string} */ each) => html`<li class="neutral" key=${each}><span class="ink" aria-hidden="true">◷</span><p>${each} <span class="muted">${h(Time, { at: each })}</span></p></li>`)}</ul>`
         : h(Empty, { title: schedule.cursor ? `Its instants are batches of records of ${schedule.cursor.topic}.` : schedule.table_cursor ? `Its instants are new versions of ${schedule.table_cursor.table}.` : schedule.follows ? `Its instants are the ends of runs of ${schedule.follows}${schedule.is_followed_known ? "" : ", of which none is known, and which no schedule starts"}.` : "There is no next instant.", small: true })}
