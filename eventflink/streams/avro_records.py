@@ -33,6 +33,18 @@ _MILLIS: Final = "eventflink-millis"
 """A logical type whose values are microseconds where they come from, and milliseconds where they are written."""
 
 fastavro.write.LOGICAL_WRITERS[f"long-{_MILLIS}"] = lambda value, _schema: value // 1_000
+_TRUTH: Final = "eventflink-truth"
+"""A logical type whose value is true or false: fastavro writes whatever is not true as false, a null as well."""
+
+
+class _Neither:
+    """What stands for a value that is no boolean: no branch of a union, and nothing that can be written."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("a BOOLEAN is null where the schema has no null")
+
+
+fastavro.write.LOGICAL_WRITERS[f"boolean-{_TRUTH}"] = lambda value, _schema: value if isinstance(value, bool) else _Neither()
 _READ: Final = {"decimal": "decimal"}
 """What fastavro makes of what is stored."""
 
@@ -217,7 +229,20 @@ def _arrow_type(schema: Any, *, is_stored: bool) -> pa.DataType:
 
 @functools.lru_cache(maxsize=64)
 def _writer_schema(schema: str) -> Any:
-    return fastavro.parse_schema(_with_meanings(json.loads(schema), _WRITTEN), named_schemas={})
+    return fastavro.parse_schema(_with_truth(_with_meanings(json.loads(schema), _WRITTEN)), named_schemas={})
+
+
+def _with_truth(schema: Any) -> Any:
+    """Return a schema whose booleans are checked when they are written."""
+    if schema == "boolean":
+        return {"type": "boolean", "logicalType": _TRUTH}
+    if isinstance(schema, list):
+        return [_with_truth(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") == "boolean" and "name" not in schema:
+        return schema | {"logicalType": _TRUTH}
+    return {key: _with_truth(inner) if key in ("type", "items", "values", "fields") else inner for key, inner in schema.items()}
 
 
 def _encode(rows: pa.Array, schema: str, schema_id: int | None) -> pa.Array:

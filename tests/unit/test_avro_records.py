@@ -184,6 +184,35 @@ def test_a_row_that_does_not_fit_is_named_with_its_reason() -> None:
         encoder(json.dumps(record(field("n", "int"))), None)(pa.array([{"n": None}]))
 
 
+NOT_NULL = [each for each, _, _ in EVERYTHING if not isinstance(each["type"], list)]
+
+
+@pytest.mark.parametrize("within", ["a field", "an array", "a map", "a record"])
+@pytest.mark.parametrize("declared", NOT_NULL, ids=lambda each: str(each["name"]))
+def test_a_null_where_the_schema_has_none_is_never_written_as_something_else(declared: dict[str, Any], within: str) -> None:
+    """fastavro takes it for false in a boolean."""
+    column = {each.name: each.type for each in decoder(SCHEMA, "")(pa.array([], pa.binary())).type[ROW].type}[declared["name"]]
+    kinds: dict[str, tuple[Any, pa.DataType, Any]] = {
+        "a field": (declared["type"], column, None),
+        "an array": (_many(declared["type"]), pa.list_(column), [None]),
+        "a map": ({"type": "map", "values": declared["type"]}, pa.map_(pa.string(), column), [("k", None)]),
+        "a record": (record(field("v", declared["type"]), name="Inner"), pa.struct([("v", column)]), {"v": None}),
+    }
+    kind, of_arrow, value = kinds[within]
+    rows = pa.StructArray.from_arrays([pa.array([value], of_arrow)], ["c"])
+    with pytest.raises(RowUnusable, match="a row does not fit the sink's Avro schema: "):
+        encoder(json.dumps(record(field("c", kind))), None)(rows)
+
+
+@pytest.mark.parametrize("kind", [["null", "boolean"], ["boolean", "null"], ["null", {"type": "boolean"}]])
+def test_a_boolean_that_may_be_null_is_written_as_it_is(kind: Any) -> None:
+    """Also where a field, or a symbol, is called as the type is."""
+    schema = record(field("boolean", kind), field("e", {"type": "enum", "name": "boolean_", "symbols": ["boolean"]}), field("n", "boolean"))
+    rows = [{"boolean": each, "e": "boolean", "n": bool(each)} for each in (True, False, None)]
+    columns = pa.struct([("boolean", pa.bool_()), ("e", pa.string()), ("n", pa.bool_())])
+    assert encoder(json.dumps(schema), None)(pa.array(rows, columns)).to_pylist() == written(schema, *rows)
+
+
 def test_a_bad_record_leaves_the_others_alone() -> None:
     schema = record(field("n", "long"), field("m", {"type": "bytes", "logicalType": "decimal", "precision": 3}))
     good = {"n": 1, "m": Decimal(7)}
