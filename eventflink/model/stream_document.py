@@ -71,6 +71,30 @@ _Schema = Annotated[
 _TABLE_PATH: Final = re.compile(r"(/|[a-z][a-z0-9+.-]*:/)[^*?{}\[\]\\`]*[^*?{}\[\]\\`\s]")
 """What SQL and Spark's lists of files take as it is, on whatever host."""
 
+_PATTERN: Final = "*?{}[]\\`"
+_URL_OR_ABSOLUTE: Final = re.compile(r"(/|[a-z][a-z0-9+.-]*:/)(.*\S)?", re.DOTALL)
+
+
+def _check_place(path: str) -> str:
+    """Refuse a path that Spark and the task would look for in directories of their own."""
+    if not _URL_OR_ABSOLUTE.fullmatch(path):
+        raise ValueError(
+            f"invalid path: '{beginning_of(path)}'; give an absolute path or a URL such as s3a://bucket/orders, "
+            "without white space at its ends"
+        )
+    return path
+
+
+_Place = Annotated[_Text, AfterValidator(_check_place)]
+
+
+def _check_directory(path: str) -> str:
+    """Refuse what is a pattern for those who read the directory."""
+    if any(each in _PATTERN for each in _check_place(path)):
+        raise ValueError(f"invalid path: '{beginning_of(path)}'; a directory that is written has none of {' '.join(_PATTERN)}")
+    return path
+
+
 _TABLE_NAME: Final = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+")
 _TABLES: Final = {"delta": "a 'path', or a 'name' in the catalogue of its Spark", "iceberg": "a 'catalog', and a 'name' there"}
 """By what the tables of a format are found."""
@@ -181,7 +205,8 @@ class KafkaSourceDocument(_Document):
 class FilesSourceDocument(_Document):
     """A directory whose files are read once each."""
 
-    path: _Text
+    path: _Place
+    """It may be a pattern, such as /raw/2026-*."""
     max_files_per_trigger: Whole | None = Field(None, ge=1)
 
 
@@ -212,7 +237,7 @@ class KafkaSinkDocument(_Document):
 class FilesSinkDocument(_Document):
     """A directory that is written, exactly once for who reads it with Spark."""
 
-    path: _Text
+    path: Annotated[_Text, AfterValidator(_check_directory)]
     partition_by: DistinctColumns = Field(default_factory=list)
 
 
@@ -455,6 +480,8 @@ class StreamSinkDocument(_Document):
         _check_avro(self)
         if self.schema_ is not None and self.format != "avro":
             raise ValueError("a sink has the columns of its rows; 'schema' goes with format avro")
+        if self.format == "bytes" and self.kafka is not None and self.kafka.key:
+            raise ValueError("kafka.key: format bytes takes the key from the column 'key': call that column so, and leave kafka.key out")
         if self.table is not None and (fault := self.table.find_format_fault(self.format or "")):
             raise ValueError(fault)
         return self

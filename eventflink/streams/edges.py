@@ -49,12 +49,13 @@ _TIMEOUT_S: Final = 15.0
 _POLL_S: Final = 1.0
 _END: Final = "end"
 _PLACE: Final = "place"
-_FORMATS: Final = {
+FORMATS: Final = {
     "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""Spark's own have milliseconds; and before there were time zones, offsets from UTC have seconds, which are not written."""
+"""How JSON and CSV have times. Spark's own have milliseconds. Before there were time zones, offsets from UTC have seconds, which are not
+written."""
 
 _OFFSETS: Final = TypeAdapter(dict[str, dict[int, int]])
 
@@ -144,12 +145,12 @@ def records_of(rows: "DataFrame", edge: Edge) -> "DataFrame":
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     want = check_columns(rows, edge.row_schema, edge.keys)
-    value = f.to_json(f.struct(*map(_quoted, want)), {"ignoreNullFields": "false"} | _FORMATS)
+    value = f.to_json(f.struct(*map(_quoted, want)), {"ignoreNullFields": "false"} | FORMATS)
     columns = [value.cast("binary").alias(VALUE)]
     if edge.keys:
         types = {field.name: field.dataType for field in rows.schema.fields}
         keys = [key_spelling(_quoted(key), types[key]).alias(key) for key in edge.keys]
-        columns.append(f.to_json(f.struct(*keys), {"ignoreNullFields": "false"} | _FORMATS).cast("binary").alias(KEY))
+        columns.append(f.to_json(f.struct(*keys), {"ignoreNullFields": "false"} | FORMATS).cast("binary").alias(KEY))
     return rows.select(*columns)
 
 
@@ -176,7 +177,7 @@ def rows_of(records: "DataFrame", edge: Edge) -> "DataFrame":
     """Return what `records_of` made records of."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
-    row = f.from_json(f.col(VALUE).cast("string"), edge.row_schema, {"mode": "FAILFAST"} | _FORMATS)
+    row = f.from_json(f.col(VALUE).cast("string"), edge.row_schema, {"mode": "FAILFAST"} | FORMATS)
     return records.select(row.alias("row")).select("row.*")
 
 

@@ -34,7 +34,7 @@ from eventflink.streams.client_watch import WatchedFunction
 from eventflink.streams.database_sink import DatabaseSink
 from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
 from eventflink.streams.delta_table import find_path, make_table
-from eventflink.streams.edges import Edge, edges_of, records_of
+from eventflink.streams.edges import FORMATS, Edge, edges_of, records_of
 from eventflink.streams.failures import StreamUnusable
 from eventflink.streams.iceberg_catalogs import find_catalog
 from eventflink.streams.iceberg_sink import IcebergSink, IcebergSinkSettings
@@ -52,6 +52,12 @@ if TYPE_CHECKING:
 
 _FILE_LOG: Final = "_spark_metadata"
 _BYTES_COLUMNS: Final = (VALUE, KEY)
+_TO_JSON: Final = {"ignoreNullFields": "false"} | FORMATS
+_FILE_OPTIONS: Final = {
+    StreamFormat.JSON: FORMATS,
+    StreamFormat.CSV: FORMATS | {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"},
+}
+"""Spark's own would cut the ends of texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +123,8 @@ def write_to_sinks(
         _require(rows, document.files.partition_by)
         if sink.stream_format is StreamFormat.JSON:
             rows = finite(rows, rows.columns, "the sink")
-        to_files = rows.writeStream.format(sink.stream_format.lower()).option("path", str(directory))
+        options = _FILE_OPTIONS.get(sink.stream_format, {})
+        to_files = rows.writeStream.format(sink.stream_format.lower()).options(**options).option("path", str(directory))
         return to_files.partitionBy(*document.files.partition_by) if document.files.partition_by else to_files
     if sink.stream_format is StreamFormat.ICEBERG:
         to_iceberg = _iceberg_sink_of(sink, writer)
@@ -276,13 +283,17 @@ def _directory_of(path: str) -> Place:
 
 
 def check_directory(directory: Place, location: Place) -> None:
-    """Refuse a directory that another stream wrote: Spark would leave out each batch whose number is in its log already.
+    """Refuse a directory to which others wrote batches that this stream has not begun: Spark would leave out its own of these numbers.
 
-    What this stream has begun may be there before its checkpoint directory notes it as done.
+    So does the stream from whose savepoint this one begins, where it went on. What this stream has begun may be there before its checkpoint
+    directory notes it as done.
     """
-    if any(name[:1].isdigit() for name in names_in(directory / _FILE_LOG)) and last_begun_batch(location) == NO_BATCH:
+    numbers = [name.removesuffix(".compact") for name in names_in(directory / _FILE_LOG)]
+    newest = max([int(each) for each in numbers if each.isdecimal()], default=NO_BATCH)
+    if newest > (begun := last_begun_batch(location)):
         raise StreamUnusable(
-            f"the sink's directory {directory} was written by another stream, whose batches have the same numbers: name a new one"
+            f"the sink's directory {directory} has batches up to {newest} of another stream, and this one would begin with batch "
+            f"{begun + 1}, and lose what has the same numbers: name a new directory"
         )
 
 
@@ -295,7 +306,9 @@ def _records_of(rows: "DataFrame", sink: StreamSink, kafka: KafkaSinkDocument, r
         rows = finite(rows, as_json, f"sink '{sink.name}'" if sink.name else "the sink")
     match sink.stream_format:
         case StreamFormat.JSON:
-            value = f.to_json(f.struct("*"), {"ignoreNullFields": "false"})
+            if twice := sorted({name for name in rows.columns if rows.columns.count(name) > 1}):
+                raise StreamUnusable(f"the sink writes JSON, and the rows have two columns '{twice[0]}': give each a name of its own")
+            value = f.to_json(f.struct("*"), _TO_JSON)
         case StreamFormat.AVRO:
             value = _avro_value(rows, sink.row_schema, kafka.key, registry)
         case StreamFormat.TEXT:
@@ -305,12 +318,14 @@ def _records_of(rows: "DataFrame", sink: StreamSink, kafka: KafkaSinkDocument, r
             value = f.col(quoted(others[0])).cast("string")
         case _:
             _require(rows, [VALUE])
+            if others := [name for name in rows.columns if name not in _BYTES_COLUMNS]:
+                raise StreamUnusable(f"the sink writes bytes, so the columns value and key alone; there is also {', '.join(others)}")
             return rows.select(*[f.col(name).cast("binary").alias(name) for name in _BYTES_COLUMNS if name in rows.columns])
     columns = [value.cast("binary").alias(VALUE)]
     if len(kafka.key) == 1:
         columns.append(f.col(quoted(kafka.key[0])).cast("string").cast("binary").alias(KEY))
     elif kafka.key:
-        columns.append(f.to_json(f.struct(*map(quoted, kafka.key)), {"ignoreNullFields": "false"}).cast("binary").alias(KEY))
+        columns.append(f.to_json(f.struct(*map(quoted, kafka.key)), _TO_JSON).cast("binary").alias(KEY))
     return rows.select(*columns)
 
 

@@ -164,9 +164,15 @@ def _require_column(rows: "DataFrame", column: str, source: StreamSource) -> Non
         raise StreamUnusable(f"source '{source.name}': event_time names '{column}', which it does not have: {', '.join(rows.columns)}")
 
 
+_OF_FILES: Final = {"mode": "FAILFAST", "maxFileAge": "36500d"}
+"""Spark's own leaves out, without a word, each file that is a week older than the newest one it has seen."""
+
+
 def _read_files(spark: "SparkSession", source: StreamSource, max_files: int | None, columns: "list[StructField]") -> "DataFrame":
     is_json = source.stream_format is StreamFormat.JSON
-    reader = spark.readStream.format("text" if is_json else source.stream_format.lower()).option("mode", "FAILFAST")
+    reader = spark.readStream.format("text" if is_json else source.stream_format.lower()).options(**_OF_FILES)
+    if source.stream_format is StreamFormat.CSV:
+        reader = reader.option("multiLine", "true")  # A text may have a line break, as those of a sink have.
     if source.row_schema and not is_json:
         reader = reader.schema(source.row_schema)
     if max_files is not None:

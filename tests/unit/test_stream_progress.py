@@ -1,5 +1,6 @@
 """Where a stream stands, from Spark's own report of its last batch."""
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -296,12 +297,28 @@ def test_the_last_committed_batch_is_the_newest_that_the_directory_notes(tmp_pat
     assert last_committed_batch(Place(str(tmp_path / "nowhere"))) == -1
 
 
-def test_a_directory_is_another_streams_unless_this_one_has_begun_a_batch(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("in_log", "begun", "is_refused"),
+    [
+        ((), None, False),
+        (("0",), None, True),
+        (("0",), 0, False),
+        (("0", "9.compact", "10"), 9, True),
+        (("0", "9.compact", ".10.crc", ".10.x.tmp"), 9, False),
+        (("0", "9.compact", "10"), 10, False),
+        (("0", "1"), 4, False),  # The stream from whose savepoint it begins has written up to it.
+        (("0", "1", "5"), 4, True),  # That stream went on.
+    ],
+)
+def test_a_directory_with_batches_that_this_stream_has_not_begun_is_refused(
+    tmp_path: Path, in_log: tuple[str, ...], begun: int | None, *, is_refused: bool
+) -> None:
     (tmp_path / "out" / "_spark_metadata").mkdir(parents=True)
-    (tmp_path / "out" / "_spark_metadata" / "0").touch()
+    for name in in_log:
+        (tmp_path / "out" / "_spark_metadata" / name).touch()
     location = tmp_path / "checkpoint"
-    with pytest.raises(StreamUnusable, match="was written by another stream"):
-        check_directory(Place(str(tmp_path / "out")), Place(str(location)))
     (location / "offsets").mkdir(parents=True)
-    (location / "offsets" / "0").touch()
-    check_directory(Place(str(tmp_path / "out")), Place(str(location)))
+    for number in range(0 if begun is None else begun + 1):
+        (location / "offsets" / str(number)).touch()
+    with pytest.raises(StreamUnusable, match="of another stream") if is_refused else contextlib.nullcontext():
+        check_directory(Place(str(tmp_path / "out")), Place(str(location)))
