@@ -14,7 +14,7 @@ from typing import Final
 from eventflink.events.effects import INLINE_LOCATIONS, MAX_LOCATIONS_OF_PART, InputLocations, TaskDeployment, TaskInput
 from eventflink.model.attempts import OutputLocation
 
-_MAX_TOLD: Final = 10_000
+_MAX_TOLD: Final = 100_000
 """Lists of instances that are remembered; what is forgotten is told once more."""
 _MAX_NAMED: Final = 64
 
