@@ -6,7 +6,7 @@ Values of which the schemas of the same names are made; `log_events.py` has all 
 from dataclasses import dataclass
 
 from eventflink.events.decision import LogEvent
-from eventflink.model.schedules import OffsetRange, PartitionOffset, ScheduleDefinition, TableVersion, VersionRange
+from eventflink.model.schedules import InstantBefore, OffsetRange, PartitionOffset, ScheduleDefinition, TableVersion, VersionRange
 from eventflink.model.statuses import CursorMove, InstantOrigin, SkipReason
 
 
@@ -148,14 +148,19 @@ class ScheduleFired(InstantEvent):
     """Why it was decided about it."""
     job_id: str
     """The job."""
+    previous_ms: int | None
+    """Up to where the runs before it reach, behind which it goes on, and the next one behind it; null: it stands beside them, as that of a
+    back-fill, or one by hand for a time or with values of its own."""
 
 
 @dataclass(slots=True)
 class InstantQueued(InstantEvent):
     """The job of an instant is to start when the ones before it have ended."""
 
-    origin: InstantOrigin = InstantOrigin.DUE
+    origin: InstantOrigin
     """Why it was decided about it."""
+    before: InstantBefore
+    """What was before it."""
 
 
 @dataclass(slots=True)
@@ -168,6 +173,8 @@ class FileAwaited(InstantEvent):
     """The place of the file."""
     until_ms: int
     """When it is missed, in milliseconds since 1970."""
+    before: InstantBefore
+    """What was before it."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from eventflink.model.attempts import FailureCause
 from eventflink.model.durations import duration_text
 from eventflink.model.job_queues import JobQueue
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.schedules import FollowedTopic, ScheduleDefinition
+from eventflink.model.schedules import FollowedTopic, InstantBefore, ScheduleDefinition
 from eventflink.model.statuses import CursorMove, InstantOrigin, RunOutcome
 from eventflink.model.texts import printable
 
@@ -155,13 +155,14 @@ def _details_of(event: e.LogEvent) -> str:  # noqa: C901, PLR0911, PLR0912, PLR0
         case e.TableSightChanged():
             return event.fault or "it is seen again"
         case e.ScheduleFired():
-            return _joined(f"'{event.job_id}' for {iso_time(event.instant_ms)}", _lower(event.origin), _next(event.next_ms))
+            since = f"since {iso_time(event.previous_ms)}" if event.previous_ms is not None else ""
+            return _joined(f"'{event.job_id}' for {iso_time(event.instant_ms)}", since, _lower(event.origin), _next(event.next_ms))
         case e.InstantQueued():
             after = "its file is there" if event.origin is InstantOrigin.FILE else _lower(event.origin)
-            return _joined(iso_time(event.instant_ms) or "", after, _next(event.next_ms))
+            return _joined(iso_time(event.instant_ms) or "", _since(event.before), after, _next(event.next_ms))
         case e.FileAwaited():
             until = f"for {event.file} until {iso_time(event.until_ms)}"
-            return _joined(iso_time(event.instant_ms), _lower(event.origin), until, _next(event.next_ms))
+            return _joined(iso_time(event.instant_ms), _since(event.before), _lower(event.origin), until, _next(event.next_ms))
         case e.InstantsSkipped():
             last = f" to {iso_time(event.last_ms)}" if event.last_ms != event.instant_ms else ""
             why = _joined(_lower(event.reason), event.message, by=": ")
@@ -361,6 +362,10 @@ def _places(places: Iterable[tuple[int, str]]) -> str:
     """Return places of a topic by partition, the first of many: `0: 5, 1: 7 and 98 more`."""
     told = [f"{partition}: {place}" for partition, place in places]
     return ", ".join(told[:_SHOWN_PARTITIONS]) + (f" and {len(told) - _SHOWN_PARTITIONS} more" if len(told) > _SHOWN_PARTITIONS else "")
+
+
+def _since(before: InstantBefore) -> str:
+    return f"since {iso_time(before.joined_ms)}"
 
 
 def _next(next_ms: int | None) -> str:

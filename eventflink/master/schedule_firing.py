@@ -35,6 +35,7 @@ from eventflink.model.durations import duration_text
 from eventflink.model.job_graph_document import InvalidJobGraph, graph_digest
 from eventflink.model.schedules import (
     FollowedTopic,
+    InstantBefore,
     InstantUnknown,
     OffsetRange,
     PartitionOffset,
@@ -48,6 +49,7 @@ from eventflink.model.schedules import (
     job_id_of,
     records_behind,
     take_records,
+    what_is_before,
 )
 from eventflink.model.statuses import (
     TERMINAL_JOB_STATUSES,
@@ -83,15 +85,16 @@ def decide_fire_schedules(state: ClusterState, _value: FireSchedules, context: C
 
 
 def _decide_one(state: ClusterState, schedule_id: str, schedule: Schedule, context: Context) -> list[LogEvent]:
+    first_ms = next(iter(schedule.queue), None)
     if schedule.pause is None:
-        if schedule.queue and schedule.may_run_beside:  # What waits since another policy held is older than the next instant.
-            return _start(state, schedule_id, schedule, schedule.queue[0], schedule.next_ms, InstantOrigin.QUEUED, context)
+        if first_ms is not None and schedule.may_run_beside:  # What waits since another policy held is older than the next instant.
+            return _start(state, schedule_id, schedule, first_ms, schedule.next_ms, InstantOrigin.QUEUED, context)
         if schedule.next_ms is not None and due_at(schedule_id, schedule.definition.timing, schedule.next_ms) <= context.now_ms:
             return _outdated(schedule_id, schedule, schedule.next_ms) or _decide_due(
                 state, schedule_id, schedule, schedule.next_ms, context
             )
-        if schedule.queue and not schedule.running:
-            return _start(state, schedule_id, schedule, schedule.queue[0], schedule.next_ms, InstantOrigin.QUEUED, context)
+        if first_ms is not None and not schedule.running:
+            return _start(state, schedule_id, schedule, first_ms, schedule.next_ms, InstantOrigin.QUEUED, context)
     if schedule.backfill is not None and schedule.backfill.next_ms is not None:
         return _decide_backfill(state, schedule_id, schedule, schedule.backfill.next_ms, context)
     return []
@@ -145,8 +148,9 @@ def _await_file(
         reason, message = SkipReason.OVERLAP, "its back-fill waits for its file"
     elif len(schedule.awaiting) < MAX_AWAITING:
         try:
-            file = file_for(condition, graph_for(schedule.definition, instant_ms, {}))
-            return [FileAwaited(schedule_id, instant_ms, next_ms, origin, file, context.now_ms + condition.within_ms)]
+            before = _what_is_before(schedule, instant_ms, origin)
+            file = file_for(condition, graph_for(schedule.definition, instant_ms, {}, before=before))
+            return [FileAwaited(schedule_id, instant_ms, next_ms, origin, file, context.now_ms + condition.within_ms, before)]
         except (InvalidJobGraph, ValueError) as error:
             reason, message = SkipReason.REFUSED, cut_bytes(str(error), MAX_MESSAGE_LENGTH)
     return [InstantsSkipped(schedule_id, instant_ms, next_ms, origin, instant_ms, reason, message)]
@@ -271,14 +275,15 @@ def _claim(
     job_id = _free_id(state, job_id_of(schedule_id, instant_ms))
     if job_id is None or not is_within(schedule.definition.timing, instant_ms):
         return []
+    before = schedule.what_is_before(instant_ms)
     claimed: RecordsClaimed | VersionsClaimed
     if isinstance(taken, VersionRange):
-        started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, versions=taken)
+        started = _job_of(state, schedule_id, schedule, instant_ms, before, job_id, context, versions=taken)
         claimed = VersionsClaimed(schedule_id, instant_ms, taken, table_id)
     else:
-        started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, records=taken)
+        started = _job_of(state, schedule_id, schedule, instant_ms, before, job_id, context, records=taken)
         claimed = RecordsClaimed(schedule_id, instant_ms, tuple(taken))
-    return [claimed, ScheduleFired(schedule_id, instant_ms, None, InstantOrigin.DUE, job_id), *started]
+    return [claimed, ScheduleFired(schedule_id, instant_ms, None, InstantOrigin.DUE, job_id, before.joined_ms), *started]
 
 
 def decide_fire_schedule(state: ClusterState, command: FireSchedule, context: Context) -> list[LogEvent]:
@@ -288,13 +293,16 @@ def decide_fire_schedule(state: ClusterState, command: FireSchedule, context: Co
         return [state.schedules.unknown_schedule(command, command.schedule_id)]
     if state.dispatcher.is_known(command.job_id):
         return [rejected(command, "DuplicateJobSubmission", f"job '{command.job_id}' was submitted before")]
+    is_now = command.instant_ms is None
     instant_ms = context.now_ms if command.instant_ms is None else command.instant_ms
     values = {each.name: each.value for each in command.parameters}
     try:
-        started = _job_of(state, command.schedule_id, schedule, instant_ms, command.job_id, context, values=values)
+        before = schedule.what_is_before(instant_ms) if is_now else what_is_before(schedule.definition.timing, instant_ms)
+        started = _job_of(state, command.schedule_id, schedule, instant_ms, before, command.job_id, context, values=values)
     except (InvalidJobGraph, InstantUnknown) as error:
         return [rejected(command, "InvalidParameters", f"schedule '{command.schedule_id}' cannot start its job with these values: {error}")]
-    fired = ScheduleFired(command.schedule_id, instant_ms, schedule.next_ms, InstantOrigin.MANUAL, command.job_id)
+    previous_ms = before.joined_ms if is_now and not values else None
+    fired = ScheduleFired(command.schedule_id, instant_ms, schedule.next_ms, InstantOrigin.MANUAL, command.job_id, previous_ms)
     return [accepted(command), fired, *started]
 
 
@@ -330,14 +338,15 @@ def _decide_overlap(
         if len(schedule.queue) >= MAX_QUEUE:
             message = f"{MAX_QUEUE} instants wait already"
             return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.QUEUE_FULL, message)]
-        return [InstantQueued(schedule_id, instant_ms, following_ms, origin)]
+        return [InstantQueued(schedule_id, instant_ms, following_ms, origin, _what_is_before(schedule, instant_ms, origin))]
     if origin is InstantOrigin.FILE and max([*schedule.running.values(), *schedule.queue]) > instant_ms:  # Its file came late.
         return [InstantsSkipped(schedule_id, instant_ms, following_ms, origin, instant_ms, SkipReason.REPLACED)]
-    replaced, queue = list[LogEvent](), schedule.queue
+    replaced, queue = list[LogEvent](), [*schedule.queue]
     if queue:
         replaced.append(InstantsSkipped(schedule_id, queue[0], instant_ms, InstantOrigin.QUEUED, queue[-1], SkipReason.REPLACED))
     stopped = state.schedules.decide_cancellation(schedule.running, schedule.actor)
-    return [*replaced, InstantQueued(schedule_id, instant_ms, following_ms, origin), *stopped]
+    queued = InstantQueued(schedule_id, instant_ms, following_ms, origin, _what_is_before(schedule, instant_ms, origin))
+    return [*replaced, queued, *stopped]
 
 
 def _next_in_time(schedule: Schedule, instant_ms: int, now_ms: int) -> int | None:
@@ -437,10 +446,28 @@ def _start(
     if run and run not in state.dispatcher.jobs and _takes_parameters(schedule):
         return refused(f"run '{run}', whose parameters the job takes, has left the memory of the masters (jobstore.*)")
     try:
-        started = _job_of(state, schedule_id, schedule, instant_ms, job_id, context, run)
+        before = _what_is_before(schedule, instant_ms, origin)
+        started = _job_of(state, schedule_id, schedule, instant_ms, before, job_id, context, run)
     except InvalidJobGraph as error:
         return refused(str(error))
-    return [ScheduleFired(schedule_id, instant_ms, next_ms, origin, job_id), *started]
+    previous_ms = None if _is_of_backfill(schedule, instant_ms, origin) else before.joined_ms
+    return [ScheduleFired(schedule_id, instant_ms, next_ms, origin, job_id, previous_ms), *started]
+
+
+def _what_is_before(schedule: Schedule, instant_ms: int, origin: InstantOrigin) -> InstantBefore:
+    """Return what was before an instant when it was decided, which is now for one that has not waited. Raises `InstantUnknown`."""
+    if origin is InstantOrigin.QUEUED:
+        return schedule.queue[instant_ms]
+    if origin is InstantOrigin.FILE:
+        return schedule.awaiting[instant_ms].before
+    if origin is InstantOrigin.BACKFILL:
+        return what_is_before(schedule.definition.timing, instant_ms)
+    return schedule.what_is_before(instant_ms)
+
+
+def _is_of_backfill(schedule: Schedule, instant_ms: int, origin: InstantOrigin) -> bool:
+    asked_by = schedule.awaiting[instant_ms].origin if origin is InstantOrigin.FILE else origin
+    return asked_by is InstantOrigin.BACKFILL
 
 
 def _takes_parameters(schedule: Schedule) -> bool:
@@ -452,6 +479,7 @@ def _job_of(
     schedule_id: str,
     schedule: Schedule,
     instant_ms: int,
+    before: InstantBefore,
     job_id: str,
     context: Context,
     run: str = "",
@@ -463,7 +491,7 @@ def _job_of(
     followed = state.dispatcher.jobs.get(run)
     parameters = followed.execution_graph.graph.parameters if followed is not None else ()
     of_run = {each.name: each.value for each in parameters if each.value is not None}
-    graph = graph_for(schedule.definition, instant_ms, values, run, of_run, records, versions)
+    graph = graph_for(schedule.definition, instant_ms, values, run, of_run, records, versions, before)
     scheduled = ScheduledInstant(schedule_id, instant_ms, schedule.version, run)
     return state.dispatcher.start_of(job_id, graph_digest(graph), schedule.actor, graph, context, scheduled=scheduled)
 

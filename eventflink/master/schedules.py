@@ -53,6 +53,7 @@ from eventflink.master.requests import accepted, rejected
 from eventflink.master.settings import Context
 from eventflink.model.job_queues import JobQueue
 from eventflink.model.schedules import (
+    InstantBefore,
     InstantUnknown,
     OffsetRange,
     ScheduleDefinition,
@@ -65,6 +66,7 @@ from eventflink.model.schedules import (
     instant_before,
     is_followed,
     is_within,
+    what_is_before,
 )
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, CursorMove, IllegalTransition, InstantOrigin, OverlapPolicy, SkipReason
 
@@ -125,6 +127,8 @@ class AwaitedFile:
     until_ms: int
     origin: InstantOrigin
     """Why the instant is to have a job: it was due, or is one of a back-fill."""
+    before: InstantBefore
+    """What was before the instant when it was decided that it waits."""
 
 
 @dataclass(slots=True)
@@ -192,8 +196,8 @@ class Schedule:
     decided_ms: int = -1
     """The last instant that was decided when it was due: whatever changes, those that follow are later."""
     pause: SchedulePause | None = None
-    queue: list[int] = field(default_factory=list)
-    """Instants whose jobs wait for those before them."""
+    queue: dict[int, InstantBefore] = field(default_factory=dict)
+    """Instants whose jobs wait for those before them, in order, with what was before each when it was decided."""
     running: dict[str, int] = field(default_factory=dict)
     """The jobs that run, with their instants; those of a back-fill are there."""
     history: list[PastInstant] = field(default_factory=list)
@@ -213,6 +217,8 @@ class Schedule:
     """Why its table could not be looked at; empty: it could, or nobody has looked."""
     awaiting: dict[int, AwaitedFile] = field(default_factory=dict)
     """The instants that wait for a file."""
+    joined_ms: int | None = None
+    """Up to where its own instants reach: that behind it is of the next one; None: there was none."""
 
     def instant_after(self, after_ms: int) -> int | None:
         """Return the first known instant after a time; None: no instant is known. Raises `InstantUnknown`."""
@@ -228,8 +234,7 @@ class Schedule:
 
     def undecided(self) -> list[int]:
         """Return the instants of ended runs that are not decided yet, in order."""
-        waiting = set(self.queue)
-        return [each for each in self.followed if each not in waiting]
+        return [each for each in self.followed if each not in self.queue]
 
     def first_undecided(self) -> int | None:
         """Return the first instant of an ended run that is not decided; None: each is decided."""
@@ -275,6 +280,14 @@ class Schedule:
     def backfill_waits(self) -> int:
         """Return how many instants of its back-fill wait for a file."""
         return sum(each.origin is InstantOrigin.BACKFILL for each in self.awaiting.values())
+
+    def what_is_before(self, instant_ms: int) -> InstantBefore:
+        """Return what is before an instant of its own that is decided now. Raises `InstantUnknown`."""
+        return what_is_before(self.definition.timing, instant_ms, self.joined_ms)
+
+    def join(self, instant_ms: int) -> None:
+        """Have its own instants reach up to this one; one that is late may be behind somebody's run by hand already."""
+        self.joined_ms = instant_ms if self.joined_ms is None else max(self.joined_ms, instant_ms)
 
     def remember(self, past: PastInstant) -> None:
         """Keep what became of an instant; the oldest goes."""
@@ -604,6 +617,8 @@ class Schedules:
         if event.job_id in self.jobs:
             raise IllegalTransition(f"job '{event.job_id}' was started for an instant before")
         asked_by = self._advance(known, event, event.origin)
+        if event.origin is InstantOrigin.MANUAL and event.previous_ms is not None:
+            known.join(event.instant_ms)
         self.jobs[event.job_id] = event.schedule_id
         if asked_by is InstantOrigin.BACKFILL and known.backfill is not None:
             known.backfill.running[event.job_id] = event.instant_ms
@@ -622,7 +637,8 @@ class Schedules:
         """Let the instant wait."""
         known = self.schedule(event.schedule_id)
         self._advance(known, event, event.origin)
-        insort(known.queue, event.instant_ms)
+        known.queue[event.instant_ms] = event.before
+        known.queue = dict(sorted(known.queue.items()))  # Its file may have come later than that of a later one.
         self._plan(event.schedule_id, known, at_ms)
 
     def apply_file_awaited(self, event: FileAwaited, at_ms: int) -> None:
@@ -631,7 +647,7 @@ class Schedules:
         if event.instant_ms in known.awaiting or event.origin not in (InstantOrigin.DUE, InstantOrigin.BACKFILL):
             raise IllegalTransition(f"{event.instant_ms} of '{event.schedule_id}' waits for a file already, or cannot wait for one")
         self._advance(known, event, event.origin)
-        known.awaiting[event.instant_ms] = AwaitedFile(event.file, at_ms, event.until_ms, event.origin)
+        known.awaiting[event.instant_ms] = AwaitedFile(event.file, at_ms, event.until_ms, event.origin, event.before)
         self._plan(event.schedule_id, known, at_ms)
 
     def apply_instants_skipped(self, event: InstantsSkipped, at_ms: int) -> None:
@@ -707,10 +723,10 @@ class Schedules:
                 raise IllegalTransition(f"{event.instant_ms} is not the next instant of a back-fill of '{event.schedule_id}'")
             known.backfill.next_ms = event.next_ms
         elif origin is InstantOrigin.QUEUED:
-            if known.queue[:1] != [event.instant_ms]:
+            if next(iter(known.queue), None) != event.instant_ms:
                 raise IllegalTransition(f"{event.instant_ms} is not the first instant that waits of '{event.schedule_id}'")
             last_ms = event.last_ms if isinstance(event, InstantsSkipped) else event.instant_ms
-            known.queue = [each for each in known.queue if each > last_ms]
+            known.queue = {each: before for each, before in known.queue.items() if each > last_ms}
         elif origin is InstantOrigin.DUE:
             if known.next_ms != event.instant_ms or (event.next_ms is not None and event.next_ms <= event.instant_ms):
                 raise IllegalTransition(
@@ -718,6 +734,8 @@ class Schedules:
                 )
             known.next_ms = event.next_ms
             known.decided_ms = event.last_ms if isinstance(event, InstantsSkipped) else event.instant_ms
+            if not isinstance(event, InstantsSkipped) or event.reason is not SkipReason.CHANGED:
+                known.join(known.decided_ms)
         return origin
 
     def _plan(self, schedule_id: str, known: Schedule, at_ms: int) -> None:
@@ -762,7 +780,7 @@ class Schedules:
             "a job that counts as a running one of a schedule has ended",
         )
         for schedule_id, known in self.schedules.items():
-            require(known.queue == sorted(set(known.queue)), f"the instants that wait of schedule '{schedule_id}' are in no order")
+            require(list(known.queue) == sorted(known.queue), f"the instants that wait of schedule '{schedule_id}' are in no order")
             first_ms = known.first_undecided()
             is_next = first_ms == known.next_ms if known.definition.timing.after is not None else first_ms is None
             require(is_next and list(known.followed) == sorted(known.followed), f"the ends that '{schedule_id}' follows are in no order")

@@ -250,6 +250,16 @@ class ScheduledInstant:
     """The run whose end is the instant; empty: no run made it."""
 
 
+@dataclass(frozen=True, slots=True)
+class InstantBefore:
+    """What was before an instant when it was decided; whatever changes the timing while it waits, its job is told of that."""
+
+    joined_ms: int
+    """Up to where the instants before it reach: what came since then is its own."""
+    timed_ms: int
+    """The instant before it by the timing alone, which may be on an excluded day, or before the schedule."""
+
+
 def records_behind(offsets: Mapping[int, int], bounds: Iterable[OffsetRange]) -> dict[int, OffsetRange]:
     """Return the records that a cursor has not passed, by partition; in one that it does not know, all.
 
@@ -346,6 +356,21 @@ def instant_before(timing: ScheduleTiming, before_ms: int) -> int | None:
     return None
 
 
+def what_is_before(timing: ScheduleTiming, instant_ms: int, joined_ms: int | None = None) -> InstantBefore:
+    """Return what is before an instant, by the timing, or where the instants before it reach up to `joined_ms`. Raises as `instant_after`.
+
+    Example:
+        `what_is_before(ScheduleTiming(interval_ms=60_000), 120_000, 30_000)` is `InstantBefore(30_000, 60_000)`.
+
+    """
+    found_ms = _previous(timing, instant_ms)
+    timed_ms = instant_ms if found_ms is None else found_ms
+    if joined_ms is None:  # The first run after excluded days reads what came on them.
+        before_ms = instant_before(timing, instant_ms)
+        return InstantBefore(timed_ms if before_ms is None else before_ms, timed_ms)
+    return InstantBefore(min(joined_ms, instant_ms), timed_ms)
+
+
 def instants(timing: ScheduleTiming, first_ms: int, end_ms: int | None = None) -> Iterator[int]:
     """Yield the instants from a time on, up to, without, `end_ms`."""
     instant_ms = instant_after(timing, first_ms - 1)
@@ -377,6 +402,7 @@ def graph_for(
     of_run: Mapping[str, str] = MappingProxyType({}),
     records: Iterable[OffsetRange] = (),
     versions: VersionRange | None = None,
+    before: InstantBefore | None = None,
 ) -> JobGraph:
     """Return the graph of the job that runs for an instant, all of its parameters bound.
 
@@ -388,6 +414,7 @@ def graph_for(
         of_run: the values of that run's parameters.
         records: those that make the instant; none: what is to be told of them keeps the job's default.
         versions: those that make the instant; None: likewise.
+        before: what is before the instant; None: what the timing says.
 
     Raises:
         InvalidJobGraph: as `bind_parameters`; or a value of the instant does not have the type of its parameter.
@@ -404,7 +431,7 @@ def graph_for(
         elif each.value is InstantValue.RUN:
             values |= {each.name: run_id} if run_id else {}
         else:
-            values[each.name] = _value_of(definition.timing, each.value, instant_ms)
+            values[each.name] = _value_of(definition.timing, each.value, instant_ms, before)
     told = {each.name: each.value for each in definition.instant_parameters if each.name in values}
     for parameter in definition.job_graph.parameters:
         if parameter.name in told and parameter.name not in given:
@@ -479,19 +506,12 @@ def local_time(timing: ScheduleTiming, instant_ms: int) -> str:
     return _time_of(instant_ms).astimezone(_zone(timing.time_zone)).isoformat(timespec="milliseconds" if instant_ms % 1000 else "seconds")
 
 
-def _value_of(timing: ScheduleTiming, value: InstantValue, instant_ms: int) -> str:
-    if value is InstantValue.PREVIOUS_DATE:
-        return local_day(timing, _previous_or_same(timing, instant_ms))
-    if value is InstantValue.PREVIOUS_TIMESTAMP:  # The first run after excluded days reads what came on them.
-        before_ms = instant_before(timing, instant_ms)
-        return _time_of(_previous_or_same(timing, instant_ms) if before_ms is None else before_ms).isoformat()
+def _value_of(timing: ScheduleTiming, value: InstantValue, instant_ms: int, before: InstantBefore | None) -> str:
+    if value in (InstantValue.PREVIOUS_DATE, InstantValue.PREVIOUS_TIMESTAMP):
+        before = what_is_before(timing, instant_ms) if before is None else before
+        is_date = value is InstantValue.PREVIOUS_DATE
+        return local_day(timing, before.timed_ms) if is_date else _time_of(before.joined_ms).isoformat()
     return local_day(timing, instant_ms) if value is InstantValue.DATE else _time_of(instant_ms).isoformat()
-
-
-def _previous_or_same(timing: ScheduleTiming, instant_ms: int) -> int:
-    """Return the instant before, also before the schedule's start and on excluded days: the time between the two is what passed."""
-    found = _previous(timing, instant_ms)
-    return instant_ms if found is None else found
 
 
 def _next(timing: ScheduleTiming, after_ms: int) -> int | None:

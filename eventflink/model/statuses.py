@@ -319,11 +319,11 @@ class InstantValue(UpperStrEnum):
     DATE = auto()
     """The day of the instant, in the schedule's time zone."""
     PREVIOUS_DATE = auto()
-    """The day of the instant before."""
+    """The day of the instant before it by the timing."""
     TIMESTAMP = auto()
-    """The instant itself: the end of the time that has passed since the instant before."""
+    """The instant itself: the end of the time that has passed since those before it."""
     PREVIOUS_TIMESTAMP = auto()
-    """The instant before: the begin of that time."""
+    """Up to where the instants before it reach: the begin of that time."""
     RUN = auto()
     """Of a schedule that follows a job: the id of the run whose end is the instant."""
     PARAMETER = auto()

@@ -177,6 +177,14 @@ class _Known:
     """Up to which one they do."""
     version_claims: dict[int, VersionRange] = field(default_factory=dict)
     """The versions of instants, likewise."""
+    joined_ms: int | None = None
+    """Up to where its own instants reach."""
+    joined: dict[int, int] = field(default_factory=dict)
+    """Up to where those before reached, of each own instant that waits."""
+
+    def join(self, instant_ms: int) -> None:
+        """Have its own instants reach up to this one."""
+        self.joined_ms = instant_ms if self.joined_ms is None else max(self.joined_ms, instant_ms)
 
     def follows(self, name: str, status: JobStatus) -> bool:
         """Return whether such an end of a run of this job is an instant."""
@@ -293,15 +301,23 @@ class ScheduleLedger:
         self.versions += versions.last.number - versions.after.number
 
     def fired(self, event: e.ScheduleFired, offset: int) -> None:
-        """Check that the instant was to be decided, and that no other job stood in its way."""
-        asked_by = self._known[event.schedule_id].awaiting.get(event.instant_ms)
-        known = self._take(event, event.origin, event.instant_ms, offset)
+        """Check that the instant was to be decided, that no other job stood in its way, and that it goes on behind those before it."""
+        known = self._known[event.schedule_id]
+        asked_by = known.awaiting.get(event.instant_ms)
+        if event.previous_ms is not None:
+            self._check_joined(known, event, event.origin, event.previous_ms, offset)
+        self._take(event, event.origin, event.instant_ms, offset)
+        known.joined.pop(event.instant_ms, None)
+        if event.origin is InstantOrigin.MANUAL:
+            known.join(event.instant_ms)
         if event.origin is InstantOrigin.DUE and known.definition.timing.records is not None:
             self._ranges[event.job_id] = known.claims.pop(event.instant_ms)
         if event.origin is InstantOrigin.DUE and known.definition.timing.versions is not None:
             self._versions[event.job_id] = known.version_claims.pop(event.instant_ms)
         of_backfill = event.origin is InstantOrigin.BACKFILL or (event.origin is InstantOrigin.FILE and asked_by is InstantOrigin.BACKFILL)
         of_itself = event.origin in (InstantOrigin.DUE, InstantOrigin.QUEUED) or (event.origin is InstantOrigin.FILE and not of_backfill)
+        if of_backfill is not (event.previous_ms is None):
+            raise _violation(event, offset, f"it goes on behind {event.previous_ms}")
         if of_itself and known.started and known.definition.overlap is not OverlapPolicy.ALLOW:
             raise _violation(event, offset, f"a job is started while {min(known.started)} runs")
         if not of_backfill:
@@ -312,11 +328,16 @@ class ScheduleLedger:
 
     def queued(self, event: e.InstantQueued, offset: int) -> None:
         """Check that the instant was to be decided."""
+        self._check_joined(self._known[event.schedule_id], event, event.origin, event.before.joined_ms, offset)
         known = self._take(event, event.origin, event.instant_ms, offset)
+        known.joined[event.instant_ms] = event.before.joined_ms
         known.queued = sorted([*known.queued, event.instant_ms])
 
     def awaited(self, event: e.FileAwaited, offset: int) -> None:
         """Check that the instant was to be decided, and waits for the file of this instant alone."""
+        if event.origin is InstantOrigin.DUE:
+            self._check_joined(self._known[event.schedule_id], event, event.origin, event.before.joined_ms, offset)
+            self._known[event.schedule_id].joined[event.instant_ms] = event.before.joined_ms
         known = self._take(event, event.origin, event.instant_ms, offset)
         if event.instant_ms in known.awaiting or known.definition.wait_for is None:
             raise _violation(event, offset, f"it waits for {event.file} already, or for none")
@@ -366,6 +387,16 @@ class ScheduleLedger:
         if self._missing:
             raise ViolationFound(Invariant.INSTANTS_ONCE, f"before log@{offset} the ends of runs were not noted: {sorted(self._missing)}")
 
+    @staticmethod
+    def _check_joined(known: _Known, event: e.InstantEvent, origin: InstantOrigin, previous_ms: int, offset: int) -> None:
+        """Check that an own instant goes on where those before it ended when it was decided, whatever has changed since then."""
+        if origin in (InstantOrigin.QUEUED, InstantOrigin.FILE):
+            wanted_ms: int | None = known.joined[event.instant_ms]
+        else:
+            wanted_ms = None if known.joined_ms is None else min(known.joined_ms, event.instant_ms)
+        if wanted_ms is not None and previous_ms != wanted_ms:
+            raise _violation(event, offset, f"it goes on behind {previous_ms}, and those before it reach up to {wanted_ms}")
+
     def _take(self, event: e.InstantEvent, origin: InstantOrigin, last_ms: int, offset: int) -> _Known:
         """Take an instant, or several up to the last one, from where it stands, and check the next one."""
         known = self._known[event.schedule_id]
@@ -382,6 +413,8 @@ class ScheduleLedger:
             known.backfill_ms = event.next_ms
         elif origin is InstantOrigin.DUE:
             self._take_due(known, event, last_ms, offset)
+            if not _is_changed(event):
+                known.join(last_ms)
         return known
 
     def _take_due(self, known: _Known, event: e.InstantEvent, last_ms: int, offset: int) -> None:

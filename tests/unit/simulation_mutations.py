@@ -100,6 +100,7 @@ from eventflink.model import conditions, kafka_settings, secret_references
 from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.places import Place
+from eventflink.model.schedules import what_is_before
 from eventflink.model.secret_masks import masked
 from eventflink.model.statuses import TERMINAL_EXECUTION_STATES, ExecutionState, FollowUpType, InstantOrigin, JobStatus, Role
 from eventflink.snapshots import snapshot as snapshot_module
@@ -1071,9 +1072,19 @@ def overlaps_are_not_seen(patch: pytest.MonkeyPatch) -> None:
     decide = schedule_firing._decide_due
 
     def deciding(state: ClusterState, schedule_id: str, schedule: Schedule, *rest: Any) -> list[e.LogEvent]:
-        return decide(state, schedule_id, replace(schedule, running={}, queue=[]), *rest)
+        return decide(state, schedule_id, replace(schedule, running={}, queue={}), *rest)
 
     patch.setattr(schedule_firing, "_decide_due", deciding)
+
+
+@breaks("P21", "an instant begins where its timing says, whatever was decided before it")
+def instants_begin_by_the_timing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Schedule, "what_is_before", lambda known, instant_ms: what_is_before(known.definition.timing, instant_ms))
+
+
+@breaks("P21", "an instant that has waited begins where another one ended that came later")
+def what_waits_begins_later(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(schedule_firing, "_what_is_before", lambda known, instant_ms, _origin: known.what_is_before(instant_ms))
 
 
 @breaks("P21", "the end of a run is an instant of no schedule")
@@ -1351,6 +1362,8 @@ FOUND_BY = {
     "stopped_streams_begin_again": 10,
     "written_batches_are_not_in_savepoints": 47,
     "instants_stay_due": 6,
+    "instants_begin_by_the_timing": 6,
+    "what_waits_begins_later": 16,
     "overlaps_are_not_seen": 6,
     "ends_are_not_followed": 87,
     "ends_that_wait_are_overtaken": 6,

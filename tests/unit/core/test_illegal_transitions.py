@@ -20,7 +20,7 @@ from eventflink.model.features import FEATURE_LEVEL
 from eventflink.model.job_graph import JobGraph, RestartStrategy
 from eventflink.model.job_queues import JobQueue
 from eventflink.model.resources import ResourceProfile
-from eventflink.model.schedules import OffsetRange, ScheduleDefinition, ScheduleTiming, TableVersion, VersionRange
+from eventflink.model.schedules import InstantBefore, OffsetRange, ScheduleDefinition, ScheduleTiming, TableVersion, VersionRange
 from eventflink.model.statuses import (
     ApplicationStatus,
     CheckpointFailureReason,
@@ -119,9 +119,9 @@ MISFITS: list[LogEvent] = [
     e.SchedulePaused("none", "a", "r"),
     e.SchedulePaused("paused", "a", "r"),
     e.ScheduleResumed("none", "a", 1_000),
-    *[e.ScheduleFired("paused", 1, None, origin, "new") for origin in InstantOrigin if origin is not InstantOrigin.MANUAL],
-    e.ScheduleFired("none", 1, None, InstantOrigin.MANUAL, "new"),
-    e.InstantQueued("paused", 1, None),
+    *[e.ScheduleFired("paused", 1, None, origin, "new", None) for origin in InstantOrigin if origin is not InstantOrigin.MANUAL],
+    e.ScheduleFired("none", 1, None, InstantOrigin.MANUAL, "new", None),
+    e.InstantQueued("paused", 1, None, InstantOrigin.DUE, InstantBefore(0, 0)),
     e.RunFollowed("none", 1, "a"),
     e.RunFollowed("paused", 1, "a"),
     e.TopicCursorSet("none", "id", ()),
@@ -136,11 +136,11 @@ MISFITS: list[LogEvent] = [
     e.RecordsLost("none", ()),
     e.RecordsLost("paused", ()),
     e.RecordsLost("records", (OffsetRange(0, 9, 10),)),
-    e.FileAwaited("none", 1, None, InstantOrigin.DUE, "/raw", 10),
-    e.FileAwaited("paused", 1, None, InstantOrigin.DUE, "/raw", 10),
-    e.FileAwaited("paused", 1, None, InstantOrigin.MANUAL, "/raw", 10),
-    e.FileAwaited("paused", 1, None, InstantOrigin.BACKFILL, "/raw", 10),
-    e.InstantQueued("paused", 1, None, InstantOrigin.FILE),
+    e.FileAwaited("none", 1, None, InstantOrigin.DUE, "/raw", 10, InstantBefore(0, 0)),
+    e.FileAwaited("paused", 1, None, InstantOrigin.DUE, "/raw", 10, InstantBefore(0, 0)),
+    e.FileAwaited("paused", 1, None, InstantOrigin.MANUAL, "/raw", 10, InstantBefore(0, 0)),
+    e.FileAwaited("paused", 1, None, InstantOrigin.BACKFILL, "/raw", 10, InstantBefore(0, 0)),
+    e.InstantQueued("paused", 1, None, InstantOrigin.FILE, InstantBefore(0, 0)),
     e.TableCursorSet("none", "id", _AT_7, CursorMove.BEGUN),
     e.TableCursorSet("paused", "id", _AT_7, CursorMove.BEGUN),
     e.TableCursorSet("versions", "id-of-sales", _AT_7, CursorMove.BEGUN),

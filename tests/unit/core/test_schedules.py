@@ -419,6 +419,176 @@ def test_a_rerun_of_a_scheduled_job_runs_for_the_same_instant(cluster: ScriptedC
     assert cluster.job("again").scheduled is not None
 
 
+# -- what has come since the instants before -------------------------------------------------------------------------
+
+
+SINCE: dict[str, Any] = {
+    "overlap": "queue",
+    "catch_up": "all",
+    "job": job(parameters={"since": {"type": "timestamp"}, "until": {"type": "timestamp"}, "day": {"type": "date"}}),
+    "instant_parameters": {"since": "previous-timestamp", "until": "timestamp", "day": "previous-date"},
+}
+"""An incremental load, as its page advises it."""
+
+
+def values_of(cluster: ScriptedCluster, job_id: str) -> dict[str, str]:
+    return {each.name: each.value or "" for each in cluster.job(job_id).execution_graph.graph.parameters}
+
+
+def spans(cluster: ScriptedCluster) -> list[tuple[float, float]]:
+    """Return from when to when each job reads, in minutes from the first one, in the order of the log."""
+    found = []
+    for fired in cluster.events(ScheduleFired):
+        values = values_of(cluster, fired.job_id)
+        since_ms, until_ms = (ms(values[name]) for name in ("since", "until"))
+        found.append(((since_ms - FIRST_MS) / MINUTE_MS, (until_ms - FIRST_MS) / MINUTE_MS))
+    return found
+
+
+def pass_minutes(cluster: ScriptedCluster, minutes: float) -> None:
+    """Let time pass, in which each job finishes at once."""
+    for _ in range(int(2 * minutes)):
+        cluster.run(cluster.pass_time(MINUTE_MS // 2))
+
+
+def begin_hourly(cluster: ScriptedCluster, **more: Any) -> None:
+    """Have a schedule that fires each hour from the first full minute on, and fires then."""
+    put(cluster, **SINCE | {"interval": "1h", "starts": iso(FIRST_MS)} | more)
+    cluster.run(to_first(cluster))
+    assert spans(cluster) == [(-60, 0)]
+
+
+def iso(time_ms: int) -> str:
+    return dt.datetime.fromtimestamp(time_ms / 1_000, dt.UTC).isoformat()
+
+
+@pytest.mark.rule("P21")
+@pytest.mark.parametrize(
+    ("first", "second", "changed_at", "expected"),
+    [
+        ("1h", "10m", 30.5, [(0, 40), (40, 50), (50, 60)]),
+        ("10m", "1h", 35, [(0, 10), (10, 20), (20, 30), (30, 60)]),
+        ("10m", "7m", 30, [(0, 10), (10, 20), (20, 30), (30, 35), (35, 42), (42, 49), (49, 56)]),
+        ("1h", "1h", 30, [(0, 60)]),
+    ],
+)
+def test_no_time_is_in_no_run_or_in_two_when_the_timing_changes(
+    cluster: ScriptedCluster, first: str, second: str, changed_at: float, expected: list[tuple[float, float]]
+) -> None:
+    starts = {"starts": iso(FIRST_MS)}
+    put(cluster, **SINCE, interval=first, **starts)
+    cluster.run(to_first(cluster))
+    pass_minutes(cluster, changed_at)
+    cluster.fail_over()
+    put(cluster, **SINCE, interval=second, description="changed", **starts)
+    pass_minutes(cluster, 60 - changed_at)
+    assert spans(cluster)[1:] == expected
+
+
+@pytest.mark.rule("P21")
+def test_what_came_before_an_instant_that_a_change_leaves_out_is_of_the_next_one(cluster: ScriptedCluster) -> None:
+    begin_hourly(cluster)
+    pass_minutes(cluster, 59)
+    cluster.wall_ms, cluster.monotonic_ms = cluster.wall_ms + 2 * MINUTE_MS, cluster.monotonic_ms + 2 * MINUTE_MS
+    put(cluster, **SINCE, interval="7m", starts=iso(FIRST_MS))
+    assert told(cluster)[1:] == ["60 CHANGED"]
+    pass_minutes(cluster, 10)
+    assert spans(cluster)[1:] == [(0, 63), (63, 70)]
+
+
+@pytest.mark.rule("P21")
+def test_what_waits_when_the_timing_changes_has_what_it_had_before(cluster: ScriptedCluster) -> None:
+    put(cluster, **SINCE, interval="1d")
+    running = cluster.pass_time(DAY_MS - cluster.wall_ms % DAY_MS)
+    midnight_ms = cluster.events(ScheduleFired)[0].instant_ms
+    assert midnight_ms % DAY_MS == 0
+    cluster.pass_time(DAY_MS)
+    put(cluster, **SINCE, interval="1h")
+    cluster.fail_over()
+    cluster.run(running)
+    cluster.pass_time(0)
+    fired = cluster.events(ScheduleFired)[-1]
+    assert (fired.origin, fired.instant_ms, fired.previous_ms) == (InstantOrigin.QUEUED, midnight_ms + DAY_MS, midnight_ms)
+    values = values_of(cluster, fired.job_id)
+    assert values == {"since": iso(midnight_ms), "until": iso(midnight_ms + DAY_MS), "day": iso(midnight_ms)[:10]}
+
+
+def test_a_pause_in_which_the_timing_changes_is_in_no_run_and_what_came_before_and_after_it_in_one(cluster: ScriptedCluster) -> None:
+    begin_hourly(cluster)
+    pass_minutes(cluster, 90)
+    say(cluster, "PauseSchedule")
+    pass_minutes(cluster, 60)
+    put(cluster, **SINCE, interval="10m", starts=iso(FIRST_MS))
+    pass_minutes(cluster, 15)
+    say(cluster, "ResumeSchedule")
+    pass_minutes(cluster, 15)
+    assert told(cluster)[2:] == ["100-160 PAUSED", "170 fired", "180 fired"]
+    assert spans(cluster)[1:] == [(0, 60), (160, 170), (170, 180)]
+
+
+def test_a_schedule_that_followed_a_job_goes_on_behind_its_last_instant(cluster: ScriptedCluster) -> None:
+    begin_hourly(cluster)
+    pass_minutes(cluster, 10)
+    follow(cluster, job=SINCE["job"], instant_parameters={"since": "timestamp", "until": "timestamp", "day": "date"})
+    cluster.run(run_upstream(cluster, "up"))
+    [*_, followed] = cluster.events(ScheduleFired)
+    put(cluster, **SINCE, interval="1h", starts=iso(FIRST_MS))
+    pass_minutes(cluster, 51)
+    assert spans(cluster)[-1] == ((followed.instant_ms - FIRST_MS) / MINUTE_MS, 60)
+
+
+def test_a_run_by_hand_for_now_takes_what_has_come_and_leaves_the_rest_to_the_next_one(cluster: ScriptedCluster) -> None:
+    begin_hourly(cluster)
+    pass_minutes(cluster, 30)
+    cluster.run(say(cluster, "FireSchedule", job_id="by-hand"))
+    cluster.fail_over()
+    pass_minutes(cluster, 90)
+    assert spans(cluster)[1:] == [(0, 30), (30, 60), (60, 120)]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"instant_ms": FIRST_MS + 20 * MINUTE_MS}, (0, 20)),
+        ({"instant_ms": FIRST_MS}, (-60, 0)),
+        ({"instant_ms": FIRST_MS + 300 * MINUTE_MS}, (240, 300)),
+        ({"parameters": {"day": "2026-01-01"}}, (0, 30)),
+    ],
+)
+def test_a_run_by_hand_for_a_time_or_with_other_values_takes_nothing_from_others(
+    cluster: ScriptedCluster, more: dict[str, Any], expected: tuple[float, float]
+) -> None:
+    begin_hourly(cluster)
+    pass_minutes(cluster, 30)
+    cluster.run(say(cluster, "FireSchedule", job_id="by-hand", **more))
+    pass_minutes(cluster, 30)
+    assert spans(cluster)[1:] == [expected, (0, 60)]
+
+
+def test_an_instant_that_is_late_behind_a_run_by_hand_finds_nothing_and_none_is_read_twice(cluster: ScriptedCluster) -> None:
+    put(cluster, **SINCE, interval="1h", starts=iso(FIRST_MS), jitter="30m")
+    pass_minutes(cluster, 32)
+    due_ms = due_at("s", ScheduleTiming(jitter_ms=30 * MINUTE_MS), FIRST_MS + 60 * MINUTE_MS)
+    cluster.pass_time(due_ms - MINUTE_MS - cluster.wall_ms)
+    by_hand = (cluster.wall_ms - FIRST_MS) / MINUTE_MS
+    cluster.run(say(cluster, "FireSchedule", job_id="by-hand"))
+    pass_minutes(cluster, 92)
+    assert by_hand > 60
+    assert spans(cluster)[1:] == [(0, by_hand), (60, 60), (by_hand, 120)]
+
+
+def test_a_back_fill_goes_by_the_timing_and_moves_nothing(cluster: ScriptedCluster) -> None:
+    begin_hourly(cluster)
+    pass_minutes(cluster, 30.5)
+    put(cluster, **SINCE, interval="10m", starts=iso(FIRST_MS))
+    say(cluster, "StartBackfill", first_ms=FIRST_MS + MINUTE_MS, end_ms=FIRST_MS + 30 * MINUTE_MS)
+    pass_minutes(cluster, 20)
+    assert sorted(spans(cluster)[1:]) == [(0, 10), (0, 40), (10, 20), (40, 50)]
+    assert [event.previous_ms is None for event in cluster.events(ScheduleFired)] == [
+        event.origin is InstantOrigin.BACKFILL for event in cluster.events(ScheduleFired)
+    ]
+
+
 # -- back-fills -----------------------------------------------------------------------------------------------------
 
 
@@ -520,7 +690,7 @@ def test_it_is_foreseen_that_an_instant_waits_or_is_refused(cluster: ScriptedClu
     put(cluster, interval="1d", wait_for=waiting, job=day, instant_parameters={"day": "date"})
     assert foreseen(cluster, first_ms=0, end_ms=1) == ["waits for s3a://raw/1970-01-01."]
 
-    def refuse(*_: object) -> JobGraph:
+    def refuse(*_: object, **__: object) -> JobGraph:
         raise InvalidJobGraph("parameter 'day': no")
 
     monkeypatch.setattr("eventflink.master.schedule_firing.graph_for", refuse)

@@ -302,7 +302,7 @@ def test_an_instant_whose_file_is_late_cancels_no_later_one(cluster: ScriptedClu
     first, second, third = (event.instant_ms for event in cluster.events(FileAwaited))
     assert [event.instant_ms for event in cluster.events(ScheduleFired)] == [second]
     schedule = cluster.master.schedules.schedules["s"]
-    assert (schedule.queue, [event.instant_ms for event in cluster.events(InstantsSkipped)]) == ([third], [first])
+    assert ([*schedule.queue], [event.instant_ms for event in cluster.events(InstantsSkipped)]) == ([third], [first])
 
 
 INVALID = [
