@@ -446,12 +446,12 @@ def _start(
     if run and run not in state.dispatcher.jobs and _takes_parameters(schedule):
         return refused(f"run '{run}', whose parameters the job takes, has left the memory of the masters (jobstore.*)")
     try:
-        before = _what_is_before(schedule, instant_ms, origin)
-        started = _job_of(state, schedule_id, schedule, instant_ms, before, job_id, context, run)
+        before, of_backfill = _what_is_before(schedule, instant_ms, origin), _is_of_backfill(schedule, instant_ms, origin)
+        started = _job_of(state, schedule_id, schedule, instant_ms, before, job_id, context, run, of_backfill=of_backfill)
     except InvalidJobGraph as error:
         return refused(str(error))
-    previous_ms = None if _is_of_backfill(schedule, instant_ms, origin) else before.joined_ms
-    return [ScheduleFired(schedule_id, instant_ms, next_ms, origin, job_id, previous_ms), *started]
+    fired = ScheduleFired(schedule_id, instant_ms, next_ms, origin, job_id, None if of_backfill else before.joined_ms)
+    return [fired, *started]
 
 
 def _what_is_before(schedule: Schedule, instant_ms: int, origin: InstantOrigin) -> InstantBefore:
@@ -487,12 +487,13 @@ def _job_of(
     values: Mapping[str, object] = MappingProxyType({}),
     records: Sequence[OffsetRange] = (),
     versions: VersionRange | None = None,
+    of_backfill: bool = False,
 ) -> list[LogEvent]:
     followed = state.dispatcher.jobs.get(run)
     parameters = followed.execution_graph.graph.parameters if followed is not None else ()
     of_run = {each.name: each.value for each in parameters if each.value is not None}
     graph = graph_for(schedule.definition, instant_ms, values, run, of_run, records, versions, before)
-    scheduled = ScheduledInstant(schedule_id, instant_ms, schedule.version, run)
+    scheduled = ScheduledInstant(schedule_id, instant_ms, schedule.version, run, of_backfill)
     return state.dispatcher.start_of(job_id, graph_digest(graph), schedule.actor, graph, context, scheduled=scheduled)
 
 

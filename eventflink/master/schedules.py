@@ -31,6 +31,7 @@ from eventflink.events.log_events import (
     InstantQueued,
     InstantsSkipped,
     JobResultStored,
+    JobSubmitted,
     LogEvent,
     RecordsClaimed,
     RecordsLost,
@@ -199,7 +200,7 @@ class Schedule:
     queue: dict[int, InstantBefore] = field(default_factory=dict)
     """Instants whose jobs wait for those before them, in order, with what was before each when it was decided."""
     running: dict[str, int] = field(default_factory=dict)
-    """The jobs that run, with their instants; those of a back-fill are there."""
+    """The jobs that run, with their instants, reruns among them; those of a back-fill are there."""
     history: list[PastInstant] = field(default_factory=list)
     """The newest last."""
     backfill: Backfill | None = None
@@ -302,7 +303,7 @@ class Schedules:
     dispatcher: Dispatcher = field(metadata=DERIVED)
     schedules: dict[str, Schedule] = field(default_factory=dict)
     jobs: dict[str, str] = field(default_factory=dict)
-    """The jobs that schedules have started and that run, with their schedules."""
+    """The jobs that schedules have started and that run, with their schedules, and reruns of such jobs."""
     agenda: list[tuple[int, str]] = field(default_factory=list)
     """When something is to be decided of which schedule, the first first."""
     followers: dict[str, list[str]] = field(default_factory=dict)
@@ -632,6 +633,16 @@ class Schedules:
         past = PastInstant(event.instant_ms, at_ms, event.origin, event.job_id, after_job_id=after_job_id, records=records)
         known.remember(replace(past, versions=versions))
         self._plan(event.schedule_id, known, at_ms)
+
+    def apply_job_submitted(self, event: JobSubmitted, at_ms: int) -> None:
+        """Count a job that runs for an instant again as one that its schedule has started, unless a back-fill had."""
+        of = event.scheduled
+        if of is None or not event.rerun_of or of.of_backfill or of.schedule_id not in self.schedules:
+            return
+        known = self.schedules[of.schedule_id]
+        self.jobs[event.job_id] = of.schedule_id
+        known.running[event.job_id] = of.instant_ms
+        self._plan(of.schedule_id, known, at_ms)
 
     def apply_instant_queued(self, event: InstantQueued, at_ms: int) -> None:
         """Let the instant wait."""

@@ -248,6 +248,8 @@ class ScheduledInstant:
     """Of the schedule, from 1 on: each change of it is a version."""
     after_job_id: str = ""
     """The run whose end is the instant; empty: no run made it."""
+    of_backfill: bool = False
+    """Whether a back-fill has asked for the job, which then stands in the way of no other one; a rerun of it neither."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,6 +225,11 @@ class Clients:
         """Have somebody do something with a schedule."""
         self._order(*owners.next_order())
 
+    def run_scheduled_again(self, ended: list[str], owners: ScheduleOwners) -> None:
+        """Run one of these jobs of schedules again."""
+        if ended:
+            self._order(*owners.next_rerun(ended))
+
     def remove_schedules(self, schedule_ids: list[str]) -> None:
         """Delete these schedules, except those about which a request is pending."""
         asked = {r.job_id for r in self._requests.values() if r.answer is None} if schedule_ids else ()

@@ -181,6 +181,13 @@ def _run_again(cluster: Cluster) -> None:
     cluster.clients.rerun({job_id: status for job_id, status in statuses.items() if status in TERMINAL_JOB_STATUSES})
 
 
+def _run_scheduled_again(cluster: Cluster) -> None:
+    """Have somebody run a job again that a schedule has started, and that has ended."""
+    jobs = cluster.observer.fold.master.dispatcher.jobs.values()
+    ended = [job.job_id for job in jobs if job.scheduled is not None and job.status in TERMINAL_JOB_STATUSES]
+    cluster.clients.run_scheduled_again(ended, cluster.schedule_owners)
+
+
 def _let_people_act(cluster: Cluster) -> None:
     """Have operators and users give orders, in the runs that have such people."""
     names = [host.name for host in cluster.task_executors]
@@ -205,6 +212,7 @@ def _let_people_act(cluster: Cluster) -> None:
     if cluster.schedule_owners.are_there:
         owners = cluster.schedule_owners
         _order_again(cluster, owners.next_order_in_ms, lambda: cluster.clients.keep_schedules(owners))
+        _order_again(cluster, owners.next_rerun_in_ms, lambda: _run_scheduled_again(cluster))
     _let_strangers_act(cluster)
 
 

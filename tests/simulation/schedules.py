@@ -4,6 +4,7 @@ The judge adds up instants itself, from the definitions that the log has: it use
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -43,7 +44,8 @@ class ScheduleOwners:
         self._take_versions = self._of_versions.random() < _VERSIONS_SHARE
         self._of_files = Random(f"{seed} files")
         self._await_files = self._of_files.random() < _FILES_SHARE
-        self._fired = 0
+        self._of_reruns = Random(f"{seed} reruns of scheduled jobs")
+        self._fired = self._rerun = 0
 
     def next_order(self) -> tuple[str, dict[str, Any]]:
         """Return which schedule an order is about, and what it says."""
@@ -152,6 +154,16 @@ class ScheduleOwners:
         """Return how long these people wait."""
         return 200 + self._rng.random() * 1_500
 
+    def next_rerun(self, ended: Sequence[str]) -> tuple[str, dict[str, Any]]:
+        """Return which of these jobs of schedules is run again, as which job."""
+        self._rerun += 1
+        job_id = f"scheduled-again-{self._rerun}"
+        return job_id, {"type": "RerunJob", "rerun_of": self._of_reruns.choice(ended), "job_id": job_id}
+
+    def next_rerun_in_ms(self) -> float:
+        """Return how long they wait until they run one again."""
+        return 150 + self._of_reruns.random() * 700
+
 
 @dataclass(slots=True)
 class _Known:
@@ -159,7 +171,7 @@ class _Known:
     next_ms: int | None
     queued: list[int] = field(default_factory=list)
     started: set[str] = field(default_factory=set)
-    """Its jobs that have not ended, those of back-fills aside."""
+    """Its jobs that have not ended, and reruns of its jobs, those of back-fills aside."""
     backfill_ms: int | None = None
     awaiting: dict[int, InstantOrigin] = field(default_factory=dict)
     """Instants that wait for a file, and why they are to have a job."""
@@ -199,6 +211,8 @@ class ScheduleLedger:
         self._known: dict[str, _Known] = {}
         self._fired: dict[str, tuple[str, int]] = {}
         """For which instant of which schedule a job was started."""
+        self._of_backfills: set[str] = set()
+        """The jobs of back-fills, and reruns of them."""
         self._of_itself: set[str] = set()
         """The jobs for which nobody asked."""
         self.records = 0
@@ -320,8 +334,7 @@ class ScheduleLedger:
             raise _violation(event, offset, f"it goes on behind {event.previous_ms}")
         if of_itself and known.started and known.definition.overlap is not OverlapPolicy.ALLOW:
             raise _violation(event, offset, f"a job is started while {min(known.started)} runs")
-        if not of_backfill:
-            known.started.add(event.job_id)
+        (self._of_backfills if of_backfill else known.started).add(event.job_id)
         self._fired[event.job_id] = event.schedule_id, event.instant_ms
         self._of_itself |= {event.job_id} if of_itself else set()
         self.instants += 1
@@ -356,7 +369,12 @@ class ScheduleLedger:
         """Check that a job of a schedule was started for an instant, by the same decision, and says which run made that."""
         self._names[event.job_id] = event.job_graph.name
         self._check_told(event, offset)
-        if event.scheduled is not None and not event.rerun_of:
+        if event.scheduled is not None and event.rerun_of:
+            if event.rerun_of in self._of_backfills:
+                self._of_backfills.add(event.job_id)
+            elif event.scheduled.schedule_id in self._known:
+                self._known[event.scheduled.schedule_id].started.add(event.job_id)
+        elif event.scheduled is not None:
             told = event.scheduled.schedule_id, event.scheduled.instant_ms
             told_run = self._runs.get(told, "") if event.job_id in self._of_itself else ""
             if self._fired.get(event.job_id) != told or event.scheduled.after_job_id != told_run:

@@ -419,6 +419,69 @@ def test_a_rerun_of_a_scheduled_job_runs_for_the_same_instant(cluster: ScriptedC
     assert cluster.job("again").scheduled is not None
 
 
+def begin_rerun(cluster: ScriptedCluster, **more: Any) -> list[Effect]:
+    """Have a schedule whose first job has failed, and whose rerun runs; return what that one is deployed by."""
+    put(cluster, **more)
+    cluster.run(to_first(cluster), lambda _: ExecutionState.FAILED)
+    return cluster.command(type="RerunJob", rerun_of=job_id_of("s", FIRST_MS), job_id="again")
+
+
+@pytest.mark.rule("P21")
+@pytest.mark.parametrize(
+    ("overlap", "became"),
+    [
+        ("skip", ["1 OVERLAP", "2 fired"]),
+        ("queue", ["1 queued", "1 fired", "2 fired"]),
+        ("cancel", ["1 queued", "1 fired", "2 fired"]),
+        ("allow", ["1 fired", "2 fired"]),
+    ],
+)
+def test_a_rerun_counts_as_a_job_of_its_schedule_until_it_ends(cluster: ScriptedCluster, overlap: str, became: list[str]) -> None:
+    running = begin_rerun(cluster, overlap=overlap)
+    cluster.fail_over()
+    running += cluster.pass_time(MINUTE_MS)
+    assert schedule_view(cluster.fold, "s").running == ["again", *([job_id_of("s", FIRST_MS + MINUTE_MS)] if overlap == "allow" else [])]
+    assert cluster.job("again").status is (JobStatus.CANCELLING if overlap == "cancel" else JobStatus.RUNNING)
+    cluster.run(running)
+    assert cluster.job("again").status is (JobStatus.CANCELED if overlap == "cancel" else JobStatus.FINISHED)
+    cluster.run(cluster.pass_time(0))
+    cluster.pass_time(MINUTE_MS)
+    assert told(cluster)[1:] == became
+
+
+def test_a_rerun_starts_at_once_whatever_else_of_the_schedule_runs(cluster: ScriptedCluster) -> None:
+    put(cluster, overlap="queue")
+    cluster.run(to_first(cluster), lambda _: ExecutionState.FAILED)
+    cluster.pass_time(MINUTE_MS)
+    cluster.command(type="RerunJob", rerun_of=job_id_of("s", FIRST_MS), job_id="again")
+    assert schedule_view(cluster.fold, "s").running == [job_id_of("s", FIRST_MS + MINUTE_MS), "again"]
+    assert cluster.job("again").status is JobStatus.RUNNING
+
+
+def test_a_rerun_of_a_job_whose_schedule_is_gone_counts_for_nothing(cluster: ScriptedCluster) -> None:
+    put(cluster)
+    cluster.run(to_first(cluster), lambda _: ExecutionState.FAILED)
+    say(cluster, "DeleteSchedule")
+    cluster.command(type="RerunJob", rerun_of=job_id_of("s", FIRST_MS), job_id="again")
+    cluster.pass_time(1)
+    put(cluster)
+    cluster.pass_time(MINUTE_MS)
+    assert told(cluster) == ["0 fired", "1 fired"]
+
+
+@pytest.mark.rule("P21")
+def test_a_rerun_of_a_rerun_counts_and_one_of_a_job_of_a_back_fill_does_not(cluster: ScriptedCluster) -> None:
+    running = begin_rerun(cluster)
+    cluster.run(running, lambda _: ExecutionState.FAILED)
+    cluster.run(say(cluster, "StartBackfill", first_ms=0, end_ms=1) + cluster.pass_time(0), lambda _: ExecutionState.FAILED)
+    cluster.command(type="RerunJob", rerun_of=job_id_of("s", 0), job_id="of-back-fill")
+    assert schedule_view(cluster.fold, "s").running == []
+    cluster.command(type="RerunJob", rerun_of="again", job_id="thrice")
+    assert schedule_view(cluster.fold, "s").running == ["thrice"]
+    cluster.pass_time(MINUTE_MS)
+    assert told(cluster)[-1] == "1 OVERLAP"
+
+
 # -- what has come since the instants before -------------------------------------------------------------------------
 
 
