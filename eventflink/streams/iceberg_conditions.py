@@ -5,8 +5,11 @@ The rule it keeps: both sides are given the same condition, and none is parsed t
 """
 
 import datetime as dt
+import math
 import re
-from collections.abc import Mapping
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -19,16 +22,36 @@ with needs("iceberg", "a table of Iceberg"):
         AlwaysTrue,
         And,
         BooleanExpression,
+        EqualTo,
+        GreaterThan,
+        GreaterThanOrEqual,
+        In,
+        IsNaN,
+        IsNull,
+        LessThan,
+        LessThanOrEqual,
         LiteralPredicate,
         Not,
+        NotEqualTo,
+        NotNull,
+        NotStartsWith,
         Or,
         Reference,
         SetPredicate,
+        StartsWith,
         UnboundPredicate,
     )
-    from pyiceberg.expressions.literals import BooleanLiteral, DecimalLiteral, DoubleLiteral, Literal, LongLiteral, StringLiteral
+    from pyiceberg.expressions.literals import (
+        BooleanLiteral,
+        DecimalLiteral,
+        DoubleLiteral,
+        FloatLiteral,
+        Literal,
+        LongLiteral,
+        StringLiteral,
+    )
     from pyiceberg.expressions.parser import parse
-    from pyiceberg.expressions.visitors import BooleanExpressionVisitor, rewrite_not, visit
+    from pyiceberg.expressions.visitors import BooleanExpressionVisitor, bind, rewrite_not, visit
     from pyiceberg.schema import Schema
     from pyiceberg.types import (
         BooleanType,
@@ -47,15 +70,15 @@ with needs("iceberg", "a table of Iceberg"):
     )
 
 _PART: Final = re.compile(
-    r"""(?P<text>'(?:[^'\\]|''|\\.)*')|(?P<quoted>"[^"]*")|`(?P<name>[^`"]*)`|(?P<typed>\b(?:DATE|TIME|TIMESTAMP(?:_NTZ|_LTZ)?)\s*)(?=')"""
+    r"""(?:\b(?P<word>LIKE|DATE|TIME|TIMESTAMP(?:_NTZ|_LTZ)?)\s*)?(?P<text>'(?:[^'\\]|''|\\.)*')|(?P<quoted>"[^"]*")|`(?P<name>[^`"]*)`"""
     r"|(?P<like>\bLIKE\s*)?(?<![\w:]):(?P<parameter>[A-Za-z_]\w*)",
     re.IGNORECASE | re.DOTALL,
 )
-"""What pyiceberg does not know, and the parts in which it may stand as text."""
+"""What pyiceberg does not know, or reads otherwise than Spark, and the parts in which it may stand as text."""
 _PLAIN_WITH_DOTS: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+_PATTERN: Final = re.compile(r"((?:[^%_\\]|\\[%_])*)(%?)", re.DOTALL)
+"""What may stand behind LIKE."""
 _DIGITS: Final = Context(prec=100)
-_GIVEN: Final = "\x01"
-"""With what a text begins that stands for a parameter."""
 
 
 class InvalidCondition(Exception):
@@ -74,47 +97,65 @@ def condition_of(text: str, schema: Schema, parameters: Mapping[str, Any]) -> Bo
         InvalidCondition: the message says what is wrong.
 
     """
-    if _GIVEN in text:
-        raise InvalidCondition("it has a control character")
-    written = _PART.sub(lambda part: _rewritten(part, parameters), text)
+    said = list[_Said]()
+    written = _PART.sub(lambda part: _rewritten(part, parameters, said), text)
     try:
         parsed = parse(written)
     except Exception as error:  # the parser raises errors of its own, of pyparsing, and of Python
-        why = f": {error}" if type(error) is ValueError else ""  # the others say it by a grammar, or by classes
         raise InvalidCondition(
-            f"'{beginning_of(text)}' cannot be parsed{why}; it compares columns with values, such as day >= DATE '2026-11-01' AND "
+            f"'{beginning_of(text)}' cannot be parsed; it compares columns with values, such as day >= DATE '2026-11-01' AND "
             "country IN ('de', 'fr') AND NOT note IS NULL, and has no functions and no arithmetic"
         ) from error
     try:
-        return visit(rewrite_not(parsed), _Typed(schema, parameters))
+        condition = visit(rewrite_not(parsed), _Typed(schema, said))
+        bind(schema, condition, case_sensitive=False)
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidCondition(f"'{beginning_of(text)}': {error}") from error
+    return condition
 
 
-def _rewritten(part: re.Match[str], parameters: Mapping[str, Any]) -> str:
-    """Return what pyiceberg calls a part of a condition."""
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """A value of a condition that pyiceberg is told by a number."""
+
+    value: Any
+    word: str = ""
+    """What stands before a text, such as DATE."""
+
+
+def _rewritten(part: re.Match[str], parameters: Mapping[str, Any], said: list[_Said]) -> str:
+    """Return what pyiceberg calls a part of a condition; a value is the text of its position in what is `said`."""
     if part["name"] is not None:
         # In quotes its parser takes no dot.
         return part["name"] if _PLAIN_WITH_DOTS.fullmatch(part["name"]) else f'"{part["name"]}"'
-    if part["typed"] is not None:
-        return ""
-    if (name := part["parameter"]) is None:
+    if part["text"] is not None:
+        word, text = (part["word"] or "").upper(), part["text"][1:-1].replace("''", "'")
+        if word == "LIKE" and not _PATTERN.fullmatch(text):
+            raise InvalidCondition(
+                f"invalid LIKE {part['text']}: a % at its end is the one wildcard that it may have; \\% and \\_ stand for the characters"
+            )
+        if word != "LIKE" and "\\" in text:
+            raise InvalidCondition(f"invalid text {part['text']}: it has a backslash; give it by a parameter")
+        said.append(_Said(text, word))
+    elif (name := part["parameter"]) is None:
         return part[0]
-    if part["like"] is not None:
+    elif part["like"] is not None:
         raise InvalidCondition(f"the parameter :{name} stands behind LIKE, where a text has to be")
-    if name not in parameters:
+    elif name not in parameters:
         raise InvalidCondition(
             f"parameter not found: ':{name}'{did_you_mean(name, parameters)}; the task has {', '.join(parameters) or 'none'}"
         )
-    return f"'{_GIVEN}{name}'"
+    else:
+        said.append(_Said(parameters[name]))
+    return f"{'LIKE ' if said[-1].word == 'LIKE' else ''}'{len(said) - 1}'"
 
 
 class _Typed(BooleanExpressionVisitor[BooleanExpression]):  # type: ignore[misc] # pyiceberg may be missing
     """Gives the values of a condition the types of the columns that they are compared with."""
 
-    def __init__(self, schema: Schema, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, schema: Schema, said: Sequence[_Said]) -> None:
         self._schema = schema
-        self._parameters = parameters
+        self._said = said
 
     def visit_true(self) -> BooleanExpression:
         return AlwaysTrue()
@@ -135,62 +176,127 @@ class _Typed(BooleanExpressionVisitor[BooleanExpression]):  # type: ignore[misc]
         raise TypeError(f"{predicate} is bound already")
 
     def visit_unbound_predicate(self, predicate: UnboundPredicate) -> BooleanExpression:
-        name = predicate.term.name if isinstance(predicate.term, Reference) else str(predicate.term)
+        name = _name_of(predicate)
         try:
             field = self._schema.find_field(name, case_sensitive=False)
         except ValueError as error:
             there = self._schema.column_names
             raise ValueError(f"column not found: '{name}'{did_you_mean(name, there)}; the table has {', '.join(there)}") from error
-        kind: IcebergType = field.field_type
+        if isinstance(predicate, IsNull | NotNull) and field.required and field not in self._schema.fields:
+            raise ValueError(
+                f"column '{name}' may not be null in its struct, and nothing can be asked of a struct: compare it with a value"
+            )
         if isinstance(predicate, LiteralPredicate):
-            typed: BooleanExpression = type(predicate)(predicate.term, self._typed(name, kind, predicate.literal))
-            return typed
+            return self._compared(predicate, name, field.field_type)
         if isinstance(predicate, SetPredicate):
-            return type(predicate)(predicate.term, {self._typed(name, kind, each) for each in predicate.literals})
+            found = [self._typed(name, field.field_type, each) for each in predicate.literals]
+            there = {value for value, side in found if side == 0}
+            if there or isinstance(predicate, In):
+                return type(predicate)(predicate.term, there)
+            return _any_value(predicate.term, found[0][0])
         return predicate
 
-    def _typed(self, column: str, kind: IcebergType, said: Literal[Any]) -> Literal[Any]:
-        value = said.value
-        if isinstance(value, str) and value.startswith(_GIVEN):
-            value = self._parameters[value.removeprefix(_GIVEN)]
+    def _compared(self, predicate: LiteralPredicate, name: str, kind: IcebergType) -> BooleanExpression:
+        """Return a comparison with a value that the column may have, which null does not fulfil."""
+        term, compare = predicate.term, type(predicate)
+        if (said := self._said_by(predicate.literal)).word == "LIKE":
+            if not isinstance(kind, StringType):
+                raise ValueError(f"LIKE compares texts, and column '{name}' is {kind}")
+            text, any_end = _PATTERN.fullmatch(said.value).groups()  # type: ignore[union-attr] # `_rewritten` asked
+            if any_end:
+                compare = StartsWith if compare is EqualTo else NotStartsWith
+            return compare(term, StringLiteral(re.sub(r"\\(.)", r"\1", text)))
+        value, side = self._typed(name, kind, predicate.literal)
+        if side and compare is EqualTo:
+            return AlwaysFalse()
+        if side and compare is NotEqualTo:
+            return _any_value(term, value)
+        is_less = compare in {LessThan, LessThanOrEqual}
+        if side:  # The value is the one next to what is said: no other of the column is between the two.
+            compare = (LessThanOrEqual if side < 0 else LessThan) if is_less else (GreaterThan if side < 0 else GreaterThanOrEqual)
+        found = compare(term, value)
+        # What is not a number is above all numbers for Spark, and statistics leave it out.
+        is_above = isinstance(kind, FloatType | DoubleType) and compare in {GreaterThan, GreaterThanOrEqual}
+        return Or(found, IsNaN(term)) if is_above else found
+
+    def _said_by(self, literal: Literal[Any]) -> _Said:
+        return self._said[int(literal.value)] if isinstance(literal, StringLiteral) else _Said(literal.value)
+
+    def _typed(self, column: str, kind: IcebergType, literal: Literal[Any]) -> tuple[Literal[Any], int]:
+        """Return a value that the column may have, and on which side of what is said it is: below (-1), above (1), or the same (0)."""
+        said = self._said_by(literal)
         try:
-            found = _literal_of(kind, value)
-        except ValueError as error:
-            raise ValueError(f"{value!r} is no value of column '{column}', which is {kind}: {error}") from error
-        if found is None:
-            raise ValueError(f"{value!r} is no value of column '{column}', which is {kind}")
-        return found
+            if (found := _literal_of(kind, said)) is not None:
+                return found
+        except (ValueError, OverflowError) as error:
+            raise ValueError(f"{said.value!r} is no value of column '{column}', which is {kind}: {error}") from error
+        raise ValueError(f"{said.value!r} is no value of column '{column}', which is {kind}")
 
 
-def _literal_of(kind: IcebergType, value: object) -> Literal[Any] | None:
-    """Return a value of a type; None: it is none.
+def _name_of(predicate: UnboundPredicate) -> str:
+    return predicate.term.name if isinstance(predicate.term, Reference) else str(predicate.term)
+
+
+def _any_value(term: Any, value: Literal[Any]) -> BooleanExpression:
+    """Return what each value fulfils, and null does not, by one of them."""
+    is_fraction = isinstance(value, FloatLiteral | DoubleLiteral)
+    return Or(LessThanOrEqual(term, value), GreaterThan(term, value), *([IsNaN(term)] if is_fraction else []))
+
+
+def _literal_of(kind: IcebergType, said: _Said) -> tuple[Literal[Any], int] | None:
+    """Return the value of a type that is next to a value, and on which side of it it is; None: the value is none of such a type.
 
     Raises:
         ValueError: it is none, and why.
+        OverflowError: likewise.
 
     """
+    value, found = said.value, None
     is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-    found: Literal[Any] | None = None
+    is_text = isinstance(value, str) and not said.word
     match kind:
         case BooleanType() if isinstance(value, bool):
-            found = BooleanLiteral(value)
+            found = BooleanLiteral(value), 0
         case IntegerType() | LongType() if is_number and isinstance(value, int):
-            found = LongLiteral(value)
-        case FloatType() | DoubleType() if is_number:
-            found = DoubleLiteral(float(value))  # type: ignore[arg-type] # it is a number
-        case DecimalType() if is_number:
-            found = DecimalLiteral(_scaled(Decimal(str(value)), kind.scale))
-        case StringType() | UUIDType() if isinstance(value, str):
-            found = StringLiteral(value)
+            found = _beside(LongLiteral(min(max(value, kind.min), kind.max)), value)
+        case FloatType() | DoubleType() | DecimalType() if is_number:
+            found = _fraction_of(kind, value)
+        case StringType() | UUIDType() if is_text:
+            found = StringLiteral(value).to(kind), 0
         case DateType() | TimestampType() | TimestamptzType() | TimeType():
-            text = _time_text(kind, value)
-            found = StringLiteral(text) if text is not None else None
+            text = _time_text(kind, said)
+            found = (StringLiteral(text), 0) if text is not None else None
     return found
 
 
-def _time_text(kind: IcebergType, value: object) -> str | None:
+def _fraction_of(kind: IcebergType, value: float | Decimal) -> tuple[Literal[Any], int]:
+    if value != value:  # noqa: PLR0124 - it is what is not a number
+        raise ValueError("ask for it by IS NAN")
+    if isinstance(kind, DecimalType):
+        exact = _scaled(Decimal(str(value)), kind.scale)
+        highest = Decimal((0, (9,) * kind.precision, -kind.scale))
+        return _beside(DecimalLiteral(max(min(exact, highest), highest.copy_negate())), exact)
+    double = float(value)
+    if math.isinf(double) and not isinstance(value, float):
+        raise ValueError("it is too large")
+    if isinstance(kind, DoubleType):
+        return DoubleLiteral(double), 0
+    try:
+        (single,) = struct.unpack("<f", struct.pack("<f", double))
+    except OverflowError:
+        single = math.copysign(math.inf, double)
+    return _beside(FloatLiteral(single), double)
+
+
+def _beside(found: Literal[Any], value: float | Decimal) -> tuple[Literal[Any], int]:
+    return found, (found.value > value) - (found.value < value)
+
+
+def _time_text(kind: IcebergType, said: _Said) -> str | None:
     """Return a date or a time as pyiceberg reads it for a column; None: it is none. One without an offset is in UTC."""
-    is_text, text = isinstance(value, str), str(value)
+    value, is_text, text = said.value, isinstance(said.value, str), str(said.value)
+    if said.word and (said.word == "TIME") != isinstance(kind, TimeType):
+        return None
     found: dt.date | dt.time | None = None
     match kind:
         case DateType() if is_text:
@@ -199,10 +305,12 @@ def _time_text(kind: IcebergType, value: object) -> str | None:
             found = value
         case TimeType() if is_text:
             found = dt.time.fromisoformat(text)
-        case TimestampType() | TimestamptzType() if is_text or isinstance(value, dt.datetime):
-            time = dt.datetime.fromisoformat(text)
-            if isinstance(kind, TimestampType) and is_text and time.tzinfo is not None:
+            if found.tzinfo is not None:
                 raise ValueError("it has an offset, and the times of the column have none")
+        case TimestampType() | TimestamptzType() if is_text or isinstance(value, dt.datetime):
+            time = dt.datetime.fromisoformat(dt.date.fromisoformat(text).isoformat() if said.word == "DATE" else text)
+            if is_text and time.tzinfo is not None and (isinstance(kind, TimestampType) or said.word == "TIMESTAMP_NTZ"):
+                raise ValueError(f"it has an offset, and {'TIMESTAMP_NTZ' if said.word else 'the times of the column'} have none")
             time = time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC)
             found = time.replace(tzinfo=None) if isinstance(kind, TimestampType) else time
     return found.isoformat() if found is not None else None

@@ -15,14 +15,13 @@ from eventflink.streams.iceberg_scan import Scan, ScannedFile, place_key, spark_
 
 with needs("iceberg", "a table of Iceberg"):
     import pyarrow as pa
-    from pyiceberg.expressions import BoundTerm
+    from pyiceberg.expressions import BooleanExpression, BoundTerm
     from pyiceberg.expressions.visitors import BoundBooleanExpressionVisitor, visit
     from pyiceberg.schema import Schema
     from pyiceberg.types import (
         BinaryType,
         DateType,
         DecimalType,
-        DoubleType,
         FixedType,
         FloatType,
         IcebergType,
@@ -61,9 +60,15 @@ def read_scan(spark: "SparkSession", scan: Scan, *, path_column: str = "") -> "D
     nothing = scan.columns.add(path_column, "string") if path_column and not parts else scan.columns
     raw = functools.reduce(lambda one, other: one.union(other), parts) if parts else spark.createDataFrame([], nothing)
     if scan.has_condition:
-        raw = raw.where(visit(scan.condition, _OnColumns(scan.schema)))
+        raw = raw.where(fulfils(scan.condition, scan.schema))
     shown = [_shown(f.col(quoted(each.name)), each.field_type).alias(each.name, metadata={}) for each in scan.schema.fields]
     return raw.select(*shown, *([path_column] if path_column else []))
+
+
+def fulfils(condition: BooleanExpression, schema: Schema) -> "Column":
+    """Return whether rows fulfil a condition without NOT that is bound to their columns."""
+    found: Column = visit(condition, _OnColumns(schema))
+    return found
 
 
 def _read_group(spark: "SparkSession", scan: Scan, files: Sequence[ScannedFile], path_column: str) -> "DataFrame":
@@ -236,11 +241,6 @@ class _OnColumns(BoundBooleanExpressionVisitor["Column"]):  # type: ignore[misc]
         kind = term.ref().field.field_type
         return _value_of(self._f.lit(_told(getattr(literal, "value", literal), kind)), kind)
 
-    def _is_number(self, term: BoundTerm) -> "Column":
-        """Statistics of files leave out what is not a number, which for Spark is above all numbers."""
-        is_fraction = isinstance(term.ref().field.field_type, FloatType | DoubleType)
-        return ~self._f.isnan(self._column(term)) if is_fraction else self._f.lit(True)  # noqa: FBT003 - a value of SQL
-
     def visit_in(self, term: BoundTerm, literals: Iterable[Any]) -> "Column":
         return self._column(term).isin(*[self._value(term, each) for each in literals])
 
@@ -266,10 +266,10 @@ class _OnColumns(BoundBooleanExpressionVisitor["Column"]):  # type: ignore[misc]
         return self._column(term) != self._value(term, literal)
 
     def visit_greater_than_or_equal(self, term: BoundTerm, literal: Any) -> "Column":
-        return (self._column(term) >= self._value(term, literal)) & self._is_number(term)
+        return self._column(term) >= self._value(term, literal)
 
     def visit_greater_than(self, term: BoundTerm, literal: Any) -> "Column":
-        return (self._column(term) > self._value(term, literal)) & self._is_number(term)
+        return self._column(term) > self._value(term, literal)
 
     def visit_less_than(self, term: BoundTerm, literal: Any) -> "Column":
         return self._column(term) < self._value(term, literal)

@@ -125,9 +125,7 @@ def plan_scan(catalog: Catalog, declared: SourceTableDocument, parameters: Mappi
 def plan_version(table: IcebergTable, snapshot_id: int, condition: BooleanExpression) -> Scan:
     """Return the rows of a version that may fulfil a condition, with the columns that the table has now; raises as `plan_scan` does."""
     loaded, name = table.loaded, table.name
-    schema = loaded.schema()
-    bound = bind(schema, condition, case_sensitive=False)
-    return ask(loaded.catalog.name, lambda: _plan_files(loaded, name, snapshot_id, schema, bound, condition))
+    return ask(loaded.catalog.name, lambda: _plan_files(loaded, name, snapshot_id, loaded.schema(), condition))
 
 
 def _load(catalog: Catalog, name: str) -> Table:
@@ -154,16 +152,13 @@ def _plan(table: Table, name: str, declared: SourceTableDocument, parameters: Ma
     schema = table.schema() if declared.is_newest else table.scan(snapshot_id=snapshot_id).projection()
     try:
         condition = condition_of(declared.where, schema, parameters) if declared.where is not None else AlwaysTrue()
-        bound = bind(schema, condition, case_sensitive=False)
-    except (InvalidCondition, ValueError, TypeError) as error:
+    except InvalidCondition as error:
         raise TableUnusable(f"invalid where of the source, which is the table {name}: {error}") from error
-    return _plan_files(table, name, snapshot_id, schema, bound, condition)
+    return _plan_files(table, name, snapshot_id, schema, condition)
 
 
-def _plan_files(
-    table: Table, name: str, snapshot_id: int | None, schema: Schema, bound: BooleanExpression, condition: BooleanExpression
-) -> Scan:
-    """Return what is read of a version by a condition, which is `bound` to the columns."""
+def _plan_files(table: Table, name: str, snapshot_id: int | None, schema: Schema, condition: BooleanExpression) -> Scan:
+    """Return what is read of a version by a condition on its columns."""
     columns, tasks = _columns_of(schema, name), []
     if snapshot_id is not None:
         try:
@@ -184,6 +179,7 @@ def _plan_files(
     with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
         files = tuple(threads.map(lambda task: _scanned(task, layouts, deletes), tasks))
     rows = sum(file.rows for file in files)
+    bound = bind(schema, condition, case_sensitive=False)
     return Scan(name, snapshot_id, schema, columns, bound, files, rows, sum(task.file.file_size_in_bytes for task in tasks))
 
 

@@ -150,7 +150,7 @@ def _check_rows(table: IcebergTable, rewritten: _Rewritten, read: Sequence[Scann
 def _condition_of(table: IcebergTable, where: str | None, parameters: dict[str, Any]) -> BooleanExpression:
     try:
         return condition_of(where, table.loaded.schema(), parameters) if where is not None else AlwaysTrue()
-    except (InvalidCondition, ValueError, TypeError) as error:
+    except InvalidCondition as error:
         raise TableUnusable(f"invalid where of a compaction of the table {table.name}: {error}") from error
 
 
