@@ -53,6 +53,7 @@ with needs("iceberg", "a table of Iceberg"):
     from pyiceberg.expressions.parser import parse
     from pyiceberg.expressions.visitors import BooleanExpressionVisitor, bind, rewrite_not, visit
     from pyiceberg.schema import Schema
+    from pyiceberg.table import FileScanTask, Table
     from pyiceberg.types import (
         BooleanType,
         DateType,
@@ -148,6 +149,58 @@ def _rewritten(part: re.Match[str], parameters: Mapping[str, Any], said: list[_S
     else:
         said.append(_Said(parameters[name]))
     return f"{'LIKE ' if said[-1].word == 'LIKE' else ''}'{len(said) - 1}'"
+
+
+def files_with(table: Table, condition: BooleanExpression, snapshot_id: int, schema: Schema | None = None) -> list[FileScanTask]:
+    """Return the files of a version of a table that may have rows which fulfil a condition without NOT.
+
+    Args:
+        table: whose files they are.
+        condition: on columns.
+        snapshot_id: the version.
+        schema: the columns, if they are not those that the table has now.
+
+    """
+    if schema is not None and schema.schema_id != table.metadata.current_schema_id:
+        # A scan finds columns by the names that they have now, whatever they were called in the version.
+        metadata = table.metadata.model_copy(update={"current_schema_id": schema.schema_id})
+        table = Table(table.name(), metadata, table.metadata_location, table.io, table.catalog)
+    return _files_with(table, _plannable(condition, table.schema(), _unknown_in_partitions(table)), snapshot_id)
+
+
+def _unknown_in_partitions(table: Table) -> set[int]:
+    """Return the columns whose values in partitions pyiceberg does not know: it reads doubles as singles, and a UUID is equal to none."""
+    sources = {field.source_id for spec in table.specs().values() for field in spec.fields}
+    kinds = [(source, schema, schema.find_column_name(source)) for schema in table.schemas().values() for source in sources]
+    return {source for source, schema, name in kinds if name and isinstance(schema.find_field(name).field_type, DoubleType | UUIDType)}
+
+
+def _plannable(condition: BooleanExpression, schema: Schema, unknown: set[int]) -> BooleanExpression:
+    """Return a condition that holds for all rows for which another does, and asks for no values that are not known."""
+    match condition:
+        case And() | Or():
+            return type(condition)(*[_plannable(each, schema, unknown) for each in (condition.left, condition.right)])
+        case UnboundPredicate() if schema.find_field(_name_of(condition), case_sensitive=False).field_id in unknown:
+            return AlwaysTrue()
+    return condition
+
+
+def _files_with(table: Table, condition: BooleanExpression, snapshot_id: int) -> list[FileScanTask]:
+    """Return what pyiceberg plans by a condition, or by as much of it as it can."""
+    try:
+        return list(table.scan(row_filter=condition, snapshot_id=snapshot_id, case_sensitive=False).plan_files())
+    except (TypeError, ValueError, OverflowError):
+        # It compares null, if another part of the condition let that through, takes 0 for null in buckets, and goes beyond the last day.
+        match condition:
+            case And() | Or():
+                left, right = (_files_with(table, part, snapshot_id) for part in (condition.left, condition.right))
+                paths = {task.file.file_path for task in left}
+                if isinstance(condition, And):
+                    return [task for task in right if task.file.file_path in paths]
+                return left + [task for task in right if task.file.file_path not in paths]
+            case AlwaysTrue():
+                raise
+        return _files_with(table, AlwaysTrue(), snapshot_id)
 
 
 class _Typed(BooleanExpressionVisitor[BooleanExpression]):  # type: ignore[misc] # pyiceberg may be missing

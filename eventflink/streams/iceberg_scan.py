@@ -20,7 +20,7 @@ from eventflink.model.places import SCHEMES, literal
 from eventflink.model.texts import did_you_mean
 from eventflink.streams.failures import TableUnusable
 from eventflink.streams.iceberg_catalogs import ask
-from eventflink.streams.iceberg_conditions import InvalidCondition, condition_of
+from eventflink.streams.iceberg_conditions import InvalidCondition, condition_of, files_with
 from eventflink.streams.iceberg_table import FIELD_ID, IcebergTable, NoSuchType, spark_struct, spark_type
 
 with needs("iceberg", "a table of Iceberg"):
@@ -39,7 +39,7 @@ with needs("iceberg", "a table of Iceberg"):
     from pyiceberg.table.name_mapping import MappedField
     from pyiceberg.table.puffin import PuffinFile
     from pyiceberg.transforms import IdentityTransform
-    from pyiceberg.types import FixedType, IcebergType, ListType, MapType, NestedField, StructType, TimeType, UUIDType
+    from pyiceberg.types import DoubleType, FixedType, IcebergType, ListType, MapType, NestedField, StructType, TimeType, UUIDType
 
 if TYPE_CHECKING:
     from pyspark.sql import types as spark_types
@@ -162,7 +162,7 @@ def _plan_files(table: Table, name: str, snapshot_id: int | None, schema: Schema
     columns, tasks = _columns_of(schema, name), []
     if snapshot_id is not None:
         try:
-            tasks = list(table.scan(row_filter=condition, snapshot_id=snapshot_id, case_sensitive=False).plan_files())
+            tasks = files_with(table, condition, snapshot_id, schema)
         except (NotImplementedError, ValueError) as error:
             if "equality deletes" not in str(error):
                 raise
@@ -263,12 +263,23 @@ class _Layouts:
         return columns, self._filled(file, [field.name.startswith(_UNKNOWN_TO_FILES) for field in columns.fields])
 
     def _filled(self, file: DataFile, is_absent: Sequence[bool]) -> Mapping[int, Any]:
-        """Return the values of columns by which the file's partition is made, and which are not in the file."""
+        """Return the values of columns by which the file's partition is made, and which are not in the file.
+
+        Raises:
+            TableUnusable: such a value is not known.
+
+        """
         filled = {}
         positions = {field.field_id: number for number, field in enumerate(self._schema.fields)}
         for number, field in enumerate(self._table.specs()[file.spec_id].fields):
             position = positions.get(field.source_id)
             if position is not None and is_absent[position] and isinstance(field.transform, IdentityTransform):
+                column = self._schema.fields[position]
+                if isinstance(column.field_type, DoubleType):
+                    raise TableUnusable(
+                        f"the table {self._name} has the file {file.file_path} without column '{column.name}', a double by which "
+                        f"the table is partitioned; pyiceberg does not know its value exactly: {_COMPACT}, in an engine that does"
+                    )
                 filled[position] = file.partition[number]
         return filled
 

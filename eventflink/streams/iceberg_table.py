@@ -24,6 +24,7 @@ from eventflink.model.backoff import Backoff
 from eventflink.model.packages import needs
 from eventflink.streams.failures import SinkUnavailable, TableUnusable
 from eventflink.streams.iceberg_catalogs import ask
+from eventflink.streams.iceberg_conditions import files_with
 from eventflink.streams.merging import MergeBy, find_reserved_fault
 
 with needs("iceberg", "a table of Iceberg"):
@@ -372,7 +373,7 @@ class IcebergTable:
             return []
         if self._table.snapshot_by_id(snapshot_id) is None:
             raise SinkUnavailable(f"snapshot {snapshot_id} of the table {self.name} is gone, by which it is told what others have changed")
-        return list(self._table.scan(row_filter=replaced, snapshot_id=snapshot_id, case_sensitive=False).plan_files())
+        return files_with(self._table, replaced, snapshot_id)
 
     def files_as_they_were(self, rows: BooleanExpression, version: int | None) -> list[FileScanTask] | None:
         """Return the files that have such rows in the newest snapshot; None: in an older one they were others.

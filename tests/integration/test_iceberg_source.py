@@ -100,6 +100,7 @@ def field(number: int, name: str, kind: t.IcebergType) -> t.NestedField:
     return t.NestedField(number, name, kind, required=False)
 
 
+MAPPING = json.dumps([{"field-id": 1, "names": ["number"]}, {"field-id": 2, "names": ["half"]}])
 CASES = 60
 """Of each column, which Spark is asked about."""
 
@@ -271,6 +272,8 @@ def test_a_table_is_read_as_it_was_at_a_snapshot_a_time_a_branch_and_a_tag(lake:
         ("number > 100", [], 0),
         ("number = :number", [2], 1),
         ("true", [1, 2, 3, 4, 5], 5),
+        # The day of one file is null.
+        ("day < DATE '2026-11-02' OR number = 5", [1, 5], 2),
     ],
 )
 def test_where_leaves_out_the_rows_and_does_not_even_read_files_that_have_none(
@@ -281,6 +284,18 @@ def test_where_leaves_out_the_rows_and_does_not_even_read_files_that_have_none(
     rows = lake.read({"day": dt.date(2026, 11, 3), "number": 2}, where=where)
     assert sorted(row.number for row in rows.collect()) == numbers
     assert len(rows.inputFiles()) == files
+
+
+def test_where_leaves_out_files_of_an_older_version_by_the_columns_that_it_has(lake: Lake) -> None:
+    lake.make(NUMBER, field(2, "other", t.LongType()))
+    version = lake.append({"number": 1, "other": 100}).current_snapshot()
+    assert version is not None
+    for old, new in (("number", "renamed"), ("other", "number")):
+        with lake.table.update_schema() as update:
+            update.rename_column(old, new)
+    lake.append({"renamed": 1, "number": 100})
+    assert lake.rows(snapshot=version.snapshot_id, where="number = 1") == [{"number": 1, "other": 100}]
+    assert lake.rows(snapshot=version.snapshot_id, where="number = 100") == []
 
 
 def test_where_compares_values_of_each_type_as_sql_does_whatever_the_statistics(lake: Lake) -> None:
@@ -637,12 +652,22 @@ def test_files_without_ids_are_read_by_the_mapping_of_names_and_lack_what_stands
     assert sorted(row["renamed"] for row in lake.rows()) == [2, 3, 9]
 
 
-def add_file(table: Table, path: Path, day: int, rows: int, kind: FileFormat = FileFormat.PARQUET) -> None:
+def test_a_double_that_stands_in_the_table_alone_is_refused(lake: Lake, tmp_path: Path) -> None:
+    half = field(2, "half", t.DoubleType())
+    lake.make(NUMBER, half, by=[PartitionField(2, 1_000, IdentityTransform(), "half")], **{TableProperties.DEFAULT_NAME_MAPPING: MAPPING})
+    path = tmp_path / "of hive.parquet"
+    pq.write_table(pa.table({"number": pa.array([3, 4])}), path)
+    add_file(lake.table, path, 0.1, 2)
+    with pytest.raises(TableUnusable, match=r"has the file .*of hive.parquet without column 'half', a double by which the table is part"):
+        lake.read()
+
+
+def add_file(table: Table, path: Path, value: float, rows: int, kind: FileFormat = FileFormat.PARQUET) -> None:
     file = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=str(path),
         file_format=kind,
-        partition=Record(day),
+        partition=Record(value),
         record_count=rows,
         file_size_in_bytes=path.stat().st_size,
         spec_id=table.spec().spec_id,
