@@ -64,7 +64,7 @@ class TaskInput:
 INLINE_LOCATIONS: Final = 16
 """A list that is longer is told to each instance once, as `InputLocations`, and not with each task that reads it."""
 MAX_LOCATIONS_OF_PART: Final = 128
-"""So many of the longest stay far below what a record may have."""
+"""With long locations there are fewer in a part."""
 
 
 @dataclass(slots=True)

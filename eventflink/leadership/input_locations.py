@@ -17,6 +17,8 @@ from eventflink.model.attempts import OutputLocation
 _MAX_TOLD: Final = 100_000
 """Lists of instances that are remembered; what is forgotten is told once more."""
 _MAX_NAMED: Final = 64
+_MAX_BYTES_OF_PART: Final = 512 * 1024
+"""Of its texts: half of what a record may have."""
 
 
 class ToldLocations:
@@ -27,7 +29,7 @@ class ToldLocations:
         self._inline_locations = inline_locations
         self._told: dict[tuple[str, str], None] = {}
         self._named: dict[str, tuple[tuple[OutputLocation, ...], str]] = {}
-        """By the name of an input the list that it had last, and the list's id: all tasks of a vertex read the same."""
+        """By their first location the lists that were named last, and their ids: all tasks of a vertex read the same."""
 
     def forget(self) -> None:
         """Take nothing for known any more: some of it may not have arrived."""
@@ -38,19 +40,20 @@ class ToldLocations:
         inputs = list(deployment.inputs)
         for index, each in enumerate(inputs):
             if len(each.locations) > self._inline_locations:
-                locations_id = self._name(each)
+                locations_id = self._name(each.locations)
                 if (instance_id, locations_id) not in self._told:
                     self._note(instance_id, locations_id)
                     yield from _parts_of(locations_id, each.locations)
                 inputs[index] = _naming(each, locations_id)
         yield deployment if inputs == list(deployment.inputs) else replace(deployment, inputs=tuple(inputs))
 
-    def _name(self, task_input: TaskInput) -> str:
-        locations, known = task_input.locations, self._named.get(task_input.input_name)
+    def _name(self, locations: tuple[OutputLocation, ...]) -> str:
+        known = self._named.pop(locations[0].location, None)
         if known is None or known[0] != locations:
-            if len(self._named) >= _MAX_NAMED:
-                self._named.clear()
-            known = self._named[task_input.input_name] = locations, hashlib.sha256(repr(locations).encode()).hexdigest()
+            known = locations, hashlib.sha256(repr(locations).encode()).hexdigest()
+        self._named[locations[0].location] = known
+        if len(self._named) > _MAX_NAMED:
+            del self._named[next(iter(self._named))]
         return known[1]
 
     def _note(self, instance_id: str, locations_id: str) -> None:
@@ -60,9 +63,17 @@ class ToldLocations:
 
 
 def _parts_of(locations_id: str, locations: tuple[OutputLocation, ...]) -> Iterator[InputLocations]:
-    firsts = range(0, len(locations), MAX_LOCATIONS_OF_PART)
-    for part, first in enumerate(firsts):
-        yield InputLocations(locations_id, part, len(firsts), locations[first : first + MAX_LOCATIONS_OF_PART])
+    parts: list[list[OutputLocation]] = []
+    size = 0
+    for each in locations:
+        weight = sum(len(text.encode()) for text in (each.output, each.location, each.digest))
+        if not parts or len(parts[-1]) == MAX_LOCATIONS_OF_PART or size + weight > _MAX_BYTES_OF_PART:
+            parts.append([])
+            size = 0
+        parts[-1].append(each)
+        size += weight
+    for number, part in enumerate(parts):
+        yield InputLocations(locations_id, number, len(parts), tuple(part))
 
 
 def _naming(task_input: TaskInput, locations_id: str) -> TaskInput:

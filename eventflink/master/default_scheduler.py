@@ -4,6 +4,7 @@ A vertex that is not to run is skipped. A mapped vertex gets a subtask for each 
 its slot sharing group in a slot that its job holds, or asks for one.
 """
 
+import json
 from collections.abc import Iterable
 from itertools import islice
 from typing import Final
@@ -24,8 +25,10 @@ SCHEDULE_BATCH: Final = 256
 
 MAX_DEPLOYMENT_BYTES: Final = 896 * 1024
 """Of the 1 MiB that a record of `deployments` may have."""
-MAX_TOLD_LOCATIONS: Final = 100_000
-"""Of all inputs of a task: a TaskExecutor keeps twice as many."""
+MAX_TOLD_BYTES: Final = 4 * 1024 * 1024
+"""Of the lists that are told apart, as JSON: half of a line to the fork server, which has all of them with each task."""
+_BYTES_BESIDE_A_LOCATION: Final = 128
+"""Of JSON: its numbers, and what is around its texts."""
 _BYTES_BESIDE_A_TEXT: Final = 5
 """Of Avro: its length, and the tag or the count before it."""
 _BYTES_OF_COUNTS: Final = 19
@@ -67,10 +70,10 @@ def find_fault_of_deployment(graph: ExecutionGraph, vertex_id: str) -> FailureCa
 
     All subtasks of a vertex are told the same, but for what their partners left, so a vertex is weighed once, with the largest of these.
     What is weighed are the parts that a graph or a report can make large; the rest has its place in the room between this bound and the
-    topic's. Lists that are told apart are counted.
+    topic's. Lists that are told apart have a bound of their own.
     """
     vertex = graph.vertices[vertex_id].vertex
-    count, size = 0, _weigh(graph.graph.name) + _weigh(vertex.task) + _weigh(vertex.parameters_json)
+    count, told, size = 0, 0, _weigh(graph.graph.name) + _weigh(vertex.task) + _weigh(vertex.parameters_json)
     size += sum(_weigh(archive) for archive in graph.graph.code_archives)
     size += sum(_weigh(each.name) + _weigh(each.value or "") for each in graph.graph.parameters)
     for edge in graph.edges_to.get(vertex_id, ()):
@@ -78,14 +81,18 @@ def find_fault_of_deployment(graph: ExecutionGraph, vertex_id: str) -> FailureCa
         locations = graph.locations_of(edge.source, edge.output)
         if edge.ship is not ShipStrategy.FORWARD and len(locations) > INLINE_LOCATIONS:
             count += len(locations)
+            told += sum(len(json.dumps([each.output, each.location, each.digest])) + _BYTES_BESIDE_A_LOCATION for each in locations)
             continue
         weights = [_weigh(each.output) + _weigh(each.location) + _weigh(each.digest) + _BYTES_OF_COUNTS for each in locations]
         size += sum(sorted(weights)[-1:] if edge.ship is ShipStrategy.FORWARD else weights)
     size += sum(map(_weigh, graph.outputs_of(vertex_id)))
     if size > MAX_DEPLOYMENT_BYTES:
         fault = f"have to be told {size} bytes; at most {MAX_DEPLOYMENT_BYTES} bytes can be sent: fewer inputs or parameters make it less"
-    elif count > MAX_TOLD_LOCATIONS:
-        fault = f"read {count} outputs of other tasks; at most {MAX_TOLD_LOCATIONS} can be told: less parallelism before it makes it less"
+    elif told > MAX_TOLD_BYTES:
+        fault = (
+            f"read {count} outputs of other tasks, and have to be told {told} bytes of where they are; at most {MAX_TOLD_BYTES} can be "
+            "told: less parallelism before it makes it less"
+        )
     else:
         return None
     return FailureCause("DeploymentTooLarge", f"a task of vertex '{vertex_id}' would {fault}")

@@ -20,7 +20,7 @@ from eventflink.taskexecutor.spark_server import SparkServerSettings
 from eventflink.taskexecutor.task_secrets import SecretSettings
 
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
-"""A deployment comes out of a decision of at most 512 KiB; JSON and the events of a task stay far below this."""
+"""The lists of locations of a task have at most half of it (`master/default_scheduler.py`), and all else that one is told far less."""
 
 
 @dataclass(slots=True, kw_only=True)

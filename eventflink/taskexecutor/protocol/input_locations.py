@@ -10,7 +10,7 @@ from eventflink.events.effects import MAX_LOCATIONS_OF_PART, InputLocations, Tas
 from eventflink.model.attempts import OutputLocation
 
 MAX_KNOWN_LOCATIONS: Final = 200_000
-"""Of all lists together: twice what one order may name."""
+"""Of all lists together: far more than one order may name."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """What a TaskExecutor says is bounded by the master: no report makes events, effects or a state that the cluster cannot carry."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -263,7 +264,9 @@ def test_a_task_that_would_have_to_be_told_more_than_a_record_holds_fails_before
 
 @pytest.mark.parametrize("most", [255, 256])
 def test_lists_that_are_told_apart_are_counted(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(default_scheduler, "MAX_TOLD_LOCATIONS", most)
+    one = output_at("x" * MAX_LOCATION_LENGTH)
+    weight = len(json.dumps([one.output, one.location, one.digest])) + 128
+    monkeypatch.setattr(default_scheduler, "MAX_TOLD_BYTES", most * weight)
     cluster.register("tm", slots=300)
     edges = [("a", "b", "rebalance"), ("a", "c", "forward")]
     effects = cluster.submit(graph(vertex("a", 256), vertex("b"), vertex("c", 256), edges=edges))
@@ -274,7 +277,7 @@ def test_lists_that_are_told_apart_are_counted(cluster: ScriptedCluster, monkeyp
         assert not messages
     else:
         assert "b" not in deployed
-        assert messages[0].startswith("a task of vertex 'b' would read 256 outputs of other tasks; at most 255 can be told")
+        assert messages[0].startswith("a task of vertex 'b' would read 256 outputs of other tasks, and have to be told ")
 
 
 def test_a_forward_edge_may_have_more_locations_than_one_record_holds(cluster: ScriptedCluster) -> None:

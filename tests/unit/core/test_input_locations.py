@@ -1,7 +1,10 @@
 """Lists of locations that are told apart from the orders that name them: what is told, what an instance keeps, what it does without."""
 
+import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,14 +19,22 @@ from eventflink.events.effects import (
 )
 from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.leadership.input_locations import ToldLocations
-from eventflink.master.default_scheduler import MAX_TOLD_LOCATIONS
+from eventflink.master.default_scheduler import MAX_TOLD_BYTES, find_fault_of_deployment
 from eventflink.master.task_executor_reports import MAX_LOCATION_LENGTH
 from eventflink.model.attempts import OutputLocation
 from eventflink.model.statuses import ShipStrategy, TaskType
+from eventflink.taskexecutor.fork_server_wire import MAX_LINE_BYTES, encode_line
+from eventflink.taskexecutor.process_events import LaunchTask
 from eventflink.taskexecutor.protocol import input_locations
 from eventflink.taskexecutor.protocol.input_locations import MAX_KNOWN_LOCATIONS, KnownLocations
+from tests.support.cluster import ScriptedCluster, graph, vertex
 
 ENVELOPES = PayloadCodec("DeploymentEnvelope")
+
+
+@pytest.fixture
+def cluster() -> ScriptedCluster:
+    return ScriptedCluster()
 
 
 def locations(count: int, name: str = "a", length: int = 0) -> tuple[OutputLocation, ...]:
@@ -116,7 +127,7 @@ def test_parts_may_come_twice_and_in_any_order() -> None:
 
 @pytest.mark.rule("P16a")
 def test_what_was_used_last_is_kept_and_no_more_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert MAX_KNOWN_LOCATIONS >= 2 * MAX_TOLD_LOCATIONS
+    assert MAX_KNOWN_LOCATIONS >= 4 * MAX_TOLD_BYTES / 128
     monkeypatch.setattr(input_locations, "MAX_KNOWN_LOCATIONS", 2_000)
     told, known = ToldLocations(), KnownLocations()
     kept, large = order(locations(300, "kept")), 500
@@ -142,7 +153,47 @@ def test_what_cannot_be_a_part_of_a_list_is_left_alone() -> None:
     assert known._size == 3
 
 
-def test_a_part_of_the_longest_locations_is_a_record_that_kafka_takes() -> None:
-    *parts, _ = ToldLocations().tell(order(locations(500, "l" * 64, MAX_LOCATION_LENGTH)), "i")
+@pytest.mark.parametrize("letter", ["l", "ü", "語", "\N{GRINNING FACE}", "\x01"])
+def test_a_part_of_the_longest_locations_is_a_record_that_kafka_takes(letter: str) -> None:
+    told = locations(500, length=MAX_LOCATION_LENGTH)
+    told = tuple([replace(each, location=each.location.replace("x", letter), output="l" * 64) for each in told])
+    *parts, _ = ToldLocations().tell(order(told), "i")
     sizes = [len(ENVELOPES.encode(each, epoch=2**62, task_manager_id="t" * 128, instance_id="i" * 128)) for each in parts]
     assert max(sizes) < SPECIFICATIONS[Topic.DEPLOYMENTS].max_message_bytes * 0.9
+    assert sum(len(each.locations) for each in parts if isinstance(each, InputLocations)) == 500
+
+
+@pytest.mark.parametrize("letter", ["l", "ü", "語", "\N{GRINNING FACE}", "\x01"])
+@pytest.mark.parametrize("length", [40, 150, MAX_LOCATION_LENGTH])
+def test_the_largest_lists_fit_into_the_line_that_starts_a_task(cluster: ScriptedCluster, letter: str, length: int) -> None:
+    """What a master lets pass must not end the fork server, and with it the tasks of others."""
+    cluster.register("tm", slots=20)
+    effects = cluster.submit(graph(vertex("a", 17), vertex("b"), edges=[("a", "b", "rebalance")]))
+    one = OutputLocation("default", letter * length, 2**62, 2**62, 2**62, "d" * 32)
+    weight = len(json.dumps([one.output, one.location, one.digest])) + 128
+    count = MAX_TOLD_BYTES // weight
+    job = cluster.job("job").execution_graph
+    for expected, more in ((None, 0), ("DeploymentTooLarge", 1)):
+        job.vertices["a"].subtasks[0].outputs = (one,) * (count + more)
+        fault = find_fault_of_deployment(job, "b")
+        assert (fault and fault.failure_type) == expected
+    assert effects
+    line = encode_line(LaunchTask(order((one,) * count), "s" * 36, "blob:1"))
+    assert len(line) < MAX_LINE_BYTES * 0.9
+
+
+def test_lists_of_several_inputs_of_one_name_are_named_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[bytes] = []
+    sha256 = hashlib.sha256
+
+    def count(text: bytes) -> Any:
+        counted.append(text)
+        return sha256(text)
+
+    monkeypatch.setattr(hashlib, "sha256", count)
+    told = ToldLocations()
+    first, second = order(locations(40, "a")), order(locations(40, "b"))
+    for _ in range(5):
+        for each in (first, second):
+            list(told.tell(each, "i"))
+    assert len(counted) == 2
