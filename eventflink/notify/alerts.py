@@ -69,11 +69,11 @@ class _Memory:
         self.forget()
         return counted.sum
 
-    def may_say(self, subject: str, thing: tuple[str, str], period: int) -> bool:
-        """Tell whether something was not said in a period, or is over since then; it counts as said now."""
+    def may_say(self, subject: str, thing: tuple[str, str] | None, period: int) -> bool:
+        """Tell whether something was not said in a period, or the thing, if one is given, is over since then; it counts as said now."""
         said = self.said.pop(subject, None)  # What was said last is remembered longest.
         self.steps += 1
-        if said is not None and said.period == period and self.over.get(thing, 0) < said.step:
+        if said is not None and said.period == period and (thing is None or self.over.get(thing, 0) < said.step):
             self.said[subject] = said
             return False
         self.said[subject] = _Said(period, self.steps)
@@ -119,13 +119,21 @@ class _Audience:
 class Alerts:
     """The rules of a document, and what they have said."""
 
-    def __init__(self, document: NotificationDocument, cluster_id: str, first_offsets: Mapping[str, int], known_from_ms: int = 0) -> None:
+    def __init__(
+        self,
+        document: NotificationDocument,
+        cluster_id: str,
+        first_offsets: Mapping[str, int],
+        known_from_ms: int = 0,
+        sent_from: int | None = None,
+    ) -> None:
         """Begin; `first_offsets` has the record before which nothing was said to a receiver, by name. Without one, everything was.
 
-        What happened before `known_from_ms` is not followed; 0: everything is.
+        What happened before `known_from_ms` is not followed; 0: everything is. From the record `sent_from` on, what is said is sent.
         """
         self._cluster_id = cluster_id
         self._known_from_ms = known_from_ms
+        self._sent_from = sent_from
         self._audiences = [each for name, rule in document.rules.items() for each in _audiences(name, rule, first_offsets)]
 
     def follow(self, offset: int, decision: Decision, fold: Fold) -> list[Notification]:
@@ -150,10 +158,13 @@ class Alerts:
         if (rule.more_than and count <= rule.more_than) or offset < audience.first_offset:
             return None
         thing = each.happening_type, each.thing
-        if rule.repeat_after and not memory.may_say(subject, thing, at_ms // rule.repeat_after):
+        # Who wants to know when it is over has to know when it begins again. Others count what comes and goes.
+        is_new = rule.resolved or count - each.count <= rule.more_than or not rule.more_than
+        if rule.repeat_after and not memory.may_say(subject, thing if is_new else None, at_ms // rule.repeat_after):
             return None
         notification = self._notification(audience, each, offset, at_ms, count)
-        if rule.resolved and at_ms >= self._known_from_ms + rule.looks_back_ms:
+        is_sent = self._sent_from is not None and offset >= self._sent_from
+        if rule.resolved and (is_sent or at_ms >= self._known_from_ms + rule.looks_back_ms):
             memory.keep(thing, notification, at_ms)
         return notification
 

@@ -108,9 +108,12 @@ def find_url_fault(url: str) -> str:
         return "invalid url: it has a space or another character that a URL writes with %, such as %20"
     try:
         parts = urlsplit(url)
+    except ValueError:
+        return "invalid url: its host cannot be read"
+    try:
         port = parts.port
-    except ValueError as error:
-        return f"invalid url: {error}"
+    except ValueError:  # What it says repeats what stands there: perhaps a password.
+        return "invalid url: its port is no number up to 65535"
     if "@" in parts.netloc:
         return "invalid url: it has a user or a password; send them as the header Authorization, which refers to a secret"
     if not parts.hostname:

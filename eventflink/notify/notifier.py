@@ -173,7 +173,7 @@ def _begin(
     """
     first_offset, _ = log_bounds(access)
     fold = _fold_before(access, place, document.memory_ms, first_offset)
-    return Translation(document, fold, access.cluster_id, access.bootstrap, first_offsets, fold.last_decided_at_ms)
+    return Translation(document, fold, access.cluster_id, access.bootstrap, first_offsets, fold.last_decided_at_ms, place.offset)
 
 
 def _fold_before(access: ClusterAccess, place: LogPlace, memory_ms: int, first_offset: int) -> Fold:

@@ -25,11 +25,12 @@ class Translation:
         bootstrap: str,
         first_offsets: Mapping[str, int] | None = None,
         known_from_ms: int = 0,
+        sent_from: int | None = None,
     ) -> None:
-        """Begin behind the record at which the fold stands; `first_offsets` and `known_from_ms` as `Alerts` has them."""
+        """Begin behind the record at which the fold stands; the others as `Alerts` has them."""
         self.fold = fold
         self._judge = FoldJudge(fold)
-        self._alerts = Alerts(document, cluster_id, first_offsets or {}, known_from_ms)
+        self._alerts = Alerts(document, cluster_id, first_offsets or {}, known_from_ms, sent_from)
         self._lineage = Lineage(document.lineage, cluster_id, bootstrap) if document.lineage is not None else None
 
     def take(self, record: Record) -> tuple[Entry | None, list[Notification]]:

@@ -26,10 +26,10 @@ EVERYTHING = notification_document(
 
 
 def translation_of(
-    document: NotificationDocument, fold: Fold | None = None, first_offsets: Mapping[str, int] | None = None, known_from_ms: int = 0
+    document: NotificationDocument, fold: Fold | None = None, first_offsets: Mapping[str, int] | None = None, **more: Any
 ) -> Translation:
     """Return a translation that stands where a fold does, or before the first record."""
-    return Translation(document, fold or new_fold(), CLUSTER, BOOTSTRAP, first_offsets, known_from_ms)
+    return Translation(document, fold or new_fold(), CLUSTER, BOOTSTRAP, first_offsets, **more)
 
 
 def notifications_of(
@@ -37,10 +37,10 @@ def notifications_of(
     document: NotificationDocument = EVERYTHING,
     fold: Fold | None = None,
     first_offsets: Mapping[str, int] | None = None,
-    known_from_ms: int = 0,
+    **more: Any,
 ) -> list[Notification]:
     """Return what the log of a cluster says, from where a fold stands."""
-    translation = translation_of(document, fold, first_offsets, known_from_ms)
+    translation = translation_of(document, fold, first_offsets, **more)
     first = translation.fold.last_offset + 1
     return [n for o in range(first, len(cluster.log)) for n in translation.take((o, cluster.timestamps[o], cluster.log[o]))[1]]
 

@@ -303,6 +303,30 @@ def test_what_was_over_and_begins_again_is_said_again_however_soon(cluster: Scri
     assert told.count("resolved") == (4 if resolved else 0)  # The third instance does not come back.
 
 
+@pytest.mark.parametrize(("resolved", "statuses"), [(False, ["firing"]), (True, ["firing", "resolved"] * 16 + ["firing"])])
+def test_what_comes_and_goes_is_counted_unless_its_ends_are_said(cluster: ScriptedCluster, statuses: list[str], *, resolved: bool) -> None:
+    for number in range(20):
+        lose(cluster, str(number))
+        cluster.pass_time(30_000)
+    rule = {"events": ["task-manager-lost"], "more_than": 3, "within": "10m", "resolved": resolved}
+    assert [each.document["status"] for each in alerts(cluster, **rule)] == statuses
+    cluster.pass_time(3_600_000)
+    for number in range(20, 24):
+        lose(cluster, str(number))
+    assert len(alerts(cluster, **rule)) == len(statuses) + 1 + resolved
+
+
+def test_what_is_sent_behind_a_trimmed_log_is_said_to_be_over(cluster: ScriptedCluster) -> None:
+    lose(cluster, "1")
+    begun = len(cluster.log)
+    for instance in ("2", "3"):
+        lose(cluster, instance)
+    rule = {"events": ["task-manager-lost"], "receivers": ["all"], "resolved": True}
+    fold = replay(cluster.log[:begun], timestamps=cluster.timestamps)
+    told = notifications_of(cluster, notification_document(rules={"r": rule}), fold, known_from_ms=fold.last_decided_at_ms, sent_from=begun)
+    assert [each.document["status"] for each in told] == ["firing", "resolved", "firing"]
+
+
 @pytest.mark.parametrize("cut", ["at a snapshot", "at its first record that is there"])
 @pytest.mark.parametrize(("every_h", "repeat_after"), [(7, "1d"), (1, "5h"), (25, "1d"), (24, "1d"), (11, "90m")])
 def test_where_somebody_begins_to_read_changes_nothing_that_is_said(

@@ -187,7 +187,10 @@ def test_nobody_there_is_no_refusal_and_no_error_has_the_address() -> None:
         assert "token" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["", "file:///etc/passwd", "https://me:secret@host/"])
+@pytest.mark.parametrize(
+    "value",
+    ["", "file:///etc/passwd", "https://me:hunter2@host/", "https://me:hunter2/x@host/", "https://[hunter2", "https://host:hunter2#x"],
+)
 def test_a_secret_that_is_not_there_or_no_address_is_said_and_tried_again(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     if value:
         monkeypatch.setenv("SLACK", value)
@@ -195,6 +198,7 @@ def test_a_secret_that_is_not_there_or_no_address_is_said_and_tried_again(monkey
         send(type="slack", url="${env:SLACK}")
     assert not caught.value.is_refused
     assert not value or value not in str(caught.value)
+    assert "hunter2" not in str(caught.value)
 
 
 def test_a_file_gets_a_line_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
