@@ -1,8 +1,8 @@
 """Records that are JSON as the rows of a stream, and rows as JSON.
 
 What Spark's `from_json` lets pass is refused here: more than one document, quotes and numbers that JSON does not have, texts that are not
-Unicode, numbers that do not fit their column. The rule it keeps: a record is one JSON document or it is bad, and what is written is JSON
-whose numbers are numbers.
+Unicode, numbers that do not fit their column, texts that it takes for a number, a day or a time which they do not say. The rule it keeps: a
+record is one JSON document or it is bad, and what is written is JSON whose numbers are numbers.
 """
 
 import functools
@@ -35,17 +35,40 @@ _LONE_SURROGATE: Final = r"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89ab
 """Half of a pair, in a text that has no escaped backslash."""
 
 _INFINITY: Final = "Infinity"
-_LEAST_BYTE: Final = -128
-_GREATEST_BYTE: Final = 127
+
+_BOUNDS: Final = {
+    "byte": ("-128", "127"),
+    "date": ("0001-01-01", "9999-12-31"),
+    "timestamp": ("0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z"),
+    "timestamp_ntz": ("0001-01-01T00:00:00", "9999-12-31T23:59:59.999999"),
+}
+"""The least and the greatest value of a type, where the type that is parsed has others."""
+
+_TIME: Final = r"[T ]([01]?[0-9]|2[0-3])(:[0-5]?[0-9]){1,2}(\.[0-9]+)?(Z|[+-][0-9:]+)?"
+_MISREAD: Final = {
+    # Spark takes commas out of a decimal.
+    "decimal": r",",
+    # A text that is no day, or goes on behind it with anything, it takes for a number of days, or for the day that it begins with.
+    "date": rf"^(?!\s*+\+?[0-9]{{4}}(-[0-9]{{1,2}}(-[0-9]{{1,2}}({_TIME})?)?)?\s*+$)",
+    # It gives a time without a day the day of today, and lets seconds that are too many for 64 bits of microseconds begin anew.
+    "timestamp": r"^[^-]*:|^-?[0-9]{13}",
+}
+"""Which texts and numbers, as the text that Spark makes of them, it takes for something else, by the type that it parses."""
+
+_DOUBTFUL: Final = {
+    "decimal": r'"(?!,")[^"\s:\[\]{}]*,[^"\s:\[\]{}]*"|\\u00[23]',
+    "date": r'"(?![0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?")(\s|\\.)*+[+-]?[0-9]',
+    "timestamp": r'"[^"-]*[0-9]:|[:,\[]\s*+-?[0-9]{13}|\\u003',
+}
+"""Found in each record that may have such a one, which costs less than parsing it as texts; also in others."""
 
 
 def parsed_of(text: "Column", columns: "Sequence[StructField]") -> "Column":
     """Return what Spark makes of a text: the columns, of which `column_of` takes one, and `BAD_RECORD`."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
-    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415 - likewise
 
-    fields = [StructField(each.name, _parsed_type(each.dataType)) for each in columns]
-    parsed = f.from_json(text, StructType([*fields, StructField(BAD_RECORD, StringType())]), _STRICT)
+    is_misread = functools.reduce(operator.or_, [_is_misread(text, columns, kind) for kind in _MISREAD])
+    parsed = _parsed(f.when(~is_misread, text), columns, _parsed_leaf)
     # Spark parses again for each use of what it takes for deterministic.
     return f.when(f.spark_partition_id() >= 0, parsed)
 
@@ -53,7 +76,7 @@ def parsed_of(text: "Column", columns: "Sequence[StructField]") -> "Column":
 def column_of(parsed: "Column", column: "StructField") -> "Column":
     """Return a column of a good record."""
     value = parsed[column.name]
-    return value if _parsed_type(column.dataType) == column.dataType else value.cast(column.dataType)
+    return value if _with_leaves(column.dataType, _parsed_leaf) == column.dataType else value.cast(column.dataType)
 
 
 def is_bad(text: "Column", parsed: "Column", columns: "Sequence[StructField]") -> "Column":
@@ -98,21 +121,59 @@ def finite(rows: "DataFrame", names: Sequence[str], what: str) -> "DataFrame":
     return rows.where(f.when(column.isNotNull(), f.raise_error(message).cast("boolean")).otherwise(f.lit(True)))  # noqa: FBT003 - likewise
 
 
-def _parsed_type(kind: "DataType") -> "DataType":
-    """Return the type that Spark parses without loss: of a TINYINT, it takes 200 for -56."""
+def _parsed(text: "Column", columns: "Sequence[StructField]", leaf: "Callable[[DataType], DataType]") -> "Column":
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415 - likewise
+
+    fields = [StructField(each.name, _with_leaves(each.dataType, leaf)) for each in columns]
+    return f.from_json(text, StructType([*fields, StructField(BAD_RECORD, StringType())]), _STRICT)
+
+
+def _is_misread(text: "Column", columns: "Sequence[StructField]", kind: str) -> "Column":
+    """Tell whether Spark would take a text or a number of a record for another value of a type, which is none of the record's."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    def misreads(value: "Column", leaf: "DataType") -> "Column | None":
+        return value.rlike(_MISREAD[kind]) if leaf.typeName() == kind else None
+
+    concerned = [each for each in columns if _any(text, each.dataType, misreads) is not None]
+    if not concerned:
+        return f.lit(False)  # noqa: FBT003 - a literal of SQL
+
+    def is_found(texts: "Column") -> "Column":
+        tests = [_present(_any(texts[each.name], each.dataType, misreads)) for each in concerned]
+        return functools.reduce(operator.or_, tests, texts[BAD_RECORD].isNotNull())
+
+    # Spark parses again for each use of what it takes for deterministic, but not for those of a variable.
+    return text.rlike(_DOUBTFUL[kind]) & f.exists(f.array(_parsed(text, concerned, _text_leaf)), is_found)
+
+
+def _with_leaves(kind: "DataType", leaf: "Callable[[DataType], DataType]") -> "DataType":
+    """Return a type with other types in the place of those that have no parts."""
     from pyspark.sql import types as t  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     match kind:
-        case t.ByteType():
-            return t.ShortType()
         case t.ArrayType():
-            return t.ArrayType(_parsed_type(kind.elementType))
+            return t.ArrayType(_with_leaves(kind.elementType, leaf))
         case t.MapType():
-            return t.MapType(kind.keyType, _parsed_type(kind.valueType))
+            return t.MapType(kind.keyType, _with_leaves(kind.valueType, leaf))
         case t.StructType():
-            return t.StructType([t.StructField(each.name, _parsed_type(each.dataType)) for each in kind.fields])
+            return t.StructType([t.StructField(each.name, _with_leaves(each.dataType, leaf)) for each in kind.fields])
         case _:
-            return kind
+            return leaf(kind)
+
+
+def _parsed_leaf(kind: "DataType") -> "DataType":
+    """Return the type that Spark parses without loss: of a TINYINT, it takes 200 for -56."""
+    from pyspark.sql import types as t  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    return t.ShortType() if isinstance(kind, t.ByteType) else kind
+
+
+def _text_leaf(kind: "DataType") -> "DataType":
+    from pyspark.sql import types as t  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    return t.StringType() if kind.typeName() in _MISREAD else kind
 
 
 def _any(value: "Column", kind: "DataType", test: "_Test") -> "Column | None":
@@ -158,7 +219,10 @@ def _is_not_finite(value: "Column", kind: "DataType") -> "Column | None":
 
 
 def _misfits(value: "Column", kind: "DataType") -> "Column | None":
-    from pyspark.sql import types as t  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+    from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
+    if kind.typeName() in _BOUNDS:
+        least, greatest = [f.lit(each).cast(kind) for each in _BOUNDS[kind.typeName()]]
+        return ~value.between(least, greatest)
     # JSON has no infinite number: a finite one that is too large for its column was taken for that.
-    return ~value.between(_LEAST_BYTE, _GREATEST_BYTE) if isinstance(kind, t.ByteType) else _is_not_finite(value, kind)
+    return _is_not_finite(value, kind)
