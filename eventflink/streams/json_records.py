@@ -46,8 +46,8 @@ _BOUNDS: Final = {
 
 _TIME: Final = r"[T ]([01]?[0-9]|2[0-3])(:[0-5]?[0-9]){1,2}(\.[0-9]+)?(Z|[+-][0-9:]+)?"
 _MISREAD: Final = {
-    # Spark takes commas out of a decimal.
-    "decimal": r",",
+    # Spark takes commas out of a decimal, and writes out each digit of it.
+    "decimal": r",|[eE][+-]?0*+\p{Nd}{5}|.{1001}",
     # A text that is no day, or goes on behind it with anything, it takes for a number of days, or for the day that it begins with.
     "date": rf"^(?!\s*+\+?[0-9]{{4}}(-[0-9]{{1,2}}(-[0-9]{{1,2}}({_TIME})?)?)?\s*+$)",
     # It gives a time without a day the day of today, and lets seconds that are too many for 64 bits of microseconds begin anew.
@@ -56,11 +56,14 @@ _MISREAD: Final = {
 """Which texts and numbers, as the text that Spark makes of them, it takes for something else, by the type that it parses."""
 
 _DOUBTFUL: Final = {
-    "decimal": r'"(?!,")[^"\s:\[\]{}]*,[^"\s:\[\]{}]*"|\\u00[23]',
+    "decimal": r'"(?!,")[^"\s:\[\]{}]*,[^"\s:\[\]{}]*"|\\u00[2346]|[\p{Nd}.][eE][+-]?\p{Nd}{5}|"[^"\s]{1001}',
     "date": r'"(?![0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9:.]+Z)?")(\s|\\.)*+[+-]?[0-9]',
     "timestamp": r'"[^"-]*[0-9]:|[:,\[]\s*+-?[0-9]{13}|\\u003',
 }
 """Found in each record that may have such a one, which costs less than parsing it as texts; also in others."""
+
+_LONG_EXPONENT: Final = r'^([^"eE]++|"([^"\\]++|\\.)*+"|[eE](?![+-]?0*+[1-9][0-9]{4}))*+[eE]'
+"""A number with an exponent of five digits, outside of texts: as a text, Spark has it as 0 or Infinity."""
 
 
 def parsed_of(text: "Column", columns: "Sequence[StructField]") -> "Column":
@@ -145,7 +148,8 @@ def _is_misread(text: "Column", columns: "Sequence[StructField]", kind: str) -> 
         return functools.reduce(operator.or_, tests, texts[BAD_RECORD].isNotNull())
 
     # Spark parses again for each use of what it takes for deterministic, but not for those of a variable.
-    return text.rlike(_DOUBTFUL[kind]) & f.exists(f.array(_parsed(text, concerned, _text_leaf)), is_found)
+    found = f.exists(f.array(_parsed(text, concerned, _text_leaf)), is_found)
+    return text.rlike(_DOUBTFUL[kind]) & (text.rlike(_LONG_EXPONENT) | found if kind == "decimal" else found)
 
 
 def _with_leaves(kind: "DataType", leaf: "Callable[[DataType], DataType]") -> "DataType":

@@ -1,5 +1,7 @@
 """What a JSON record says is what its row has, or the record is bad: no text or number is taken for something that it does not say."""
 
+import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -82,3 +84,20 @@ READ: dict[str, dict[str, str | None]] = {
 @pytest.mark.parametrize("kind", READ)
 def test_a_value_is_read_as_what_it_says_or_its_record_is_bad(session: SparkSession, kind: str) -> None:
     assert read(session, kind, list(READ[kind])) == READ[kind]
+
+
+def test_a_number_whose_digits_take_long_to_write_out_is_bad_at_once(session: SparkSession) -> None:
+    bombs = ["1e10000000", "-1.5E+10000000", "1e-10000000", "1e0010000000", '"1e10000000"', r'"1\u006510000000"']
+    bombs += [
+        '"1e\N{FULLWIDTH DIGIT ONE}' + "\N{FULLWIDTH DIGIT ZERO}" * 7 + '"',
+        '"' + "1" * 1_000_000 + '"',
+        '"1e10000000", "w": x',
+        '0, "w": 1e10000000',
+    ]
+    columns, others = "DECIMAL(10,2)", {'"1e9999"': BAD, "1e-9999": "0.00", '0, "other": "1e10000000"': "0.00", "true": BAD}
+    # Many escapes: a regular expression has to come to their end without a stack that is as deep.
+    others["1.5, " + r'"other": "' + r"\"1e10000000 " * 50_000 + '"'] = "1.50"
+    started_s = time.monotonic()
+    assert read(session, columns, [*bombs, *others]) == dict.fromkeys(bombs, BAD) | others
+    assert time.monotonic() - started_s < 60, "one of them written out takes tens of seconds"
+    assert read(session, "STRING", [json.dumps("1e10000000")]) == {json.dumps("1e10000000"): "1e10000000"}
