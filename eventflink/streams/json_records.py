@@ -77,9 +77,9 @@ def parsed_of(text: "Column", columns: "Sequence[StructField]") -> "Column":
 
 
 def column_of(parsed: "Column", column: "StructField") -> "Column":
-    """Return a column of a good record."""
-    value = parsed[column.name]
-    return value if _with_leaves(column.dataType, _parsed_leaf) == column.dataType else value.cast(column.dataType)
+    """Return a column of a good record; any part of it may be null, also one that is declared otherwise, as in what Spark parses."""
+    value, kind = parsed[column.name], _with_leaves(column.dataType, lambda leaf: leaf)
+    return value if _with_leaves(kind, _parsed_leaf) == kind else value.cast(kind)
 
 
 def is_bad(text: "Column", parsed: "Column", columns: "Sequence[StructField]") -> "Column":

@@ -78,6 +78,12 @@ READ: dict[str, dict[str, str | None]] = {
             ('{"a": [null, {"k": "12"}]}', '{"b": {"j": 0, "k": "12:30"}}', '{"b": {"k": 9300000000000}}', '{"c": ["1,5"]}'), BAD
         ),
     },
+    "STRUCT<a: TINYINT NOT NULL, b: ARRAY<STRUCT<c: INT NOT NULL>> NOT NULL> NOT NULL": {
+        '{"a": 1, "b": [{"c": 2}, {}]}': "{1, [{2}, {null}]}",
+        "{}": "{null, null}",
+        "null": None,
+        '{"a": 200}': BAD,
+    },
 }
 
 
