@@ -28,9 +28,15 @@ _numbers: Final = itertools.count(1)
 
 
 def with_watermark(rows: "DataFrame", column: str, delay_ms: int) -> "DataFrame":
-    """Return rows with a watermark that goes by all of them."""
+    """Return rows with a watermark that goes by all of them.
+
+    Raises:
+        StreamUnusable: the column is no time that Spark has watermarks of.
+
+    """
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
+    _check_time(rows, column)
     # Spark moves no filter below one that it takes for not deterministic, and what uses a view has the watermark that the view has.
     whole = rows.withWatermark(column, f"{delay_ms} milliseconds").where(f.spark_partition_id() >= 0)
     view = _VIEW.format(next(_numbers))
@@ -57,14 +63,27 @@ def with_late_rows_apart(rows: "DataFrame", column: str, delay_ms: int, late: La
         late: which rows are late, and go elsewhere; None: none do.
         location: the checkpoint directory of the query.
 
+    Raises:
+        StreamUnusable: the column is no time that Spark has watermarks of.
+
     """
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     if late is None:
         return InputRows(with_watermark(rows, column, delay_ms), {})
+    _check_time(rows, column)
     told = with_watermark(rows.withColumn(_IS_LATE, is_late(column, late, location)), column, delay_ms)
     late_ones = told.where(f.col(_IS_LATE)).drop(_IS_LATE)
     return InputRows(told.where(~f.col(_IS_LATE)).drop(_IS_LATE), {late.output: late_ones})
+
+
+def _check_time(rows: "DataFrame", column: str) -> None:
+    from pyspark.sql.types import StructType, TimestampType  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
+    kinds = [each.dataType for each in rows.schema.fields if each.name == column]
+    if kinds and not isinstance(kinds[0], TimestampType | StructType):  # Spark has watermarks of its windows as well.
+        kind = kinds[0].simpleString().upper()
+        raise StreamUnusable(f"event_time: column '{column}' is {kind}, and Spark has watermarks of a TIMESTAMP alone: declare it as one")
 
 
 def check_watermarks(outputs: Mapping[str, "DataFrame"]) -> None:

@@ -15,10 +15,15 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from eventflink.events.log_events import CheckpointAcknowledged, TaskFailed
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.log.admin_connection import AdminConnection
+from eventflink.model.job_graph import LateRows
+from eventflink.model.places import Place
 from eventflink.model.statuses import JobStatus
 from eventflink.model.stream_progress import StreamProgress
+from eventflink.streams.failures import StreamUnusable
+from eventflink.streams.watermarks import with_late_rows_apart
 from tests.support import stream_tasks
 from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.spark_sessions import own_session
 from tests.support.topics import CommittedReader, add_partitions, create_topic, feed
 
 pytestmark = pytest.mark.slow
@@ -125,6 +130,16 @@ def test_what_ends_a_stream_is_said(
 ) -> None:
     job_id = run(cluster, vertex(source_of(topics[0]), json_sink(topics[1]), function, stream=in_place(more, topics)))
     assert re.search(says, cause_of(cluster, job_id))
+
+
+@pytest.mark.parametrize("late", [None, LateRows(output="late", window_ms=1_000)])
+@pytest.mark.parametrize("kind", ["TIMESTAMP_NTZ", "DATE"])
+def test_an_event_time_is_a_timestamp(spark: str, tmp_path: Path, kind: str, late: LateRows | None) -> None:
+    says = f"event_time: column 'at' is {kind}, and Spark has watermarks of a TIMESTAMP alone: declare it as one"
+    with own_session(spark) as session:
+        rows = session.readStream.format("rate").load().selectExpr(f"CAST(timestamp AS {kind}) AS at")
+        with pytest.raises(StreamUnusable, match=says):
+            with_late_rows_apart(rows, "at", 0, late, Place(str(tmp_path)))
 
 
 @pytest.mark.parametrize(
