@@ -20,6 +20,7 @@ _TOKEN: Final = re.compile(
     rf"(?P<space>\s+|{LINE_COMMENT})|(?P<comment>/\*(?!\+))|(?P<end>;)|{QUOTED}|(?<!\w)(?P<dollars>\$\w*\$).*?(?:(?P=dollars)|\Z)|\w+|.",
     re.IGNORECASE | re.DOTALL,
 )
+_NAME: Final = re.compile(r"`(?P<quoted>(?>[^`]|``)*)`|(?P<plain>\w+)")
 _EDGE_OF_COMMENT: Final = re.compile(r"/\*|\*/")
 _COMPOUND: Final = re.compile(r"(?:\w+\s*:\s*)?BEGIN\b", re.IGNORECASE)
 
@@ -39,6 +40,26 @@ class Statement(NamedTuple):
 def quoted(name: str) -> str:
     """Return the name of a column, a view or a field as SQL has it whatever its characters are."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def column_names(columns: str) -> list[str]:
+    """Return the names of columns that a schema declares, as Spark's DDL has them; of what is no DDL, anything.
+
+    Example:
+        "id BIGINT, `a b` STRUCT<x: INT, y: INT>" has the columns `id` and `a b`.
+
+    """
+    names: list[str] = []
+    depth, is_next = 0, True
+    for match in _TOKEN.finditer(columns):
+        written = match.group()
+        depth += (written in ("(", "<")) - (written in (")", ">"))
+        if is_next and match.lastgroup != "space":
+            if name := _NAME.match(columns, match.start()):
+                names.append(name["plain"] or name["quoted"].replace("``", "`"))
+            is_next = False
+        is_next |= written == "," and not depth
+    return names
 
 
 def statements_of(sql: str) -> list[Statement]:

@@ -13,7 +13,7 @@ refused here, with its place.
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -34,7 +34,7 @@ from eventflink.model.job_graph import DEFAULT_OUTPUT, ChainedOperator, LateRows
 from eventflink.model.job_parameters import RESERVED_NAMES
 from eventflink.model.named_keys import NAME_PATTERN
 from eventflink.model.secret_references import check_references, reference_name
-from eventflink.model.sql_script import statements_of
+from eventflink.model.sql_script import column_names, statements_of
 from eventflink.model.statuses import StreamConnector, StreamFormat, StreamOutputMode, StreamTrigger, TaskType
 from eventflink.model.texts import beginning_of, did_you_mean
 
@@ -174,6 +174,10 @@ def _whole_numbers_of(value: object) -> Iterator[int]:
             yield from _whole_numbers_of(each)
 
 
+BAD_RECORD: Final = "_bad_record"
+"""The column of a record that its schema does not fit."""
+
+
 class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -200,6 +204,19 @@ class KafkaSourceDocument(_Document):
     """What becomes of a record that the schema does not fit: it fails the stream, is left out, or stands as text in `_bad_record`."""
     metadata: Flag = False
     """Whether the rows have `key`, `topic`, `partition`, `offset` and `timestamp` of their records as well."""
+
+    @property
+    def of_record(self) -> tuple[str, ...]:
+        """The columns that rows have of their records, besides those of the schema."""
+        return ("key", "topic", "partition", "offset", "timestamp") if self.metadata else ()
+
+    def find_taken_column(self, names: Iterable[str]) -> str:
+        """Return why a schema cannot have columns of these names; empty: it can. To Spark, large letters are the same as small ones."""
+        keys = dict.fromkeys(self.of_record, "metadata: true")
+        if self.bad_records == "column":
+            keys[BAD_RECORD] = "bad_records: column"
+        taken = [f"the name is taken: '{name}' is a column that '{keys[name.lower()]}' adds" for name in names if name.lower() in keys]
+        return taken[0] if taken else ""
 
 
 class FilesSourceDocument(_Document):
@@ -425,6 +442,10 @@ class StreamSourceDocument(_Document):
             raise ValueError(
                 f"a {connector.lower()} source{f' of format {self.format}' if self.format else ''} has columns of its own, no 'schema'"
             )
+        if self.kafka is not None and self.schema_ is not None:
+            columns = spark_columns(self.schema_) if self.format == "avro" else self.schema_
+            if fault := self.kafka.find_taken_column(column_names(columns)):
+                raise ValueError(f"schema: {fault}")
         if (self.event_time is None) != (self.watermark_delay_ms is None):
             raise ValueError(EVENT_TIME_WITH_DELAY)
         if self.late_rows is not None and self.event_time is None:

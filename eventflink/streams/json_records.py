@@ -12,15 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from eventflink.model.sql_script import quoted
+from eventflink.model.stream_document import BAD_RECORD
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructField
 
     _Test = Callable[[Column, DataType], Column | None]
-
-BAD_RECORD: Final = "_bad_record"
-"""What Spark could not parse."""
 
 _STRICT: Final = {
     "mode": "PERMISSIVE",

@@ -14,12 +14,12 @@ from eventflink.model.job_graph import StreamSource
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
 from eventflink.model.statuses import StreamFormat
-from eventflink.model.stream_document import KafkaSourceDocument, StreamSourceDocument, source_document
+from eventflink.model.stream_document import BAD_RECORD, KafkaSourceDocument, StreamSourceDocument, source_document
 from eventflink.streams.avro_records import PROBLEM, ROW, decoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.delta_source import stream_table
 from eventflink.streams.failures import StreamUnusable
-from eventflink.streams.json_records import BAD_RECORD, column_of, is_bad, parsed_of
+from eventflink.streams.json_records import column_of, is_bad, parsed_of
 from eventflink.streams.kafka_options import spark_options
 from eventflink.streams.kafka_topics import partition_count
 from eventflink.streams.watermarks import InputRows, with_late_rows_apart
@@ -208,7 +208,7 @@ def _read_kafka(
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
     records = spark.readStream.format("kafka").options(**options).load()
-    more = [f.col(name) for name in ("key", "topic", "partition", "offset", "timestamp")] if kafka.metadata else []
+    more = [f.col(name) for name in kafka.of_record]
     match source.stream_format:
         case StreamFormat.BYTES:
             return records
@@ -293,6 +293,8 @@ def _rows_of(
     """Return the columns of the schema; a record that has no value (a tombstone) has no row."""
     from pyspark.sql import functions as f  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
 
+    if fault := kafka.find_taken_column(parsing.columns):  # Of a schema that the registry has.
+        raise StreamUnusable(f"source '{source.name}': its schema: {fault}")
     rows = records.where(f.col(_VALUE).isNotNull()).withColumn(_PARSED, parsing.parsed)
     if kafka.bad_records == "column":
         return rows.withColumn(_IS_BAD, parsing.is_bad).select(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from eventflink.model.sql_script import Statement, has_statement, statements_of
+from eventflink.model.sql_script import Statement, column_names, has_statement, statements_of
 
 SIMPLE = [
     "SELECT 1",
@@ -25,6 +25,19 @@ ODD = [
     ";",
     " ; -- nothing; at all\n;",
 ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ("id BIGINT, at TIMESTAMP", ["id", "at"]),
+        ("id: INT,b ARRAY<STRUCT<x: INT, y: DECIMAL(10,2)>> COMMENT 'a, b', -- c INT,\n`d``e, f` INT", ["id", "b", "d`e, f"]),
+        ("größe INT", ["größe"]),
+        ("", []),
+    ],
+)
+def test_a_column_is_called_as_its_schema_says(columns: str, names: list[str]) -> None:
+    assert column_names(columns) == names
 
 
 @pytest.mark.parametrize("sql", SIMPLE + COMPOUND + ODD)

@@ -710,6 +710,26 @@ def test_an_avro_schema_stands_in_the_graph_or_in_a_file_beside_it_or_in_a_regis
         ),
         ({"sources": {"a": {"kafka": {"topic": "t"}, "format": "json"}}}, f"{STREAM}.sources.a: format json needs a 'schema'"),
         (
+            {"sources": {"a": {"kafka": {"topic": "t", "metadata": True}, "format": "json", "schema": "id INT, `Timestamp` TIMESTAMP"}}},
+            f"{STREAM}.sources.a: schema: the name is taken: 'Timestamp' is a column that 'metadata: true' adds",
+        ),
+        (
+            {"sources": {"a": {"kafka": {"topic": "t", "bad_records": "column"}, "format": "json", "schema": "_bad_record STRING"}}},
+            f"{STREAM}.sources.a: schema: the name is taken: '_bad_record' is a column that 'bad_records: column' adds",
+        ),
+        (
+            {
+                "sources": {
+                    "a": {
+                        "kafka": {"topic": "t", "metadata": True},
+                        "format": "avro",
+                        "schema": {"type": "record", "name": "r", "fields": [{"name": "key", "type": "string"}]},
+                    }
+                }
+            },
+            f"{STREAM}.sources.a: schema: the name is taken: 'key' is a column that 'metadata: true' adds",
+        ),
+        (
             {"sources": {"a": {"kafka": {"topic": "t"}, "format": "text", "schema": "x INT"}}},
             f"{STREAM}.sources.a: a kafka source of format text has columns of its own, no 'schema'",
         ),
