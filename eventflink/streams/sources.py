@@ -13,6 +13,7 @@ from eventflink.model.avro_schema import spark_columns
 from eventflink.model.job_graph import StreamSource
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.model.places import Place
+from eventflink.model.sql_script import quoted
 from eventflink.model.statuses import StreamFormat
 from eventflink.model.stream_document import BAD_RECORD, KafkaSourceDocument, StreamSourceDocument, source_document
 from eventflink.streams.avro_records import PROBLEM, ROW, decoder
@@ -169,6 +170,8 @@ _OF_FILES: Final = {"mode": "FAILFAST", "maxFileAge": "36500d"}
 
 
 def _read_files(spark: "SparkSession", source: StreamSource, max_files: int | None, columns: "list[StructField]") -> "DataFrame":
+    from pyspark.sql.types import StringType, StructField, StructType  # noqa: PLC0415 - Spark and gRPC are loaded by those who use them
+
     is_json = source.stream_format is StreamFormat.JSON
     reader = spark.readStream.format("text" if is_json else source.stream_format.lower()).options(**_OF_FILES)
     if source.stream_format is StreamFormat.CSV:
@@ -178,7 +181,12 @@ def _read_files(spark: "SparkSession", source: StreamSource, max_files: int | No
     if max_files is not None:
         reader = reader.option("maxFilesPerTrigger", max_files)
     rows = reader.load(source.location)
-    return _rows_of_lines(rows, source, columns) if is_json else rows
+    if not is_json:
+        return rows
+    # Spark guesses the types of what the names of directories have, from all of them, unless it is told.
+    types = {each.name: each.dataType for each in columns} | {_VALUE: StringType()}
+    lines = StructType([StructField(each.name, types.get(each.name, each.dataType)) for each in rows.schema.fields])
+    return _rows_of_lines(reader.schema(lines).load(source.location), source, columns)
 
 
 def _rows_of_lines(lines: "DataFrame", source: StreamSource, columns: "list[StructField]") -> "DataFrame":
@@ -189,9 +197,7 @@ def _rows_of_lines(lines: "DataFrame", source: StreamSource, columns: "list[Stru
     parsing = _parse_json([each for each in columns if each.name not in of_directories])
     place = f.concat(f.lit(f"source '{source.name}': a line of "), f.input_file_name())
     rows = lines.where(f.col(_VALUE).rlike(_NOT_BLANK)).withColumn(_PARSED, parsing.parsed)
-    declared = {each.name: each.dataType for each in columns}
-    others = [f.col(name).cast(declared[name]).alias(name) if name in declared else f.col(name) for name in of_directories]
-    return _without_bad(rows, parsing, place).select(*parsing.good, *others)
+    return _without_bad(rows, parsing, place).select(*parsing.good, *map(f.col, map(quoted, of_directories)))
 
 
 # -- Kafka ------------------------------------------------------------------------------------------------------------

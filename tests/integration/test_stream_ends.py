@@ -225,14 +225,26 @@ def test_a_line_of_a_file_is_one_json_document_or_it_ends_the_stream(cluster: Ru
     target = create_topic(cluster.bootstrap)
     (tmp_path / "day=2026-11-26").mkdir()
     (tmp_path / "day=2026-11-26" / "a.json").write_bytes(b'{"v": "a"}\n\n  \r\n{"v": "b", "n": 1}')
-    files = {"files": {"path": str(tmp_path)}, "format": "json", "schema": "n BIGINT, v STRING, day STRING"}
+    files = {"files": {"path": str(tmp_path)}, "format": "json", "schema": "n BIGINT, v STRING, day STRING, value INT"}
     job_id = run(cluster, vertex(files, json_sink(target)))
     cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
     rows = sorted(committed(cluster, target, 2), key=lambda row: str(row["v"]))
-    assert rows == [{"n": n, "v": v, "day": "2026-11-26"} for n, v in ((None, "a"), (1, "b"))]
+    assert rows == [{"n": n, "v": v, "value": None, "day": "2026-11-26"} for n, v in ((None, "a"), (1, "b"))]
     (tmp_path / "day=2026-11-26" / "b.json").write_bytes(b'{"v": "c"}{"v": "d"}\n')
     says = r"source 'source': a line of file:/.*/b\.json is not what its schema says: {\"v\": \"c\"}{\"v\": \"d\"}"
     assert re.search(says, cause_of(cluster, run(cluster, vertex(files, json_sink(target)))))
+
+
+def test_the_names_of_directories_give_columns_of_the_types_that_are_declared(cluster: RunningCluster, tmp_path: Path) -> None:
+    target = create_topic(cluster.bootstrap)
+    for number, code in enumerate(("007", "042")):
+        (tmp_path / f"code={code}" / "year=2026").mkdir(parents=True)
+        (tmp_path / f"code={code}" / "year=2026" / "a.json").write_text(f'{{"n": {number}}}')
+    files = {"files": {"path": str(tmp_path)}, "format": "json", "schema": "code STRING, n INT"}
+    job_id = run(cluster, vertex(files, json_sink(target)))
+    cluster.wait_for_status(job_id, JobStatus.FINISHED, TIMEOUT_S)
+    rows = sorted(committed(cluster, target, 2), key=lambda row: row["n"])
+    assert rows == [{"n": 0, "code": "007", "year": 2026}, {"n": 1, "code": "042", "year": 2026}]
 
 
 @pytest.mark.parametrize(
