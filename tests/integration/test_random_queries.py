@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from eventflink.events.effects import TaskInput
 from eventflink.model.attempts import OutputLocation
 from eventflink.model.job_graph import DEFAULT_OUTPUT
+from eventflink.model.statuses import ShipStrategy
 from eventflink.taskexecutor.process_events import Finished, TaskProcessEnded
 from tests.support.random_queries import RandomQuery, Vertex, random_query
 from tests.support.spark_sessions import own_session
-from tests.support.task_host import SQL, Host
+from tests.support.task_host import SQL, Host, forwarded
 
 pytestmark = pytest.mark.slow
 SEED = int(os.environ.get("FUZZ_SEED", "0"))
@@ -56,7 +57,8 @@ def run_vertex(host: Host, job_id: str, vertex: Vertex, left: dict[str, list[Out
     attempts = []
     for index in range(vertex.parallelism):
         shape = {"subtask_index": index, "parallelism": vertex.parallelism, "max_parallelism": vertex.max_parallelism}
-        names = {"job_id": job_id, "vertex_id": vertex.name, "inputs": inputs, "outputs": (DEFAULT_OUTPUT,)}
+        told = tuple([forwarded(each, index) if each.ship is ShipStrategy.FORWARD else each for each in inputs])
+        names = {"job_id": job_id, "vertex_id": vertex.name, "inputs": told, "outputs": (DEFAULT_OUTPUT,)}
         attempts.append(host.launch(vertex.sql, **SQL, **shape, **names)[0])
     outcomes = [host.wait_for(TaskProcessEnded, attempt).outcome for attempt in attempts]
     assert all(isinstance(each, Finished) for each in outcomes), outcomes
