@@ -129,23 +129,30 @@ def ensure_topics(
     """
     connection = AdminConnection(access.kafka, timeout_s)
     names = _names(access.cluster_id)
-    existing = _find_topics_with_log(connection, names)
-    missing = [topic for topic, name in names.items() if name not in existing]
-    if missing:
+    created: dict[Topic, None] = {}
+
+    def create(_absent: list[str]) -> None:
+        """Create what is missing: at once, or when the broker has noticed that a topic was deleted."""
+        existing = _find_topics_with_log(connection, names)
+        missing = [topic for topic, name in names.items() if name not in existing]
+        if not missing:
+            return
         _check_brokers_suffice(connection, access.kafka, replication_factor)
         partitions = {topic: deployment_partitions if topic is Topic.DEPLOYMENTS else SPECIFICATIONS[topic].partitions for topic in missing}
         connection.create_topics(
             NewTopic(names[topic], partitions[topic], replication_factor, config=wanted_configuration(topic, replication_factor))
             for topic in missing
         )
+        created.update(dict.fromkeys(missing))
         _LOGGER.info("TopicsCreated cluster=%s topics=%s replication_factor=%s", access.cluster_id, ",".join(missing), replication_factor)
-    found = connection.wait_for_topics(names.values())
+
+    found = connection.wait_for_topics(names.values(), create)
     configurations = connection.read_configurations(names.values())
     for topic, name in names.items():
         fault = find_fault(topic, name, found[name].partitions, configurations[name])
         if fault is not None:
             raise TopicMisconfigured(fault)
-    return missing
+    return list(created)
 
 
 def _find_topics_with_log(connection: AdminConnection, names: dict[Topic, str]) -> dict[str, FoundTopic]:
