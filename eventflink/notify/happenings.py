@@ -14,7 +14,7 @@ from eventflink.events.wording import details_of
 from eventflink.leadership.fold import Fold
 from eventflink.model.failure_types import JOB_TIME_LIMIT
 from eventflink.model.job_graph import JobAbout, JobGraph
-from eventflink.model.schedules import instants
+from eventflink.model.schedules import InstantUnknown, instants
 from eventflink.model.secret_values import without_secrets
 from eventflink.model.statuses import CursorMove, JobStatus, SkipReason
 from eventflink.notify.document import MAX_COUNTED, HappeningType
@@ -136,7 +136,10 @@ def _count_skipped(event: e.InstantsSkipped, fold: Fold) -> int:
     if schedule is None or event.last_ms == event.instant_ms:
         return 1
     skipped = instants(schedule.definition.timing, event.instant_ms, event.last_ms + 1)
-    return max(1, sum(1 for _ in islice(skipped, MAX_COUNTED + 1)))
+    try:
+        return max(1, sum(1 for _ in islice(skipped, MAX_COUNTED + 1)))
+    except InstantUnknown:  # This host does not know the time zone; the leader's did.
+        return 1
 
 
 def _details_of(event: e.LogEvent, before: e.LogEvent | None) -> str:

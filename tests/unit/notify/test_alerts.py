@@ -10,8 +10,10 @@ from eventflink.events.inputs import Disconnection, TaskManagerDeath
 from eventflink.events.log_events import InstantsSkipped
 from eventflink.master.effects import Effect
 from eventflink.model.attempts import FailureCause
+from eventflink.model.schedules import InstantUnknown
 from eventflink.model.statuses import ExecutionState, SkipReason
 from eventflink.notify import alerts as alerts_module
+from eventflink.notify import happenings
 from eventflink.notify.document import HappeningType
 from tests.support.cluster import ScriptedCluster, deployments, graph, orders, replay, stream, vertex
 from tests.support.notifying import EVERYTHING, FILE, alerts, notification_document, notifications_of
@@ -363,6 +365,18 @@ def test_instants_that_are_skipped_at_once_are_counted_each(cluster: ScriptedClu
     rule = {"events": ["run-skipped"], "within": "1h", "text": "{count}"}
     assert [each.text for each in alerts(cluster, **rule, more_than=5)] == [str(count)]
     assert alerts(cluster, **rule, more_than=count) == []
+
+
+def test_a_host_that_does_not_know_the_time_zone_counts_a_skip_once(cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_schedule(cluster, "nightly", interval="60s")
+    cluster.pass_time(60_000 * 30)
+
+    def unknown(*_: object) -> Iterator[int]:
+        raise InstantUnknown("this host does not know the time zone 'Mars/Olympus'")
+        yield 0
+
+    monkeypatch.setattr(happenings, "instants", unknown)
+    assert [each.text for each in alerts(cluster, events=["run-skipped"], text="{count}")] == ["1"]
 
 
 def test_a_text_has_how_often_it_happened_within_the_time(cluster: ScriptedCluster) -> None:
