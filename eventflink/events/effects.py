@@ -58,13 +58,13 @@ class TaskInput:
     row_schema: str = ""
     """As in the JobEdge."""
     locations_id: str = ""
-    """Of the list that was told before, where `locations` is empty; empty: it was not told apart."""
+    """The id of an `InputLocations` list that stands for `locations`; empty: the locations stand here."""
 
 
 INLINE_LOCATIONS: Final = 16
-"""A list that is longer is told to each instance once, as `InputLocations`, and not with each task that reads it."""
+"""The longest list of locations that a `TaskDeployment` has; a longer one is sent before it, as `InputLocations`, once to each instance."""
 MAX_LOCATIONS_OF_PART: Final = 128
-"""With long locations there are fewer in a part."""
+"""The most locations of one `InputLocations` record; long ones are fewer."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class InputLocations:
     """A part of the list of locations that tasks read, told before the first of them; nothing begins by it."""
 
     locations_id: str
-    """What the tasks call the list: the SHA-256 of what it has."""
+    """The id of the list, by which tasks name it: the SHA-256 of all its locations."""
     part: int
     """Which part, from 0."""
     parts: int

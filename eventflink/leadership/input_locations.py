@@ -1,9 +1,9 @@
 """Where the rows are that tasks read, told to each instance once: a list of many locations does not stand in each order.
 
 Each task that reads an edge other than FORWARD reads what all subtasks before it left. With all of them in each order, a vertex of a
-thousand subtasks behind one of a thousand would be told a million locations. Here is which lists an instance has been told in this term; it
-may have lost them, so what is resent is told with all of its lists again. What an instance keeps of them is its own affair
-(`taskexecutor/protocol/input_locations.py`).
+thousand subtasks behind one of a thousand would be told a million locations. This module remembers the lists that an instance was told in
+this term. The instance may have lost them, so an order that is resent goes with all of its lists. The instance keeps them in
+`taskexecutor/protocol/input_locations.py`.
 """
 
 import hashlib
@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from eventflink.events.effects import INLINE_LOCATIONS, MAX_LOCATIONS_OF_PART, InputLocations, TaskDeployment, TaskInput
+from eventflink.events.effects import INLINE_LOCATIONS, MAX_LOCATIONS_OF_PART, InputLocations, TaskDeployment
 from eventflink.model.attempts import OutputLocation
 
 _MAX_TOLD: Final = 100_000
-"""Lists of instances that are remembered; what is forgotten is told once more."""
+"""The most pairs of instance and list that are remembered; a list that was forgotten is told once more."""
 _MAX_NAMED: Final = 64
 _MAX_BYTES_OF_PART: Final = 512 * 1024
-"""Of its texts: half of what a record may have."""
+"""The most bytes of text in a part: half of the bytes that a record may have."""
 
 
 class ToldLocations:
@@ -37,15 +37,18 @@ class ToldLocations:
 
     def tell(self, deployment: TaskDeployment, instance_id: str) -> Iterator[InputLocations | TaskDeployment]:
         """Yield the lists that the instance has not been told, and then the order, which names them."""
+        long = {n: each for n, each in enumerate(deployment.inputs) if len(each.locations) > self._inline_locations}
+        if not long:
+            yield deployment
+            return
         inputs = list(deployment.inputs)
-        for index, each in enumerate(inputs):
-            if len(each.locations) > self._inline_locations:
-                locations_id = self._name(each.locations)
-                if (instance_id, locations_id) not in self._told:
-                    self._note(instance_id, locations_id)
-                    yield from _parts_of(locations_id, each.locations)
-                inputs[index] = _naming(each, locations_id)
-        yield deployment if inputs == list(deployment.inputs) else replace(deployment, inputs=tuple(inputs))
+        for index, each in long.items():
+            locations_id = self._name(each.locations)
+            if (instance_id, locations_id) not in self._told:
+                self._note(instance_id, locations_id)
+                yield from _parts_of(locations_id, each.locations)
+            inputs[index] = replace(each, locations=(), locations_id=locations_id)
+        yield replace(deployment, inputs=tuple(inputs))
 
     def _name(self, locations: tuple[OutputLocation, ...]) -> str:
         known = self._named.pop(locations[0].location, None)
@@ -74,7 +77,3 @@ def _parts_of(locations_id: str, locations: tuple[OutputLocation, ...]) -> Itera
         size += weight
     for number, part in enumerate(parts):
         yield InputLocations(locations_id, number, len(parts), tuple(part))
-
-
-def _naming(task_input: TaskInput, locations_id: str) -> TaskInput:
-    return replace(task_input, locations=(), locations_id=locations_id)

@@ -43,7 +43,7 @@ class ParticipantSettings:
     task_managers_per_partition: int = TASK_MANAGERS_PER_PARTITION
     """Where more TaskManagers share a partition of `deployments`, on average, it gets more of them."""
     inline_locations: int = INLINE_LOCATIONS
-    """Where a task reads more locations over an edge, they are told apart from its order."""
+    """The longest list of locations that an order has; a longer one is sent before it."""
     seals: Seals = NO_SEALS
     """What this master's records are sealed with, and without which it believes nobody who speaks as a master or a TaskExecutor (P3a)."""
 

@@ -26,9 +26,9 @@ SCHEDULE_BATCH: Final = 256
 MAX_DEPLOYMENT_BYTES: Final = 896 * 1024
 """Of the 1 MiB that a record of `deployments` may have."""
 MAX_TOLD_BYTES: Final = 4 * 1024 * 1024
-"""Of the lists that are told apart, as JSON: half of a line to the fork server, which has all of them with each task."""
+"""The most bytes of JSON in the lists of one task that are sent before its order: half of the line that the fork server may read."""
 _BYTES_BESIDE_A_LOCATION: Final = 128
-"""Of JSON: its numbers, and what is around its texts."""
+"""The bytes of JSON that a location has besides its texts: numbers and punctuation."""
 _BYTES_BESIDE_A_TEXT: Final = 5
 """Of Avro: its length, and the tag or the count before it."""
 _BYTES_OF_COUNTS: Final = 19
