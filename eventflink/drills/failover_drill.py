@@ -78,7 +78,7 @@ class FailoverReport:
     new_leader: str
     new_epoch: int
     granted_ms: float
-    """From the crash to the new grant in the log, as seen here; 0 where one fetch brought the order's acceptance and the grant."""
+    """From the crash to the new grant in the log, or to the first answer if it came first; 0 where one fetch brought order and grant."""
     granted_by_kafka_ms: int | None
     """The same by Kafka's timestamps of the order and the grant; None where a signal was the order."""
     answered_ms: float
@@ -167,7 +167,7 @@ def run_failover(options: FailoverOptions, situation: Situation, say: Callable[[
         standbys=situation.standbys,
         new_leader=grant.found.master_id,
         new_epoch=grant.found.epoch,
-        granted_ms=ms_between(ended.at_s, grant.seen_s),
+        granted_ms=ms_between(ended.at_s, grant.no_later_than(answer.came_s).seen_s),
         granted_by_kafka_ms=_ms_by_kafka(ended, grant),
         answered_ms=ms_between(ended.at_s, answer.came_s),
         tasks=disturbance(before, fold),

@@ -7,7 +7,7 @@ by the broker's own clock. Nothing is asked of a master.
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Generic, Self, TypeVar
 
 from eventflink.drills import DrillFailed
@@ -29,6 +29,10 @@ class Seen(Generic[T]):
     timestamp_ms: int
     """Kafka's."""
     seen_s: float
+
+    def no_later_than(self, answered_s: float) -> "Seen[T]":
+        """Return the same as seen when a later record was answered, where the answer came first: two connections keep no order."""
+        return replace(self, seen_s=min(self.seen_s, answered_s))
 
 
 def ms_between(first_s: float, second_s: float) -> float:

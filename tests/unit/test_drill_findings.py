@@ -20,6 +20,7 @@ from eventflink.drills import DrillRefused
 from eventflink.drills.digests import DigestCheck, MasterDigest
 from eventflink.drills.disturbance import Disturbance, disturbance, live_attempts
 from eventflink.drills.failover_drill import FailoverReport
+from eventflink.drills.log_watch import Seen
 from eventflink.drills.orders import SignalOrder, check_process
 from eventflink.drills.report import as_document, as_markdown, rows
 from eventflink.drills.state_summary import MAX_NAMED, StateSummary, changes_between
@@ -52,6 +53,12 @@ def cluster() -> ScriptedCluster:
 def places(cluster: ScriptedCluster) -> dict[int, str]:
     """Return the TaskManager of each subtask."""
     return {s.subtask_index: s.executions[-1].task_manager_id for s in cluster.job("job").execution_graph.subtasks()}
+
+
+@pytest.mark.parametrize(("seen_s", "shown_s"), [(2.0, 2.0), (2.5, 2.5), (2.51, 2.5)])
+def test_what_an_answer_follows_from_was_seen_no_later_than_the_answer(seen_s: float, shown_s: float) -> None:
+    seen = Seen(found=True, offset=7, timestamp_ms=1_000, seen_s=seen_s)
+    assert seen.no_later_than(2.5) == replace(seen, seen_s=shown_s)
 
 
 def test_tasks_that_a_change_of_leader_does_not_touch_are_undisturbed(cluster: ScriptedCluster) -> None:
