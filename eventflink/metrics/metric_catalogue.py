@@ -212,6 +212,9 @@ TASK_ENDS = _tm.counter(
     "task_ends_total", "Attempts that ended, by state: `FAILED` counts the failures, those of an instance's end included.", "state"
 )
 TASK_REFUSALS = _tm.counter("task_refusals_total", "Deployments that it refused: the slot was taken, or no task can be started.")
+INCOMPLETE_DEPLOYMENTS = _tm.counter(
+    "incomplete_deployments_total", "Deployments left alone until they come again, since a list of locations that they name was not whole."
+)
 INSTANCES = _tm.counter("instances_total", "Instances that it began: one at its start, and one after each fence.")
 FENCES = _tm.counter("self_fences_total", "How often it ended its tasks and its instance itself.")
 HEARTBEATS_SENT = _tm.counter("heartbeats_sent_total", "Heartbeats that it sent.")

@@ -20,7 +20,7 @@ from eventflink.taskexecutor.spark_server import SparkServerSettings
 from eventflink.taskexecutor.task_secrets import SecretSettings
 
 MAX_LINE_BYTES: Final = 8 * 1024 * 1024
-"""The lists of locations of a task have at most half of it (`master/default_scheduler.py`), and all else that one is told far less."""
+"""Lists of locations that could not be written to files have at most half of it (`master/default_scheduler.py`), all else far less."""
 
 
 @dataclass(slots=True, kw_only=True)

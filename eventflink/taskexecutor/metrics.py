@@ -118,6 +118,7 @@ def _collect_tasks(view: TaskExecutorView, samples: Samples) -> None:
             samples.add(c.TM_TASKS, states[state], state)
     samples.add(c.TASK_STARTS, counters.tasks_started)
     samples.add(c.TASK_REFUSALS, counters.tasks_refused)
+    samples.add(c.INCOMPLETE_DEPLOYMENTS, counters.deployments_incomplete)
     for state in sorted(TERMINAL_EXECUTION_STATES):
         samples.add(c.TASK_ENDS, counters.tasks_ended[state], state)
     samples.later.extend(

@@ -22,6 +22,7 @@ from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.guardian_messages import ProcessEnded, ProcessStarted, SessionOpened, SessionReleased
 from eventflink.taskexecutor.kafka_links import Inbox
+from eventflink.taskexecutor.location_files import LocationFiles
 from eventflink.taskexecutor.process_events import (
     Failed,
     Finished,
@@ -102,6 +103,7 @@ class ProcessLink:
         self._ending: threading.Thread | None = None
         """Waits until the processes of fork servers that end are gone."""
         self._spark_use = SparkUse()
+        self._locations = LocationFiles(runtime_directory)
         self._launched: dict[AttemptId, tuple[ForkServer, Code | None]] = {}
         """The attempts that have not ended, or left a session behind."""
         self._generation = 0
@@ -143,6 +145,7 @@ class ProcessLink:
             return
         if isinstance(order, LaunchTask):
             stamp("launching", subject=order.deployment.job_id)
+            order = self._locations.put(order)
         try:
             self._choose_server(order).send(order)
         except OSError as error:  # It died; its reader tells so.
@@ -179,6 +182,7 @@ class ProcessLink:
         self._guardian.forget_processes()
         self._process_ids.clear()
         self._launched.clear()
+        self._locations.clear()
 
     def _start_spark_client(self) -> None:
         """Start the fork server with Spark's client where it was not needed so far; if it cannot start, tasks load it themselves."""
@@ -238,6 +242,7 @@ class ProcessLink:
             case TaskProcessEnded(attempt=attempt, outcome=outcome):
                 stamp("ended", subject=attempt.job_id)
                 _LOGGER.info("TaskProcessEnded attempt=%s outcome=%s", attempt, _describe(outcome))
+                self._locations.release(attempt)
                 if attempt in self._process_ids:
                     self._guardian.send_message(ProcessEnded(self._process_ids.pop(attempt)))
                 if isinstance(outcome, Finished):

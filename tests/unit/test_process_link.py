@@ -11,15 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from eventflink.events.effects import DeploymentEnvelope, RegistrationAccepted
+from eventflink.events.effects import DeploymentEnvelope, RegistrationAccepted, TaskInput
+from eventflink.model.attempts import OutputLocation
 from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import build_configuration
-from eventflink.model.statuses import TaskType
+from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.processes.file_lock import FileLock
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.kafka_links import Inbox
 from eventflink.taskexecutor.process_events import (
     EndTask,
+    Failed,
     Killed,
     LaunchTask,
     ProcessEvent,
@@ -196,3 +198,30 @@ def test_where_the_fork_server_with_the_client_of_spark_cannot_start_the_other_o
     launch(late)
     assert not late.link._servers[1].is_started
     late.turn_until(lambda: any(isinstance(event, TaskLaunched) and event.attempt == A for event in told), 10)
+
+
+def test_a_task_reads_its_long_list_from_a_file_that_goes_when_it_has_ended(
+    executor: Executor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both tasks fail: one without its file, one later, since there is no module `m`."""
+    told = told_to(executor, monkeypatch)
+    executor.link.start()
+    where = tuple([OutputLocation("out", f"/nowhere/{n}", 1, 1, 1, "digest") for n in range(300)])
+    task_input = TaskInput("in", ShipStrategy.REBALANCE, (), where, locations_id="list")
+    directory = tmp_path / "run" / "input-locations"
+    causes: list[str] = []
+    for number in (1, 2):
+        server, *_ = executor.link.process_ids()
+        os.kill(server, signal.SIGSTOP)
+        executor.link.send_order(LaunchTask(replace(deployment(), attempt=number, inputs=(task_input,)), str(uuid.uuid4()), ""))
+        [path] = directory.iterdir()
+        if number == 1:
+            path.unlink()
+        os.kill(server, signal.SIGCONT)
+        executor.turn_until(lambda: any(isinstance(each, TaskProcessEnded) for each in told), 10)
+        assert not list(directory.iterdir())
+        [outcome] = [each.outcome for each in told if isinstance(each, TaskProcessEnded)]
+        assert isinstance(outcome, Failed)
+        causes.append(outcome.cause.failure_type)
+        told.clear()
+    assert causes == ["FileNotFoundError", "UnknownFunction"]

@@ -11,11 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from eventflink.events.effects import DeploymentEnvelope, DeploymentPayload, RegistrationAccepted, TaskDeployment
+from eventflink.events.effects import DeploymentEnvelope, DeploymentPayload, RegistrationAccepted, TaskDeployment, TaskInput
 from eventflink.metrics import registry as registry_module
 from eventflink.model.attempts import AttemptId, FailureCause
 from eventflink.model.configuration import build_configuration
-from eventflink.model.statuses import TaskType
+from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.processes.file_lock import open_lock, try_lock
 from eventflink.taskexecutor.kafka_links import Inbox
 from eventflink.taskexecutor.metrics import TaskExecutorView, task_executor_registry
@@ -66,7 +66,7 @@ class MainLoop:
         envelope = DeploymentEnvelope(epoch=epoch, task_manager_id="tm-1", instance_id=self.protocol.instance_id, payload=payload)
         self.protocol.on_deployment(envelope, self.now_ms)
 
-    def deploy(self, subtask: int, slot: int, process_id: int) -> AttemptId:
+    def deploy(self, subtask: int, slot: int, process_id: int, inputs: tuple[TaskInput, ...] = ()) -> AttemptId:
         attempt = AttemptId("job-1", "numbers", subtask, 1)
         deployment = TaskDeployment(
             *attempt,
@@ -78,7 +78,7 @@ class MainLoop:
             parallelism=2,
             max_parallelism=128,
             parameters_json="{}",
-            inputs=(),
+            inputs=inputs,
             outputs=(),
             code_archives=(),
         )
@@ -158,12 +158,15 @@ def test_starts_ends_and_refusals_are_counted_over_all_instances(tmp_path: Path)
         protocol.on_process_event(TaskProcessEnded(attempt, outcome), loop.now_ms)
     loop.deploy(3, 0, 77)
     loop.deploy(4, 0, 0)  # The slot is taken.
+    unknown = TaskInput("in", ShipStrategy.HASH, ("k",), (), locations_id="never told")
+    loop.deploy(4, 1, 0, inputs=(unknown,))
     protocol.on_effects_lost("a hole", 0, loop.now_ms)
     protocol.on_process_event(TaskProcessEnded(AttemptId("job-1", "numbers", 3, 1), Failed(FailureCause("Killed", ""))), loop.now_ms)
     loop.begin()
     scrape = loop.scrape()
     assert scrape.one(f"{TM}task_starts_total") == 4
     assert scrape.one(f"{TM}task_refusals_total") == 1
+    assert scrape.one(f"{TM}incomplete_deployments_total") == 1
     assert scrape.by("state", f"{TM}task_ends_total") == {"FINISHED": 2, "FAILED": 2}
     assert scrape.one(f"{TM}instances_total") == 2
     assert scrape.one(f"{TM}self_fences_total") == 1

@@ -20,5 +20,7 @@ class Counters:
     tasks_started: int = 0
     """Attempts that got a process."""
     tasks_refused: int = 0
+    deployments_incomplete: int = 0
+    """Those left alone because a list of locations that they name is not here whole."""
     tasks_ended: Counter[ExecutionState] = field(default_factory=Counter)
     """Attempts that ended, by their last state."""

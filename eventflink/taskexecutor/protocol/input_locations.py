@@ -18,6 +18,8 @@ class _List:
     parts: dict[int, tuple[OutputLocation, ...]] = field(default_factory=dict)
     count: int = 0
     """How many parts there are."""
+    joined: tuple[OutputLocation, ...] = ()
+    """Those of all parts, once a task was to read them."""
 
     @property
     def size(self) -> int:
@@ -47,6 +49,7 @@ class KnownLocations:
         known = known or _List(count=told.parts)
         self._size += len(told.locations) - len(known.parts.get(told.part, ()))
         known.parts[told.part] = told.locations
+        known.joined = ()
         self._lists[told.locations_id] = known
         while self._size > MAX_KNOWN_LOCATIONS:
             self._size -= self._lists.pop(next(iter(self._lists))).size
@@ -64,5 +67,7 @@ class KnownLocations:
         return replace(deployment, inputs=tuple(inputs))
 
     def _all_of(self, locations_id: str) -> tuple[OutputLocation, ...]:
-        parts = self._lists[locations_id].parts
-        return tuple([location for part in sorted(parts) for location in parts[part]])
+        known = self._lists[locations_id]
+        if not known.joined:
+            known.joined = tuple([location for part in sorted(known.parts) for location in known.parts[part]])
+        return known.joined

@@ -381,7 +381,9 @@ class TaskExecutorProtocol:
     def _obey(self, order: TaskDeployment | TaskCancellation | CheckpointOrder | ResumeStream | FinishStream, now_ms: int) -> None:
         match order:
             case TaskDeployment():
-                if (complete := self._locations.complete(order)) is not None:
+                if (complete := self._locations.complete(order)) is None:
+                    self.counters.deployments_incomplete += 1
+                else:
                     refusal = self._table.disk_fault if self._fork_server_up else "the fork server is being started again"
                     self._table.deploy(complete, self._blob_address, refusal, now_ms)
             case TaskCancellation():
