@@ -30,6 +30,8 @@ from eventflink.log.refusals import explain, find_refusal, is_denied
 from eventflink.model.kafka_settings import KafkaAccess, client_settings
 
 DEFAULT_TIMEOUT_S: Final = 30.0
+FENCED_S: Final = 10.0
+"""For so long a broker may be late with its heartbeats and not count: a short halt of its host is no reason to fail."""
 _POLL_S: Final = 0.05
 _NOT_THERE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._NOENT)  # noqa: SLF001 - a public name of librdkafka's code: no leaders
 _LEADER_NOT_READY: Final = (
@@ -102,9 +104,12 @@ class AdminConnection:
             raise self._explain("list topics", error, "Describe") from error
         return {name: _read_topic(name, topic) for name, topic in metadata.topics.items() if topic.error is None}
 
-    def count_brokers(self) -> int:
-        """Return how many brokers the cluster has now."""
-        return len(self._meet_brokers("list brokers"))
+    def count_brokers(self, wanted: int = 0) -> int:
+        """Return how many brokers the cluster has now, or after `FENCED_S` at most, if it has fewer than wanted."""
+        deadline = time.monotonic() + min(FENCED_S, self.timeout_s)
+        while (count := len(self._meet_brokers("list brokers"))) < wanted and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        return count
 
     def wait_for_topics(self, names: Iterable[str], create: Callable[[list[str]], None] = lambda _: None) -> dict[str, FoundTopic]:
         """Wait until each named topic has a leader for every partition, which really answers, and return all topics.
@@ -141,14 +146,22 @@ class AdminConnection:
             time.sleep(_POLL_S)
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
-        """Create topics; one that somebody else has created meanwhile is left as it is."""
-        futures = self._client.create_topics(list(topics), operation_timeout=self.timeout_s, request_timeout=self.timeout_s)
-        for name, future in futures.items():
-            try:
-                self._result(f"create topic {name}", future, "Create", name)
-            except AdministrationError as error:
-                if not _has_code(error, KafkaError.TOPIC_ALREADY_EXISTS):
-                    raise
+        """Create topics; one that somebody else has created meanwhile is left as it is. Too few brokers are asked again for `FENCED_S`."""
+        deadline = time.monotonic() + min(FENCED_S, self.timeout_s)
+        uncreated = {topic.topic: topic for topic in topics}
+        while uncreated:
+            futures = self._client.create_topics([*uncreated.values()], operation_timeout=self.timeout_s, request_timeout=self.timeout_s)
+            for name, future in futures.items():
+                try:
+                    self._result(f"create topic {name}", future, "Create", name)
+                except AdministrationError as error:
+                    if _has_code(error, KafkaError.INVALID_REPLICATION_FACTOR) and time.monotonic() < deadline:
+                        continue
+                    if not _has_code(error, KafkaError.TOPIC_ALREADY_EXISTS):
+                        raise
+                del uncreated[name]
+            if uncreated:
+                time.sleep(_POLL_S)
 
     def create_partitions(self, name: str, partitions: int) -> None:
         """Let a topic have so many partitions; one to which somebody else has added as many meanwhile is left as it is."""

