@@ -7,7 +7,7 @@ import http.client
 import json
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -92,15 +92,16 @@ def find_masters(
         reader.close()
 
 
-def listen_for_masters(access: ClusterAccess, *, listen_s: float) -> list[KnownMaster]:
+def listen_for_masters(access: ClusterAccess, *, listen_s: float, expected: Collection[str] = ()) -> list[KnownMaster]:
     """Return the masters that said something within the next `listen_s`: those that live; raises as `find_masters` does.
 
-    A master speaks twice in a lease.
+    A master speaks twice in a lease. Once all that are expected have spoken, nobody is listened for any longer.
     """
     reader = PartitionReader(access, Topic.LEADERSHIP)
     try:
         presences = _Presences(access)
-        _read(reader, reader.offsets(0)[1], None, time.monotonic() + listen_s, presences)
+        deadline = time.monotonic() + listen_s
+        _read(reader, reader.offsets(0)[1], None, deadline, presences, lambda: bool(expected) and presences.newest.keys() >= set(expected))
         return presences.freshest_first()
     finally:
         reader.close()

@@ -27,12 +27,13 @@ NOWHERE: Final = ("-Dbootstrap.servers=127.0.0.1:1", "-Dcluster.id=none")
 def answers_of(cluster: RunningCluster) -> dict[str, dict[str, Any]]:
     """Return what each master answers at the log's end, once its digest is found to be that of the log."""
     answers = {}
-    for master in listen_for_masters(cluster.access, listen_s=2.0):
+    expected = cluster.masters & cluster.processes.keys()
+    for master in listen_for_masters(cluster.access, listen_s=60, expected=expected):
         where = master.presence.query_address
-        digest = ask_master(where, "/digest", {"linearizable": "true"})
+        digest = ask_master(where, "/digest", {"linearizable": "true"}, timeout_s=60)
         fold = replay(cluster.access, new_fold(cluster.access), end_offset=digest["log_offset"] + 1)
         assert (digest["digest"], digest["epoch"]) == (fold.master.digest(), fold.acceptance.epoch)
-        health = ask_master(where, "/health", {"linearizable": "true"})
+        health = ask_master(where, "/health", {"linearizable": "true"}, timeout_s=60)
         answers[master.master_id] = {name: health[name] for name in health if name not in ("master_id", "role")}
     return answers
 

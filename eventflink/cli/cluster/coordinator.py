@@ -5,7 +5,7 @@ others. Started: the broker where there is no other Kafka, then masters, TaskExe
 leader after the standbys.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,7 +154,7 @@ class Coordinator:
         """Return the leader's id if that makes a difference and can be found out; "" else."""
         if len(self.masters) < 2:  # noqa: PLR2004 - one master is the last one to stop in any case
             return ""
-        return self.look(workers=False).leader_id
+        return self.look([master.daemon_id for master in self.masters], workers=False).leader_id
 
     def _stop(self, kinds: Sequence[DaemonKind], spared: tuple[str, ...] = ()) -> None:
         hosts = [HERE] if kinds == [DaemonKind.BROKER] else [HERE, *self._others]
@@ -174,10 +174,8 @@ class Coordinator:
         for daemon in [*self.masters, *self.workers, *self.rests]:
             by_host[daemon.host if daemon.host in self._others else HERE].append(daemon)
         self._ask([HostRequest(action=Action.STATUS, host=host, daemons=tuple(daemons)) for host, daemons in by_host.items()])
-        seen = self.look()
-        if not seen.problem and any(report.state is DaemonState.NOT_JOINED for report in with_look(self.outcome, seen)):
-            seen = self.look()  # On a busy machine a presence may come late: no master is missing that is heard the second time.
-        return self.outcome, seen
+        running = [report for report in self.outcome.reports if report.state is DaemonState.RUNNING]
+        return self.outcome, self.look([report.daemon_id for report in running if report.kind is DaemonKind.MASTER])
 
     def _has_own_broker(self) -> bool:
         """Whether the broker is to be one of our daemons: it is, or nobody else's runs."""
@@ -186,13 +184,13 @@ class Coordinator:
         ours = any(file.kind is DaemonKind.BROKER for file in self._agent.running())
         return ours or not announced_address.read(self._session.configuration.data_path, Announced.BROKER)
 
-    def look(self, *, workers: bool = True) -> ClusterLook:
-        """Return what the cluster says of itself now."""
+    def look(self, masters: Collection[str], *, workers: bool = True) -> ClusterLook:
+        """Return what the cluster says of itself now, and which of these masters speak."""
         configuration = self._session.configuration
         bootstrap = configuration.bootstrap_servers or announced_address.read(configuration.data_path, Announced.BROKER)
         if not bootstrap:
             return ClusterLook(problem="the embedded broker does not run")
-        return look(configuration.access(bootstrap, self._session.role), configuration.lease_timeout_ms, workers=workers)
+        return look(configuration.access(bootstrap, self._session.role), configuration.lease_timeout_ms, masters, workers=workers)
 
     # -- hosts -----------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ A broker has joined when its address is announced, a REST process when this very
 now is asked again by the caller that waits.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +29,8 @@ SILENCE: Final = {
 }
 """What it means that a daemon has not joined."""
 
-_LEASES_LISTENED: Final = 1.5
+_LEASES_LISTENED: Final = 3.0
+"""For so long a master that lives may be silent on a busy machine: it speaks twice in each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,13 @@ class ClusterLook:
         return max(leaders)[1] if leaders else ""
 
 
-def look(access: ClusterAccess, lease_timeout_ms: int, *, masters: bool = True, workers: bool = True) -> ClusterLook:
-    """Return who is there; it takes a lease and a half where masters are listened for."""
+def look(access: ClusterAccess, lease_timeout_ms: int, masters: Collection[str] = (), *, workers: bool = True) -> ClusterLook:
+    """Return who is there: of the masters those that speak until all that are expected have spoken, for three leases at most."""
     found: dict[str, MasterFound] = {}
     task_managers: dict[str, Any] = {}
     try:
         if masters:
-            for known in listen_for_masters(access, listen_s=_LEASES_LISTENED * lease_timeout_ms / 1000):
+            for known in listen_for_masters(access, listen_s=_LEASES_LISTENED * lease_timeout_ms / 1000, expected=masters):
                 presence = known.presence
                 found[known.master_id] = MasterFound(str(presence.role), presence.epoch, presence.query_address)
         if workers:
@@ -94,7 +96,7 @@ class JoinWatch:
         self.problem = ""
 
     def joined(self, files: list[PidFile]) -> set[str]:
-        """Return the ids of those that have joined by now; it takes a second or two."""
+        """Return the ids of those that have joined by now; it takes up to three leases."""
         configuration = self._session.configuration
         if self._kind is DaemonKind.BROKER:
             self.problem = SILENCE[self._kind]
@@ -105,7 +107,7 @@ class JoinWatch:
         seen = look(
             self._session.access,
             configuration.lease_timeout_ms,
-            masters=self._kind is DaemonKind.MASTER,
+            masters=[file.daemon_id for file in files if self._kind is DaemonKind.MASTER],
             workers=self._kind is DaemonKind.TASK_EXECUTOR,
         )
         self.problem = seen.problem or SILENCE[self._kind]
