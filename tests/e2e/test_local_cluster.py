@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -134,9 +135,9 @@ def test_code_is_uploaded_with_the_job(cluster: LocalCluster, tmp_path: Path) ->
 
 
 def test_waiting_has_an_end_and_says_that_the_job_goes_on(cluster: LocalCluster) -> None:
-    finished = cluster.run("submit", "-", "--job-id", "slow", "--timeout", "3", stdin=json.dumps(GRAPH))
+    finished = cluster.run("submit", "-", "--job-id", "slow", "--timeout", "15", stdin=json.dumps(GRAPH))
     assert finished.returncode == 3
-    assert "has not ended within 3 s (RUNNING); it is still running" in finished.stderr
+    assert "has not ended within 15 s (RUNNING); it is still running" in finished.stderr
     cluster.json("cancel", "slow", "--wait")
 
 
@@ -158,8 +159,9 @@ def test_a_refusal_is_one_line_and_exit_code_1(cluster: LocalCluster, arguments:
 
 def test_the_cluster_is_described(cluster: LocalCluster) -> None:
     status = cluster.json("status")
-    assert (status["epoch"], status["slots"]) == (1, 0)
-    assert "epoch 1" in cluster.run("status").stdout
+    assert status["epoch"] >= 1  # On loaded cores a lease may end.
+    assert status["slots"] == 0
+    assert re.search(r"\bepoch \d", cluster.run("status").stdout)
     assert {row["topic"] for row in cluster.json("topics")} >= {"log", "submissions"}
     findings = {f["name"]: f for f in cluster.json("doctor")}
     assert findings["leader"]["verdict"] == "ok"

@@ -15,6 +15,7 @@ from eventflink.gateways.async_gateways import AsyncJobMasterGateway
 from eventflink.gateways.errors import FencingTokenMismatch, RequestRefused
 from eventflink.gateways.job_master_gateway import JobMasterGateway
 from eventflink.jobs.result import read_result
+from eventflink.leadership.fold import Fold
 from eventflink.master.job_master import JobMaster
 from eventflink.model.job_graph import JobGraph
 from eventflink.model.statuses import JobStatus, RescaleReason
@@ -80,8 +81,15 @@ def _run(cluster: RunningCluster, *arguments: str) -> Any:
 def test_a_job_starts_with_two_of_four_slots_and_is_rescaled_when_a_task_executor_comes(cluster: RunningCluster, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     job_id = cluster.submit(_graph(cluster, gate))
-    cluster.wait_for(lambda fold: job_id in fold.master.dispatcher.jobs and cluster.job(job_id).rescales.waiting, "it waits")
-    assert "parallelism 4 of 4 (waiting for slots: 2 of 4 are free)" in _run(cluster, "status", job_id)
+
+    def awaited(_fold: Fold) -> int | None:
+        for offset, decision in cluster.decisions():
+            if any(isinstance(event, ResourcesAwaited) and event.job_id == job_id for event in decision.events):
+                return offset
+        return None
+
+    at = str(cluster.wait_for(awaited, "it waits"))  # It waits shortly: the past is asked.
+    assert "parallelism 4 of 4 (waiting for slots: 2 of 4 are free)" in _run(cluster, "status", job_id, "--at", at)
     _wait_until_run(gate, 2, attempt=1)
     shown = "parallelism 2 of 4 (rescaled when more slots are free, unless a subtask has finished before)"
     assert f"numbers: {shown}" in _run(cluster, "status", job_id)

@@ -101,7 +101,7 @@ def is_said_to_be_ready(cluster: RunningCluster) -> bool:
 @pytest.fixture(scope="module")
 def asked(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     name = f"test-{uuid.uuid4().hex[:12]}"
-    cluster = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("asked"))
+    cluster = RunningCluster(bootstrap, name, tmp_path_factory.mktemp("asked"), **{"slot.request.timeout": 3_600_000})
     cluster.start_master()
     cluster.start_task_executor(slots=1)
     finished = cluster.run_task("noop")

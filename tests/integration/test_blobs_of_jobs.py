@@ -27,7 +27,7 @@ from tests.support.tls_files import Certificates
 
 pytestmark = pytest.mark.slow
 INTERVAL_MS = 1000
-GRACE_MS = 3000
+GRACE_MS = 8_000
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def cluster(bootstrap: str, tmp_path: Path) -> Iterator[RunningCluster]:
-    with running_cluster(bootstrap, tmp_path) as running:
+    with running_cluster(bootstrap, tmp_path, **{"high-availability.lease-timeout": 6_000}) as running:
         running.start_master()
         running.start_task_executor()
         yield running

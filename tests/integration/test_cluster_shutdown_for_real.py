@@ -19,7 +19,7 @@ from eventflink.events.log_events import (
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import ClusterShuttingDown
 from eventflink.model.statuses import ApplicationStatus, ExecutionState, JobStatus
-from tests.support.running_cluster import TIMEOUT_S, RunningCluster, is_alive, wait_until
+from tests.support.running_cluster import EAGER, TIMEOUT_S, RunningCluster, is_alive, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +99,7 @@ def _begin_anew(cluster: RunningCluster, job_id: str, gate: Path) -> None:
 def test_a_frozen_task_executor_does_not_hold_the_shutdown_for_ever_and_jobs_are_cancelled_where_that_is_wanted(
     bootstrap: str, cluster_id: str, tmp_path: Path
 ) -> None:
-    cluster = RunningCluster(bootstrap, cluster_id, tmp_path)
+    cluster = RunningCluster(bootstrap, cluster_id, tmp_path, **EAGER)
     try:
         cluster.start_master("first")
         cluster.start_task_executor("tm")

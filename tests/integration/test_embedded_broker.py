@@ -206,11 +206,11 @@ def test_where_archives_cannot_be_kept_the_broker_starts_without_and_what_the_fo
 
 
 LOCK_HOLDER = """
-import fcntl, pathlib, sys, time
+import fcntl, pathlib, sys
 lock = open(sys.argv[1] + ".lock", "a")
 fcntl.flock(lock, fcntl.LOCK_EX)
 print("held", flush=True)
-time.sleep(0.5)
+sys.stdin.readline()
 pathlib.Path(sys.argv[1]).mkdir()
 """
 
@@ -218,9 +218,15 @@ pathlib.Path(sys.argv[1]).mkdir()
 def test_a_second_process_waits_for_the_one_that_fetches(tmp_path: Path) -> None:
     """The lock is held by somebody who then puts the jars there: they are found, not fetched again."""
     jars = KAFKA_BROKER.path(tmp_path)
-    with subprocess.Popen([sys.executable, "-c", LOCK_HOLDER, str(jars)], stdout=subprocess.PIPE, text=True) as holder:
+    java, lines, pipe = find_java(), list[str](), subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", LOCK_HOLDER, str(jars)], stdin=pipe, stdout=pipe, text=True) as holder:
+        assert holder.stdin is not None
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
-        lines: list[str] = []
-        assert ensure_jars(KAFKA_BROKER, find_java(), tmp_path, lines.append) == jars
+
+        def hear(line: str) -> None:
+            lines.append(line)
+            print("go on", file=holder.stdin, flush=True)
+
+        assert ensure_jars(KAFKA_BROKER, java, tmp_path, hear) == jars
     assert lines == ["waiting for another process that fetches Apache Kafka"]

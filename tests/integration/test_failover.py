@@ -17,7 +17,7 @@ from eventflink.log.replay import log_bounds, new_fold, read_log
 from eventflink.model.cluster_access import access_to
 from eventflink.model.statuses import ExecutionState
 from tests.support.burst import Burst
-from tests.support.running_cluster import RunningCluster, running_cluster
+from tests.support.running_cluster import EAGER, RunningCluster, running_cluster
 
 pytestmark = pytest.mark.slow
 LEASE_S = 1.0
@@ -113,7 +113,7 @@ def test_all_masters_killed_and_started_again_go_on_where_the_log_ends(cluster: 
 
 def test_a_task_executor_and_the_leader_killed_together_restart_only_what_ran_there(bootstrap: str, tmp_path: Path) -> None:
     name = f"test-{uuid.uuid4().hex[:12]}"
-    cluster = RunningCluster(bootstrap, name, tmp_path)
+    cluster = RunningCluster(bootstrap, name, tmp_path, **EAGER)
     cluster.start_master("first")
     cluster.start_host("host-a", task_executors=1, slots=8)
     cluster.start_host("host-b", task_executors=1, slots=8)

@@ -14,12 +14,14 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from eventflink.log.transactions import find_open_transactions
 from eventflink.model.kafka_settings import KafkaAccess
 from eventflink.streams import client_watch
 from eventflink.streams.failures import CheckpointLost, ClientSilent, SinkFenced, SinkUnavailable
 from eventflink.streams.kafka_sink import KafkaSink
 from eventflink.streams.sink_protocol import KafkaSinkSettings
 from eventflink.taskexecutor.task_spark import session_address
+from tests.support.running_cluster import wait_until
 from tests.support.spark_sessions import own_session
 from tests.support.topics import CommittedReader, create_topic
 
@@ -260,9 +262,16 @@ def test_a_batch_that_begins_anew_with_other_records_under_a_number_that_was_wri
 
 def test_a_batch_that_took_longer_than_a_transaction_may_is_said_to_have(bootstrap: str, subtask: Subtask) -> None:
     held = Held(KafkaSinkSettings(KafkaAccess(bootstrap), subtask._topic, subtask._writer_id, 1, 5_000, ""))
-    thread = threading.Timer(17.0, held.go_on.set)  # Kafka looks for such transactions every ten seconds.
-    thread.start()
+
+    def go_on_when_ended() -> None:
+        """Kafka looks for such transactions every ten seconds."""
+        assert held.sent.wait(60)
+        wait_until(lambda: not find_open_transactions(KafkaAccess(bootstrap), [subtask._topic], 30), "the transaction is ended", 60)
+        held.go_on.set()
+
     subtask.write(subtask.sink(1), 0)
+    thread = threading.Thread(target=go_on_when_ended)
+    thread.start()
     with pytest.raises(SinkUnavailable, match=r"batch 1 took \d+ s, and Kafka ends a transaction after transaction_timeout_ms, 5000"):
         subtask.write(held, 1)
     thread.join()

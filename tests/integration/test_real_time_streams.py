@@ -83,12 +83,12 @@ def test_records_arrive_before_their_batch_ends_and_a_killed_task_loses_none(clu
         copy.wait_until_copied()
         took_s.append(time.monotonic() - began_s)
         time.sleep(0.3)
-    assert sorted(took_s)[5] < BATCH_MS / 1000 / 4
+    assert sorted(took_s)[5] < 0.6 * BATCH_MS / 1000
     for attempt in (1, 2):
         copy.feed()
         cluster.wait_for_task_process(job_id).kill()
         copy.feed()
-        wait_until(lambda: len(starts(cluster, job_id)) == attempt + 1, "the next attempt", SPARK_TIMEOUT_S)  # noqa: B023 - called here
+        wait_until(lambda: len(starts(cluster, job_id)) >= attempt + 1, "the next attempt", SPARK_TIMEOUT_S)  # noqa: B023 - called here
         copy.feed()
         copy.check_that_none_is_missing()
     [source] = wait_for_progress(cluster, job_id).sources
@@ -101,13 +101,13 @@ def starts(cluster: RunningCluster, job_id: str) -> list[StreamStarted]:
 
 
 def wait_for_progress(cluster: RunningCluster, job_id: str) -> Any:
-    """Return what a checkpoint says of the stream once a batch of its newest attempt has ended."""
+    """Return what a checkpoint says of the stream once a batch of its newest attempt has ended with nothing left to read."""
     with DispatcherGateway(cluster.access) as gateway:
 
         def progress() -> Any:
             gateway.trigger_checkpoint(job_id)
             said = [event.progress for event in cluster.events_of(job_id) if hasattr(event, "progress")][-1]
-            return said if said.sources else None
+            return said if said.sources and not said.sources[0].records_behind else None
 
         return wait_until(progress, "a batch", SPARK_TIMEOUT_S)
 

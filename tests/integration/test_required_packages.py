@@ -188,7 +188,6 @@ def test_a_python_data_source_beside_packages_that_are_not_installed_otherwise_i
 def test_a_task_with_packages_dies_with_its_task_executor(cluster: RunningCluster, connected: Cluster, code: Path, tmp_path: Path) -> None:
     told = tmp_path / "told"
     connected.submit(document("parent", ["humanize"], told=str(told)), code=[code])
-    wait_until(told.exists, "the task runs")
-    task, _ = told.read_text().split()
+    task, _ = wait_until(lambda: told.exists() and told.read_text(), "the task runs").split()
     cluster.kill("tm")
     wait_until(lambda: not Path("/proc", task).exists(), "the task is gone")

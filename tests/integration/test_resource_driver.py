@@ -57,7 +57,7 @@ def test_a_job_gets_a_worker_where_there_is_no_task_manager_and_the_idle_worker_
     cluster.start_master()
     job_id = cluster.run_task("noop")
     with ResourceManagerGateway(cluster.access) as gateway:
-        wait_until(gateway.get_number_pending_task_manager_slots, "a worker is asked for", 120)
+        wait_until(lambda: events(cluster, WorkerRequested), "a worker is asked for", 120)
         cluster.wait_for_status(job_id, JobStatus.FINISHED)
         assert gateway.get_number_pending_task_manager_slots() == 0
         wait_until(lambda: not workers(cluster), "the worker has ended")

@@ -71,7 +71,9 @@ def test_what_was_accepted_is_read_at_its_offset_and_through_the_loss_of_the_lea
     assert (status, offset >= end) == (200, True)
     assert answer == {"jobs": [{"id": first, "status": JobStatus.RUNNING}]}
     cluster.start_standby("master-2")
-    wait_until(lambda: [each["ready"] for each in get(f"{url}/eventflink/v1/masters/present")[2]["masters"]] == [False, True], "a standby")
+    wait_until(
+        lambda: sorted(each["ready"] for each in get(f"{url}/eventflink/v1/masters/present")[2]["masters"]) == [False, True], "a standby"
+    )
     cluster.kill("master-1")
     assert get(f"{url}/v1/jobs")[2] == answer
     with urllib.request.urlopen(f"{url}/eventflink/v1/changes", timeout=120) as changes:

@@ -25,7 +25,7 @@ from eventflink.model.job_graph_document import InvalidJobGraph
 from eventflink.model.statuses import FailoverStrategy, JobStatus
 from eventflink.taskexecutor.process_events import spark_session_of
 from eventflink.taskexecutor.task_spark import session_address
-from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.running_cluster import EAGER, RunningCluster, running_cluster, wait_until
 from tests.support.spark_sessions import is_closed
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ JOB_TIMEOUT_S = 360
 
 
 def _cluster(bootstrap: str, directory: Path, **overrides: Any) -> Iterator[RunningCluster]:
-    with running_cluster(bootstrap, directory, **overrides) as running:
+    with running_cluster(bootstrap, directory, **EAGER, **overrides) as running:
         running.start_master()
         running.start_task_executor(slots=3)
         yield running

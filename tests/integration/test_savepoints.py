@@ -20,7 +20,7 @@ from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.gateways.errors import CheckpointFailed
 from eventflink.model.statuses import JobStatus
 from eventflink.streams.savepoint import MANIFEST, SavepointUnusable, read_savepoint
-from tests.support.running_cluster import RunningCluster, descendants, running_cluster, wait_until
+from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
 from tests.support.stream_work import KEYS, SPARK_TIMEOUT_S, Work
 
 pytestmark = pytest.mark.slow
@@ -216,8 +216,7 @@ def test_the_task_and_the_leader_are_killed_in_a_savepoint_and_what_follows_is_r
     work.feed()
     job_id = work.submit()
     work.wait_until_copied()
-    log = f"{job_id}/stream-0-1.log"
-    [task] = [p for p in descendants(cluster.processes["tm"]) if any(file.path.endswith(log) for file in p.open_files())]
+    task = cluster.wait_for_task_process(job_id)
     task.suspend()
     failures: list[CheckpointFailed] = []
 

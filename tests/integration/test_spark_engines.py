@@ -17,7 +17,7 @@ from eventflink.model.statuses import JobStatus
 from eventflink.taskexecutor.process_events import spark_session_of
 from eventflink.taskexecutor.spark_server import ADDRESS_FILE
 from eventflink.taskexecutor.task_spark import session_address
-from tests.support.running_cluster import RunningCluster, running_cluster, wait_until
+from tests.support.running_cluster import EAGER, RunningCluster, running_cluster, wait_until
 from tests.support.spark_sessions import is_closed
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ def cluster(bootstrap: str, spark: str, tmp_path_factory: pytest.TempPathFactory
     """A cluster with a Spark of its host, and one elsewhere that is called `lake`."""
     directory = tmp_path_factory.mktemp("engines")
     settings = engine_at("lake", spark, directory) | {"spark.engines.lake.settings.spark.eventflink.test.engine": "lake"}
-    with running_cluster(bootstrap, directory, **settings) as running:
+    with running_cluster(bootstrap, directory, **EAGER, **settings) as running:
         running.start_master()
         running.start_task_executor()
         yield running

@@ -450,7 +450,7 @@ def test_a_cancelled_stream_writes_no_more(cluster: RunningCluster, topics: tupl
 @pytest.mark.parametrize("which", ["source", "sink"])
 def test_a_topic_that_is_deleted_while_a_stream_runs_is_named(cluster: RunningCluster, topics: tuple[str, str], which: str) -> None:
     source, target = topics
-    sink = {"kafka": {"topic": target, "transaction_timeout_ms": 3_000}, "format": "json"}
+    sink = {"kafka": {"topic": target, "transaction_timeout_ms": 15_000}, "format": "json"}
     job_id = run(cluster, vertex(source_of(source), sink, stream={"trigger": {"processing_time_ms": 0}}))
     committed(cluster, target, 100)
     gone = source if which == "source" else target

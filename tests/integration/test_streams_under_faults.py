@@ -27,7 +27,7 @@ from eventflink.local.embedded_broker import EmbeddedBroker
 from eventflink.master.execution_graph import Subtask
 from eventflink.model.statuses import TERMINAL_JOB_STATUSES, ExecutionState, JobStatus
 from tests.support import stream_tasks
-from tests.support.running_cluster import RunningCluster, descendants, has_open, wait_until
+from tests.support.running_cluster import EAGER, RunningCluster, descendants, has_open, wait_until
 from tests.support.spark_work import sink_workers
 from tests.support.topics import CommittedReader, create_topic, feed
 
@@ -205,7 +205,7 @@ class World:
 
     def __init__(self, broker: EmbeddedBroker, directory: Path) -> None:
         self.broker, self.directory, self.random = broker, directory, random.Random(SOAK_SEED)
-        settings = {"spark.local.memory": "2g", "taskmanager.numberOfTaskSlots": 20}
+        settings = {**EAGER, "spark.local.memory": "2g", "taskmanager.numberOfTaskSlots": 20}
         self.cluster = RunningCluster(broker.bootstrap_servers, f"test-{uuid.uuid4().hex[:12]}", directory, **settings)
         self.orders, self.mixed = (create_topic(broker.bootstrap_servers, PARTITIONS) for _ in range(2))
         self.streams = list(streams_of(broker.bootstrap_servers, self.orders, self.mixed))

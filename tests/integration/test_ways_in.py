@@ -58,7 +58,7 @@ def registry() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def cluster(bootstrap: str, registry: str, spark: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
-    settings = {"schema.registry.url": registry, "spark.remote": spark, "transactions.abort-after": 3_000}
+    settings = {"schema.registry.url": registry, "spark.remote": spark, "transactions.abort-after": 12_000}
     with running_cluster(bootstrap, tmp_path_factory.mktemp("cluster"), **settings) as running:
         running.start_master()
         running.start_task_executor(slots=4)
@@ -346,7 +346,8 @@ def test_a_job_id_runs_once(cluster: RunningCluster) -> None:
 def test_a_running_job_is_cancelled_and_its_process_ends(cluster: RunningCluster, tmp_path: Path) -> None:
     job_id = cluster.run_task("wait_for_file", path=str(tmp_path / "gate"))
     cluster.wait_for_running(job_id)
-    process_id = int(wait_until((tmp_path / "gate.0.1").read_text, "the task's process id"))
+    noted = tmp_path / "gate.0.1"
+    process_id = int(wait_until(lambda: noted.exists() and noted.read_text(), "the task's process id"))
     with DispatcherGateway(cluster.access) as gateway:
         gateway.cancel_job(job_id)
     job = cluster.wait_for_status(job_id, JobStatus.CANCELED)

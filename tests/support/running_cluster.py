@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psutil
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
@@ -66,6 +66,13 @@ def wait_until(condition: Callable[[], Any], what: str, timeout_s: float = TIMEO
         time.sleep(interval_s)
 
 
+PATIENT: Final = {"heartbeat.missed-beats": 30, "taskmanager.self-fence-timeout": 20_000}
+"""A busy host may let any process stand still for seconds; one that dies is noticed at once all the same."""
+
+EAGER: Final = {"heartbeat.missed-beats": 10, "taskmanager.self-fence-timeout": 8_000}
+"""For tests in which a TaskExecutor falls silent and is to be lost."""
+
+
 class RunningCluster:
     """The processes of one cluster, and what its log says."""
 
@@ -80,6 +87,7 @@ class RunningCluster:
             "spark.start-early": "false",
             # Ten a second are for a leader's death to be noticed in a lease, which four are for as well; broker and masters hear each.
             "high-availability.heartbeat-interval": 250,
+            **PATIENT,
             **overrides,
         }
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -275,7 +283,7 @@ class RunningCluster:
         consumer = Consumer(consumer_settings(self.access.kafka))
         try:
             partition = TopicPartition(topic_name(self.cluster_id, Topic.DEAD_LETTERS), 0, OFFSET_BEGINNING)
-            _, end = consumer.get_watermark_offsets(partition, timeout=10)
+            _, end = consumer.get_watermark_offsets(partition, timeout=TIMEOUT_S)
             if not end:
                 return []
             consumer.assign([partition])
@@ -298,7 +306,7 @@ class RunningCluster:
 
     def upload(self, archive: bytes) -> str:
         """Put an archive into the blob store and return its key."""
-        return put_blob(find_leader(self.access, timeout_s=10).blob_address, archive)
+        return put_blob(find_leader(self.access, timeout_s=60).blob_address, archive)
 
     def graph(self, *vertices: dict[str, Any], **more: Any) -> JobGraph:
         """Return a graph whose Python vertices may name functions of user_tasks."""

@@ -108,6 +108,7 @@ def secured_broker(directory: Path) -> Iterator[SecuredBroker]:
     listeners = f"SASL_SSL://127.0.0.1:{sasl_port},SSL://127.0.0.1:{tls_port}"
     plain = "".join(f' user_{name}="{passwords[name]}"' for name in ("alice", "nobody", "notifier", "operator"))
     further = {
+        "broker.session.timeout.ms": "60000",
         "listeners": listeners,
         "advertised.listeners": listeners,
         "listener.security.protocol.map": "SASL_SSL:SASL_SSL,SSL:SSL",

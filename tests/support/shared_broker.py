@@ -51,7 +51,8 @@ def _start(directory: Path) -> None:
 def main(directory: Path) -> None:
     """Have the broker run as long as somebody uses it."""
     users = open_lock(directory / _LEASE)
-    with EmbeddedBroker(directory / "broker") as broker:
+    # It is not started again on its data: no broker has to be given up soon, and one that a busy host lets wait is not.
+    with EmbeddedBroker(directory / "broker", further={"broker.session.timeout.ms": "60000"}) as broker:
         written = directory / f"{_ADDRESS}.new"
         written.write_text(broker.bootstrap_servers)
         written.replace(directory / _ADDRESS)

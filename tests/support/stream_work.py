@@ -21,7 +21,8 @@ class Work:
 
     def __init__(self, cluster: RunningCluster, function: str = "copy", **stream: Any) -> None:
         self.cluster, self.function, self.stream = cluster, function, stream
-        self.source, self.target = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap)
+        self.source = create_topic(cluster.bootstrap)
+        self.target = create_topic(cluster.bootstrap, 1)  # So what is read has the order in which it was written.
         self.reader = CommittedReader(cluster.bootstrap, self.target)
         self.fed = 0
 
