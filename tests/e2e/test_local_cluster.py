@@ -19,7 +19,7 @@ import pytest
 
 from eventflink.processes.announced_address import Announced, read
 from tests.support import zygote
-from tests.support.running_cluster import is_alive
+from tests.support.running_cluster import PATIENT, is_alive
 
 pytestmark = pytest.mark.slow
 GRAPH = {"name": "waits for a slot", "vertices": [{"id": "only", "sql": "SELECT 1"}]}
@@ -31,8 +31,8 @@ class LocalCluster:
 
     def __init__(self, directory: Path, *options: str, task_executors: int = 0) -> None:
         self.directory = directory
-        keys = (f"data.directory={directory / 'data'}", "broker.port=0", "spark.start-early=false")  # No task here uses Spark.
-        self.options = [*(word for key in keys for word in ("-D", key)), *options]
+        keys: dict[str, object] = {"data.directory": directory / "data", "broker.port": 0, "spark.start-early": "false"} | PATIENT
+        self.options = [*(word for key, value in keys.items() for word in ("-D", f"{key}={value}")), *options]  # No task here uses Spark.
         self.output = directory / "up.txt"
         with self.output.open("w") as output:
             self.process = subprocess.Popen(

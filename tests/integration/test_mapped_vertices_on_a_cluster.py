@@ -37,7 +37,9 @@ def files(context):
 
 def load(context):
     path = context.row["path"]
-    (HERE / f"{{path}}-{{context.attempt}}").write_text(str(context.subtask_index))
+    note = HERE / f".{{path}}-{{context.attempt}}"
+    note.write_text(str(context.subtask_index))
+    note.rename(note.with_name(note.name[1:]))
     wait_for("loaded")
     return context.spark.createDataFrame([(path, context.subtask_index)], "path STRING, subtask INT")
 """
