@@ -12,11 +12,12 @@ may still be the same. What is installed beside the code is not looked at.
 import ast
 import hashlib
 import io
+import json
 import re
 import sys
 import tokenize
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 _REACHING_NAMES: Final = frozenset(
@@ -61,6 +62,9 @@ _DATES_AND_TIMES: Final = frozenset(
 )
 """What makes a value, and does nothing else: the types that a parameter of a job can have are among them."""
 
+NOTEBOOK_DIGESTS: Final = "digests.json"
+"""In the package that is made of a notebook (`notebook_tasks.py`), the digests of those of its functions that reach nothing unseen."""
+
 _SCOPES: Final = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef),
     *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
@@ -83,6 +87,18 @@ _Place = tuple[str, str]
 """A module, and a name in it."""
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def may_reach_anything(names: Collection[str], attributes: Collection[str], modules: Collection[str], texts: Iterable[str]) -> bool:
+    """Tell whether code that uses these may reach other code, or the files beside it, unseen; `texts` are its constants."""
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    return not (
+        _REACHING_NAMES.isdisjoint(names)
+        and _REACHING_ATTRIBUTES.isdisjoint(attributes)
+        and _REACHING_MODULES.isdisjoint(each.partition(".")[0].lstrip("_") for each in modules)
+        and _REACHING_TEXTS.isdisjoint(words)
+        and not ("path" in attributes and "sys" in names)
+    )
 
 
 def function_digests(archives: Iterable[bytes], functions: Iterable[str], others: Iterable[str] = ()) -> dict[str, str]:
@@ -133,10 +149,21 @@ class _Code:
     def parts_of(self, function: str) -> list[str]:
         """Return what a function is made of, always in the same order."""
         module, _, name = function.partition(":")
+        if (own := self._parts_of_notebook(module, name)) is not None:
+            return own
         try:
             return list(self._reached_from((module, name.partition(".")[0])))
         except (_ReachesAnything, RecursionError):
             return [part for name in sorted(self._files) for part in (name, hashlib.sha256(self._files[name]).hexdigest())]
+
+    def _parts_of_notebook(self, module: str, name: str) -> list[str] | None:
+        """Return what a function of a notebook is made of: its own digest, and the modules beside it; None: it has no digest."""
+        told = self._files.get(f"{module}/{NOTEBOOK_DIGESTS}")
+        digest = json.loads(told).get(name) if told is not None else None
+        if digest is None:
+            return None
+        beside = [each for each in sorted(self._files) if not each.startswith(f"{module}/") or each.endswith("/__init__.py")]
+        return [digest, *(part for each in beside for part in (each, hashlib.sha256(self._files[each]).hexdigest()))]
 
     def _reached_from(self, place: _Place) -> Iterator[str]:
         taken: dict[str, set[int]] = {}

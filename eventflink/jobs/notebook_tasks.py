@@ -19,10 +19,12 @@ import pkgutil
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType, SimpleNamespace
 from typing import Any, Final
 
 import cloudpickle
+
+from eventflink.jobs.code_digest import NOTEBOOK_DIGESTS, may_reach_anything
 
 MAX_TASKS_BYTES: Final = 16 * 1024 * 1024
 """More than functions take: a notebook's data is read by a task, and does not travel with it."""
@@ -33,6 +35,8 @@ _Cached: Final = type(functools.cache(len))
 _NOTEBOOK: Final = "__main__"
 _PICKLE: Final = "tasks.pickle"
 _SOURCES: Final = "sources.json"
+_OF_EACH_CLASS: Final = frozenset({"__module__", "__weakref__", "__dict__", "_abc_impl", "__firstlineno__", "__static_attributes__"})
+"""What a class has besides its body, or twice."""
 _CELLS: Final = "cells.py.txt"
 _TEXT: Final = '''\
 """Tasks of a notebook; their source is in {cells}, beside this."""
@@ -68,6 +72,8 @@ def write_module(tasks: Mapping[str, Function], package: Path) -> None:
     (package / "__init__.py").write_text(_TEXT.format(cells=_CELLS), encoding="utf-8")
     (package / _PICKLE).write_bytes(data)
     (package / _SOURCES).write_text(json.dumps(told), encoding="utf-8")
+    digests = {name: digest for name, function in tasks.items() if (digest := _digest_of(function))}
+    (package / NOTEBOOK_DIGESTS).write_text(json.dumps(digests), encoding="utf-8")
     (package / _CELLS).write_text("\n\n".join(dict(cells.values()).values()), encoding="utf-8")
 
 
@@ -134,6 +140,68 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         if isinstance(obj, _Cached) and obj.__module__ == _NOTEBOOK:
             return _made_of(obj)
         return super().reducer_override(obj)
+
+
+class _Reading(_Pickler):
+    """Writes what a function is made of, as it travels, but for where lines stand and for ids of classes; and notes what it uses."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file)
+        self.names, self.attributes, self.modules, self.texts = set[str](), set[str](), set[str](), set[str]()
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, CodeType):
+            self._note(obj)
+            shape = (obj.co_argcount, obj.co_posonlyargcount, obj.co_kwonlyargcount, obj.co_flags, obj.co_exceptiontable)
+            told = (obj.co_names, obj.co_varnames, obj.co_freevars, obj.co_cellvars, obj.co_name, obj.co_qualname)
+            return tuple, ((obj.co_code, obj.co_consts, *shape, *told),)
+        if isinstance(obj, type) and obj.__module__ == _NOTEBOOK:
+            slots = (GetSetDescriptorType, MemberDescriptorType)
+            body = {name: value for name, value in vars(obj).items() if name not in _OF_EACH_CLASS and not isinstance(value, slots)}
+            return SimpleNamespace, (), {"class": (obj.__qualname__, obj.__bases__, type(obj)), "body": body}
+        self._note_origin(obj)
+        return super().reducer_override(obj)
+
+    def _note(self, code: CodeType) -> None:
+        for each in dis.get_instructions(code):
+            if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                self.names.add(each.argval)
+            elif each.opname == "IMPORT_NAME":
+                self.modules.add(each.argval)
+            elif each.opcode in dis.hasname:
+                self.attributes.add(each.argval)
+        texts = [each for each in code.co_consts if isinstance(each, str | bytes)]
+        self.texts |= {each if isinstance(each, str) else each.decode("latin-1") for each in texts}
+
+    def _note_origin(self, obj: Any) -> None:
+        """Note where a value comes from that is written by its name, but for what makes functions and modules anew."""
+        module, name = getattr(obj, "__module__", None), str(getattr(obj, "__name__", ""))
+        if isinstance(obj, ModuleType):
+            self.modules.add(name)
+        elif module == "builtins":
+            self.names.add(name)
+        elif (
+            isinstance(module, str)
+            and module != _NOTEBOOK
+            and not (module == cloudpickle.cloudpickle.__name__ and name.startswith(("_", "subimport")))
+        ):
+            self.modules.add(module)
+
+
+def _digest_of(function: Function) -> str:
+    """Return the digest of a function with what it uses of the notebook, or nothing where it may reach other code unseen.
+
+    The rule of `code_digest.py` holds for it: where the digest is the same, so is the code. Another kernel may write the same otherwise.
+    """
+    written = io.BytesIO()
+    reading = _Reading(written)
+    try:
+        reading.dump((sys.version_info[:2], function))
+    except Exception:  # noqa: BLE001 - what is pickled may raise anything, and all of the code counts then
+        return ""
+    if may_reach_anything(reading.names, reading.attributes, reading.modules, reading.texts):
+        return ""
+    return hashlib.sha256(written.getvalue()).hexdigest()
 
 
 class _Looked(pickle.Unpickler):

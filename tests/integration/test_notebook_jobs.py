@@ -91,6 +91,39 @@ def test_what_fails_in_a_cell_is_shown_with_its_line(cluster: RunningCluster, tm
     assert "return 1 / (LEAST - 2)" in str(job.cause.stack_trace)
 
 
+def test_after_a_cell_was_mended_a_rerun_runs_its_task_and_reuses_what_the_others_have_left(
+    cluster: RunningCluster, tmp_path: Path
+) -> None:
+    """Also by way of what the mended one uses of the notebook; the other one uses something else of it."""
+    tasks = f"""
+RAN = {str(tmp_path / "ran")!r}
+
+@eventflink.task
+def counted(context):
+    with open(RAN, "a") as ran:
+        ran.write("counted ")
+    return context.spark.range(3)
+
+def checked(rows):
+    raise ValueError("no")
+
+@eventflink.task
+def passed(counted):
+    return checked(counted)
+
+@eventflink.job(restart_strategy={{"type": "none"}})
+def nightly():
+    passed(counted())
+"""
+    connect = f"cluster = eventflink.connect({cluster.bootstrap!r}, {cluster.cluster_id!r})"
+    submit = "job = cluster.submit(nightly); print(job.wait().status)"
+    mended = "def checked(rows):\n    return rows.where('id > 0')"
+    rerun = "again = job.rerun(failed=True, document=nightly); print(again.wait().status, again.result().to_arrow().to_pylist())"
+    told = run_cells(tmp_path, tasks, connect, submit, mended, rerun)
+    assert told[-1].strip() == "FINISHED [{'id': 1}, {'id': 2}]"
+    assert (tmp_path / "ran").read_text() == "counted "
+
+
 def test_they_run_in_the_kernel_as_well(tmp_path: Path) -> None:
     run = f"""
 @eventflink.task

@@ -1,6 +1,7 @@
 """Functions of a notebook as a module: what travels with them, what cannot, and that another Python refuses them."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -12,6 +13,7 @@ import pytest
 
 from eventflink.jobs import notebook_tasks
 from eventflink.jobs.archive import build_archive
+from eventflink.jobs.code_digest import function_digests
 from eventflink.jobs.notebook_tasks import NotebookTasksUnusable, names_in, write_module
 from eventflink.jobs.python_jobs import NOTEBOOK_MODULE, InvalidPythonJob, PythonJob
 
@@ -148,3 +150,124 @@ def test_the_same_cells_are_the_same_bytes_and_so_the_same_version_of_the_job(ty
     assert build_archive(job_of(typed).code()) == first, "a cell that was run again"
     exec("FACTOR = 4", vars(typed))
     assert build_archive(job_of(typed).code()) != first
+
+
+SHARED = """
+import dataclasses
+import datetime
+import re
+import helper
+RATE = 3
+NAMES = {"b", "a", "c"}
+class Least:
+    def __init__(self, least):
+        self.least = least
+    def __get__(self, row, kind):
+        return self.least
+    def __set__(self, row, value):
+        pass
+@dataclasses.dataclass
+class Row:
+    size: int = 2
+    least = Least(3)
+    @property
+    def own(self):
+        return "own"
+    def text(self):
+        return f"{RATE}"
+    def again(self):
+        return Row()
+def scaled(number):
+    return number * RATE
+@eventflink.task
+def orders(context):
+    \"""Orders.\"""
+    return [scaled(1) for _ in NAMES if re.compile("x")]
+@eventflink.task
+def totals(orders):
+    def inner(row):
+        return Row().text() + "t"
+    return inner(orders)
+@eventflink.task
+def report(totals, day: datetime.date = datetime.date(2026, 1, 1)):
+    import inner_helper
+    return [each for each in totals]
+@eventflink.job
+def job():
+    report(totals(orders()))
+"""
+
+
+def digests_of(program: ModuleType, text: str = SHARED) -> dict[str, str]:
+    """Return the digest of each task of a notebook after its cells have run."""
+    exec(text, vars(program))
+    functions = [vertex["python"] for vertex in job_of(program).document()["vertices"]]
+    found = function_digests([build_archive(job_of(program).code())], functions)
+    return {function.partition(":")[2]: digest for function, digest in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changed"),
+    [
+        ("# nothing", "# nothing else", set[str]()),
+        ("return [each for each in totals]", "return []", {"report"}),
+        ('Row().text() + "t"', 'Row().text() + "u"', {"totals"}),
+        ("return number * RATE", "return number + RATE", {"orders"}),
+        ("RATE = 3", "RATE = 4", {"orders", "totals"}),
+        ('return f"{RATE}"', 'return f"{RATE}."', {"totals"}),
+        ('{"b", "a", "c"}', '{"b", "a"}', {"orders"}),
+        ("datetime.date(2026, 1, 1)", "datetime.date(2026, 1, 2)", {"report"}),
+        ("    size: int = 2", "    size: int = 3", {"totals"}),
+        ('return "own"', 'return "other"', {"totals"}),
+        ("Least(3)", "Least(4)", {"totals"}),
+        ("def orders(context):\n", "def orders(context):\n    # Said of it.\n\n", set[str]()),
+    ],
+)
+def test_of_a_notebook_those_tasks_have_changed_that_are_made_of_what_has(
+    typed: ModuleType, before: str, after: str, changed: set[str]
+) -> None:
+    text = SHARED + "# nothing\n"
+    assert before in text
+    first, again = digests_of(typed, text), digests_of(typed, text)
+    assert first == again
+    assert len(set(first.values())) == 3
+    then = digests_of(typed, text.replace(before, after))
+    assert {name for name in first if then[name] != first[name]} == changed
+
+
+@pytest.mark.parametrize(
+    "reaching",
+    [
+        *("globals()", "eval('1')", "__import__('helper')", "re.sys.modules", "open(__file__)", "getattr(scaled, '__globals__')"),
+        *("scaled.__code__", "_look()", "_load('helper')", "_pickle.loads(b'')", "(lambda: vars())()"),
+    ],
+)
+def test_a_task_that_may_reach_any_other_is_made_of_all(typed: ModuleType, reaching: str) -> None:
+    aliases = "from importlib import import_module as _load\nimport pickle as _pickle\n_look = globals\n"
+    text = aliases + SHARED.replace("return [each for each in totals]", f"return {reaching}")
+    before = digests_of(typed, text)
+    after = digests_of(typed, text.replace("return number * RATE", "return number + RATE"))
+    assert {name for name in before if after[name] != before[name]} == {"orders", "report"}
+
+
+def test_a_module_beside_a_notebook_is_a_part_of_each_of_its_tasks(typed: ModuleType, tmp_path: Path) -> None:
+    before = digests_of(typed)
+    (tmp_path / "inner_helper.py").write_text("NAME = 'other'\n")
+    after = digests_of(typed)
+    assert not {*before.values()} & {*after.values()}
+
+
+def test_another_kernel_finds_the_same_digests(typed: ModuleType, tmp_path: Path) -> None:
+    program = """
+import json, sys
+import tests.unit.test_notebook_tasks as tests
+program = sys.modules["__main__"]
+exec("import eventflink", vars(program))
+print(json.dumps(tests.digests_of(program, tests.SHARED)))
+"""
+    environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(tmp_path)])}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    there, here = json.loads(done.stdout), digests_of(typed)
+    assert {name: there[name] for name in ("totals", "report")} == {name: here[name] for name in ("totals", "report")}
