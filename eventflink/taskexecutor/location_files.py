@@ -3,6 +3,8 @@
 All tasks of a vertex may read the same list. In the order of each, it would pass through the TaskExecutor's main loop, the fork server and
 the task's channel once for each task, and heartbeats would wait for it. So `process_link.py` writes a list once, and its orders name it;
 the process of a task (`task_process.py`) reads it there.
+
+The rule it keeps: a directory is of one TaskExecutor, which empties it when it starts. Another one of the host has another.
 """
 
 import hashlib
@@ -19,6 +21,7 @@ from eventflink.taskexecutor.process_events import LaunchTask
 
 _LOGGER = logging.getLogger(__name__)
 _CODEC: Final = LineCodec(InputLocations)
+_ENDING: Final = ".json"
 
 
 @dataclass(slots=True)
@@ -57,19 +60,26 @@ class LocationFiles:
         for locations_id in [each for each, readers in self._readers.items() if attempt in readers]:
             self._readers[locations_id].discard(attempt)
             if not self._readers[locations_id]:
-                self._remove(locations_id)
+                del self._readers[locations_id]
+                _remove(_path_of(self.directory, locations_id))
 
     def clear(self) -> None:
-        """Remove all files: no process is left that could read them."""
-        for locations_id in list(self._readers):
-            self._remove(locations_id)
+        """Remove all files, also those of a TaskExecutor that was killed: no process is left that could read them."""
+        self._readers.clear()
+        for path in [*self.directory.glob(f"*{_ENDING}")]:
+            _remove(path)
 
-    def _remove(self, locations_id: str) -> None:
-        del self._readers[locations_id]
-        try:
-            _path_of(self.directory, locations_id).unlink(missing_ok=True)
-        except OSError as error:
-            _LOGGER.warning("LocationsNotRemoved locations_id=%s error=%s", locations_id, error)
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        _LOGGER.warning("LocationsNotRemoved file=%s error=%s", path.name, error)
+
+
+def locations_directory(runtime_directory: Path, task_manager_id: str) -> Path:
+    """Return the directory of a TaskExecutor, whose id is one of a file as well."""
+    return runtime_directory / "input-locations" / task_manager_id
 
 
 def read_locations(directory: Path, order: LaunchTask) -> LaunchTask:
@@ -92,4 +102,4 @@ def _read(directory: Path, locations_id: str) -> tuple[OutputLocation, ...]:
 
 def _path_of(directory: Path, locations_id: str) -> Path:
     """Return the file of a list; an id comes out of a record, so it is no path."""
-    return directory / "input-locations" / f"{hashlib.sha256(locations_id.encode()).hexdigest()}.json"
+    return directory / f"{hashlib.sha256(locations_id.encode()).hexdigest()}{_ENDING}"

@@ -22,7 +22,7 @@ from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.guardian_messages import ProcessEnded, ProcessStarted, SessionOpened, SessionReleased
 from eventflink.taskexecutor.kafka_links import Inbox
-from eventflink.taskexecutor.location_files import LocationFiles
+from eventflink.taskexecutor.location_files import LocationFiles, locations_directory
 from eventflink.taskexecutor.process_events import (
     Failed,
     Finished,
@@ -103,7 +103,7 @@ class ProcessLink:
         self._ending: threading.Thread | None = None
         """Waits until the processes of fork servers that end are gone."""
         self._spark_use = SparkUse()
-        self._locations = LocationFiles(runtime_directory)
+        self._locations = LocationFiles(locations_directory(runtime_directory, configuration.task_manager_id))
         self._launched: dict[AttemptId, tuple[ForkServer, Code | None]] = {}
         """The attempts that have not ended, or left a session behind."""
         self._generation = 0
@@ -120,6 +120,7 @@ class ProcessLink:
         The calling thread must live as long as the process.
         """
         self._generation += 1
+        self._locations.clear()
         servers = tuple(ForkServer(settings, partial(self._put_event, self._generation)) for settings in self._settings)
         try:
             for server in servers if self._starts_early else servers[:1]:

@@ -120,7 +120,13 @@ def test_an_input_at_which_masters_die_or_hang_costs_two_of_them_and_is_refused_
             cluster.start_standby(name)
         with pytest.raises(RequestRefused, match=r"2 leaders in a row crashed .* \(InternalError\)"):
             cluster.submit(cluster.graph({"id": "v", "sql": "SELECT 1 AS one"}), job_id)
-        said = [name for name in ("first", "second", "third") if f"deciding={Topic.SUBMISSIONS}@0" in cluster.output(name)]
+
+        def told() -> list[str]:
+            """Return those whose guardian has said it; it writes that after it was told to the others."""
+            return [name for name in ("first", "second", "third") if f"deciding={Topic.SUBMISSIONS}@0" in cluster.output(name)]
+
+        wait_until(lambda: len(told()) > 1, "two guardians have said it")
+        said = told()
         assert len(said) == 2
         for name in said:
             assert line in cluster.output(name)

@@ -9,7 +9,7 @@ from eventflink.events.effects import TaskInput
 from eventflink.model.attempts import AttemptId, OutputLocation
 from eventflink.model.statuses import ShipStrategy
 from eventflink.taskexecutor.fork_server_wire import encode_line
-from eventflink.taskexecutor.location_files import LocationFiles, read_locations
+from eventflink.taskexecutor.location_files import LocationFiles, locations_directory, read_locations
 from eventflink.taskexecutor.message_lines import UnreadableLine
 from eventflink.taskexecutor.process_events import LaunchTask
 from tests.unit.test_taskexecutor_protocol import deployment
@@ -57,12 +57,13 @@ def test_a_file_goes_with_the_last_attempt_that_reads_it(tmp_path: Path) -> None
 
 
 def test_a_list_whose_file_cannot_be_written_stays_in_the_order(tmp_path: Path) -> None:
-    (tmp_path / "input-locations").write_text("no directory")
-    files = LocationFiles(tmp_path)
+    directory = tmp_path / "mine"
+    directory.write_text("no directory")
+    files = LocationFiles(directory)
     told = files.put(order("one"))
-    assert read_locations(tmp_path, told).deployment.inputs[0].locations == locations(400, "one")
+    assert read_locations(directory, told).deployment.inputs[0].locations == locations(400, "one")
     files.release(told.attempt)
-    (tmp_path / "input-locations").unlink()
+    directory.unlink()
     assert not files.put(order("one")).deployment.inputs[0].locations
 
 
@@ -77,10 +78,27 @@ def test_no_id_leads_out_of_the_directory(tmp_path: Path, locations_id: str) -> 
 
 def test_a_file_that_is_gone_or_cut_off_is_no_shorter_list(tmp_path: Path) -> None:
     told = LocationFiles(tmp_path).put(order("one"))
-    [path] = (tmp_path / "input-locations").iterdir()
+    [path] = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(UnreadableLine, match="InputLocations"):
         read_locations(tmp_path, told)
     path.unlink()
     with pytest.raises(FileNotFoundError):
         read_locations(tmp_path, told)
+
+
+def test_what_one_task_executor_of_a_host_removes_another_one_keeps(tmp_path: Path) -> None:
+    directories = [locations_directory(tmp_path, name) for name in ("tm-1", "tm-2")]
+    first, second = map(LocationFiles, directories)
+    told = [files.put(order("one")) for files in (first, second)]
+    first.release(told[0].attempt)
+    assert read_locations(directories[1], told[1]) == order("one")
+    first.clear()
+    assert read_locations(directories[1], told[1]) == order("one")
+
+
+def test_what_a_killed_one_has_left_is_gone_when_it_has_started_again(tmp_path: Path) -> None:
+    LocationFiles(tmp_path).put(order("one"))
+    LocationFiles(tmp_path).clear()
+    assert files_in(tmp_path) == 0
+    LocationFiles(tmp_path / "never made").clear()

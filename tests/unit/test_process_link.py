@@ -19,6 +19,7 @@ from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.processes.file_lock import FileLock
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.kafka_links import Inbox
+from eventflink.taskexecutor.location_files import locations_directory
 from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,
@@ -208,7 +209,7 @@ def test_a_task_reads_its_long_list_from_a_file_that_goes_when_it_has_ended(
     executor.link.start()
     where = tuple([OutputLocation("out", f"/nowhere/{n}", 1, 1, 1, "digest") for n in range(300)])
     task_input = TaskInput("in", ShipStrategy.REBALANCE, (), where, locations_id="list")
-    directory = tmp_path / "run" / "input-locations"
+    directory = locations_directory(tmp_path / "run", "tm")
     causes: list[str] = []
     for number in (1, 2):
         server, *_ = executor.link.process_ids()
