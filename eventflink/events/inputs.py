@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final
 
 import annotated_types as at
 
-from eventflink.events.topics import Topic
+from eventflink.events.topics import SPECIFICATIONS, Topic
 from eventflink.model.attempts import (
     Accumulators,
     AttemptStatus,
@@ -39,7 +39,8 @@ CLUSTER_SUBJECT: Final = "cluster"
 
 MAX_ID_LENGTH: Final = 128
 MAX_ACTOR_LENGTH: Final = 256
-MAX_REPLY_PARTITION: Final = 1_000
+MAX_REPLY_PARTITION: Final = SPECIFICATIONS[Topic.REPLIES].partitions - 1
+"""The last partition on which an answer can be sent."""
 MAX_REASON_LENGTH: Final = 1_024
 MAX_DIAGNOSTICS_LENGTH: Final = 8_192
 MAX_DIGEST_LENGTH: Final = 128

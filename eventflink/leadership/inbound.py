@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, PlainValidator, Strict, ValidationError, create_model
 
@@ -78,11 +78,19 @@ class Inbound:
 class InvalidRequest(Exception):
     """A record that can be read, but asks for something impossible; the message says what is wrong and where."""
 
+    code: ClassVar = "InvalidRequest"
+
     def __init__(self, message: str, fields: Fields | None = None, subject_field: str = Request.subject_field) -> None:
         """Keep what the request says, as far as it could be read: so its sender gets an answer."""
         super().__init__(message)
         self.fields = fields or {}
         self.subject_field = subject_field
+
+
+class UnfitRecord(InvalidRequest):
+    """A record that can be read by its own schema, and does not fit ours."""
+
+    code: ClassVar = "UndecodableRecord"
 
 
 class InboundDecoder:
@@ -108,7 +116,7 @@ class InboundDecoder:
         except UndecodableRecord as error:
             return _refusal(record, "UndecodableRecord", InvalidRequest(str(error)), is_proven=is_proven)
         except InvalidRequest as error:
-            return _refusal(record, "InvalidRequest", error, is_proven=is_proven)
+            return _refusal(record, error.code, error, is_proven=is_proven)
         return Inbound((request,), request.actor)
 
     def _is_proven(self, topic: Topic, value: bytes) -> bool:
@@ -143,7 +151,10 @@ class InboundDecoder:
             fields = decode_body(schema, value, CONFLUENT_HEADER_LENGTH, codec.registry.name)
             if not isinstance(fields, dict) or "payload" not in fields:
                 raise UndecodableRecord(f"the registry's schema is not a {codec.registry.name}: it has no field 'payload'")
-            payload = codec.in_ours(fields)
+            try:
+                payload = codec.in_ours(fields)
+            except UndecodableRecord as error:
+                raise UnfitRecord(str(error), _said_outside(fields["payload"])) from error
         else:
             payload, _ = codec.decode(value)
             if fault := find_size_fault(payload, len(value)):
@@ -179,7 +190,17 @@ def _parsed_json(value: bytes) -> Fields:
 
 
 def _submission_of(document: Fields) -> tuple[type[Request], Fields]:
-    return JobSubmission, {"job_graph": document} if "vertices" in document else document  # A bare job graph is one as well.
+    """Return what a submission says; a bare job graph is one as well, with what a submission has besides, or without it."""
+    if "vertices" not in document or "job_graph" in document:
+        return JobSubmission, document
+    beside = {name: document.pop(name) for name in _BESIDE_A_GRAPH if name in document}
+    return JobSubmission, {"job_graph": document, **beside}
+
+
+def _said_outside(payload: Any) -> Fields:
+    """Return what a record of another schema says outside of its nested records; a union is a pair of a name and a record."""
+    said = payload[1] if isinstance(payload, tuple) else payload
+    return said if isinstance(said, dict) else {}
 
 
 def _command_of(document: Fields) -> tuple[type[Request], Fields]:
@@ -261,12 +282,16 @@ def _document_of(cls: type[Request]) -> type[BaseModel]:
     return create_model(cls.__name__, __config__=ConfigDict(extra="forbid", strict=True), **fields)
 
 
+_BESIDE_A_GRAPH: Final = tuple(each.name for each in dataclasses.fields(JobSubmission) if each.name != "job_graph")
+
 _DOCUMENTS: Final[Mapping[type, type[BaseModel]]] = {cls: _document_of(cls) for cls in REQUESTS}
 
 
 def _checked(cls: type[Request], fields: Fields, record: InboundRecord) -> Request:
     """Check what a request says, and return it with the ids that were left out."""
     document, derived = _DOCUMENTS[cls], f"{record.topic}-0-{record.offset}"
+    if record.rebound_count:
+        derived += f"-{record.rebound_count}"
     try:
         request = cls(**vars(document.model_validate(fields)))
     except ValidationError as error:

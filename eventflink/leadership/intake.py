@@ -47,6 +47,8 @@ class InboundRecord:
     offset: int
     key: bytes | None
     value: bytes | None
+    rebound_count: int = 0
+    """How often the cursor of the topic was bound anew before this record was read."""
 
     def __len__(self) -> int:
         """Return what it weighs in bytes."""

@@ -281,6 +281,9 @@ class Leader:
     def _decoded(self, record: InboundRecord, poison: str | None) -> Inbound:
         if poison is None:
             try:
+                cursor = self.fold.master.requests.cursors.get(record.topic)
+                if cursor is not None and cursor.rebound_count:
+                    record = replace(record, rebound_count=cursor.rebound_count)
                 return self.decoder.decode(record)
             except Exception as error:  # noqa: BLE001 - whatever a decoder stumbles over: the input is refused, and everything else continues
                 poison = repr(error)

@@ -92,9 +92,6 @@ class Releaser:
         partitions: Iterable[int] = (effect.reply_partition,)
         if effect.reply_partition == ALL_REPLY_PARTITIONS:
             partitions = range(REPLY_PARTITIONS)
-        elif effect.reply_partition >= REPLY_PARTITIONS:
-            _logger.warning("ReplyUndeliverable request=%s partition=%d", one_line(effect.request_id), effect.reply_partition)
-            return
         for partition in partitions:
             self._wires.produce(Topic.REPLIES, effect.request_id, value, partition)
 

@@ -61,6 +61,8 @@ class Cursor:
 
     topic_id: str
     next_offset: int
+    rebound_count: int = 0
+    """How often it was bound anew: an offset means another record each time, so ids that are derived from one tell it too."""
 
 
 @dataclass(slots=True)
@@ -200,7 +202,8 @@ class Requests:
         known = self.cursors.get(event.topic)
         if known is not None and known.topic_id == event.topic_id and known.next_offset <= event.next_offset:
             raise IllegalTransition(f"the cursor of {event.topic} is bound to {event.topic_id} already")
-        self.cursors[event.topic] = Cursor(event.topic_id, event.next_offset)
+        rebound_count = known.rebound_count + 1 if known is not None else 0
+        self.cursors[event.topic] = Cursor(event.topic_id, event.next_offset, rebound_count)
         self.attempts.pop(event.topic, None)  # Its offsets mean other records now.
 
     def apply_inputs_lost(self, event: InputsLost) -> None:

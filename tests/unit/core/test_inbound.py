@@ -30,8 +30,9 @@ from eventflink.events.inputs import (
 from eventflink.events.log_events import JobSuspensionRequested, RequestRepeated
 from eventflink.events.seal import NO_SEALS, Seals
 from eventflink.events.topics import INBOUND, MAX_INBOUND_BYTES, Topic
+from eventflink.leadership.election import SingleMaster
 from eventflink.leadership.inbound import Inbound, InboundDecoder
-from eventflink.leadership.intake import InboundRecord, PartitionInbox
+from eventflink.leadership.intake import InboundRecord, InboundTopic, PartitionInbox
 from eventflink.leadership.senders import sender_of
 from eventflink.master.blocklist import ITSELF
 from eventflink.master.canonical import to_plain
@@ -45,6 +46,7 @@ from eventflink.model.schedule_document import check_schedule, schedule_document
 from eventflink.model.schedules import ScheduleDefinition
 from eventflink.model.statuses import DrillStepType, ExecutionState, TaskFile
 from tests.support.cluster import REPORTS, ScriptedCluster, graph, vertex
+from tests.support.participants import World
 
 SUBMISSIONS, COMMANDS = PayloadCodec("SubmissionEnvelope"), PayloadCodec("CommandEnvelope")
 GRAPH = parse_job_graph(graph(vertex("a", 2), vertex("b"), edges=[("a", "b", "hash")], code_archives=["a" * 64]), "test")
@@ -163,7 +165,7 @@ def test_a_record_of_another_topic_is_refused() -> None:
         (b'{"job_graph": {}, "job_id": null}', "job_id: must be a text"),
         (b'{"job_graph": {}, "reply_partition": "1"}', "reply_partition: must be a whole number"),
         (b'{"job_graph": {}, "reply_partition": true}', "reply_partition: must be a whole number"),
-        (b'{"job_graph": {}, "reply_partition": 1001}', "reply_partition: must be at most 1000"),
+        (b'{"job_graph": {}, "reply_partition": 4}', "reply_partition: must be at most 3"),
         (b'{"job_graph": {}, "request_id": 5}', "request_id: must be a text"),
         (b'{"job_graph": {}}', "job_graph: name: it is missing; vertices: it is missing"),
         (b'{"name": "x", "vertices": []}', "job_graph: vertices: must have at least 1 item"),
@@ -263,7 +265,7 @@ def test_a_command_that_is_wrong_says_what_and_where(document: dict[str, Any], s
 BEYOND_BOUNDS: list[tuple[type[Command], dict[str, Any], str]] = [
     (CancelJob, {"job_id": "j", "actor": "x" * 257}, "actor: must have at most 256 characters, not 257"),
     (CancelJob, {"job_id": "j", "request_id": "x" * 129}, "request_id: must have at most 128 characters, not 129"),
-    (CancelJob, {"job_id": "j", "reply_partition": 1_001}, "reply_partition: must be at most 1000"),
+    (CancelJob, {"job_id": "j", "reply_partition": 4}, "reply_partition: must be at most 3"),
     (CancelJob, {"job_id": "j", "reply_partition": -2}, "reply_partition: must be at least -1"),
     (CancelJob, {"job_id": "../etc"}, "job_id '../etc' may hold only letters, digits"),
     (SuspendJob, {"job_id": "j", "reason": "x" * 1_025}, "reason: must have at most 1024 characters, not 1025"),
@@ -328,6 +330,47 @@ def test_a_bare_graph_is_a_submission_named_by_its_key_or_its_place() -> None:
         assert (submission.job_id, submission.request_id) == (job_id, "submissions-0-7")
 
 
+def test_a_bare_graph_may_have_what_a_submission_has_beside_its_graph() -> None:
+    ids = {"job_id": "job", "request_id": "r", "reply_partition": 2, "actor": "alice"}
+    [submission] = _decode(Topic.SUBMISSIONS, json.dumps(graph(vertex("a")) | ids).encode()).inputs
+    assert submission == JobSubmission(
+        job_id="job", request_id="r", reply_partition=2, actor="alice (declared)", job_graph=parse_job_graph(graph(vertex("a")), "test")
+    )
+    for wrong in ({"vertices": None}, graph(vertex("a")) | {"unknown": 1}):
+        refusal = _refusal(Topic.SUBMISSIONS, json.dumps(wrong | ids).encode())
+        assert (refusal.subject, refusal.request_id, refusal.reply_partition) == ("job", "r", 2)
+
+
+@pytest.mark.rule("P9")
+def test_records_without_ids_are_other_requests_once_their_topic_is_bound_anew() -> None:
+    """The same offset means another record, which no answer of the former one answers; a repeated decision derives the same ids."""
+    world = World()
+
+    def put(*names: str) -> None:
+        records = world.inbound[Topic.SUBMISSIONS]
+        for name in names:
+            records.append(InboundRecord(Topic.SUBMISSIONS, len(records), None, json.dumps(graph(vertex(name))).encode()))
+
+    put("first")
+    node = world.start("a", election=SingleMaster())
+    world.run(100)
+    for count in (1, 2):
+        world.kill(node)
+        world.inbound[Topic.SUBMISSIONS].clear()
+        put(f"bound{count}", "another")
+        bound = InboundTopic(f"id-{count}", 0, 2, is_rebound=True)
+        node = world.start(f"b-{count}", election=SingleMaster(), topics={Topic.SUBMISSIONS: bound})
+        world.run(200)
+    tasks = {job_id: job.execution_graph.graph.vertices[0].vertex_id for job_id, job in node.master.dispatcher.jobs.items()}
+    assert tasks == {
+        "submissions-0-0": "first",
+        "submissions-0-0-1": "bound1",
+        "submissions-0-1-1": "another",
+        "submissions-0-0-2": "bound2",
+        "submissions-0-1-2": "another",
+    }
+
+
 def test_a_graph_that_comes_as_avro_meets_the_same_checks() -> None:
     broken = parse_job_graph(graph(vertex("a")), "test")
     broken.vertices[0].parallelism = 5_000
@@ -338,7 +381,7 @@ def test_a_graph_that_comes_as_avro_meets_the_same_checks() -> None:
     assert "parameters_json is not JSON" in _refusal(Topic.SUBMISSIONS, SUBMISSIONS.encode(JobSubmission(job_graph=broken))).message
 
 
-@pytest.mark.parametrize("partition", [-2, -7, 1_001, 2**40])
+@pytest.mark.parametrize("partition", [-2, -7, 4, 1_001, 2**40])
 def test_a_reply_partition_that_cannot_be_is_refused_and_never_used(partition: int) -> None:
     value = COMMANDS.encode(CancelJob(job_id="j", request_id="r", reply_partition=partition))
     refusal = _refusal(Topic.COMMANDS, value)
@@ -488,6 +531,17 @@ class TestConfluentWireFormat:
         value = self._framed(schema, {"payload": payload})
         assert _refusal(Topic.COMMANDS, value, decoder=InboundDecoder(lambda _: schema)).code == "UndecodableRecord"
 
+    def test_who_sent_what_does_not_fit_is_answered(self) -> None:
+        ids: dict[str, Any] = {"request_id": "r", "reply_partition": 2, "job_id": "j"}
+        types = {"request_id": "string", "reply_partition": "int", "job_id": "string", "job_graph": "string"}
+        fields = [{"name": name, "type": each} for name, each in types.items()]
+        record = {"type": "record", "name": "eventflink.JobSubmission", "fields": fields}
+        for payload_type in (record, [record], ["null", record]):
+            schema = fastavro.parse_schema({"type": "record", "name": "E", "fields": [{"name": "payload", "type": payload_type}]})
+            value = self._framed(schema, {"payload": {**ids, "job_graph": "{}"}})
+            refusal = _refusal(Topic.SUBMISSIONS, value, decoder=InboundDecoder({9: schema}.__getitem__))
+            assert (refusal.code, refusal.request_id, refusal.reply_partition, refusal.subject) == ("UndecodableRecord", "r", 2, "j")
+
     def test_a_registrys_schema_without_a_payload_is_refused(self) -> None:
         schema = fastavro.parse_schema("string")
         value = b"\0\0\0\0\x09" + b"\x02a"
@@ -557,15 +611,15 @@ class TestInbox:
 @pytest.mark.parametrize("topic", [Topic.SUBMISSIONS, Topic.COMMANDS])
 def test_who_sent_a_record_is_found_without_decoding_it(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
     """In Avro as in JSON; the id of the request and its partition, from how it begins."""
-    avro = SUBMISSIONS.encode(JobSubmission(job_id="j", request_id="r-1", reply_partition=7, job_graph=GRAPH), sent_at_ms=1)
+    avro = SUBMISSIONS.encode(JobSubmission(job_id="j", request_id="r-1", reply_partition=3, job_graph=GRAPH), sent_at_ms=1)
     if topic is Topic.COMMANDS:
-        avro = COMMANDS.encode(CancelJob(job_id="j", request_id="r-1", reply_partition=7), sent_at_ms=1)
+        avro = COMMANDS.encode(CancelJob(job_id="j", request_id="r-1", reply_partition=3), sent_at_ms=1)
     monkeypatch.setattr(InboundDecoder, "decode", None)
     for value in (
         avro,
-        b' {"job_id": "j", "reply_partition" : 7, "request_id":"r-1", "job_graph": {"vertices": [',
+        b' {"job_id": "j", "reply_partition" : 3, "request_id":"r-1", "job_graph": {"vertices": [',
     ):
-        assert sender_of(InboundRecord(str(topic), 0, b"j", value)) == ("r-1", 7, "j")
+        assert sender_of(InboundRecord(str(topic), 0, b"j", value)) == ("r-1", 3, "j")
 
 
 @pytest.mark.parametrize(
