@@ -24,6 +24,9 @@ DIRECTORY: Final = "archives"
 KEPT_ARCHIVES: Final = 200
 """How many archives that no task uses stay at most, those that were used last."""
 CHECK_INTERVAL_S: Final = 60.0
+UNPACKING: Final = ".unpacking"
+"""The ending of a directory into which packages are being unpacked."""
+_REMOVED: Final = ".removed"
 _LOCK_FILE: Final = "lock"
 _LOCK_TIMEOUT_S: Final = 10.0
 _ABANDONED_AFTER_S: Final = 3600.0
@@ -97,14 +100,24 @@ def release_unused(directory: Path, delay_s: float, kept: int = KEPT_ARCHIVES) -
         beyond = len(unused) - kept
         gone = [path for number, (age_s, path) in enumerate(unused) if number < beyond or age_s >= delay_s]
         for path in gone:
-            path.unlink(missing_ok=True)
-            shutil.rmtree(path.with_suffix(""), ignore_errors=True)  # Of packages: what was unpacked.
+            if (unpacked := path.with_suffix("")).is_dir():  # Of packages. At once, or a half of them could be taken for the whole.
+                unpacked.rename(tempfile.mkdtemp(dir=directory, suffix=_REMOVED))
+            for each in (path, path.with_suffix(".lock")):
+                each.unlink(missing_ok=True)
             _LOGGER.info("ArchiveReleased archive=%s", path.name)
-        for path in directory.glob("*.part"):
-            with contextlib.suppress(FileNotFoundError):
-                if now_s - path.stat().st_mtime >= _ABANDONED_AFTER_S:
-                    path.unlink()
+        abandoned = [each for pattern in ("*.part", f"*{UNPACKING}") for each in directory.glob(pattern) if _is_abandoned(each, now_s)]
+    for path in [*abandoned, *directory.glob(f"*{_REMOVED}")]:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)  # What is left goes the next time.
+        else:
+            path.unlink(missing_ok=True)
     return len(gone)
+
+
+def _is_abandoned(path: Path, now_s: float) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return now_s - path.stat().st_mtime >= _ABANDONED_AFTER_S
+    return False
 
 
 def keep_clean(directory: Path, delay_s: float) -> None:

@@ -22,6 +22,7 @@ from eventflink.jobs.archive import PACKAGES_MARKER, ArchiveKind, interpreter, i
 from eventflink.model.statuses import TaskType
 from eventflink.processes.file_lock import FileLock, LockBusy
 from eventflink.processes.packages_path import PACKAGES_VARIABLE, environment_with
+from eventflink.taskexecutor.archive_cache import UNPACKING
 from eventflink.taskexecutor.failure_causes import CodeUnusable
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.process_events import LaunchTask
@@ -71,7 +72,7 @@ def _unpack(archive: Path, directory: Path) -> None:
     with zipfile.ZipFile(archive) as opened:
         if PACKAGES_MARKER in opened.NameToInfo:
             _check_interpreter(json.loads(opened.read(PACKAGES_MARKER)))
-        part = Path(tempfile.mkdtemp(dir=archive.parent, suffix=".unpacking"))
+        part = Path(tempfile.mkdtemp(dir=archive.parent, suffix=UNPACKING))
         try:
             for member in _checked(opened):
                 place = Path(opened.extract(member, part))

@@ -1,10 +1,13 @@
 """Code archives on a host stay while a task's process uses them, and go some time after the last one did."""
 
 import hashlib
+import io
 import os
+import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +16,8 @@ import pytest
 
 from eventflink.processes.file_lock import LockBusy
 from eventflink.taskexecutor import archive_cache
-from eventflink.taskexecutor.archive_cache import _lock_of, hold_archive, release_unused
+from eventflink.taskexecutor.archive_cache import UNPACKING, _lock_of, hold_archive, release_unused
+from eventflink.taskexecutor.task_packages import unpacked
 
 DATA = b"code"
 DIGEST = hashlib.sha256(DATA).hexdigest()
@@ -141,3 +145,34 @@ def test_a_lock_that_is_not_given_back_is_told_and_not_waited_for(tmp_path: Path
 
 def test_a_directory_that_is_not_there_has_nothing_to_release(tmp_path: Path) -> None:
     assert release_unused(tmp_path / "none", 0) == 0
+
+
+def test_what_was_unpacked_goes_whole_or_not_at_all_though_its_removal_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next task unpacks it again: half of it would be taken for the whole."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w") as archive:
+        for number in range(3):
+            archive.writestr(f"package/module_{number}.py", "")
+    data = written.getvalue()
+
+    def use() -> Path:
+        path, descriptor = hold_archive(tmp_path, hashlib.sha256(data).hexdigest(), fetch_of(data))
+        files = unpacked(path)
+        os.close(descriptor)
+        return files
+
+    def cut_off(path: Path, **_options: object) -> None:
+        next(path.rglob("*.py")).unlink()
+
+    assert len([*use().rglob("*.py")]) == 3
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", cut_off)
+        assert release_unused(tmp_path, 0) == 1
+    assert len([*use().rglob("*.py")]) == 3
+    abandoned = tmp_path / f"x{UNPACKING}"
+    (abandoned / "package").mkdir(parents=True)
+    assert release_unused(tmp_path, 0) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"lock", abandoned.name}
+    os.utime(abandoned, (0, 0))
+    release_unused(tmp_path, 0)
+    assert {path.name for path in tmp_path.iterdir()} == {"lock"}
