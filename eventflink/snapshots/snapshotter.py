@@ -87,7 +87,9 @@ def take(access: ClusterAccess, master_id: str, retained: int) -> str | None:
         taken_by=master_id,
     )
     _report(access, report)
-    remove_snapshots(access, stale_snapshots(list_snapshots(access), fold, retained))
+    stored = list_snapshots(access)
+    replay(access, fold)  # One may have been confirmed since the log was read, and be the only one behind which it is trimmed.
+    remove_snapshots(access, stale_snapshots(stored, fold, retained))
     return snapshot_id
 
 

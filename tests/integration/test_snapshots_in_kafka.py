@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -27,6 +28,7 @@ from eventflink.log.replay import log_bounds, new_fold, replay
 from eventflink.model.cluster_access import access_to
 from eventflink.model.cluster_secret import MIN_LENGTH
 from eventflink.model.configuration import build_configuration
+from eventflink.snapshots import snapshotter
 from eventflink.snapshots.keeper import SnapshotTask, starter
 from eventflink.snapshots.loading import LogTrimmed, find_snapshot, load_fold, read_state
 from eventflink.snapshots.log_copy import CopyFailed
@@ -167,6 +169,24 @@ def test_a_damaged_snapshot_is_named_and_the_one_before_it_used(cell: Cell, capl
         assert find_snapshot(cell.access) is None
     assert f"snapshot {old}: its record manifest cannot be read" in caplog.text
     cell.check()
+
+
+@pytest.mark.rule("P18")
+def test_a_snapshot_that_is_confirmed_while_the_next_one_is_written_is_not_removed(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be the only one behind which the log is trimmed: the next one is not confirmed."""
+    first = cell.take(retained=1)
+    cell.confirm(first)
+    cell.run_jobs("one")
+    second = cell.take(retained=1)
+
+    def write(*arguments: Any) -> None:
+        write_snapshot(*arguments)
+        cell.confirm(second, first)
+
+    monkeypatch.setattr(snapshotter, "write_snapshot", write)
+    cell.run_jobs("two")
+    third = cell.take(retained=1)
+    assert {each.snapshot_id for each in list_snapshots(cell.access)} == {second, third}
 
 
 def test_a_snapshot_among_very_many_records_is_found(cell: Cell) -> None:
