@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType, SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import cloudpickle
 
@@ -52,8 +52,8 @@ class NotebookTasksUnusable(ValueError):
     """Functions of a notebook cannot travel, or cannot be loaded here; the message says which and why."""
 
 
-def write_module(tasks: Mapping[str, Function], package: Path) -> None:
-    """Write a package with these tasks.
+def write_module(tasks: Mapping[str, Function], package: Path) -> set[str]:
+    """Write a package with these tasks, and return the top names of the modules that they import, or use by what they are given of them.
 
     Raises:
         NotebookTasksUnusable: a function uses what cannot travel, or too much of it.
@@ -72,9 +72,12 @@ def write_module(tasks: Mapping[str, Function], package: Path) -> None:
     (package / "__init__.py").write_text(_TEXT.format(cells=_CELLS), encoding="utf-8")
     (package / _PICKLE).write_bytes(data)
     (package / _SOURCES).write_text(json.dumps(told), encoding="utf-8")
-    digests = {name: digest for name, function in tasks.items() if (digest := _digest_of(function))}
+    readings = {name: _reading_of(function) for name, function in tasks.items()}
+    digests = {name: each.digest for name, each in readings.items() if each is not None and each.digest}
     (package / NOTEBOOK_DIGESTS).write_text(json.dumps(digests), encoding="utf-8")
     (package / _CELLS).write_text("\n\n".join(dict(cells.values()).values()), encoding="utf-8")
+    found = [each for each in readings.values() if each is not None]
+    return {name.partition(".")[0] for each in found for name in each.modules} if len(found) == len(readings) else _names_in(data)
 
 
 def load_tasks(module: str) -> dict[str, Function]:
@@ -97,11 +100,6 @@ def load_tasks(module: str) -> dict[str, Function]:
     return dict(loaded)
 
 
-def names_in(package: Path) -> set[str]:
-    """Return every name that the functions of a package use; those of modules are among them."""
-    return _names_in((package / _PICKLE).read_bytes())
-
-
 def _names_in(pickled: bytes) -> set[str]:
     arguments = [argument for _, argument, _ in pickletools.genops(io.BytesIO(pickled)) if isinstance(argument, str)]
     return {each.partition(".")[0] for each in arguments if each.replace(".", "_").isidentifier()}
@@ -109,8 +107,13 @@ def _names_in(pickled: bytes) -> set[str]:
 
 def _used_functions(tasks: Mapping[str, Function], names: Collection[str]) -> dict[str, Function]:
     """Return the tasks, and the functions of the notebook that have names which are used."""
-    others = {name: value for name, value in vars(sys.modules[_NOTEBOOK]).items() if name in names and isinstance(value, FunctionType)}
+    others = {name: value for name, value in vars(sys.modules[_NOTEBOOK]).items() if name in names and _is_of_notebook(value)}
     return {**others, **tasks}
+
+
+def _is_of_notebook(value: object) -> TypeGuard[FunctionType]:
+    """Tell whether it is a function of the notebook; one that is imported belongs to its own module, here and in a task."""
+    return isinstance(value, FunctionType) and value.__module__ == _NOTEBOOK
 
 
 def _cell_of(function: Function) -> tuple[str, str]:
@@ -123,7 +126,7 @@ def _show_sources(tasks: Mapping[str, FunctionType], files: Mapping[str, str], s
     """Let stack traces show the lines of cells: cloudpickle leaves out where a function was defined."""
     for file, source in sources.items():
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    shared = [value for function in tasks.values() for value in function.__globals__.values() if isinstance(value, FunctionType)]
+    shared = [value for function in tasks.values() for value in function.__globals__.values() if _is_of_notebook(value)]
     for function in (*tasks.values(), *shared):
         if (found := files.get(function.__qualname__)) is not None:
             function.__code__ = _code_of(function.__code__, found)
@@ -148,6 +151,8 @@ class _Reading(_Pickler):
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
         self.names, self.attributes, self.modules, self.texts = set[str](), set[str](), set[str](), set[str]()
+        self.digest = ""
+        """Of the function, or nothing where it may reach other code unseen."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, CodeType):
@@ -188,20 +193,20 @@ class _Reading(_Pickler):
             self.modules.add(module)
 
 
-def _digest_of(function: Function) -> str:
-    """Return the digest of a function with what it uses of the notebook, or nothing where it may reach other code unseen.
+def _reading_of(function: Function) -> _Reading | None:
+    """Return what a function is made of and uses of the notebook; None: it cannot be told, and all of the code counts.
 
-    The rule of `code_digest.py` holds for it: where the digest is the same, so is the code. Another kernel may write the same otherwise.
+    The rule of `code_digest.py` holds for its digest: where that is the same, so is the code. Another kernel may write the same otherwise.
     """
     written = io.BytesIO()
     reading = _Reading(written)
     try:
         reading.dump((sys.version_info[:2], function))
-    except Exception:  # noqa: BLE001 - what is pickled may raise anything, and all of the code counts then
-        return ""
-    if may_reach_anything(reading.names, reading.attributes, reading.modules, reading.texts):
-        return ""
-    return hashlib.sha256(written.getvalue()).hexdigest()
+    except Exception:  # noqa: BLE001 - what is pickled may raise anything
+        return None
+    if not may_reach_anything(reading.names, reading.attributes, reading.modules, reading.texts):
+        reading.digest = hashlib.sha256(written.getvalue()).hexdigest()
+    return reading
 
 
 class _Looked(pickle.Unpickler):

@@ -354,10 +354,10 @@ class PythonJob:
         package = directory / NOTEBOOK_MODULE
         atexit.register(shutil.rmtree, directory, ignore_errors=True)
         try:
-            notebook_tasks.write_module(self._draw(self._parameters()).tasks, package)
+            modules = notebook_tasks.write_module(self._draw(self._parameters()).tasks, package)
         except notebook_tasks.NotebookTasksUnusable as error:
             raise InvalidPythonJob(f"job '{self.name}': {error}") from error
-        return [package, *local_modules(notebook_tasks.names_in(package), Path.cwd())]
+        return [package, *local_modules(modules, Path.cwd())]
 
     def _parameters(self) -> dict[str, Any]:
         """Return what a document declares of the parameters: those of the function, and what is said of them besides."""

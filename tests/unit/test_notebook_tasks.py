@@ -1,7 +1,9 @@
 """Functions of a notebook as a module: what travels with them, what cannot, and that another Python refuses them."""
 
+import importlib
 import json
 import os
+import statistics
 import subprocess
 import sys
 import threading
@@ -14,7 +16,7 @@ import pytest
 from eventflink.jobs import notebook_tasks
 from eventflink.jobs.archive import build_archive
 from eventflink.jobs.code_digest import function_digests
-from eventflink.jobs.notebook_tasks import NotebookTasksUnusable, names_in, write_module
+from eventflink.jobs.notebook_tasks import NotebookTasksUnusable, write_module
 from eventflink.jobs.python_jobs import NOTEBOOK_MODULE, InvalidPythonJob, PythonJob
 
 TYPED = """
@@ -128,11 +130,23 @@ def test_data_of_the_notebook_is_bounded(typed: ModuleType, monkeypatch: pytest.
         job_of(typed).code()
 
 
-def test_names_of_modules_are_among_those_that_are_used(typed: ModuleType, tmp_path: Path) -> None:
-    write_module({"writes": typed.writes.function}, tmp_path / "made")
-    names = names_in(tmp_path / "made")
-    assert {"helper", "inner_helper"} <= names
-    assert "unrelated" not in names
+def test_modules_that_tasks_import_travel_and_no_others_that_a_text_of_them_names(typed: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "unrelated.py").write_text("this is no Python\n")
+    exec('MARK = "unrelated"\ndef marked():\n    return [MARK, "unrelated", helper.add(1)]\n', vars(typed))
+    modules = write_module({"writes": typed.writes.function, "marked": typed.marked}, tmp_path / "made")
+    assert {"helper", "inner_helper"} <= modules
+    assert "unrelated" not in modules
+
+
+def test_functions_of_libraries_stay_as_they_are(typed: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither do their sources travel, nor have they other lines once tasks that use them were loaded here."""
+    exec("from statistics import mean\ndef average():\n    return mean([1])\n", vars(typed))
+    write_module({"average": typed.average}, tmp_path / "made")
+    assert "def mean" not in (tmp_path / "made" / "cells.py.txt").read_text()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = statistics.mean.__code__
+    assert importlib.import_module("made").average.function() == 1
+    assert statistics.mean.__code__ is before
 
 
 def test_one_pickle_that_no_function_explains_is_not_half_written(tmp_path: Path) -> None:
