@@ -21,6 +21,7 @@ from eventflink.jobs.archive import ArchiveError, ArchiveKind, build_archive, ki
 from eventflink.jobs.code_digest import function_digests
 from eventflink.jobs.jars import pack_jars, parse_jars
 from eventflink.jobs.local_modules import NEVER_LOCAL
+from eventflink.jobs.module_imports import import_for_jobs, module_being_imported
 from eventflink.jobs.pipelines.definitions import SPEC_FILES
 from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob, PythonTask
 from eventflink.jobs.sql_files import find_sql, pack_sql_files, read_sql_files, with_sql_in_files
@@ -183,6 +184,11 @@ def described(document: Document) -> DescribedJob:
         ArchiveError: a module that a job in Python imports cannot be read.
 
     """
+    if module := module_being_imported():
+        raise InvalidJobGraph(
+            f"invalid job: it is run while the module '{module}' is imported for its tasks or jobs; "
+            "put what runs it under `if __name__ == '__main__':`"
+        )
     if isinstance(document, JobGraph):
         return DescribedJob(document)
     if isinstance(document, PythonJob):
@@ -317,7 +323,7 @@ def _loaded(file: Path) -> Iterator[ModuleType]:
     sys.path.insert(0, directory)
     importlib.invalidate_caches()
     try:
-        yield importlib.import_module(file.stem)
+        yield import_for_jobs(file.stem)
     except (InvalidJobGraph, ArchiveError):
         raise
     except (Exception, SystemExit) as error:  # A user's module may raise anything, and end the program.

@@ -19,6 +19,7 @@ from typing import Any, Final
 from eventflink.blob.keys import check_key
 from eventflink.events.effects import TaskDeployment
 from eventflink.jobs.archive import ArchiveKind, kind_of
+from eventflink.jobs.module_imports import import_for_jobs
 from eventflink.jobs.sql_files import find_sql
 from eventflink.model.statuses import TaskType
 from eventflink.processes.file_lock import LockBusy
@@ -139,7 +140,7 @@ def resolve_function(task: str) -> Callable[[Any], Any]:
     if not colon or not module_name or module_name.startswith(".") or not function_name:
         raise UnknownFunction(f"invalid function: '{task}'; give module:function")
     try:
-        module = importlib.import_module(module_name)
+        module = import_for_jobs(module_name)
     except ModuleNotFoundError as error:
         # The module's own imports may be what is missing: that is an error of the user's code, with its stack trace.
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):

@@ -31,6 +31,7 @@ from eventflink.model.attempts import AttemptId
 from eventflink.model.job_graph import RowCondition
 from eventflink.model.job_graph_document import InvalidJobGraph, bind_parameters, graph_digest, parse_job_graph
 from eventflink.model.statuses import VertexRuns
+from eventflink.taskexecutor.task_code import resolve_function
 
 
 @eventflink.task(parallelism=2, time_limit="5m")
@@ -604,3 +605,32 @@ def test_how_a_condition_is_read_is_not_said() -> None:
 
     with pytest.raises(InvalidPythonJob, match=r"vertex 'kept': when.rows_of is not read, only its rows are counted: leave out its 'keys'"):
         shipped.document()
+
+
+@pytest.mark.parametrize("how", ["a task", "a command"])
+def test_a_program_that_runs_its_job_whenever_it_is_imported_is_told_to_do_so_as_a_program_alone(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = """
+import eventflink
+from eventflink.jobs.job_files import described
+@eventflink.task
+def one(context): ...
+@eventflink.job
+def work(): one()
+"""
+    name = f"program_{how[2:]}"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+
+    def use() -> object:
+        sys.modules.pop(name, None)
+        return resolve_function(f"{name}:one.function") if how == "a task" else read_job(tmp_path / f"{name}.py")
+
+    (tmp_path / f"{name}.py").write_text(f"{program}\ndescribed(work)\n")
+    with pytest.raises(InvalidJobGraph, match=f"while the module '{name}' is imported.*under `if __name__ == '__main__':`"):
+        use()
+    (tmp_path / f"{name}.py").write_text(f"{program}\nif __name__ == '__main__':\n    described(work)  # of a program\n")
+    importlib.invalidate_caches()
+    assert use()
+    assert described({"name": "one", "vertices": [{"id": "one", "sql": "SELECT 1"}]}).graph.name == "one"
