@@ -1,7 +1,7 @@
 """Removing the intermediate data of ended jobs, in a thread, its outcome handed back as an input.
 
-Only what lies below the job's own folder in the working directory is touched, and of that everything but the results; and the topics of
-the job's pipelined edges. Links are not followed (`processes/beneath.py`). Doing it twice is harmless.
+Only what lies below the job's own folder in the cluster's is touched, and of that everything but the results; and the topics of the job's
+pipelined edges. Links are not followed (`processes/beneath.py`). Doing it twice is harmless.
 """
 
 import asyncio

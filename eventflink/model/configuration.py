@@ -225,8 +225,8 @@ class Configuration(MetricsKeys, HistoryKeys, BlobKeys, TaskManagerKeys, SlotKey
 
     @property
     def working_place(self) -> Place:
-        """Where the data sets of jobs are."""
-        return parse_place(self.working_directory or str(self.data_path / "jobs"))
+        """Where the data sets of this cluster's jobs are. Other clusters may lie beside it."""
+        return parse_place(self.working_directory or str(self.data_path / "jobs")) / self.cluster_id
 
     @property
     def pid_path(self) -> Path:

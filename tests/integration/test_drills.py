@@ -196,7 +196,7 @@ class Production:
         append_records(self.access, self.log)
         for job_id in scripted.master.dispatcher.jobs:
             for name in ("a/0/1/default/part-0.parquet", "b/0/1/default/part-0.parquet"):
-                path = directory / "jobs" / job_id / name
+                path = directory / "jobs" / self.cluster_id / job_id / name
                 path.parent.mkdir(parents=True)
                 path.write_bytes(job_id.encode())
         (directory / "blobs").mkdir()

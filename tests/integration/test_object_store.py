@@ -128,8 +128,8 @@ def _failure_of(cluster: RunningCluster, job_id: str) -> str:
     return f"{cause.failure_type}: {cause.message}"
 
 
-def _objects_of(store: ObjectStore, job_id: str, vertex_id: str = "") -> list[str]:
-    return store.keys("/".join(filter(None, ["of a/cluster", job_id, vertex_id, ""])))
+def _objects_of(cluster: RunningCluster, store: ObjectStore, job_id: str, vertex_id: str = "") -> list[str]:
+    return store.keys("/".join(filter(None, ["of a/cluster", cluster.cluster_id, job_id, vertex_id, ""])))
 
 
 def _rows_of(cluster: RunningCluster, job_id: str) -> list[dict[str, Any]]:
@@ -158,7 +158,11 @@ def test_a_job_outlives_a_task_executor_a_leader_and_ten_seconds_without_its_sto
     options = ["--bootstrap", cluster.bootstrap, "--cluster-id", cluster.cluster_id]
     assert run([*options, "result", job_id, "--json"]) == ExitCode.OK
     assert json.loads(capsys.readouterr().out)["rows"] == [{"n": 3000, "keys": 7}]
-    wait_until(lambda: _objects_of(store, job_id) == _objects_of(store, job_id, "total"), "intermediate data are gone", JOB_TIMEOUT_S)
+    wait_until(
+        lambda: _objects_of(cluster, store, job_id) == _objects_of(cluster, store, job_id, "total"),
+        "intermediate data are gone",
+        JOB_TIMEOUT_S,
+    )
 
 
 def test_what_the_store_refuses_is_named_and_what_had_finished_is_reused(
@@ -185,7 +189,7 @@ def test_an_object_that_is_gone_or_changed_fails_the_job_by_its_name(
 ) -> None:
     job_id = _submit(cluster, graph, tmp_path)
     _wait_until_held(tmp_path)
-    name = next(key for key in _objects_of(store, job_id, "numbers") if key.endswith(".parquet"))
+    name = next(key for key in _objects_of(cluster, store, job_id, "numbers") if key.endswith(".parquet"))
     path, files = f"{BUCKET}/{name}", store.files()
     if damage == "gone":
         files.rm_file(path)
@@ -262,7 +266,7 @@ def test_a_job_without_a_result_leaves_no_object(cluster: RunningCluster, store:
     edges = [{"from": "numbers", "to": "nothing"}]
     job_id = _submit(cluster, {"name": "nothing", "vertices": vertices, "edges": edges}, tmp_path)
     cluster.wait_for_status(job_id, JobStatus.FINISHED, JOB_TIMEOUT_S)
-    wait_until(lambda: not _objects_of(store, job_id), "all objects of the job are gone", JOB_TIMEOUT_S)
+    wait_until(lambda: not _objects_of(cluster, store, job_id), "all objects of the job are gone", JOB_TIMEOUT_S)
 
 
 def test_a_table_in_the_store_has_the_rows_of_each_task_once_though_it_dies_when_they_are_there(

@@ -92,7 +92,7 @@ def test_what_is_fed_all_the_time_is_copied_once_by_three_jobs_one_after_the_oth
             seen = len(work.reader.rows)
             work.reader.read_until(partial(has_more_than, seen + 300), SPARK_TIMEOUT_S)
             path = stop(cluster, job_id, tmp_path)
-            own = cluster.directory / "data" / "jobs" / job_id / "stream" / "checkpoint.0"
+            own = cluster.directory / "data" / "jobs" / cluster.cluster_id / job_id / "stream" / "checkpoint.0"
             wait_until(partial(is_gone, own), "what the job left is removed")
     finally:
         ended.set()

@@ -34,10 +34,11 @@ def test_a_spark_that_is_as_tasks_need_it_is_said_to_be_so_without_its_token(
 ) -> None:
     found = ask(capsys, spark, tmp_path)["spark"]
     assert found["verdict"] == "ok", found
-    assert f"reads and writes {tmp_path / 'jobs'}" in found["detail"]
+    place = tmp_path / "jobs" / "eventflink"
+    assert f"reads and writes {place}" in found["detail"]
     assert ";" in spark
     assert spark.partition("/;")[2] not in json.dumps(found)
-    assert list((tmp_path / "jobs").iterdir()) == []
+    assert list(place.iterdir()) == []
 
 
 def test_a_spark_that_sees_another_directory_under_the_same_name_fails(spark: str, tmp_path: Path) -> None:

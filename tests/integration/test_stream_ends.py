@@ -467,7 +467,7 @@ def test_a_full_disk_fails_attempts_with_that_reason_and_the_stream_goes_on_when
 ) -> None:
     source, target = topics
     job_id = uuid.uuid4().hex
-    directory = cluster.directory / "data" / "jobs" / job_id
+    directory = cluster.directory / "data" / "jobs" / cluster.cluster_id / job_id
     directory.mkdir(parents=True)
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(directory)], capture_output=True, check=False).returncode:
         pytest.skip("a disk that can be filled has to be mounted, which needs root")

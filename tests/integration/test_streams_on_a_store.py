@@ -149,7 +149,7 @@ def test_streams_outlive_their_task_their_spark_with_its_host_and_their_store(ho
         first, *_, last = starts_of(cluster, job_id)
         assert len(starts_of(cluster, job_id)) > count
         assert (first.query_id, first.location) == (last.query_id, last.location)
-        assert last.location == f"s3a://{BUCKET}/of a/cluster/{job_id}/stream/checkpoint.0"
+        assert last.location == f"s3a://{BUCKET}/of a/cluster/{cluster.cluster_id}/{job_id}/stream/checkpoint.0"
         assert last.restored_batch_id >= 0
     for work in works.values():
         work.feed()

@@ -414,7 +414,7 @@ def test_hash_and_rebalance_edges_share_out_every_row_once(cluster: RunningClust
     assert sum(r["total"] for r in rows) == sum(range(1000))
     # What the edges read is gone, the result stays.
     cluster.wait_for(lambda fold: job_id not in fold.master.dispatcher.dirty, "clean")
-    assert {p.name for p in (Path(cluster.overrides["data.directory"]) / "jobs" / job_id).iterdir()} == {"counts"}
+    assert {p.name for p in (cluster.directory / "data" / "jobs" / cluster.cluster_id / job_id).iterdir()} == {"counts"}
 
 
 def test_what_a_foreign_producer_writes_is_what_our_codec_reads() -> None:

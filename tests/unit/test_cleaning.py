@@ -11,6 +11,7 @@ import pytest
 from eventflink.entrypoint.cleaning import Cleaner, remove_intermediate_data
 from eventflink.master.effects import CleanUp
 from eventflink.master.inputs import CleanupsCompleted, MasterInput
+from eventflink.model.configuration import build_configuration
 from eventflink.model.places import Place
 
 
@@ -102,6 +103,18 @@ def test_a_directory_that_is_moved_away_while_it_is_emptied_takes_the_clean_up_n
     with pytest.raises(OSError, match="was moved while it was removed"):
         remove_intermediate_data(Place(str(working)), "job", ())
     assert (victim / "precious").exists()
+
+
+def test_clean_up_removes_nothing_of_a_job_of_that_id_in_another_cluster(tmp_path: Path) -> None:
+    """Two clusters of one data directory run jobs of one id where the id is made of offsets."""
+    orders, test = (
+        build_configuration({"cluster.id": cluster_id, "data.directory": tmp_path}, "f").working_place for cluster_id in ("orders", "test")
+    )
+    for place in (orders, test):
+        make(place.path, "submissions-0-0/vertex/out/0/attempt-1/rows", "submissions-0-0/stream/checkpoint.0/metadata")
+    before = files_of(test.path)
+    remove_intermediate_data(orders, "submissions-0-0", ())
+    assert (files_of(orders.path), files_of(test.path)) == ([], before)
 
 
 @pytest.fixture

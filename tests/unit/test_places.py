@@ -23,11 +23,12 @@ from eventflink.jobs.stored_files import (
     write_whole,
 )
 from eventflink.model.attempts import AttemptId, OutputLocation
+from eventflink.model.cluster_secret import secret_path
 from eventflink.model.configuration import ConfigurationError, build_configuration
 from eventflink.model.places import Place, in_one_spelling, is_url, parse_place
 from eventflink.streams.failures import WorkingDirectoryUnfit
 from eventflink.taskexecutor.lost_inputs import OpenedInput, OpenedInputs, failure_of
-from eventflink.taskexecutor.task_files import checkpoint_place
+from eventflink.taskexecutor.task_files import checkpoint_place, output_place
 
 KEY = "execution.working-directory"
 
@@ -47,7 +48,7 @@ KEY = "execution.working-directory"
 )
 def test_a_place_has_the_name_that_spark_has_for_it(text: str, place: str) -> None:
     found = build_configuration({KEY: text}, "f").working_place
-    assert str(found) == place
+    assert str(found) == f"{place}/eventflink"
     assert bool(found.scheme) == is_url(place)
 
 
@@ -83,6 +84,48 @@ def test_checkpoints_are_where_a_batch_is_noted_once() -> None:
     assert checkpoint_place(parse_place("s3://bucket/jobs"), attempt) == Place("s3a://bucket/jobs/job/vertex/checkpoint.0")
     with pytest.raises(WorkingDirectoryUnfit, match=f"cannot be in gs://bucket/jobs, .*, {KEY} must be a path .* or a prefix of S3"):
         checkpoint_place(parse_place("gs://bucket/jobs"), attempt)
+
+
+STORED = (KEY, "blob.storage.directory", "jobmanager.archive.fs.dir")
+"""Keys of places that may be a URL."""
+
+
+def _places_of(cluster_id: str, **where: str) -> dict[str, Place]:
+    """Return every place that a configuration makes for what a cluster keeps."""
+    configuration = build_configuration({"cluster.id": cluster_id, "jobstore.type": "file", **where}, "f")
+    assert not configuration.savepoint_directory, "savepoints have no place that nobody has named"
+    working, attempt = configuration.working_place, AttemptId("job", "vertex", 0, 1)
+    paths = {
+        "blobs": configuration.blob_location,
+        "archives": configuration.archive_location,
+        "pid files": configuration.pid_path,
+        "logs of daemons": configuration.log_path,
+        "the cluster secret": secret_path(configuration.data_path, cluster_id),
+    }
+    return {
+        "data sets": working,
+        "an output": output_place(working, attempt, "out"),
+        "a checkpoint": checkpoint_place(working, attempt),
+        **{what: Place(str(path)) for what, path in paths.items()},
+    }
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"data.directory": "/shared"},
+        dict.fromkeys(("data.directory", "env.pid.dir", "env.log.dir", *STORED), "/shared"),
+        {"data.directory": "/shared", **dict.fromkeys(STORED, "s3a://bucket/prefix/")},
+    ],
+    ids=["a data directory", "each directory", "a URL"],
+)
+@pytest.mark.parametrize("other", ["orders-2", "orders.2", "job", "jobs"])
+def test_clusters_that_share_a_directory_or_a_url_have_no_place_in_common(where: dict[str, str], other: str) -> None:
+    ours, theirs = _places_of("orders", **where), _places_of(other, **where)
+    for what, place in ours.items():
+        for of_what, there in theirs.items():
+            assert place != there, (what, of_what)
+            assert place.name_below(there) is there.name_below(place) is None, (what, of_what)
 
 
 def test_what_is_below_a_place_begins_with_its_whole_name() -> None:

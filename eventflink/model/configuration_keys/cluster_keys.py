@@ -84,8 +84,8 @@ class ClusterKeys(Keys):
     working_directory: str = Field(
         "",
         alias="execution.working-directory",
-        description="Data sets of jobs and checkpoints of streams: a path that every TaskExecutor and its Spark see, or a URL such as "
-        "s3a://bucket/prefix. Default: below data.directory.",
+        description="Where data sets of jobs and checkpoints of streams are, below a folder named by cluster.id: a path that every "
+        "TaskExecutor and its Spark see, or a URL such as s3a://bucket/prefix. Default: below data.directory.",
     )
     shutdown_timeout_ms: int = Field(
         30_000,

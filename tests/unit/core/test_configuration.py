@@ -154,7 +154,8 @@ def test_each_directory_of_several_is_looked_at() -> None:
 
 @pytest.mark.parametrize("path", ["/with:colon/jobs", "relative/s3a:/jobs", "~/jobs", "c:/jobs", "a b"])
 def test_what_is_no_url_is_a_path(path: str) -> None:
-    assert build_configuration({"execution.working-directory": path}, "f").working_place.path == Path(path).expanduser().absolute()
+    place = build_configuration({"execution.working-directory": path}, "f").working_place
+    assert place.path == Path(path).expanduser().absolute() / "eventflink"
 
 
 @pytest.mark.parametrize(
