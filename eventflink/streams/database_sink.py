@@ -1,17 +1,36 @@
 """A sink for databases that counts each batch once: a batch, and the mark that it was written, are one transaction of the database.
 
 For users: a job declares an object of `DatabaseSink` as its sink, `python: "module:object"`. Like the sink for Kafka it runs where Spark
-calls it, and keeps two rules: a batch below the mark is not written again (S1), and a newer query takes the mark over before it writes,
-after which nothing of an older one can be committed (S2); an attempt that stops its query takes it over as well (S3). The mark's row is
-locked for the moment of a commit only, so a newer query does not wait for what an older one has begun.
+calls it. What is done with a batch is decided in `sink_protocol.py`; here it is carried out, and these rules are kept besides:
+
+- A newer query takes the mark over before it writes, after which nothing of an older one can be committed (S2); an attempt that stops its
+  query takes it over as well (S3). The mark's row is locked for the moment of a commit only, so a newer query does not wait for what an
+  older one has begun.
+- Each batch moves the mark, also one without rows. So a batch beyond the next one says that the database has lost what it had.
 """
 
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from eventflink.model.places import Place
 from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable
+from eventflink.streams.progress import offsets_fingerprint
+from eventflink.streams.sink_protocol import (
+    BeginTransaction,
+    Commit,
+    ComputeBatch,
+    FenceOlder,
+    Mark,
+    ReadMark,
+    SendMark,
+    SinkProtocol,
+    SinkStep,
+    WriteRecords,
+    next_step,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,15 +38,42 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MAKE: Final = (
-    "CREATE TABLE IF NOT EXISTS stream_marks (writer_id VARCHAR(700) PRIMARY KEY, attempt BIGINT NOT NULL, next_batch_id BIGINT NOT NULL)"
+    "CREATE TABLE IF NOT EXISTS stream_marks "
+    "(writer_id VARCHAR(700) PRIMARY KEY, attempt BIGINT NOT NULL, next_batch_id BIGINT NOT NULL, offsets VARCHAR(64))"
 )
 _TAKE: Final = "UPDATE stream_marks SET attempt = ? WHERE writer_id = ? AND attempt < ?"
-_READ: Final = "SELECT attempt, next_batch_id FROM stream_marks WHERE writer_id = ?"
-_BEGIN: Final = "INSERT INTO stream_marks (writer_id, attempt, next_batch_id) VALUES (?, ?, ?)"
-_ADVANCE: Final = "UPDATE stream_marks SET next_batch_id = ? WHERE writer_id = ? AND attempt = ?"
+_READ: Final = "SELECT attempt, next_batch_id, offsets FROM stream_marks WHERE writer_id = ?"
+_BEGIN: Final = "INSERT INTO stream_marks (writer_id, attempt, next_batch_id, offsets) VALUES (?, ?, ?, '')"
+_ADVANCE: Final = "UPDATE stream_marks SET next_batch_id = ?, offsets = ? WHERE writer_id = ? AND attempt = ?"
 
 _QUERIES: Final = 1_000_000
 """The column `attempt` counts queries: the number of the attempt times this, and the number of the query within the attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseSinkSettings:
+    """Whose batches they are."""
+
+    writer_id: str
+    """Of the subtask, the same for all its attempts."""
+    attempt: int
+    """Its number, from 1 on; a newer one has a higher number."""
+    query: int
+    """Its number within the attempt, which may stop one and start another."""
+    location: str
+    """The checkpoint directory of the subtask."""
+    first_batch_id: int = 0
+    """Batches below it were written by the job from whose savepoint this one began."""
+
+    @property
+    def target(self) -> str:
+        """What the sink is called in messages."""
+        return "the database"
+
+    @property
+    def number(self) -> int:
+        """What the column `attempt` says of this query."""
+        return self.attempt * _QUERIES + self.query
 
 
 class DatabaseSink:
@@ -45,24 +91,14 @@ class DatabaseSink:
         self._connect = connect
         self._write = write
         self._placeholder = placeholder
-        self._writer_id = ""
-        self._query = 0
-        self._first_batch_id = 0
+        self._of: DatabaseSinkSettings | None = None
+        self._protocol: SinkProtocol | None = None
         self._connection: Any = None
-        self._next_batch_id = 0
 
-    def of(self, writer_id: str, attempt: int, query: int = 0, first_batch_id: int = 0) -> "DatabaseSink":
-        """Return the sink of one query; a stream of the cluster does that itself.
-
-        Args:
-            writer_id: of the subtask, the same for all its attempts.
-            attempt: its number, from 1 on; a newer one has a higher number.
-            query: its number within the attempt, which may stop one and start another.
-            first_batch_id: batches below it were written by the job from whose savepoint this one began.
-
-        """
+    def of(self, settings: DatabaseSinkSettings) -> "DatabaseSink":
+        """Return the sink of one query; a stream of the cluster does that itself."""
         sink = DatabaseSink(self._connect, self._write, placeholder=self._placeholder)
-        sink._writer_id, sink._query, sink._first_batch_id = writer_id, attempt * _QUERIES + query, first_batch_id
+        sink._of = settings
         return sink
 
     def settle(self, next_batch_id: int) -> int:
@@ -73,69 +109,98 @@ class DatabaseSink:
 
         Raises:
             SinkFenced: a newer attempt writes.
-            CheckpointLost: the checkpoint directory is behind what was written.
+            CheckpointLost: the checkpoint directory does not fit what was written.
             StreamUnusable: the connection commits by itself.
 
         """
-        self._connection = self._connect()
+        protocol = self._open()
         try:
-            self._begin(next_batch_id)
+            steps = protocol.settling(next_batch_id, self._offsets_of(next_batch_id), self._offsets_of(next_batch_id - 1))
+            self._carry_out_all(protocol, steps, None, next_batch_id)
         finally:
             self._give_up()
-        return self._next_batch_id
+        return protocol.next_batch_id
 
     def __call__(self, batch: "DataFrame", batch_id: int) -> None:
         """Write a batch in one transaction, or only compute it if it was written before.
 
         Raises:
             SinkFenced: a newer attempt writes.
-            CheckpointLost: batches beyond the next one were written before.
+            CheckpointLost: the checkpoint directory does not fit what was written.
             StreamUnusable: the connection commits by itself, or it is not said whose sink this is.
 
         """
-        if not self._writer_id:
-            raise StreamUnusable("a DatabaseSink is the sink of a stream, or is told by `of` whose it is")
+        protocol = self._open()
         try:
-            if self._connection is None:
-                self._connection = self._connect()
-                self._begin(batch_id)
-            if batch_id < self._next_batch_id:
-                logger.info("BatchRepeated writer=%s batch=%d", self._writer_id, batch_id)
-                batch.write.format("noop").mode("overwrite").save()
-            else:
-                self._write_batch(batch, batch_id)
+            steps = protocol.steps(batch_id, self._offsets_of(batch_id), self._offsets_of(batch_id - 1))
+            self._carry_out_all(protocol, steps, batch, batch_id)
         except BaseException:
             self._give_up()
             raise
 
-    def _write_batch(self, batch: "DataFrame", batch_id: int) -> None:
-        self._check_mark()  # The transaction begins with that: what the user's function puts into a block of its own does not end it.
-        self._write(self._connection, batch)
-        if self._execute(_ADVANCE, batch_id + 1, self._writer_id, self._query).rowcount != 1:
-            raise SinkFenced(f"a newer query of {self._writer_id} writes to the database: batch {batch_id} was not written")
-        self._connection.commit()
-        self._next_batch_id = batch_id + 1
+    def _open(self) -> SinkProtocol:
+        if self._protocol is None:
+            self._protocol, self._connection = SinkProtocol(self._settings), self._connect()
+        return self._protocol
 
-    def _begin(self, batch_id: int) -> None:
-        """Take the mark over, and refuse a checkpoint directory that does not fit it."""
-        self._take_over()
-        # Spark repeats the last batch at the most. Who begins further back would read other records under numbers that were written.
-        if self._next_batch_id > batch_id + 1:
-            raise CheckpointLost(
-                f"batch {batch_id} is to be written to the database, and batch {self._next_batch_id - 1} was written before: "
-                f"the checkpoint directory was lost, or another job was called {self._writer_id}"
-            )
+    @property
+    def _settings(self) -> DatabaseSinkSettings:
+        if self._of is None:
+            raise StreamUnusable("a DatabaseSink is the sink of a stream, or is told by `of` whose it is")
+        return self._of
+
+    def _offsets_of(self, batch_id: int) -> str:
+        return offsets_fingerprint(Place(self._settings.location), batch_id)
+
+    def _carry_out_all(
+        self, protocol: SinkProtocol, steps: Generator[SinkStep, Mark | None, None], batch: "DataFrame | None", batch_id: int
+    ) -> None:
+        step = next_step(steps, None)
+        while step is not None:
+            if isinstance(step, BeginTransaction) and batch_id > protocol.next_batch_id:
+                raise CheckpointLost(
+                    f"batch {batch_id} is to be written to the database, and batch {protocol.next_batch_id} was not: the database, or its "
+                    f"table stream_marks, is behind the checkpoint directory"
+                )
+            step = next_step(steps, self._carry_out(step, batch, batch_id))
+
+    def _carry_out(self, step: SinkStep, batch: "DataFrame | None", batch_id: int) -> Mark | None:
+        match step:
+            case ReadMark(awaits_transactions=awaits_transactions):
+                if not awaits_transactions:
+                    self._make_table()
+                mark = self._read_mark()
+                self._connection.rollback()
+                return mark
+            case FenceOlder():
+                self._take_over()
+            case ComputeBatch():
+                assert batch is not None  # noqa: S101 - who settles has no batch, and computes none
+                logger.info("BatchRepeated writer=%s batch=%d", self._settings.writer_id, batch_id)
+                batch.write.format("noop").mode("overwrite").save()
+            case BeginTransaction():
+                self._read_mark()  # With that it begins: what the user's function puts into a block of its own does not end it.
+            case WriteRecords():
+                assert batch is not None  # noqa: S101 - likewise
+                self._write(self._connection, batch)
+            case SendMark(mark=mark):
+                writer_id = self._settings.writer_id
+                self._execute(_ADVANCE, mark.next_batch_id, mark.offsets, writer_id, self._settings.number)
+                if self._read_mark() != mark:
+                    raise SinkFenced(f"a newer query of {writer_id} writes to the database: batch {batch_id} was not written")
+            case Commit():
+                self._connection.commit()
+        return None
 
     def _take_over(self) -> None:
-        """Take the mark over from older queries, and learn which batches they have written."""
+        """Take the mark over from older queries, or make it."""
         if getattr(self._connection, "autocommit", False) is True:
             raise StreamUnusable("the connection commits by itself: a batch and its mark have to be one transaction")
-        self._make_table()
-        self._execute(_TAKE, self._query, self._writer_id, self._query)
-        if (next_batch_id := self._check_mark()) is None:
-            self._execute(_BEGIN, self._writer_id, self._query, self._first_batch_id)
+        settings = self._settings
+        self._execute(_TAKE, settings.number, settings.writer_id, settings.number)
+        if self._read_mark() is None:
+            self._execute(_BEGIN, settings.writer_id, settings.number, settings.first_batch_id)
         self._connection.commit()
-        self._next_batch_id = self._first_batch_id if next_batch_id is None else next_batch_id
 
     def _make_table(self) -> None:
         try:
@@ -146,12 +211,13 @@ class DatabaseSink:
             logger.warning("TableNotMade table=stream_marks error=%s", error)
             self._connection.rollback()
 
-    def _check_mark(self) -> int | None:
-        """Return the number of the next batch; None if the writer has no mark."""
-        mark = self._execute(_READ, self._writer_id).fetchone()
-        if mark is not None and mark[0] != self._query:
-            raise SinkFenced(f"{_name(mark[0])} of {self._writer_id} has written to the database: this is {_name(self._query)}")
-        return None if mark is None else int(mark[1])
+    def _read_mark(self) -> Mark | None:
+        row = self._execute(_READ, self._settings.writer_id).fetchone()
+        if row is None:
+            return None
+        number, next_batch_id, offsets = row
+        attempt, query = divmod(int(number), _QUERIES)
+        return Mark(int(next_batch_id), attempt, offsets or "", query)
 
     def _execute(self, statement: str, *values: object) -> Any:
         cursor = self._connection.cursor()
@@ -160,13 +226,8 @@ class DatabaseSink:
 
     def _give_up(self) -> None:
         """Roll back and close; what cannot be rolled back ends with its connection."""
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._protocol = self._connection, None, None
         with contextlib.suppress(Exception):
             connection.rollback()
         with contextlib.suppress(Exception):
             connection.close()
-
-
-def _name(query: int) -> str:
-    attempt, number = divmod(query, _QUERIES)
-    return f"query {number} of attempt {attempt}"

@@ -48,7 +48,7 @@ class SourceUnavailable(Exception):
 
 
 class CheckpointLost(Exception):
-    """The checkpoint directory of a stream is behind what the stream has written: it was lost, or is another's."""
+    """The checkpoint directory of a stream does not fit what the stream has written: one of them was lost, or is another's."""
 
 
 class ClientSilent(Exception):

@@ -1,4 +1,4 @@
-"""What an exactly-once sink does with a batch, step by step: the decisions of `kafka_sink.py` and `iceberg_sink.py`, without their I/O.
+"""What an exactly-once sink does with a batch, step by step: the sinks for Kafka, Iceberg and databases, without their I/O.
 
 Who carries the steps out gives back what each found, or raises, which ends the attempt; the simulation carries them out in virtual time.
 What makes the repetition of a batch harmless:

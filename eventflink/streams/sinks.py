@@ -31,7 +31,7 @@ from eventflink.model.stream_progress import NO_BATCH
 from eventflink.streams.avro_records import encoder
 from eventflink.streams.avro_registry import SchemaRegistry, UnknownSchema
 from eventflink.streams.client_watch import WatchedFunction
-from eventflink.streams.database_sink import DatabaseSink
+from eventflink.streams.database_sink import DatabaseSink, DatabaseSinkSettings
 from eventflink.streams.delta_sink import DeltaSink, DeltaSinkSettings
 from eventflink.streams.delta_table import find_path, make_table
 from eventflink.streams.edges import FORMATS, Edge, edges_of, records_of
@@ -188,7 +188,7 @@ def _write_to_topics(
 
 
 def _database_sink_of(sink: DatabaseSink, writer: SinkWriter) -> DatabaseSink:
-    return sink.of(writer.writer_id, writer.attempt, writer.query, writer.first_batch_id)
+    return sink.of(DatabaseSinkSettings(writer.writer_id, writer.attempt, writer.query, str(writer.location), writer.first_batch_id))
 
 
 def _delta_sink_of(sink: StreamSink, path: str, writer: SinkWriter) -> DeltaSink:

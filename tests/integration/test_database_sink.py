@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
 from eventflink.model.statuses import JobStatus
-from eventflink.streams.database_sink import DatabaseSink
+from eventflink.streams.database_sink import DatabaseSink, DatabaseSinkSettings
 from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable
 from eventflink.streams.savepoint import read_savepoint
 from eventflink.taskexecutor.task_spark import session_address
@@ -100,8 +100,11 @@ class Subtask:
         with psycopg.connect(database) as connection:
             connection.execute(f"CREATE TABLE {self.table} (id BIGINT)")
 
-    def sink(self, attempt: int, write: Callable[[Any, DataFrame], Any] | None = None, **more: int) -> DatabaseSink:
-        return DatabaseSink(lambda: psycopg.connect(self.database), write or self.append).of(self.writer_id, attempt, **more)
+    def sink(
+        self, attempt: int, write: Callable[[Any, DataFrame], Any] | None = None, query: int = 0, first_batch_id: int = 0, **options: Any
+    ) -> DatabaseSink:
+        sink = DatabaseSink(lambda: psycopg.connect(self.database, **options), write or self.append)
+        return sink.of(DatabaseSinkSettings(self.writer_id, attempt, query, "", first_batch_id))
 
     def append(self, connection: Any, batch: DataFrame) -> None:
         with connection.transaction(), connection.cursor() as cursor:
@@ -136,7 +139,7 @@ DIES_WHEN_IT_COMMITS = """
 import os, signal, sys
 import psycopg
 from pyspark.sql import SparkSession
-from eventflink.streams.database_sink import DatabaseSink
+from eventflink.streams.database_sink import DatabaseSink, DatabaseSinkSettings
 
 moment, remote, batch_id, database, writer_id, table = sys.argv[1:]
 written = []
@@ -153,7 +156,7 @@ def write(connection, batch):
         cursor.executemany(f"INSERT INTO {table} VALUES (%s)", [(row.id,) for row in batch.collect()])
     written.append(True)
 
-sink = DatabaseSink(lambda: Dies.connect(database), write).of(writer_id, 1)
+sink = DatabaseSink(lambda: Dies.connect(database), write).of(DatabaseSinkSettings(writer_id, 1, 0, ""))
 first = 10 * int(batch_id)
 sink(SparkSession.builder.remote(remote).create().range(first, first + 10), int(batch_id))
 """
@@ -269,12 +272,15 @@ def test_what_could_lose_or_double_a_batch_is_refused(subtask: Subtask) -> None:
         subtask.write(first, batch_id)
     with pytest.raises(CheckpointLost, match=r"batch 0 is to be written to the database, and batch 2 was written before"):
         subtask.write(subtask.sink(2), 0)
-    committing = DatabaseSink(lambda: psycopg.connect(subtask.database, autocommit=True), subtask.append)
+    with pytest.raises(CheckpointLost, match=r"batch 4 is to be written to the database, and batch 3 was not: the database, or its table"):
+        subtask.write(subtask.sink(3), 4)
     with pytest.raises(StreamUnusable, match="commits by itself"):
-        subtask.write(committing.of(subtask.writer_id, 3), 3)
+        subtask.write(subtask.sink(4, autocommit=True), 3)
     with pytest.raises(StreamUnusable, match="whose it is"):
-        subtask.write(committing, 3)
+        subtask.write(DatabaseSink(lambda: psycopg.connect(subtask.database), subtask.append), 3)
     assert subtask.committed() == list(range(30))
+    subtask.write(subtask.sink(6), 3)
+    assert subtask.committed() == list(range(40))
 
 
 def test_a_user_who_may_make_no_table_writes_with_the_marks_that_are_there(subtask: Subtask) -> None:
@@ -283,7 +289,7 @@ def test_a_user_who_may_make_no_table_writes_with_the_marks_that_are_there(subta
     with psycopg.connect(subtask.database) as connection:
         connection.execute(f"CREATE ROLE {user} LOGIN")
         connection.execute(f"GRANT SELECT, INSERT, UPDATE ON stream_marks, {subtask.table} TO {user}")
-    restricted = DatabaseSink(lambda: psycopg.connect(subtask.database, user=user), subtask.append).of(subtask.writer_id, 2)
+    restricted = subtask.sink(2, user=user)
     subtask.write(restricted, 0)
     subtask.write(restricted, 1)
     assert subtask.committed() == list(range(20))

@@ -1,0 +1,98 @@
+"""The sink for databases before SQLite: what it refuses of a checkpoint directory that does not fit."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from eventflink.model.places import Place
+from eventflink.streams.database_sink import DatabaseSink, DatabaseSinkSettings
+from eventflink.streams.failures import CheckpointLost
+from eventflink.streams.progress import begun_batch_place
+
+Connect = Callable[[], Any]
+
+
+def insert(connection: Any, batch: Any) -> None:
+    connection.cursor().executemany("INSERT INTO sales VALUES (?)", [(number,) for number in batch.numbers])
+
+
+class Subtask:
+    """The subtask of a stream: its checkpoint directory, as far as the sink looks into it, and a table of its database."""
+
+    def __init__(self, directory: Path) -> None:
+        self.location = Place(str(directory / "checkpoint"))
+        begun_batch_place(self.location, 0).path.parent.mkdir(parents=True)
+        self.database = directory / "database"
+        with closing(sqlite3.connect(self.database)) as connection:
+            connection.execute("CREATE TABLE sales (number INTEGER)")
+
+    def connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self.database)
+
+    def sink(self, attempt: int, connect: Connect | None = None, write: Callable[[Any, Any], Any] = insert) -> DatabaseSink:
+        settings = DatabaseSinkSettings("cluster/job/stream/0", attempt, 1, str(self.location))
+        return DatabaseSink(connect or self.connect, write, placeholder="?").of(settings)
+
+    def write(self, sink: DatabaseSink, batch_id: int, *numbers: int) -> None:
+        """Write a batch, of which the directory notes first what it reads."""
+        begun_batch_place(self.location, batch_id).path.write_text(f'v1\n{{"batchTimestampMs":0}}\n{numbers}')
+        sink(MagicMock(numbers=numbers), batch_id)
+
+    def lose_note(self, batch_id: int) -> None:
+        begun_batch_place(self.location, batch_id).path.unlink()
+
+    def rows(self) -> list[int]:
+        with closing(self.connect()) as connection:
+            return [number for (number,) in connection.execute("SELECT number FROM sales ORDER BY number")]
+
+
+@pytest.fixture
+def subtask(tmp_path: Path) -> Subtask:
+    return Subtask(tmp_path)
+
+
+@pytest.fixture
+def written(subtask: Subtask) -> Iterator[Subtask]:
+    """A subtask whose first attempt has written the batches 0 and 1, and ended before Spark noted the last as done."""
+    sink = subtask.sink(1)
+    subtask.write(sink, 0, 1, 2)
+    subtask.write(sink, 1, 3, 4)
+    yield subtask
+    assert subtask.rows()[:4] == [1, 2, 3, 4]
+
+
+@pytest.mark.rule("S1")
+def test_a_batch_that_reads_what_the_last_one_read_is_not_written_to_sqlite_again(written: Subtask) -> None:
+    second = written.sink(2)
+    written.write(second, 1, 3, 4)
+    written.write(second, 2, 5)
+    assert written.rows() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.rule("S1")
+def test_a_batch_that_has_got_other_records_than_the_written_one_of_its_number_is_noticed(written: Subtask) -> None:
+    with pytest.raises(CheckpointLost, match="batch 1 was written to the database before, and had read up to other offsets"):
+        written.write(written.sink(2), 1, 3, 4, 5, 6)
+
+
+@pytest.mark.rule("S3")
+def test_no_savepoint_is_taken_of_a_directory_that_lost_the_batch_that_is_in_the_database(written: Subtask) -> None:
+    assert written.sink(2).settle(1) == 2
+    written.lose_note(1)
+    with pytest.raises(CheckpointLost, match="batch 1 was written to the database, and the checkpoint directory does not have it"):
+        written.sink(3).settle(1)
+
+
+@pytest.mark.rule("S1")
+def test_a_database_that_is_behind_the_directory_is_noticed(written: Subtask) -> None:
+    with pytest.raises(CheckpointLost, match="batch 7 is to be written to the database, and batch 2 was not"):
+        written.write(written.sink(2), 7, 8)
+    with pytest.raises(CheckpointLost, match="batch 7 is to be written to the database, and batch 2 was not"):
+        written.sink(3).settle(7)
+    written.write(written.sink(4), 2, 5)
+    assert written.rows() == [1, 2, 3, 4, 5]
