@@ -7,13 +7,14 @@ calls it. What is done with a batch is decided in `sink_protocol.py`; here it is
   query takes it over as well (S3). The mark's row is locked for the moment of a commit only, so a newer query does not wait for what an
   older one has begun.
 - Each batch moves the mark, also one without rows. So a batch beyond the next one says that the database has lost what it had.
+- Whether the connection commits by itself is tried, since drivers say it in many ways. Only the sink commits.
 """
 
 import contextlib
 import logging
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from eventflink.model.places import Place
 from eventflink.streams.failures import CheckpointLost, SinkFenced, StreamUnusable
@@ -42,6 +43,8 @@ _MAKE: Final = (
     "(writer_id VARCHAR(700) PRIMARY KEY, attempt BIGINT NOT NULL, next_batch_id BIGINT NOT NULL, offsets VARCHAR(64))"
 )
 _TAKE: Final = "UPDATE stream_marks SET attempt = ? WHERE writer_id = ? AND attempt < ?"
+_TRY: Final = "UPDATE stream_marks SET attempt = -attempt WHERE writer_id = ? AND attempt = ?"
+"""A number that is older than all: should it stay, any query can take the mark over."""
 _READ: Final = "SELECT attempt, next_batch_id, offsets FROM stream_marks WHERE writer_id = ?"
 _BEGIN: Final = "INSERT INTO stream_marks (writer_id, attempt, next_batch_id, offsets) VALUES (?, ?, ?, '')"
 _ADVANCE: Final = "UPDATE stream_marks SET next_batch_id = ?, offsets = ? WHERE writer_id = ? AND attempt = ?"
@@ -127,7 +130,7 @@ class DatabaseSink:
         Raises:
             SinkFenced: a newer attempt writes.
             CheckpointLost: the checkpoint directory does not fit what was written.
-            StreamUnusable: the connection commits by itself, or it is not said whose sink this is.
+            StreamUnusable: the connection commits by itself, the user's function commits, or it is not said whose sink this is.
 
         """
         protocol = self._open()
@@ -174,6 +177,7 @@ class DatabaseSink:
                 return mark
             case FenceOlder():
                 self._take_over()
+                self._try_rollback()
             case ComputeBatch():
                 assert batch is not None  # noqa: S101 - who settles has no batch, and computes none
                 logger.info("BatchRepeated writer=%s batch=%d", self._settings.writer_id, batch_id)
@@ -182,7 +186,7 @@ class DatabaseSink:
                 self._read_mark()  # With that it begins: what the user's function puts into a block of its own does not end it.
             case WriteRecords():
                 assert batch is not None  # noqa: S101 - likewise
-                self._write(self._connection, batch)
+                self._write(_Uncommitted(self._connection), batch)
             case SendMark(mark=mark):
                 writer_id = self._settings.writer_id
                 self._execute(_ADVANCE, mark.next_batch_id, mark.offsets, writer_id, self._settings.number)
@@ -194,13 +198,23 @@ class DatabaseSink:
 
     def _take_over(self) -> None:
         """Take the mark over from older queries, or make it."""
-        if getattr(self._connection, "autocommit", False) is True:
-            raise StreamUnusable("the connection commits by itself: a batch and its mark have to be one transaction")
         settings = self._settings
         self._execute(_TAKE, settings.number, settings.writer_id, settings.number)
         if self._read_mark() is None:
             self._execute(_BEGIN, settings.writer_id, settings.number, settings.first_batch_id)
         self._connection.commit()
+
+    def _try_rollback(self) -> None:
+        """Change the mark, and see whether a rollback undoes it."""
+        self._execute(_TRY, self._settings.writer_id, self._settings.number)
+        self._connection.rollback()
+        mark = self._read_mark()
+        self._connection.rollback()
+        if mark is not None and mark.attempt < 0:
+            raise StreamUnusable(
+                "the connection commits by itself, or the table stream_marks has no transactions, and a batch and its mark have to be one: "
+                "let `connect` return a connection without autocommit (sqlite3: with an isolation_level)"
+            )
 
     def _make_table(self) -> None:
         try:
@@ -231,3 +245,21 @@ class DatabaseSink:
             connection.rollback()
         with contextlib.suppress(Exception):
             connection.close()
+
+
+class _Uncommitted:
+    """The connection for the user's function, which cannot end the transaction by it."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise StreamUnusable(
+            "the function of a DatabaseSink ends the transaction, which would lose or double its batch: leave out commit, rollback, close "
+            "and `with connection`"
+        )
+
+    commit = rollback = close = __enter__ = __exit__ = _refuse

@@ -278,6 +278,13 @@ def test_what_could_lose_or_double_a_batch_is_refused(subtask: Subtask) -> None:
         subtask.write(subtask.sink(4, autocommit=True), 3)
     with pytest.raises(StreamUnusable, match="whose it is"):
         subtask.write(DatabaseSink(lambda: psycopg.connect(subtask.database), subtask.append), 3)
+
+    def append_and_commit(connection: Any, batch: DataFrame) -> None:
+        subtask.append(connection, batch)
+        connection.commit()
+
+    with pytest.raises(StreamUnusable, match="ends the transaction"):
+        subtask.write(subtask.sink(5, append_and_commit), 3)
     assert subtask.committed() == list(range(30))
     subtask.write(subtask.sink(6), 3)
     assert subtask.committed() == list(range(40))

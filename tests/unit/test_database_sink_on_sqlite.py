@@ -1,4 +1,4 @@
-"""The sink for databases before SQLite: what it refuses of a checkpoint directory that does not fit."""
+"""The sink for databases before SQLite: what it refuses of a checkpoint directory, a connection and a function that do not fit."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ import pytest
 
 from eventflink.model.places import Place
 from eventflink.streams.database_sink import DatabaseSink, DatabaseSinkSettings
-from eventflink.streams.failures import CheckpointLost
+from eventflink.streams.failures import CheckpointLost, StreamUnusable
 from eventflink.streams.progress import begun_batch_place
 
 Connect = Callable[[], Any]
@@ -19,6 +19,37 @@ Connect = Callable[[], Any]
 
 def insert(connection: Any, batch: Any) -> None:
     connection.cursor().executemany("INSERT INTO sales VALUES (?)", [(number,) for number in batch.numbers])
+
+
+def insert_and_commit(connection: Any, batch: Any) -> None:
+    insert(connection, batch)
+    connection.commit()
+
+
+def insert_and_roll_back(connection: Any, batch: Any) -> None:
+    insert(connection, batch)
+    try:
+        connection.execute("INSERT INTO nowhere VALUES (1)")
+    except sqlite3.OperationalError:
+        connection.rollback()
+
+
+def insert_in_a_block(connection: Any, batch: Any) -> None:
+    with connection:
+        insert(connection, batch)
+
+
+class SaysAutocommitByMethod:
+    """A connection as of PyMySQL, of which `autocommit` is a method."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection = sqlite3.connect(path, isolation_level=None)
+
+    def autocommit(self, value: bool) -> None:  # noqa: FBT001 - so it is there
+        raise NotImplementedError
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
 
 
 class Subtask:
@@ -96,3 +127,35 @@ def test_a_database_that_is_behind_the_directory_is_noticed(written: Subtask) ->
         written.sink(3).settle(7)
     written.write(written.sink(4), 2, 5)
     assert written.rows() == [1, 2, 3, 4, 5]
+
+
+def sqlite_that_commits(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
+
+
+@pytest.mark.parametrize("connect", [sqlite_that_commits, SaysAutocommitByMethod])
+def test_a_connection_that_commits_by_itself_is_refused_however_it_says_so(subtask: Subtask, connect: Callable[[Path], Any]) -> None:
+    for attempt in (1, 2, 2):
+        with pytest.raises(StreamUnusable, match="the connection commits by itself"):
+            subtask.write(subtask.sink(attempt, lambda: connect(subtask.database)), 0, 1, 2)
+    assert subtask.rows() == []
+    subtask.write(subtask.sink(2), 0, 1, 2)
+    assert subtask.rows() == [1, 2]
+
+
+@pytest.mark.parametrize("level", ["DEFERRED", "IMMEDIATE", "EXCLUSIVE"])
+def test_a_connection_that_begins_a_transaction_by_itself_is_taken_however_it_does(subtask: Subtask, level: Any) -> None:
+    for attempt in (1, 2):
+        subtask.write(subtask.sink(attempt, lambda: sqlite3.connect(subtask.database, isolation_level=level)), 0, 1, 2)
+    assert subtask.rows() == [1, 2]
+
+
+@pytest.mark.parametrize("write", [insert_and_commit, insert_and_roll_back, insert_in_a_block])
+def test_a_function_that_ends_the_transaction_is_refused_and_its_batch_is_not_written(
+    subtask: Subtask, write: Callable[[Any, Any], Any]
+) -> None:
+    with pytest.raises(StreamUnusable, match="the function of a DatabaseSink ends the transaction"):
+        subtask.write(subtask.sink(1, write=write), 0, 1, 2)
+    assert subtask.rows() == []
+    subtask.write(subtask.sink(2), 0, 1, 2)
+    assert subtask.rows() == [1, 2]
