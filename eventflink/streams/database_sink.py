@@ -12,7 +12,7 @@ calls it. What is done with a batch is decided in `sink_protocol.py`; here it is
 
 import contextlib
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -229,7 +229,7 @@ class DatabaseSink:
         row = self._execute(_READ, self._settings.writer_id).fetchone()
         if row is None:
             return None
-        number, next_batch_id, offsets = row
+        number, next_batch_id, offsets = _values(row)
         attempt, query = divmod(int(number), _QUERIES)
         return Mark(int(next_batch_id), attempt, offsets or "", query)
 
@@ -263,3 +263,17 @@ class _Uncommitted:
         )
 
     commit = rollback = close = __enter__ = __exit__ = _refuse
+
+
+def _values(row: object) -> list[Any]:
+    """Return the columns of a row in their order, whatever the driver makes of it.
+
+    Raises:
+        StreamUnusable: it has no columns.
+
+    """
+    if isinstance(row, Mapping):
+        return list(row.values())
+    if isinstance(row, Iterable):
+        return list(row)
+    raise StreamUnusable(f"invalid row of stream_marks: {type(row).__name__}: let `connect` return a connection whose rows have columns")

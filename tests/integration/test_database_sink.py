@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
+from psycopg.rows import dict_row, namedtuple_row
 from pyspark.sql import DataFrame, SparkSession
 
 from eventflink.gateways.dispatcher_gateway import DispatcherGateway
@@ -288,6 +289,13 @@ def test_what_could_lose_or_double_a_batch_is_refused(subtask: Subtask) -> None:
     assert subtask.committed() == list(range(30))
     subtask.write(subtask.sink(6), 3)
     assert subtask.committed() == list(range(40))
+
+
+@pytest.mark.parametrize("row_factory", [dict_row, namedtuple_row])
+def test_the_rows_of_the_connection_may_be_of_another_kind(subtask: Subtask, row_factory: Any) -> None:
+    subtask.write(subtask.sink(1, row_factory=row_factory), 0)
+    subtask.write(subtask.sink(2, row_factory=row_factory), 0)
+    assert subtask.committed() == list(range(10))
 
 
 def test_a_user_who_may_make_no_table_writes_with_the_marks_that_are_there(subtask: Subtask) -> None:

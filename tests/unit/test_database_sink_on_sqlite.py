@@ -52,6 +52,14 @@ class SaysAutocommitByMethod:
         return getattr(self._connection, name)
 
 
+def as_dict(cursor: sqlite3.Cursor, row: tuple[Any, ...]) -> dict[str, Any]:
+    return {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
+
+
+def as_number(_: sqlite3.Cursor, row: tuple[Any, ...]) -> int:
+    return int(row[0])
+
+
 class Subtask:
     """The subtask of a stream: its checkpoint directory, as far as the sink looks into it, and a table of its database."""
 
@@ -159,3 +167,26 @@ def test_a_function_that_ends_the_transaction_is_refused_and_its_batch_is_not_wr
     assert subtask.rows() == []
     subtask.write(subtask.sink(2), 0, 1, 2)
     assert subtask.rows() == [1, 2]
+
+
+@pytest.mark.parametrize("row_factory", [sqlite3.Row, as_dict])
+def test_the_rows_of_sqlite_may_be_of_another_kind(subtask: Subtask, row_factory: Any) -> None:
+    def connect() -> sqlite3.Connection:
+        connection = subtask.connect()
+        connection.row_factory = row_factory
+        return connection
+
+    for attempt in (1, 2):
+        subtask.write(subtask.sink(attempt, connect), 0, 1, 2)
+    assert subtask.rows() == [1, 2]
+
+
+def test_rows_without_columns_are_refused(subtask: Subtask) -> None:
+    def connect() -> sqlite3.Connection:
+        connection = subtask.connect()
+        connection.row_factory = as_number
+        return connection
+
+    subtask.write(subtask.sink(1), 0, 1, 2)
+    with pytest.raises(StreamUnusable, match="invalid row of stream_marks: int"):
+        subtask.write(subtask.sink(2, connect), 0, 1, 2)
