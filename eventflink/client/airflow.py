@@ -7,7 +7,6 @@ submits no second one.
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from airflow.sdk import BaseOperator
@@ -17,6 +16,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from eventflink.client.cluster import Cluster
 from eventflink.client.connecting import connect, connect_async
+from eventflink.client.options import Paths, each_of
 from eventflink.client.tries import DEFAULT_UNREACHABLE_TIMEOUT_S, Tries, wait_for_end, why_it_ended
 from eventflink.gateways.errors import ClusterUnreachable, UnknownJob
 from eventflink.model.statuses import JobStatus
@@ -85,7 +85,7 @@ class EventflinkOperator(BaseOperator):  # type: ignore[misc]  # likewise
         *,
         document: str | Mapping[str, Any],
         parameters: Mapping[str, object] | None = None,
-        code: Sequence[str | Path] = (),
+        code: Paths = (),
         bootstrap: str = "",
         cluster_id: str = "",
         configuration: str = "",
@@ -109,7 +109,7 @@ class EventflinkOperator(BaseOperator):  # type: ignore[misc]  # likewise
 
         """
         super().__init__(**options)
-        self.document, self.parameters, self.code = document, dict(parameters or {}), list(code)
+        self.document, self.parameters, self.code = document, dict(parameters or {}), each_of(code)
         self.bootstrap, self.cluster_id, self.configuration = bootstrap, cluster_id, configuration
         self.deferrable = deferrable
         self.unreachable_timeout_s = unreachable_timeout_s

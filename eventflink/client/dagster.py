@@ -6,7 +6,7 @@ submits no second one.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from pydantic import PrivateAttr
 
 from eventflink.client.cluster import Cluster, Job
 from eventflink.client.connecting import connect
+from eventflink.client.options import Paths
 from eventflink.client.tries import DEFAULT_UNREACHABLE_TIMEOUT_S, Tries, wait_for_end, why_it_ended
 from eventflink.documents.one_job import JobResult
 from eventflink.model.statuses import JobStatus
@@ -73,7 +74,7 @@ class PipesEventflinkClient(ConfigurableResource, PipesClient):  # type: ignore[
         context: OpExecutionContext | AssetExecutionContext,
         document: str | Path | Mapping[str, Any],
         parameters: Mapping[str, object] | None = None,
-        code: Sequence[str | Path] = (),
+        code: Paths = (),
         extras: Mapping[str, Any] | None = None,
         message_reader: PipesMessageReader | None = None,
     ) -> PipesClientCompletedInvocation:
@@ -115,7 +116,7 @@ class PipesEventflinkClient(ConfigurableResource, PipesClient):  # type: ignore[
         cluster: Cluster,
         document: str | Path | Mapping[str, Any],
         parameters: Mapping[str, object],
-        code: Sequence[str | Path],
+        code: Paths,
     ) -> Job:
         """Return the job of this try. The id of a new one is among the tags of the run before it is submitted."""
         run, step = context.run, context.get_step_execution_context().step.key

@@ -1,9 +1,10 @@
 """`eventflink.dev`: a batch job run in this process, for tests of what it computes, and for notebooks; no cluster is asked for anything."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eventflink.client.options import Names, Paths, each_of
 from eventflink.jobs.job_files import Document, described
 from eventflink.jobs.modules_beside import code_beside
 from eventflink.model.job_graph_document import bind_parameters
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 def dev(
     document: Document,
     *,
-    code: Iterable[Path | str] = (),
+    code: Paths = (),
     parameters: Mapping[str, object] | None = None,
-    vertices: Collection[str] = (),
+    vertices: Names = (),
     parallelism: int | None = None,
     sinks: bool = False,
     keep: Path | str | None = None,
@@ -28,10 +29,10 @@ def dev(
 
     Args:
         document: a graph, a job in Python, a document as a mapping, or the path of a file with one of them.
-        code: files and directories with its Python code; none: what a job in Python imports that lies beside it, or the modules beside the
-            document that its vertices name.
+        code: files and directories with its Python code, or a single one; none: what a job in Python imports that lies beside it, or the
+            modules beside the document that its vertices name.
         parameters: values of the parameters that it declares, by name; each of its type, or a text that says it.
-        vertices: run these and what they need; none: all.
+        vertices: run these, or a single one, and what they need; none: all.
         parallelism: run at most so many subtasks of each vertex; None: as many as the document says.
         sinks: let Spark write to files, tables and databases; else it computes the rows and drops them.
         keep: leave the outputs in a directory below this one; None: they go with this process.
@@ -57,7 +58,7 @@ def dev(
 
         job = described(document)
         graph = bind_parameters(job.graph, parameters or {})
-        paths = [Path(each) for each in code] or list(job.code)
+        paths = [Path(each) for each in each_of(code)] or list(job.code)
         if not paths and isinstance(document, Path | str):
             paths = code_beside(graph, Path(document).parent)
         return run_graph(
@@ -66,7 +67,7 @@ def dev(
             load_configuration(None, configuration or {}),
             jars=job.jars,
             sql_files=job.sql_files,
-            vertices=vertices,
+            vertices=each_of(vertices),
             parallelism=parallelism,
             sinks=sinks,
             keep=None if keep is None else Path(keep),

@@ -16,7 +16,7 @@ from eventflink.audit.filters import LogPlace, Range, Wanted, event_type
 from eventflink.audit.listing import Listing
 from eventflink.audit.log_source import KafkaLog
 from eventflink.audit.plain import plain_event
-from eventflink.client.options import EventOptions
+from eventflink.client.options import EventOptions, each_of
 from eventflink.events.topics import Topic
 from eventflink.gateways.errors import ClusterUnreachable, LogUnreadable
 from eventflink.gateways.kafka_clients import PartitionReader
@@ -41,8 +41,7 @@ class EventPages:
             ValueError: the limit is not positive.
 
         """
-        types = options.get("type", ())
-        names = frozenset(map(event_type, (types,) if isinstance(types, str) else types))
+        names = frozenset(map(event_type, each_of(options.get("type", ()))))
         limit = options.get("limit")
         if limit is not None and limit < 1:
             raise ValueError(f"limit={limit}: it has to be at least 1")

@@ -4,7 +4,7 @@ Names are short here, and arguments what people have at hand; what goes over the
 """
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from eventflink.blob.tls import TlsFiles
 from eventflink.client.live import Live
-from eventflink.client.options import EventOptions, RerunOptions, SubmitOptions
+from eventflink.client.options import EventOptions, Paths, RerunOptions, SubmitOptions, each_of
 from eventflink.client.pictures import ClusterView, JobView
 from eventflink.documents.checkpoints import CheckpointsAsOf, CompletedCheckpoint
 from eventflink.documents.cluster import ClusterOverview
@@ -90,10 +90,10 @@ class ClusterMethods(ScheduleMethods):
 
     @method
     def jobs(
-        self, status: Collection[JobStatus] = (), *, limit: int = 100, labels: Mapping[str, str] = MappingProxyType({})
+        self, status: JobStatus | Iterable[JobStatus] = (), *, limit: int = 100, labels: Mapping[str, str] = MappingProxyType({})
     ) -> Steps[list[JobRow]]:
         """Return the newest `limit` (1 to 1,000) jobs with one of these statuses (none: any) and all these labels, the newest last."""
-        return (yield from self._jobs(status, limit, labels)).jobs
+        return (yield from self._jobs(each_of(status), limit, labels)).jobs
 
     @method
     def names(self, part: str = "", *, first: int = 0, limit: int = DEFAULT_NAMES) -> Steps[JobNamesPage]:
@@ -121,7 +121,7 @@ class ClusterMethods(ScheduleMethods):
         return ask(ShutDownCluster(cancel_jobs=cancel_jobs, **header(actor=self.actor)))
 
     @method
-    def put_schedule(self, schedule_id: str, definition: Mapping[str, Any], *, code: Iterable[str | Path] = ()) -> Steps[Accepted]:
+    def put_schedule(self, schedule_id: str, definition: Mapping[str, Any], *, code: Paths = ()) -> Steps[Accepted]:
         """Make a schedule of a document, or give it this new version, with the files of its job's code; return once it is in the log.
 
         Raises:
@@ -157,9 +157,9 @@ class ClusterMethods(ScheduleMethods):
         return EventPages(self.access, **options)
 
 
-def _with_code(gateway: "ClusterMethods | JobMethods", graph: JobGraph, job: DescribedJob, code: Iterable[str | Path]) -> Steps[JobGraph]:
+def _with_code(gateway: "ClusterMethods | JobMethods", graph: JobGraph, job: DescribedJob, code: Paths) -> Steps[JobGraph]:
     """Return the graph with the archives of these files, or else of the job's own, and of its packages, in the blob store."""
-    paths = tuple([Path(each) for each in code])
+    paths = tuple([Path(each) for each in each_of(code)])
     if not paths and not job.has_code:
         return graph
     leader = yield from _find_leader(gateway)
@@ -266,9 +266,9 @@ class JobMethods(Gateway):
 
     def _rerun(self, job_id: str | None, options: RerunOptions) -> Steps[str]:
         """Have the job run again, as another one; return the id of that once it is in the log."""
-        document, code, graph = options.get("document"), list(options.get("code", ())), None
+        document, code, graph = options.get("document"), [Path(each) for each in each_of(options.get("code", ()))], None
         if document is not None:
-            graph = yield from self._with_code(described(document), [Path(each) for each in code])
+            graph = yield from self._with_code(described(document), code)
         elif code:
             raise ValueError("invalid rerun: code goes with the document of the job that it is the code of")
         command = RerunJob(
@@ -276,7 +276,7 @@ class JobMethods(Gateway):
             rerun_of=self.job_id,
             parameters=parameters_of(options.get("parameters") or {}),
             failed=options.get("failed", False),
-            from_vertices=tuple(options.get("from_vertices", ())),
+            from_vertices=tuple(each_of(options.get("from_vertices", ()))),
             job_graph=graph,
             **header(actor=self.actor),
         )

@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from eventflink.client.cluster import Cluster, Job
 from eventflink.client.connecting import connect_async
+from eventflink.client.options import Paths
 from eventflink.documents.one_job import JobResult
 from eventflink.gateways.errors import (
     ClusterUnreachable,
@@ -68,7 +68,7 @@ class Tries:
         document: Document,
         *,
         parameters: Mapping[str, object],
-        code: Sequence[str | Path],
+        code: Paths,
     ) -> Job:
         """Return the job of a try: its own, that of one before it, where that has not ended for nothing, or a new one.
 

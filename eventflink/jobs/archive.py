@@ -100,13 +100,16 @@ def find_members(paths: Iterable[Path]) -> dict[str, Path]:
     members: dict[str, Path] = {}
     for path in paths:
         found = False
-        for name, file in _members(path):
-            found = True
-            if name in members and members[name].resolve() != file.resolve():
-                raise ArchiveError(f"{members[name]} and {file} would both be '{name}' in the code archive")
-            members[name] = file
-            if len(members) > MAX_FILES:
-                raise ArchiveError(f"{path}: more than {MAX_FILES} files; name the files that the job needs")
+        try:
+            for name, file in _members(path):
+                found = True
+                if name in members and members[name].resolve() != file.resolve():
+                    raise ArchiveError(f"{members[name]} and {file} would both be '{name}' in the code archive")
+                members[name] = file
+                if len(members) > MAX_FILES:
+                    raise ArchiveError(f"{path}: more than {MAX_FILES} files; name the files that the job needs")
+        except OSError as error:
+            raise ArchiveError(f"{error.filename or path}: {error.strerror or error}") from error
         if not found:
             raise ArchiveError(f"{path}: holds no file to pack")
     return members
@@ -170,10 +173,7 @@ def _members(path: Path) -> Iterator[tuple[str, Path]]:
     """Yield the name in the archive and the place of every file that `path` stands for."""
     is_package = path.name == PACKAGE_FILE
     path = path.parent if is_package else path
-    try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        raise ArchiveError(f"{path}: {error.strerror or error}") from error
+    mode = path.stat().st_mode
     if stat.S_ISREG(mode):
         yield path.resolve().name if path.name in ("", "..") else path.name, path
         return
@@ -191,7 +191,7 @@ def _members(path: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _raise(error: OSError) -> None:
-    raise ArchiveError(f"{error.filename}: {error.strerror or error}") from error
+    raise error
 
 
 def _directories_to_import(names: Collection[str]) -> set[str]:

@@ -14,6 +14,7 @@ from eventflink.client.asynchronous import AsyncCluster, AsyncJob
 from eventflink.client.cluster import Cluster, Job
 from eventflink.client.connecting import ClusterNotNamed
 from eventflink.client.methods import ClusterMethods, JobMethods
+from eventflink.client.options import each_of
 from eventflink.client.pictures import MAX_DRAWN, ClusterView, JobView
 from eventflink.documents.cluster import ClusterOverview
 from eventflink.documents.one_job import ExecutionGraphInfo
@@ -177,3 +178,17 @@ def test_the_runs_of_a_name_are_documents(monkeypatch: pytest.MonkeyPatch) -> No
     assert (page.total, [(run.job_id, run.version) for run in page.runs]) == (3, [("run-1", 1)])
     assert [(each.name, each.runs) for each in cluster.names("NAME").names] == [("a/name", 3)]
     assert cluster.runs("nobody").runs == []
+
+
+@pytest.mark.parametrize("one", ["night.py", Path("night.py"), JobStatus.FAILED])
+def test_a_single_path_or_name_is_a_list_of_itself(one: Any) -> None:
+    assert each_of(one) == each_of([one]) == each_of(iter((one,))) == [one]
+
+
+def test_the_arguments_of_dev_may_be_single_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not read letter by letter: the first one of a path may be the root of the file system."""
+    given: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("eventflink.workbench.graph_run.run_graph", lambda _, paths, *__, **more: given.append((paths, more["vertices"])))
+    eventflink.dev(graph(vertex("a")), code="/code/a.py", vertices="a")
+    eventflink.dev(graph(vertex("a")), code=Path("/code/a.py"), vertices=["a"])
+    assert given == [([Path("/code/a.py")], ["a"])] * 2

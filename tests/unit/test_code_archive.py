@@ -1,5 +1,6 @@
 """A code archive depends on names and contents only, and holds what `import` needs and nothing that tools leave behind."""
 
+import errno
 import importlib
 import io
 import os
@@ -85,3 +86,16 @@ def test_errors_name_the_path(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="neither a file nor"):
         build_archive([Path("/dev/null")])
     assert names(build_archive([one, one])) == ["a.py"]
+
+
+def test_a_directory_that_may_not_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that runs as root may read each, so the file system is asked by way of one that may not."""
+    write(tmp_path / "m.py")
+    (tmp_path / "private").mkdir()
+
+    def exists(path: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", exists)
+    with pytest.raises(ArchiveError, match=r"private/pyvenv\.cfg: Permission denied"):
+        build_archive([tmp_path])
