@@ -23,7 +23,7 @@ from eventflink.jobs.jars import pack_jars, parse_jars
 from eventflink.jobs.local_modules import NEVER_LOCAL
 from eventflink.jobs.module_imports import import_for_jobs, module_being_imported
 from eventflink.jobs.pipelines.definitions import SPEC_FILES
-from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob, PythonTask
+from eventflink.jobs.python_jobs import InvalidPythonJob, PythonJob, PythonTask, name_fault
 from eventflink.jobs.sql_files import find_sql, pack_sql_files, read_sql_files, with_sql_in_files
 from eventflink.model.document_faults import describe_value
 from eventflink.model.job_graph import JobGraph, JobVertex
@@ -314,6 +314,8 @@ def _loaded(file: Path) -> Iterator[ModuleType]:
 
     An error of the module, or of the block, becomes an `InvalidJobGraph` that names the line of the file.
     """
+    if (fault := name_fault(file)) is not None:
+        raise InvalidJobGraph(fault)
     directory = str(file.absolute().parent)
     kept = _modules_below(directory)
     if file.stem in sys.modules and file.stem not in kept:
@@ -327,15 +329,26 @@ def _loaded(file: Path) -> Iterator[ModuleType]:
     except (InvalidJobGraph, ArchiveError):
         raise
     except (Exception, SystemExit) as error:  # A user's module may raise anything, and end the program.
-        line = error.lineno if isinstance(error, SyntaxError) else _line_in(file, error)
-        where = f"{file}, line {line}" if line is not None else str(file)
-        said = error.msg if isinstance(error, SyntaxError) else error
-        raise InvalidJobGraph(f"{where}: {type(error).__name__}: {said}") from error
+        raise InvalidJobGraph(_told(file, error)) from error
     finally:
         sys.path.remove(directory)
         for name in _modules_below(directory):
             del sys.modules[name]
         sys.modules.update(kept)
+
+
+def _told(file: Path, error: BaseException) -> str:
+    """Return an error of a job's module with its place: that of a file that is not Python is in there, wherever it is imported."""
+    line = _line_in(file, error)
+    if not isinstance(error, SyntaxError) or error.filename is None or not Path(error.filename).is_file():
+        return f"{_place(file, line)}: {type(error).__name__}: {error}"
+    faulty = file if line is None else Path(error.filename)
+    by = f" (imported at {file.name}, line {line})" if line is not None else ""
+    return f"{_place(faulty, error.lineno)}: {type(error).__name__}: {error.msg}{by}"
+
+
+def _place(file: Path, line: int | None) -> str:
+    return f"{file}, line {line}" if line is not None else str(file)
 
 
 def _line_in(file: Path, error: BaseException) -> int | None:

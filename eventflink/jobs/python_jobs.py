@@ -19,6 +19,7 @@ import atexit
 import functools
 import inspect
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -418,7 +419,22 @@ def _module_of(function: Callable[..., Any]) -> str:
     if _is_in_notebook(function):
         return NOTEBOOK_MODULE
     spec = sys.modules["__main__"].__spec__  # That of `python -m`; a file that is run has none.
-    return spec.name if spec is not None else _file_of(function).stem
+    if spec is not None:
+        return spec.name
+    file = _file_of(function)
+    if (fault := name_fault(file)) is not None:
+        raise InvalidPythonJob(fault)
+    return file.stem
+
+
+def name_fault(file: Path) -> str | None:
+    """Return why a file with a job cannot be loaded under its name; None: it can."""
+    name = file.stem
+    if name.isidentifier():
+        return None
+    fitting = re.sub(r"\W", "_", name)
+    fitting = fitting if fitting.isidentifier() else f"job_{fitting}"
+    return f"invalid file name: no module can be called '{name}', as which the tasks of {file} are loaded: rename the file to {fitting}.py"
 
 
 def _check_value(where: str, name: str, given: object) -> None:

@@ -503,6 +503,38 @@ def test_what_is_wrong_with_a_file_is_named_with_its_line(
     assert said.format(file=file) in " ".join(capsys.readouterr().err.split())
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import broken\n", "{broken}, line 5: SyntaxError: '(' was never closed (imported at wrong_job.py, line 1)"),
+        ("\nimport by_way\n", "{broken}, line 5: SyntaxError: '(' was never closed (imported at wrong_job.py, line 2)"),
+        ("\n\ncompile('(', '<a text>', 'exec')\n", "{file}, line 3: SyntaxError: '(' was never closed (<a text>, line 1)"),
+    ],
+)
+def test_a_file_that_is_not_python_is_named_and_what_imports_it(directory: Path, text: str, said: str) -> None:
+    file, broken = directory / "wrong_job.py", directory / "broken.py"
+    file.write_text(text)
+    broken.write_text("\n\n\n\nx = (\n")
+    (directory / "by_way.py").write_text("import broken\n")
+    with pytest.raises(InvalidJobGraph) as raised:
+        read_job(file)
+    assert str(raised.value) == said.format(file=file, broken=broken)
+
+
+@pytest.mark.parametrize(
+    ("name", "fitting"), [("my-job", "my_job"), ("nightly.v2", "nightly_v2"), ("my job", "my_job"), ("2026_job", "job_2026_job")]
+)
+def test_a_file_whose_name_no_module_can_have_is_to_be_renamed(directory: Path, name: str, fitting: str) -> None:
+    file = directory / f"{name}.py"
+    file.write_text(f"{JOB}\nif __name__ == '__main__':\n    print(nightly.document())\n")
+    said = f"invalid file name: no module can be called '{name}', as which the tasks of {file} are loaded: rename the file to {fitting}.py"
+    with pytest.raises(InvalidJobGraph) as raised:
+        read_job(file)
+    assert str(raised.value) == said
+    program = subprocess.run([sys.executable, file], capture_output=True, text=True, check=False)
+    assert said in program.stderr
+
+
 def test_a_file_that_is_not_there_and_a_module_of_another_place_are_named(directory: Path) -> None:
     with pytest.raises(InvalidJobGraph, match=r"job file not found: .*none.py"):
         read_job(directory / "none.py")
