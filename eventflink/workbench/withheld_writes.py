@@ -33,8 +33,16 @@ _HARMLESS: Final = re.compile(
 """How statements begin that change nothing but their session, and those that may be `either`."""
 _QUOTED: Final = re.compile(rf"{_COMMENT}|{QUOTED}", re.IGNORECASE | re.DOTALL)
 """The parts of a statement in which no words of its own stand."""
-_CHANGES: Final = re.compile(r"(?<![.\w])(?:(?:INSERT|MERGE|UPDATE)\s+(?!FROM\b|AS\b)\w|DELETE\s+FROM\b)|\$\w*\$", re.IGNORECASE)
-"""What stands in a statement that begins like a query and is none; or a text in dollars, which is not read here."""
+_BRACKET: Final = re.compile(r"([()])")
+_UNREAD: Final = re.compile(r"\$\w*\$|/\*|\*/")
+"""A text in dollars, and a comment with another in it: where they end is not found out here."""
+_NAMED: Final = r"(?:\w+|'') (?:\(\) )?(?:MAX RECURSION LEVEL \w+ )?(?:AS )?\(\)"
+_QUERY: Final = re.compile(
+    rf"(?:WITH (?:RECURSIVE )?(?>{_NAMED}(?: ?, ?{_NAMED})*) (?:\(\)|(?:SELECT|VALUES|TABLE|MAP|REDUCE|FROM)\b)|FROM\b)", re.IGNORECASE
+)
+"""How a query begins with WITH or FROM, as `_outermost` gives it: what changes something stands behind the named queries as well."""
+_INSERTS: Final = re.compile(r"(?<![.\w])INSERT (?:INTO|OVERWRITE|WITH SCHEMA)\b", re.IGNORECASE)
+"""What stands where a statement that begins like a query has its rows inserted, as in FROM … INSERT INTO …."""
 _DROPS_VIEW: Final = re.compile(
     rf"{_SPACE}*+DROP{_SPACE}++VIEW{_SPACE}++(?:IF{_SPACE}++EXISTS{_SPACE}++)?(?P<of_all>global_temp\.)?`?(?P<name>\w+)`?{_SPACE}*+;?\s*\Z",
     re.IGNORECASE,
@@ -166,7 +174,25 @@ class WithheldWrites:
 def writes(statement: str) -> bool:
     """Tell whether a statement of Spark SQL changes more than its session, or may."""
     begin = _HARMLESS.match(statement)
-    return begin is None or (begin["either"] is not None and _CHANGES.search(_QUOTED.sub(_blank, statement)) is not None)
+    if begin is None or begin["either"] is None:
+        return begin is None
+    text = _QUOTED.sub(_blank, statement)
+    outermost = _outermost(text)
+    return _UNREAD.search(text) is not None or _QUERY.match(outermost) is None or _INSERTS.search(outermost) is not None
+
+
+def _outermost(text: str) -> str:
+    """Return the words of a statement, one space apart, with nothing in its brackets: in these no statement but a query may stand."""
+    parts, depth = list[str](), 0
+    for part in _BRACKET.split(text):
+        if part == "(":
+            depth += 1
+        elif part == ")":
+            depth = max(depth - 1, 0)
+            parts.append("" if depth else " () ")
+        elif not depth:
+            parts.append(part)
+    return " ".join("".join(parts).split())
 
 
 def _blank(quoted: re.Match[str]) -> str:

@@ -1,6 +1,7 @@
 """What is run without a cluster: which vertices in which order, what of a statement is let through, which Spark is taken."""
 
 import io
+import time
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,27 @@ def test_a_subtask_is_told_what_those_before_it_have_left() -> None:
         r"WITH a AS (SELECT 1 AS x) SELECT 'it\'s INSERT INTO t' FROM a",
         "WITH a AS (SELECT 1 AS x) -- for the INSERT INTO step\n SELECT x /* DELETE FROM t */ FROM a",
         "FROM t SELECT `INSERT INTO u`, t.update x, update, insert FROM t",
+        "WITH t AS (SELECT 1 AS update) SELECT * FROM t ORDER BY update DESC",
+        "WITH t AS (SELECT 1 AS update) SELECT * FROM t WHERE update IS NOT NULL",
+        "WITH t AS (SELECT 1 AS insert) SELECT CASE WHEN insert THEN 1 END FROM t",
+        "WITH t AS (SELECT 1 a) SELECT a update FROM t",
+        "WITH update AS (SELECT 1 k), b AS (SELECT 1 k) SELECT count(*) FROM update INNER JOIN b USING (k)",
+        "WITH merge AS (SELECT 1) SELECT * FROM merge JOIN x",
+        "WITH a AS (SELECT * FROM range(1)) SELECT * FROM a merge JOIN x",
+        "WITH update AS (SELECT 1 a), insert AS (SELECT 1 b) SELECT * FROM update INNER JOIN insert ON true",
+        "WITH delete AS (SELECT (1) a) SELECT * FROM (SELECT delete FROM delete) WHERE a = (1)",
+        "WITH RECURSIVE t(n) MAX RECURSION LEVEL 9 AS (SELECT 1 UNION ALL SELECT n + 1 FROM t WHERE n < 5) SELECT * FROM t",
+        "WITH recursive AS (SELECT 1) SELECT * FROM recursive",
+        "WITH`a`(b)AS(SELECT ')'),c(SELECT 1)FROM a SELECT b",
+        "WITH t AS (SELECT 1) (SELECT * FROM t) UNION ALL SELECT 2",
+        "WITH t AS (SELECT 1) VALUES (1)",
+        "WITH t AS (SELECT 1) TABLE t",
+        "WITH t AS (WITH update AS (SELECT 1) SELECT * FROM update) SELECT * FROM t",
+        "WITH x AS (SELECT '$' || '$') SELECT * FROM x",
+        "FROM orders |> WHERE update IS NULL",
+        "FROM range(3) |> SELECT id AS update |> WHERE update IS NOT NULL |> ORDER BY update DESC",
+        "FROM insert SELECT *",
+        "FROM t insert JOIN u SELECT insert.a",
     ],
 )
 def test_a_statement_that_changes_its_session_alone_is_let_through(statement: str) -> None:
@@ -149,6 +171,20 @@ def test_a_statement_that_changes_its_session_alone_is_let_through(statement: st
         "WITH s AS (SELECT 1) insert /* why */ into t SELECT * FROM s",
         r"WITH s AS (SELECT r'\' AS a) INSERT INTO t SELECT a, 'x' FROM s",
         "WITH s AS (SELECT $a$'$a$) INSERT INTO t SELECT 'x' FROM s",
+        "WITH x AS (SELECT 1) DELETE/**/FROM a",
+        "WITH x(update) AS (SELECT 1) UPDATE`a` SET b=1",
+        "WITH x(a) (SELECT 1) DELETE FROM t",
+        "WITH x AS (SELECT 1), y(SELECT 2) UPDATE t SET b = 1",
+        "WITH x AS (SELECT 1) MERGE INTO`a` USING x ON true WHEN MATCHED THEN DELETE",
+        "WITH RECURSIVE x(n) MAX RECURSION LEVEL 9 AS (SELECT 1) INSERT INTO t SELECT * FROM x",
+        "WITH x AS (SELECT 1) FROM x INSERT INTO t SELECT *",
+        "WITH x AS (SELECT ')') DELETE FROM t",
+        "WITH x AS (SELECT 1 /* a /* b */ ) SELECT ( */ ) DELETE FROM t",
+        "FROM t INSERT INTO a SELECT * INSERT INTO b SELECT *",
+        "FROM t INSERT INTO`a` SELECT *",
+        "FROM t LATERAL VIEW explode(a) x AS y\tINSERT OVERWRITE DIRECTORY '/d' SELECT *",
+        "FROM (FROM t SELECT a) s INSERT WITH SCHEMA EVOLUTION INTO a SELECT *",
+        "FROM t |> WHERE a = 1 |> INSERT INTO u",
     ],
 )
 def test_a_statement_that_may_change_more_is_not(statement: str) -> None:
@@ -160,6 +196,13 @@ def test_any_number_of_comments_hides_nothing(comment: str) -> None:
     many = comment * 10_000
     assert writes(f"{many}CREATE TABLE t AS {many} SELECT 1")
     assert not writes(f"{many}WITH t AS (SELECT 1) SELECT * FROM t {many}")
+
+
+@pytest.mark.parametrize("part", ["(", ")", "t AS (SELECT 1), ", "INSERT ", "a ", ", "])
+def test_a_long_statement_is_read_at_once(part: str) -> None:
+    began = time.process_time()
+    writes(f"WITH {part * 20_000}")
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize("kind", ["write_stream_operation_start", "execute_external_command", "pipeline_command", "extension"])
