@@ -24,7 +24,7 @@ import shutil
 import sys
 import tempfile
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -194,7 +194,8 @@ class PythonTask:
             raise InvalidPythonJob(f"{drawing.where}: task '{name}': {error}") from None
         path = self._path(drawing)
         drawing.tasks[self.function.__qualname__] = self.function
-        return drawing.add(self._options.get("id", name), {"python": path}, self._options, bound.arguments)
+        left_out = [each for each in signature.parameters if each not in bound.arguments]
+        return drawing.add(self._options.get("id", name), {"python": path}, self._options, bound.arguments, left_out)
 
     def _run(self, context: TaskContext) -> Any:
         given: dict[str, Any] = {}
@@ -232,11 +233,24 @@ class _Drawing:
         self.tasks: dict[str, Callable[..., Any]] = {}
         """The functions of its tasks by their names."""
 
-    def add(self, vertex_id: str, runs: Mapping[str, Any], options: Mapping[str, Any], arguments: Mapping[str, Any]) -> TaskOutput:
-        """Add a vertex with what it reads; return its output."""
+    def add(
+        self,
+        vertex_id: str,
+        runs: Mapping[str, Any],
+        options: Mapping[str, Any],
+        arguments: Mapping[str, Any],
+        left_out: Iterable[str] = (),
+    ) -> TaskOutput:
+        """Add a vertex with what it reads, or leaves to a default; return its output."""
         where = f"{self.where}: vertex '{vertex_id}'"
         if vertex_id in self.vertices:
             raise InvalidPythonJob(f"{where} is there already: give this one another id, by .options(id=…)")
+        for name in left_out:
+            if name in self._parameters:
+                raise InvalidPythonJob(
+                    f"{where}: its argument '{name}' has a default, and is a parameter of the job, which it would get in place of that:"
+                    " give it that parameter, or call it something else"
+                )
         values = dict(options.get("parameters") or {})
         for name, given in arguments.items():
             if isinstance(given, TaskOutput):

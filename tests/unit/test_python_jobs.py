@@ -589,6 +589,31 @@ def cleaned(context: TaskContext, table: str) -> None:
     assert context.outcome is not None, table
 
 
+@eventflink.task
+def sampled(context: TaskContext, limit: int = 10) -> Any:
+    return context.spark.range(limit)
+
+
+def test_a_default_of_a_task_is_not_replaced_unsaid_by_a_parameter_of_the_job() -> None:
+    @eventflink.job
+    def unsaid(limit: int = 100) -> None:  # noqa: ARG001 - declared, and handed to no task
+        sampled()
+
+    @eventflink.job
+    def said(limit: int = 100) -> None:
+        sampled(limit)
+
+    @eventflink.job
+    def other(most: int = 100) -> None:  # noqa: ARG001 - declared, and handed to no task
+        sampled()
+
+    with pytest.raises(
+        InvalidJobGraph, match=r"vertex 'sampled': its argument 'limit' has a default, and is a parameter of the job, which"
+    ):
+        described(unsaid)
+    assert [json.loads(described(each).graph.vertices[0].parameters_json or "{}") for each in (said, other)] == [{}, {}]
+
+
 def test_a_task_that_says_when_it_runs_closes_its_job() -> None:
     @eventflink.job(closing_time_limit="5m")
     def closed() -> None:
