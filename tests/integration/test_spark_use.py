@@ -4,6 +4,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from eventflink.model.cluster_access import access_to
 from eventflink.model.configuration import build_configuration
 from eventflink.model.statuses import TaskFile, TaskType
 from eventflink.processes.file_lock import FileLock
+from eventflink.taskexecutor.fork_server import ForkServer
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.kafka_links import Inbox
 from eventflink.taskexecutor.process_events import LaunchTask
@@ -62,8 +64,14 @@ class Executor:
         )
         self.link.start()
 
-    def wait_until_ready(self) -> None:
-        assert all(server.wait_until_ready(120) for server in self.link._servers)
+    def wait_until_ready(self, *servers: ForkServer) -> None:
+        """Wait for these fork servers, or all; one that is not ready in time is told with what it has logged."""
+        for server in servers or self.link._servers:
+            assert server.wait_until_ready(120), (server.is_started, server.process_ids(), server._log_tail(), self.heard())
+
+    def heard(self) -> list[Any]:
+        """Return what the fork servers have told that nobody has looked at."""
+        return [each.args[-1] for each in self.inbox.take_inputs(0, 16) if isinstance(each, partial)]
 
     def run(self, task: str, code: str = CODE, task_type: TaskType = TaskType.PYTHON, **parameters: Any) -> AttemptId:
         """Run it to its end, and return which attempt it was."""
@@ -139,7 +147,7 @@ def test_code_that_is_not_known_does_not_wait_for_a_client_that_is_still_loaded(
 
 def test_the_client_of_spark_is_loaded_for_the_first_task_that_is_expected_to_use_it(late: Executor) -> None:
     plain, with_spark = late.link._servers
-    assert plain.wait_until_ready(120)
+    late.wait_until_ready(plain)
     assert [late.found("say") for _ in range(2)] == ["\n", "\n"]
     assert not with_spark.is_started
     assert late.count(late.run("SELECT 1 AS one", task_type=TaskType.SQL)) == 1
@@ -149,8 +157,8 @@ def test_the_client_of_spark_is_loaded_for_the_first_task_that_is_expected_to_us
 
 def test_after_a_task_that_used_spark_unexpectedly_its_client_is_loaded_for_others(late: Executor) -> None:
     plain, with_spark = late.link._servers
-    assert plain.wait_until_ready(120)
+    late.wait_until_ready(plain)
     attempt = late.run("code:works", count=7)
     assert (task_file_path(late.directory, attempt, TaskFile.STDOUT).read_text("utf-8"), late.count(attempt)) == ("\n", 7)
-    assert with_spark.wait_until_ready(120)
+    late.wait_until_ready(with_spark)
     assert late.found("say", f"{CODE}\n# of another job") == CLIENT
