@@ -36,6 +36,8 @@ class ForkServerSettings:
     """Where data sets are."""
     log_directory: Path
     runtime_directory: Path
+    locations_directory: Path
+    """Where this TaskExecutor alone puts long lists of locations (`location_files.py`)."""
     spark_server: SparkServerSettings
     """Of the local server."""
     kill_timeout_ms: int

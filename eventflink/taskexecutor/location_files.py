@@ -77,11 +77,6 @@ def _remove(path: Path) -> None:
         _LOGGER.warning("LocationsNotRemoved file=%s error=%s", path.name, error)
 
 
-def locations_directory(runtime_directory: Path, task_manager_id: str) -> Path:
-    """Return the directory of a TaskExecutor, whose id is one of a file as well."""
-    return runtime_directory / "input-locations" / task_manager_id
-
-
 def read_locations(directory: Path, order: LaunchTask) -> LaunchTask:
     """Return the order with the lists that its `LocationFiles` have put into files.
 
@@ -101,5 +96,5 @@ def _read(directory: Path, locations_id: str) -> tuple[OutputLocation, ...]:
 
 
 def _path_of(directory: Path, locations_id: str) -> Path:
-    """Return the file of a list; an id comes out of a record, so it is no path."""
+    """Return the file of a list. It is named by a hash: the id comes out of a record, and may be no name of a file."""
     return directory / f"{hashlib.sha256(locations_id.encode()).hexdigest()}{_ENDING}"

@@ -22,7 +22,7 @@ from eventflink.taskexecutor.fork_server_wire import ForkServerSettings
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.guardian_messages import ProcessEnded, ProcessStarted, SessionOpened, SessionReleased
 from eventflink.taskexecutor.kafka_links import Inbox
-from eventflink.taskexecutor.location_files import LocationFiles, locations_directory
+from eventflink.taskexecutor.location_files import LocationFiles
 from eventflink.taskexecutor.process_events import (
     Failed,
     Finished,
@@ -80,6 +80,7 @@ class ProcessLink:
             working_place=configuration.working_place,
             log_directory=log_directory,
             runtime_directory=runtime_directory,
+            locations_directory=runtime_directory / "input-locations" / configuration.task_manager_id,
             spark_server=SparkServerSettings.of(configuration),
             engines=configuration.engines,
             spark_pool=configuration.spark_pool,
@@ -103,7 +104,7 @@ class ProcessLink:
         self._ending: threading.Thread | None = None
         """Waits until the processes of fork servers that end are gone."""
         self._spark_use = SparkUse()
-        self._locations = LocationFiles(locations_directory(runtime_directory, configuration.task_manager_id))
+        self._locations = LocationFiles(settings.locations_directory)
         self._launched: dict[AttemptId, tuple[ForkServer, Code | None]] = {}
         """The attempts that have not ended, or left a session behind."""
         self._generation = 0

@@ -27,7 +27,7 @@ from eventflink.processes import set_parent_death_signal
 from eventflink.processes.left_behind import adopt_orphans
 from eventflink.processes.packages_path import is_begun_with
 from eventflink.taskexecutor.fork_server_wire import ForkServerSettings, LineBuffer, decode_line, encode_line
-from eventflink.taskexecutor.location_files import locations_directory, read_locations
+from eventflink.taskexecutor.location_files import read_locations
 from eventflink.taskexecutor.lost_inputs import OpenedInputs, failure_of
 from eventflink.taskexecutor.process_events import Failed, LaunchTask, Outcome, TaskEvent, TaskProcessEnded
 from eventflink.taskexecutor.spark_client import prepare_tasks
@@ -112,7 +112,7 @@ def _run(order: LaunchTask, attempt: AttemptId, settings: ForkServerSettings, ch
             if not is_begun_with(packages):
                 begin_anew(packages, __spec__.name, channel, encode_line(settings) + encode_line(order) + lines.rest())
 
-        told = read_locations(locations_directory(settings.runtime_directory, settings.secrets.task_manager_id), order)
+        told = read_locations(settings.locations_directory, order)
         return run_task(told, settings, lambda event: _tell(channel, event), opened, map(decode_line, lines), begin_with=begin_with)
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         cause, lost_inputs = failure_of(error, attempt.vertex_id, opened)

@@ -268,6 +268,7 @@ class _Bench:
             working_place=Place(str(run.directory.parent)),
             log_directory=self._spark.directory,
             runtime_directory=self._spark.directory,
+            locations_directory=self._spark.directory,
             spark_server=self._spark.settings,
             kill_timeout_ms=configuration.kill_timeout_ms,
             with_spark=True,

@@ -365,6 +365,7 @@ def test_a_release_without_any_spark_is_told_at_once(host: Host, tmp_path: Path)
         working_place=Place(str(tmp_path)),
         log_directory=tmp_path,
         runtime_directory=tmp_path / "run",
+        locations_directory=tmp_path / "locations",
         spark_server=replace(host.settings.spark_server, memory="1m"),
         kill_timeout_ms=100,
         with_spark=True,
@@ -451,7 +452,7 @@ from eventflink.taskexecutor.fork_server_wire import decode_line
 from eventflink.taskexecutor.spark_server import SparkServerSettings
 d = Path(sys.argv[1])
 settings = ForkServerSettings(cluster_id="test", kafka=KafkaAccess(""), replication_factor=1,
-    working_place=Place(str(d)), log_directory=d, runtime_directory=d,
+    working_place=Place(str(d)), log_directory=d, runtime_directory=d, locations_directory=d,
     spark_server=SparkServerSettings("local", "1g"), kill_timeout_ms=500, with_spark=True, warm_processes=2)
 server = ForkServer(settings, lambda event: None)
 server.start()

@@ -197,6 +197,7 @@ class Host:
             working_place=Place(str(directory / "jobs")),
             log_directory=directory / "logs",
             runtime_directory=directory / "run",
+            locations_directory=directory / "locations",
             engines=(SparkEngine("", spark_remote),),
             spark_server=SparkServerSettings("local[2]", "1g"),
             kill_timeout_ms=500,

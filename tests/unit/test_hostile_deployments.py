@@ -46,6 +46,7 @@ def test_an_archive_whose_name_is_no_digest_is_neither_asked_for_nor_stored(dige
         working_place=Place(str(tmp_path / "work")),
         log_directory=tmp_path / "logs",
         runtime_directory=tmp_path / "runtime",
+        locations_directory=tmp_path / "locations",
         spark_server=SparkServerSettings("local", "1g"),
         kill_timeout_ms=1_000,
         with_spark=False,

@@ -9,7 +9,7 @@ from eventflink.events.effects import TaskInput
 from eventflink.model.attempts import AttemptId, OutputLocation
 from eventflink.model.statuses import ShipStrategy
 from eventflink.taskexecutor.fork_server_wire import encode_line
-from eventflink.taskexecutor.location_files import LocationFiles, locations_directory, read_locations
+from eventflink.taskexecutor.location_files import LocationFiles, read_locations
 from eventflink.taskexecutor.message_lines import UnreadableLine
 from eventflink.taskexecutor.process_events import LaunchTask
 from tests.unit.test_taskexecutor_protocol import deployment
@@ -85,16 +85,6 @@ def test_a_file_that_is_gone_or_cut_off_is_no_shorter_list(tmp_path: Path) -> No
     path.unlink()
     with pytest.raises(FileNotFoundError):
         read_locations(tmp_path, told)
-
-
-def test_what_one_task_executor_of_a_host_removes_another_one_keeps(tmp_path: Path) -> None:
-    directories = [locations_directory(tmp_path, name) for name in ("tm-1", "tm-2")]
-    first, second = map(LocationFiles, directories)
-    told = [files.put(order("one")) for files in (first, second)]
-    first.release(told[0].attempt)
-    assert read_locations(directories[1], told[1]) == order("one")
-    first.clear()
-    assert read_locations(directories[1], told[1]) == order("one")
 
 
 def test_what_a_killed_one_has_left_is_gone_when_it_has_started_again(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ SETTINGS = ForkServerSettings(
     working_place=Place("/work"),
     log_directory=Path("logs"),
     runtime_directory=Path("run"),
+    locations_directory=Path("locations"),
     spark_server=SparkServerSettings("local", "1g"),
     kill_timeout_ms=1_000,
     with_spark=True,

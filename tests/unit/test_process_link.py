@@ -19,7 +19,7 @@ from eventflink.model.statuses import ShipStrategy, TaskType
 from eventflink.processes.file_lock import FileLock
 from eventflink.taskexecutor.guardian_link import GuardianLink
 from eventflink.taskexecutor.kafka_links import Inbox
-from eventflink.taskexecutor.location_files import locations_directory
+from eventflink.taskexecutor.location_files import read_locations
 from eventflink.taskexecutor.process_events import (
     EndTask,
     Failed,
@@ -209,7 +209,7 @@ def test_a_task_reads_its_long_list_from_a_file_that_goes_when_it_has_ended(
     executor.link.start()
     where = tuple([OutputLocation("out", f"/nowhere/{n}", 1, 1, 1, "digest") for n in range(300)])
     task_input = TaskInput("in", ShipStrategy.REBALANCE, (), where, locations_id="list")
-    directory = locations_directory(tmp_path / "run", "tm")
+    directory = tmp_path / "run" / "input-locations" / "tm"
     causes: list[str] = []
     for number in (1, 2):
         server, *_ = executor.link.process_ids()
@@ -226,3 +226,14 @@ def test_a_task_reads_its_long_list_from_a_file_that_goes_when_it_has_ended(
         causes.append(outcome.cause.failure_type)
         told.clear()
     assert causes == ["FileNotFoundError", "UnknownFunction"]
+
+
+def test_task_executors_of_one_data_directory_put_lists_into_directories_of_their_own(tmp_path: Path) -> None:
+    """The end of one's last task, or of its fork servers, takes no list from the tasks of another."""
+    first, second = (Executor(tmp_path, **{"taskmanager.id": name}).link for name in ("tm-1", "tm-2"))
+    task_input = TaskInput("in", ShipStrategy.REBALANCE, (), (OutputLocation("out", "/nowhere", 1, 1, 1, "digest"),), locations_id="list")
+    order = LaunchTask(replace(deployment(), inputs=(task_input,)), str(uuid.uuid4()), "")
+    told = [link._locations.put(order) for link in (first, second)]
+    first._locations.release(order.attempt)
+    first._locations.clear()
+    assert read_locations(second._settings[0].locations_directory, told[1]) == order
