@@ -152,7 +152,7 @@ class _Reading(_Pickler):
         super().__init__(file)
         self.names, self.attributes, self.modules, self.texts = set[str](), set[str](), set[str](), set[str]()
         self.digest = ""
-        """Of the function, or nothing where it may reach other code unseen."""
+        """The digest of the function; empty: the function may reach other code unseen."""
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, CodeType):
@@ -169,12 +169,10 @@ class _Reading(_Pickler):
 
     def _note(self, code: CodeType) -> None:
         for each in dis.get_instructions(code):
-            if each.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                self.names.add(each.argval)
-            elif each.opname == "IMPORT_NAME":
+            if each.opname == "IMPORT_NAME":
                 self.modules.add(each.argval)
             elif each.opcode in dis.hasname:
-                self.attributes.add(each.argval)
+                (self.attributes if "ATTR" in each.opname or "METHOD" in each.opname else self.names).add(each.argval)
         texts = [each for each in code.co_consts if isinstance(each, str | bytes)]
         self.texts |= {each if isinstance(each, str) else each.decode("latin-1") for each in texts}
 
