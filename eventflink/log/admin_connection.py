@@ -30,8 +30,8 @@ from eventflink.log.refusals import explain, find_refusal, is_denied
 from eventflink.model.kafka_settings import KafkaAccess, client_settings
 
 DEFAULT_TIMEOUT_S: Final = 30.0
-FENCED_S: Final = 10.0
-"""For so long a broker may be late with its heartbeats and not count: a short halt of its host is no reason to fail."""
+_FENCED_S: Final = 10.0
+"""How long missing brokers are waited for: Kafka leaves out a broker whose host stood still for some seconds."""
 _POLL_S: Final = 0.05
 _NOT_THERE: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._NOENT)  # noqa: SLF001 - a public name of librdkafka's code: no leaders
 _LEADER_NOT_READY: Final = (
@@ -105,8 +105,8 @@ class AdminConnection:
         return {name: _read_topic(name, topic) for name, topic in metadata.topics.items() if topic.error is None}
 
     def count_brokers(self, wanted: int = 0) -> int:
-        """Return how many brokers the cluster has now, or after `FENCED_S` at most, if it has fewer than wanted."""
-        deadline = time.monotonic() + min(FENCED_S, self.timeout_s)
+        """Return how many brokers the cluster has; fewer than wanted are counted again for some seconds."""
+        deadline = time.monotonic() + min(_FENCED_S, self.timeout_s)
         while (count := len(self._meet_brokers("list brokers"))) < wanted and time.monotonic() < deadline:
             time.sleep(_POLL_S)
         return count
@@ -146,8 +146,8 @@ class AdminConnection:
             time.sleep(_POLL_S)
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
-        """Create topics; one that somebody else has created meanwhile is left as it is. Too few brokers are asked again for `FENCED_S`."""
-        deadline = time.monotonic() + min(FENCED_S, self.timeout_s)
+        """Create topics; one that somebody else has created meanwhile is left as it is. Missing brokers are waited for some seconds."""
+        deadline = time.monotonic() + min(_FENCED_S, self.timeout_s)
         uncreated = {topic.topic: topic for topic in topics}
         while uncreated:
             futures = self._client.create_topics([*uncreated.values()], operation_timeout=self.timeout_s, request_timeout=self.timeout_s)

@@ -58,7 +58,7 @@ class DatabaseSinkSettings:
     """Whose batches they are."""
 
     writer_id: str
-    """Of the subtask, the same for all its attempts."""
+    """The name of the subtask in `stream_marks`, the same for all its attempts."""
     attempt: int
     """Its number, from 1 on; a newer one has a higher number."""
     query: int
@@ -149,7 +149,7 @@ class DatabaseSink:
     @property
     def _settings(self) -> DatabaseSinkSettings:
         if self._of is None:
-            raise StreamUnusable("a DatabaseSink is the sink of a stream, or is told by `of` whose it is")
+            raise StreamUnusable("invalid DatabaseSink: it has no settings; declare it as the sink of a stream, or call `of` with them")
         return self._of
 
     def _offsets_of(self, batch_id: int) -> str:

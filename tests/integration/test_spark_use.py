@@ -65,7 +65,7 @@ class Executor:
         self.link.start()
 
     def wait_until_ready(self, *servers: ForkServer) -> None:
-        """Wait for these fork servers, or all; one that is not ready in time is told with what it has logged."""
+        """Wait for these fork servers, or for all; show the log of one that is not ready in time."""
         for server in servers or self.link._servers:
             assert server.wait_until_ready(120), (server.is_started, server.process_ids(), server._log_tail(), self.heard())
 

@@ -40,13 +40,13 @@ def insert_in_a_block(connection: Any, batch: Any) -> None:
 
 
 class SaysAutocommitByMethod:
-    """A connection as of PyMySQL, of which `autocommit` is a method."""
+    """A connection like that of PyMySQL: `autocommit` is its method, which switches that on and off."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(path, isolation_level=None)
 
     def autocommit(self, value: bool) -> None:  # noqa: FBT001 - so it is there
-        raise NotImplementedError
+        self._connection.isolation_level = None if value else "DEFERRED"
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
@@ -78,7 +78,7 @@ class Subtask:
         return DatabaseSink(connect or self.connect, write, placeholder="?").of(settings)
 
     def write(self, sink: DatabaseSink, batch_id: int, *numbers: int) -> None:
-        """Write a batch, of which the directory notes first what it reads."""
+        """Note in the directory what a batch reads, and write the batch."""
         begun_batch_place(self.location, batch_id).path.write_text(f'v1\n{{"batchTimestampMs":0}}\n{numbers}')
         sink(MagicMock(numbers=numbers), batch_id)
 
