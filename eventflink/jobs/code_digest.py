@@ -92,12 +92,13 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 def may_reach_anything(names: Collection[str], attributes: Collection[str], modules: Collection[str], texts: Iterable[str]) -> bool:
     """Tell whether code that uses these may reach other code, or the files beside it, unseen; `texts` are its constants."""
     words = {word for text in texts for word in re.findall(r"\w+", text)}
+    packages = {each.partition(".")[0] for each in modules}
     return not (
         _REACHING_NAMES.isdisjoint(names)
         and _REACHING_ATTRIBUTES.isdisjoint(attributes)
-        and _REACHING_MODULES.isdisjoint(each.partition(".")[0].lstrip("_") for each in modules)
+        and _REACHING_MODULES.isdisjoint(each.lstrip("_") for each in packages)
         and _REACHING_TEXTS.isdisjoint(words)
-        and not ("path" in attributes and "sys" in names)
+        and not ("path" in attributes and "sys" in {*names, *attributes, *packages})
     )
 
 

@@ -253,11 +253,11 @@ def test_of_a_notebook_those_tasks_have_changed_that_are_made_of_what_has(
     "reaching",
     [
         *("globals()", "eval('1')", "__import__('helper')", "re.sys.modules", "open(__file__)", "getattr(scaled, '__globals__')"),
-        *("scaled.__code__", "_look()", "_load('helper')", "_pickle.loads(b'')", "(lambda: vars())()"),
+        *("scaled.__code__", "_look()", "_load('helper')", "_pickle.loads(b'')", "(lambda: vars())()", "re.sys.path", "_system.path"),
     ],
 )
 def test_a_task_that_may_reach_any_other_is_made_of_all(typed: ModuleType, reaching: str) -> None:
-    aliases = "from importlib import import_module as _load\nimport pickle as _pickle\n_look = globals\n"
+    aliases = "from importlib import import_module as _load\nimport pickle as _pickle\nimport sys as _system\n_look = globals\n"
     text = aliases + SHARED.replace("return [each for each in totals]", f"return {reaching}")
     before = digests_of(typed, text)
     after = digests_of(typed, text.replace("return number * RATE", "return number + RATE"))
