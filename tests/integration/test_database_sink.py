@@ -277,7 +277,7 @@ def test_what_could_lose_or_double_a_batch_is_refused(subtask: Subtask) -> None:
         subtask.write(subtask.sink(3), 4)
     with pytest.raises(StreamUnusable, match="commits by itself"):
         subtask.write(subtask.sink(4, autocommit=True), 3)
-    with pytest.raises(StreamUnusable, match="whose it is"):
+    with pytest.raises(StreamUnusable, match="invalid DatabaseSink: it has no settings"):
         subtask.write(DatabaseSink(lambda: psycopg.connect(subtask.database), subtask.append), 3)
 
     def append_and_commit(connection: Any, batch: DataFrame) -> None:
